@@ -1,11 +1,14 @@
 """Compare trained rankers with the hybrid policy and plain ones, alone and as one more voice in the hybrid.
 
-usage: python benchmarks/rank.py [RUNS] [--domain NAME]... [--model NAME]... [--seen] [--seeds 1]
+usage: python benchmarks/rank.py [RUNS] [--part compare|cold|scale] [--domain NAME]... [--model NAME]... [--seen]
+       [--seeds 1]
 
-Everything in one run, per domain with the task's family out of memory (five folds); --seen adds hints with the run
-alone left out (ten folds). Weights of the hybrid and of each voice are fitted on other environments only (*cross*, see
-benchmarks/fit_hybrid.py). Prints Markdown: hit@1, hit@2, hit@3 and MRR, the differences from the hybrid with paired
-95 % intervals, and what hints of two tools are worth at divergences.
+compare: everything in one run, per domain with the task's family out of memory (five folds); --seen adds hints with the
+run alone left out (ten folds). Weights of the hybrid and of each voice are fitted on other environments only (*cross*,
+see benchmarks/fit_hybrid.py). Prints Markdown: hit@1, hit@2, hit@3 and MRR, the differences from the hybrid with paired
+95 % intervals, and what hints of two tools are worth at divergences, each the mean over seeds of training.
+cold: memories of few runs, tools that no run in memory calls, and a ranker of other environments.
+scale: a training epoch and a suggestion with 5,000 tools, 200,000 edges and 500,000 states, and with half of them.
 """
 
 from __future__ import annotations
@@ -24,9 +27,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import torch
 from fit_hybrid import FITTED, FLOOR, Judged, Sample, collect, environment, fit, pairs_of
+from parts import rank_cold, rank_scale
+from parts.gnn4plan import Gnn4Plan
 
 from hepm.evals.baselines import Hint
-from hepm.evals.domains import by_family, by_run, ten_domains
+from hepm.evals.domains import Domain, by_family, by_run, ten_domains
 from hepm.evals.methods import FilledMemory
 from hepm.evals.metrics import METRICS, Bootstrap, Hints, interval, values_of
 from hepm.ingest import Rejection, read_runs
@@ -35,9 +40,8 @@ from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.rank import sgc
 from hepm.rank.data import NEXT, graph_data
-from hepm.rank.gnn4plan import Gnn4Plan
 from hepm.rank.ranker import Ranker
-from hepm.rank.text import tool_vectors
+from hepm.rank.situations import tool_vectors
 from hepm.rank.train import TrainOptions, export, train
 
 BASELINES = ("sgc", "gnn4plan")
@@ -48,14 +52,14 @@ MU = 0.1  # share of the divergences in a fit, as in fit_hybrid
 
 @dataclass
 class Variant:
-    """A way to rank: weights of the columns by domain, with what outcomes say (`hybrid`) or without."""
+    """A way to rank: weights of the columns by domain, for each seed, with what outcomes say (`hybrid`) or without."""
 
     name: str
-    weights: Mapping[str, np.ndarray]
+    weights: Sequence[Mapping[str, np.ndarray]]
     hybrid: bool
 
-    def order(self, rows_CF: np.ndarray, added_C: np.ndarray, here, names: Sequence[str], domain: str):
-        scores = rows_CF @ self.weights[domain] + (added_C if self.hybrid else 0)
+    def order(self, rows_CF: np.ndarray, added_C: np.ndarray, here, names: Sequence[str], domain: str, seed: int):
+        scores = rows_CF @ self.weights[seed][domain] + (added_C if self.hybrid else 0)
         chances = np.exp(scores - scores.max())
         ranked = np.lexsort((np.argsort(np.argsort(np.array(names))), -chances))
         order = here.order(ranked) if self.hybrid else ranked
@@ -63,7 +67,7 @@ class Variant:
 
 
 def voices(models: Sequence[str], seeds: int) -> Callable[[FilledMemory], Callable[[EncodedQuery, str], np.ndarray]]:
-    """Columns of each model, log-chances of the candidates, learned from a memory."""
+    """Columns of each model and seed, log-chances of the candidates, learned from a memory."""
 
     def learn(filled: FilledMemory) -> Callable[[EncodedQuery, str], np.ndarray]:
         mirror, embedder = filled.mirror, filled.embedder
@@ -75,8 +79,7 @@ def voices(models: Sequence[str], seeds: int) -> Callable[[FilledMemory], Callab
             del last
             found = np.stack([one(query)[fitted.candidates] for one in scorers], axis=1)
             found = found - found.max(axis=0)
-            found -= np.log(np.exp(found).sum(axis=0))
-            return found.reshape(len(found), len(models), seeds).mean(axis=2)
+            return found - np.log(np.exp(found).sum(axis=0))
 
         return columns
 
@@ -136,8 +139,8 @@ def with_voice(
     mrr: dict[float, dict[str, float]] = {}
     for weight in WEIGHTS:
         tried = {name: np.where(np.arange(len(of)) == column, weight, of) for name, of in plain.items()}
-        variant = Variant("", tried, True)
-        mrr[weight] = {s.name: float(values_of(ranks(s, variant))[:, METRICS.index("mrr")].mean()) for s in unseen}
+        variant = Variant("", [tried], True)
+        mrr[weight] = {s.name: float(values(s, variant)[:, METRICS.index("mrr")].mean()) for s in unseen}
     found: dict[str, np.ndarray] = {}
     chosen: list[float] = []
     for name, of in plain.items():
@@ -153,40 +156,47 @@ def only(sample: Sample, columns: Sequence[int]) -> Sample:
     return replace(sample, rows_MF=sample.rows_MF[:, columns], judged=judged)
 
 
-def ranks(sample: Sample, variant: Variant) -> np.ndarray:
+def values(sample: Sample, variant: Variant) -> np.ndarray:
+    """Mean over seeds of what each event adds to each metric."""
+    return np.mean([values_of(ranks(sample, variant, seed)) for seed in range(len(variant.weights))], axis=0)
+
+
+def ranks(sample: Sample, variant: Variant, seed: int) -> np.ndarray:
     found: list[int] = []
     ends = np.append(sample.starts[1:], len(sample.names))
     for event, (start, end) in enumerate(zip(sample.starts, ends, strict=True)):
         names = sample.names[start:end]
         hit = sample.hits[event]
         part = slice(start, end)
-        order, _ = variant.order(sample.rows_MF[part], sample.added_M[part], sample.here[event], names, sample.name)
+        rows, added = sample.rows_MF[part], sample.added_M[part]
+        order, _ = variant.order(rows, added, sample.here[event], names, sample.name, seed)
         found.append(order.index(sample.names[hit]) + 1 if hit >= 0 else 0)
     return np.array(found)
 
 
-def hint(one: Judged, variant: Variant, domain: str) -> Hint:
-    names, chance = variant.order(one.rows_CF, one.added_C, one.here, one.candidates, domain)
+def hint(one: Judged, variant: Variant, domain: str, seed: int) -> Hint:
+    names, chance = variant.order(one.rows_CF, one.added_C, one.here, one.candidates, domain, seed)
     return Hint(tuple(names[:2])) if chance >= FLOOR else Hint()
 
 
 def table(variants: Sequence[Variant], unseen: Sequence[Sample], seen: Sequence[Sample]) -> Iterable[str]:
-    placed = {v.name: {s.name: ranks(s, v) for s in unseen} for v in variants}
+    placed = {v.name: {s.name: values(s, v) for s in unseen} for v in variants}
     bootstraps = [Bootstrap(sample.families, seed=[0, at]) for at, sample in enumerate(unseen)]
     reference = placed["hybrid"]
     yield "| | hit@1 / hit@2 / hit@3 / MRR | Δ hit@2 to the hybrid | Δ MRR | gain, unseen | gain, seen |"
     yield "|---|---|---|---|---|---|"
     for variant in variants:
-        values = [values_of(placed[variant.name][s.name]) for s in unseen]
-        means = np.mean([v.mean(0) for v in values], axis=0)
+        found = [placed[variant.name][s.name] for s in unseen]
+        means = np.mean([v.mean(0) for v in found], axis=0)
         cells = [" / ".join(f"{value:.3f}" for value in means)]
-        ahead = [v - values_of(reference[s.name]) for v, s in zip(values, unseen, strict=True)]
+        ahead = [v - reference[s.name] for v, s in zip(found, unseen, strict=True)]
         for metric in (METRICS.index("hit@2"), METRICS.index("mrr")):
             drawn = [b.means(a[:, metric]) for b, a in zip(bootstraps, ahead, strict=True)]
             at = interval(np.mean(drawn, axis=0))
             cells.append(f"{np.mean([a[:, metric].mean() for a in ahead]):+.3f} [{at.low:+.3f}, {at.high:+.3f}]")
         for samples in (unseen, seen):
-            hints = [(one.divergence, hint(one, variant, s.name)) for s in samples for one in s.judged]
+            at_all = [(one, s.name, seed) for s in samples for one in s.judged for seed in range(len(variant.weights))]
+            hints = [(one.divergence, hint(one, variant, domain, seed)) for one, domain, seed in at_all]
             if hints:
                 helped = Hints(hints).measure(k=2)
                 low, high = helped.interval["gain"]
@@ -196,7 +206,7 @@ def table(variants: Sequence[Variant], unseen: Sequence[Sample], seen: Sequence[
     yield f"| | {' | '.join(f'{s.name} ({len(s.starts)})' for s in unseen)} |"
     yield "|---" * (len(unseen) + 1) + "|"
     for variant in variants:
-        by_domain = (values_of(placed[variant.name][s.name]).mean(0) for s in unseen)
+        by_domain = (placed[variant.name][s.name].mean(0) for s in unseen)
         yield f"| {variant.name} | {' | '.join(f'{v[1]:.3f} / {v[3]:.3f}' for v in by_domain)} |"
 
 
@@ -208,36 +218,51 @@ def main() -> None:
     parser.add_argument("--domain", action="append", default=[])
     parser.add_argument("--model", action="append", default=[], choices=(*BASELINES, *TRAINED))
     parser.add_argument("--seen", action="store_true")
-    parser.add_argument("--seeds", type=int, default=1, help="rankers whose log-chances are averaged")
+    parser.add_argument("--seeds", type=int, default=1, help="rankers of each model, whose measures are averaged")
+    parser.add_argument("--part", choices=("compare", "cold", "scale"), default="compare")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    models = arguments.model or [*BASELINES, *TRAINED]
+    if arguments.part == "scale":
+        for model in arguments.model or ["hetero"]:
+            for line in rank_scale.report(model, 1):
+                print(line, flush=True)
+        return
     records = [(name, run) for name, run in read_runs([arguments.runs]) if not isinstance(run, Rejection)]
     domains = [d for d in ten_domains(records) if not arguments.domain or d.name in arguments.domain]
+    if arguments.part == "cold":
+        for model in arguments.model or ["hetero"]:
+            for line in rank_cold.report(domains, TrainOptions(model), environment):
+                print(line, flush=True)
+        return
+    compare(domains, arguments.model or [*BASELINES, *TRAINED], arguments.seeds, seen_too=arguments.seen)
+
+
+def compare(domains: Sequence[Domain], models: Sequence[str], seeds: int, *, seen_too: bool) -> None:
     columns = [NAMES.index(name) for name in FITTED]
     unseen: list[Sample] = []
     seen: list[Sample] = []
     for domain in domains:
-        started, learn = time.perf_counter(), voices(models, arguments.seeds)
+        started, learn = time.perf_counter(), voices(models, seeds)
         unseen.append(collect(domain, columns, by_family(domain.runs, 5), plainly=False, further=learn))
-        if arguments.seen:
+        if seen_too:
             seen.append(collect(domain, columns, by_run(domain.runs, 10), plainly=False, further=learn))
         print(f"{domain.name}: {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
     own = [*range(len(FITTED))]
     variants = [
-        Variant("hybrid", plain := fitted_across(unseen, seen, own), True),
-        Variant("linear ranker", plain, False),
+        Variant("hybrid", [plain := fitted_across(unseen, seen, own)], True),
+        Variant("linear ranker", [plain], False),
     ]
-    for at, model in enumerate(models, len(own)):
-        alone = np.zeros(len(own) + len(models))
-        alone[at] = 1
-        variants.append(Variant(model, {sample.name: alone for sample in unseen}, False))
+    width = len(own) + len(models) * seeds
+    for first, model in zip(range(len(own), width, seeds), models, strict=True):
+        of_model = range(first, first + seeds)
+        alone = [{sample.name: np.eye(width)[at] for sample in unseen} for at in of_model]
+        variants.append(Variant(model, alone, False))
         if model in TRAINED:
-            weights, chosen = with_voice(unseen, plain, at)
-            print(f"weights of {model} in the hybrid: {chosen}", file=sys.stderr, flush=True)
-            variants.append(Variant(f"hybrid + {model}", weights, True))
-            weights = fitted_across(unseen, seen, [*own, at])
-            variants.append(Variant(f"linear ranker + {model}", weights, False))
+            found = [with_voice(unseen, plain, at) for at in of_model]
+            print(f"weights of {model} in the hybrid: {[c for _, c in found]}", file=sys.stderr, flush=True)
+            variants.append(Variant(f"hybrid + {model}", [weights for weights, _ in found], True))
+            refitted = [fitted_across(unseen, seen, [*own, at]) for at in of_model]
+            variants.append(Variant(f"linear ranker + {model}", refitted, False))
     for line in table(variants, unseen, seen):
         print(line, flush=True)
 

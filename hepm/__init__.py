@@ -32,15 +32,18 @@ from hepm.types import (
 )
 
 if TYPE_CHECKING:
-    from hepm.memory import Memory, Session
+    from hepm.memory import Memory
+    from hepm.memory.session import Session
 
 __all__ = ["START", "Evidence", "FailedWay", "HepmError", "Memory", "Outcome", "Recalled", "Session", "StateSummary"]
 __all__ += ["Suggestion", "Suggestions", "Tool", "ToolCall", "Trajectory", "Transition", "Turn"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Memory", "Session"):
-        return getattr(import_module("hepm.memory"), name)
+    if name == "Memory":
+        return import_module("hepm.memory").Memory
+    if name == "Session":
+        return import_module("hepm.memory.session").Session
     if name == "__version__":
         from importlib.metadata import version
 

@@ -19,7 +19,8 @@ from hepm.ingest.transitions import SUMMARY_TOOL
 from hepm.llm import Endpoint
 from hepm.llm.question import check_extra
 from hepm.llm.usage import estimate_tokens
-from hepm.memory import Memory, Session
+from hepm.memory import Memory
+from hepm.memory.session import Session
 
 _log = logging.getLogger("hepm")
 

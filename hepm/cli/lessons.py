@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 
 from hepm.cli.commands import Argument, Group, Option, command
 from hepm.cli.model import AtOnceOption, DryRunOption, ModelChoice, ModelOption, cost_of, tell_cost, tell_estimate
-from hepm.cli.options import Bar, JsonOption, Place, print_json, read_text
-from hepm.errors import InputError
+from hepm.cli.options import Bar, JsonOption, Place, print_json
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
@@ -400,25 +397,3 @@ def principle_json(one: FoundPrinciple) -> dict[str, object]:
 def principle_line(one: FoundPrinciple) -> str:
     """A found principle for people."""
     return f"{one.id}  {one.principle.kind}, {one.standing}: {one.principle.text}"
-
-
-def read_messages_file(path: Path) -> list[dict[str, Any]]:
-    """OpenAI chat messages: a JSON list, an object that holds one as "messages", or one a line."""
-    from hepm.ingest.records import without_surrogates
-
-    text = read_text(path, "--messages")
-    found: Any
-    try:
-        try:
-            found = json.loads(text)
-        except ValueError:
-            # Not splitlines(): a string in JSON may hold U+2028 and the like as they are.
-            found = [json.loads(line) for line in text.split("\n") if line.strip()]
-        found = without_surrogates(found)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} holds no chat messages: it is neither JSON nor JSON Lines ({error}).") from error
-    if isinstance(found, dict):
-        found = found.get("messages")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    if not isinstance(found, list) or not all(isinstance(one, dict) and "role" in one for one in found):  # pyright: ignore[reportUnknownVariableType]
-        raise InputError(f"{path} holds no chat messages: a list of objects with a role and content is needed.")
-    return found  # pyright: ignore[reportUnknownVariableType]

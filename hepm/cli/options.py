@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 import click
 
@@ -195,6 +195,28 @@ def read_text(path: Path | str, hint: str) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{name} is not UTF-8 ({error.reason} at byte {error.start}): save it as UTF-8.") from error
+
+
+def read_messages_file(path: Path) -> list[dict[str, Any]]:
+    """OpenAI chat messages: a JSON list, an object that holds one as "messages", or one a line."""
+    from hepm.ingest.records import without_surrogates
+
+    text = read_text(path, "--messages")
+    found: Any
+    try:
+        try:
+            found = json.loads(text)
+        except ValueError:
+            # Not splitlines(): a string in JSON may hold U+2028 and the like as they are.
+            found = [json.loads(line) for line in text.split("\n") if line.strip()]
+        found = without_surrogates(found)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} holds no chat messages: it is neither JSON nor JSON Lines ({error}).") from error
+    if isinstance(found, dict):
+        found = found.get("messages")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if not isinstance(found, list) or not all(isinstance(one, dict) and "role" in one for one in found):  # pyright: ignore[reportUnknownVariableType]
+        raise InputError(f"{path} holds no chat messages: a list of objects with a role and content is needed.")
+    return found  # pyright: ignore[reportUnknownVariableType]
 
 
 def print_json(value: object) -> None:

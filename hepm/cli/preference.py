@@ -11,9 +11,8 @@ from typing import Annotated
 import click
 
 from hepm.cli.commands import Argument, Group, Option
-from hepm.cli.lessons import read_messages_file
 from hepm.cli.model import DryRunOption, ModelChoice, ModelOption, cost_of, tell_cost, tell_estimate
-from hepm.cli.options import Bar, JsonOption, Place, open_memory, print_json, read_text
+from hepm.cli.options import Bar, JsonOption, Place, open_memory, print_json, read_messages_file, read_text
 from hepm.text import count_of, on_one_line
 
 UserArgument = Annotated[str, Argument(help="The user's id.")]

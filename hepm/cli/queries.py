@@ -17,9 +17,8 @@ import click
 
 from hepm.cli import options
 from hepm.cli.commands import Argument, Option
-from hepm.cli.lessons import read_messages_file
 from hepm.cli.model import ModelChoice, ModelOption, cost_of, tell_cost
-from hepm.cli.options import JsonOption, Place, plain, print_json, raw
+from hepm.cli.options import JsonOption, Place, plain, print_json, raw, read_messages_file
 from hepm.graph.open_store import embedded_file
 from hepm.text import on_one_line
 

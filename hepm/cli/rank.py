@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -38,12 +39,9 @@ def train(
     """Train a ranker on the successful runs of a namespace, and measure whether the hybrid policy gains by it.
     Example: `hepm rank train --namespace retail`
     """
-    from hepm.rank import require
-
-    require()
+    _prepare()
     from hepm.evals.trained import gate_of, measure
-    from hepm.rank.build import build
-    from hepm.rank.train import TrainOptions
+    from hepm.rank.train import TrainOptions, build
 
     options = TrainOptions(model, seed, epochs=epochs, device=device, log=log)
     with place.open() as memory:
@@ -72,9 +70,7 @@ def eval_(
 
     Each part trains a ranker of its own; nothing is stored. Example: `hepm rank eval --namespace retail`
     """
-    from hepm.rank import require
-
-    require()
+    _prepare()
     from rich.console import Console
 
     from hepm.evals.report import tables
@@ -108,6 +104,17 @@ def _print(checkpoint: Checkpoint, file: Path, *, as_json: bool) -> None:
     else:
         print(on_one_line(checkpoint.sentence()))
         print(on_one_line(f"It is kept in {file}. Ask it alone with `hepm suggest --policy gnn`."))
+
+
+def _prepare() -> None:
+    """One thread, unless OMP_NUM_THREADS says otherwise: several wait for each other where the machine is busy."""
+    from hepm.rank import require
+
+    require()
+    import torch
+
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
 
 
 def _tell(epoch: Epoch) -> None:

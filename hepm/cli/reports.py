@@ -173,6 +173,7 @@ def _read_records(
 # Correct tool calls of 800 multi-turn tasks: the Berkeley Function Calling Leaderboard, Apache-2.0, 1.9 MB.
 PACKAGE: Final = "bfcl-eval==2026.3.23"
 _EDGES: Final = 8
+_MOST: Final = 200
 _SHORT: Final = 3  # calls; a run of at most this many has no start, middle and end
 _USER_CHARS: Final = 160
 _METHODS: Final = ("global", "first-order", "second-order+similarity", "hybrid")
@@ -182,7 +183,7 @@ def view(
     place: Place,
     page: Annotated[Path, Argument(help="The HTML file to write.")] = Path("graph.html"),
     tool: Annotated[str | None, Option(help="Only this tool and its neighbours.")] = None,
-    most: Annotated[int | None, Option(min=2, help="Maximum number of tools, the most called first.")] = None,
+    most: Annotated[int, Option(min=2, max=1_000, help="Maximum number of tools, the most called first.")] = _MOST,
 ) -> None:
     """Write the graph as one self-contained HTML page, which opens without a network.
     Example: `hepm view retail.html --namespace retail`
@@ -193,21 +194,21 @@ def view(
     check_output_path(page, "the page")
     title = f"{Path(place.store).name} · {place.namespace}"
     with place.open() as memory:
-        tools, edges = _write_page(memory, place.namespace, page, title, tool, most)
-    print(on_one_line(f"{tools} and {edges} drawn in {page}"))
+        tools, edges, left_out = _write_page(memory, place.namespace, page, title, tool, most)
+    print(on_one_line(f"{tools} and {edges} drawn in {page}{left_out}"))
 
 
 def _write_page(
-    memory: Memory, namespace: str, page: Path, title: str, focus: str | None = None, max_tools: int | None = None
-) -> tuple[str, str]:
-    """Write the page; returns how many tools and edges it has, in words."""
+    memory: Memory, namespace: str, page: Path, title: str, focus: str | None = None, max_tools: int = _MOST
+) -> tuple[str, str, str]:
+    """Write the page; returns how many tools and edges it has, and what is left out, in words."""
     from hepm.atomic_file import atomic_file
-    from hepm.graph.page import read_content, render_page
+    from hepm.graph.page import left_out_of, part_of, read_content, render_page
 
-    totals = memory.totals(namespace=namespace)
+    totals, mirror = memory.totals(namespace=namespace), memory.mirror(namespace)
     content = read_content(
-        memory.graph(namespace=namespace),
-        evidence=memory.mirror(namespace).evidence_of,
+        part_of(mirror, focus=focus, max_tools=max_tools),
+        evidence=mirror.evidence_of,
         lessons=memory.library.texts_by_tool(namespace=namespace),
         outcomes=(totals.successes, totals.failures),
         focus=focus,
@@ -216,7 +217,7 @@ def _write_page(
     html = render_page(content, title=title).encode("utf-8")
     with atomic_file(page, "the page") as file:
         file.write_bytes(html)
-    return count_of(content.tool_count, "tool"), count_of(len(content.edges), "edge")
+    return count_of(content.tool_count, "tool"), count_of(len(content.edges), "edge"), left_out_of(content)
 
 
 def demo(
@@ -271,7 +272,8 @@ def demo(
             except InputError as error:
                 _print(str(error))
             try:
-                drawn = f"Drawn: open {page} ({', '.join(_write_page(memory, options.NAMESPACE, page, domain.name))})"
+                tools, edges, _ = _write_page(memory, options.NAMESPACE, page, domain.name)
+                drawn = f"Drawn: open {page} ({tools}, {edges})"
             except MissingExtraError as error:
                 drawn = f"Drawn nothing: {error}"
             _print(f"\n4. {drawn}.", bold=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,12 +22,16 @@ from hepm.graph.open_store import embedded_file
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
+    from hepm.graph.findings import Finding
     from hepm.ingest import ReadOptions
     from hepm.ingest.pipeline import IngestReport
     from hepm.ingest.prepare import IngestOptions
 
 
+_PREPARED_FROM: Final = 2_500
+"""Runs from which on an ingest computes what suggestions need, which takes seconds, for the processes that come."""
 _SHOWN_REJECTIONS = 10
+PartName = Literal["links", "runs", "counts", "states", "vectors", "lessons", "fit"]
 _OUTCOME_KEYS: Final = {"success_key": "success", "reward_key": "reward", "label_key": "label"}
 
 
@@ -114,7 +118,10 @@ def ingest(
 
         try:
             about: dict[str, Any] = {"namespace": place.namespace, "tools": described, "vectors": vectors}
-            report = memory.ingest(runs, reading=read, options=prepared, on_batch=show, **about)
+            with redirect_stdout(sys.stderr):  # where Ray writes what it has to say
+                report = memory.ingest(runs, reading=read, options=prepared, on_batch=show, **about)
+            if report.stored >= _PREPARED_FROM:
+                memory.prepare(namespace=place.namespace)
         except KeyboardInterrupt:
             with suppress(OSError):
                 so_far = count_of(stored, "run")
@@ -193,8 +200,9 @@ def stats(
         names = memory.namespaces() if namespace is None else [options.known_namespace(memory, namespace, store)]
         header = asdict(memory.header)
         totals = {name: asdict(memory.totals(namespace=name)) for name in names}
-        called = {} if as_json else {name: sum(t.calls > 0 for t in memory.tools(namespace=name)) for name in names}
-        said = {name: remarks(memory, name) for name in names}
+        tools = {name: memory.tools(namespace=name) for name in names}
+        called = {name: sum(tool.calls > 0 for tool in rows) for name, rows in tools.items()}
+        said = {name: remarks(memory, rows, name) for name, rows in tools.items()}
     if as_json:
         print_json({"store": str(store), **header, "namespaces": totals, "tools": said})
         return
@@ -330,29 +338,37 @@ def forget(
 
 def doctor(
     store: StoreOption = STORE,
+    part: Annotated[list[PartName] | None, Option(help="Compare only this; repeatable. Default: everything.")] = None,
+    namespace: Annotated[list[str] | None, Option("--namespace", "-n", help="Only this partition; repeatable.")] = None,
     repair: Annotated[bool, Option(help="Repair what can be repaired.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare all derived and copied data with the stored records; exit 1 if a problem remains.
-    Example: `hepm doctor --repair`
+    Example: `hepm doctor --repair`, `hepm doctor --part counts --part states`
     """
-    with options.open_existing(store) as memory:
-        found = {name: memory.examine(namespace=name) for name in memory.namespaces()}
+    with options.open_existing(store) as memory, Bar("runs and states compared") as bar:
+        names = [options.known_namespace(memory, name, store) for name in namespace or memory.namespaces()]
+
+        def examine() -> dict[str, list[Finding]]:
+            return {name: memory.examine(namespace=name, parts=part, on_progress=bar.show) for name in names}
+
+        found = examine()
         if repair and any(found.values()):
-            for namespace, findings in found.items():
+            for name, findings in found.items():
+                memory.drop_prepared(namespace=name)
                 if any(finding.repair == "rebuild" for finding in findings):
                     with suppress(StoreDamagedError):  # a record that cannot be read: the findings say so
-                        memory.rebuild(namespace=namespace)
+                        memory.rebuild(namespace=name)
             memory.reembed()
-            found = {name: memory.examine(namespace=name) for name in memory.namespaces()}
+            found = examine()
     if as_json:
         print_json({"findings": {name: [asdict(finding) for finding in findings] for name, findings in found.items()}})
     elif not any(found.values()):
         print("all is well")
     else:
-        for namespace, findings in found.items():
+        for name, findings in found.items():
             for finding in findings:
-                print(on_one_line(f"{namespace}: {finding.what} (repair: {finding.repair or 'none'})"))
+                print(on_one_line(f"{name}: {finding.what} (repair: {finding.repair or 'none'})"))
     if any(found.values()):
         raise click.exceptions.Exit(1)
 

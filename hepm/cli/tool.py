@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from hepm.cli import options
@@ -10,6 +11,7 @@ from hepm.cli.options import JsonOption, Place, plain, print_json
 from hepm.text import on_one_line
 
 if TYPE_CHECKING:
+    from hepm.graph.rows import ToolRow
     from hepm.memory import Memory
     from hepm.types import ToolName
 
@@ -23,7 +25,7 @@ def list_(place: Place, as_json: JsonOption = False) -> None:
     """
     with place.open() as memory:
         rows = memory.tools(namespace=place.namespace)
-        said = remarks(memory, place.namespace)
+        said = remarks(memory, rows, place.namespace)
     if as_json:
         print_json({"tools": [{**row._asdict(), "remarks": said.get(row.name, [])} for row in rows]})
         return
@@ -39,17 +41,16 @@ def list_(place: Place, as_json: JsonOption = False) -> None:
     options.print_table(table)
 
 
-def remarks(memory: Memory, namespace: str) -> dict[ToolName, list[str]]:
+def remarks(memory: Memory, rows: Sequence[ToolRow], namespace: str) -> dict[ToolName, list[str]]:
     """Which tools have begun to fail, and what changed in their descriptions, in sentences without the tool."""
     from hepm.graph.model_rows import day_of
     from hepm.graph.tool_life import what_changed
 
-    rows = memory.tools(namespace=namespace)
     drifts = memory.mirror(namespace).drifts([row.name for row in rows])
     found: dict[ToolName, list[str]] = {}
     for row in rows:
         drift = drifts.get(row.name)
-        changed = what_changed(row)
+        changed = what_changed(row) if row.changed_at else ""
         said = [
             *([str(drift)] if drift else []),
             *([f"changed on {day_of(row.changed_at)}: {changed}"] if changed else []),

@@ -62,9 +62,12 @@ def ask_server(
     timeout_s: float = 30.0,
     limit: int = 10_000,
     write: bool = False,
+    bookmarks: neo4j.BookmarkManager | None = None,
 ) -> Result:
     """Run a query that only reads; with `write`, run any statement unchecked and commit it.
 
+    Args:
+        bookmarks: Of what the query must see, on any member of a cluster.
     Raises:
         QueryError: it would write, calls what is not allowed, takes too long, or is no Cypher.
     """
@@ -72,7 +75,8 @@ def ask_server(
 
     values = dict(parameters)
     mode = neo4j.WRITE_ACCESS if write else neo4j.READ_ACCESS
-    with cast("Any", driver).session(database=database, default_access_mode=mode) as session, _explained(timeout_s):
+    options: Any = {"database": database, "default_access_mode": mode, "bookmark_manager": bookmarks}
+    with cast("Any", driver).session(**options) as session, _explained(timeout_s):
         if write:
             found = session.run(neo4j.Query(cast("Any", text), timeout=timeout_s), values)
             result = _fetch(found, limit)

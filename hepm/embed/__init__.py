@@ -1,6 +1,18 @@
-"""Text to vectors: lexical by default, sentence-transformers or an endpoint on request. Importing it loads no torch."""
+"""Text to vectors: lexical by default, sentence-transformers or an endpoint on request. Importing it loads no numpy."""
 
-from hepm.embed.embedder import CachedEmbedder, Embedder, FloatArray, HashingEmbedder, check_vectors
-from hepm.embed.models import open_embedder
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hepm.embed.embedder import CachedEmbedder, Embedder, FloatArray, HashingEmbedder, check_vectors
+    from hepm.embed.models import open_embedder
 
 __all__ = ["CachedEmbedder", "Embedder", "FloatArray", "HashingEmbedder", "check_vectors", "open_embedder"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return getattr(import_module(f"hepm.embed.{'models' if name == 'open_embedder' else 'embedder'}"), name)
+    raise AttributeError(f"module 'hepm.embed' has no attribute {name!r}")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from itertools import chain
 from threading import Lock
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,6 +98,8 @@ class HashingEmbedder:
     A text without a word, or whose words cancel to nothing, gets the direction of the empty word.
     """
 
+    PREFIX: Final = "hepm/hash-"
+
     def __init__(self, dimensions: int = 512) -> None:
         if dimensions < 1:
             raise ValueError(f"a vector needs at least one dimension, got {dimensions}")
@@ -106,7 +108,7 @@ class HashingEmbedder:
 
     @property
     def name(self) -> str:
-        return f"hepm/hash-{self._dimensions}"
+        return f"{self.PREFIX}{self._dimensions}"
 
     @property
     def dimensions(self) -> int:
@@ -194,8 +196,7 @@ class CachedEmbedder:
         vectors_ND = np.empty((len(texts), self.dimensions), dtype=np.float32)
         rows_of: dict[bytes, list[int]] = {}
         for row, text in enumerate(texts):
-            key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-            rows_of.setdefault(key, []).append(row)
+            rows_of.setdefault(_key(text), []).append(row)
         missing: list[bytes] = []
         with self._lock:
             for key, rows in rows_of.items():
@@ -208,11 +209,24 @@ class CachedEmbedder:
             keys = missing[start : start + self._batch_size]
             found = self._inner.embed([texts[rows_of[key][0]] for key in keys])
             check_vectors(found, dimensions=self.dimensions, name=self.name)
-            with self._lock:
-                for key, vector in zip(keys, found, strict=True):
-                    vectors_ND[rows_of[key]] = vector
-                    self._vectors[key] = vector.copy()  # a view would keep the whole batch alive
-                    self._vectors.move_to_end(key)
-                while len(self._vectors) > self._max_texts:
-                    self._vectors.popitem(last=False)
+            for key, vector in zip(keys, found, strict=True):
+                vectors_ND[rows_of[key]] = vector
+            self._keep(keys, found)
         return vectors_ND
+
+    def keep(self, texts: Sequence[str], vectors_ND: FloatArray) -> None:
+        """Know the vectors of texts that the inner embedder made elsewhere."""
+        check_vectors(vectors_ND, dimensions=self.dimensions, name=self.name)
+        self._keep([_key(text) for text in texts], vectors_ND)
+
+    def _keep(self, keys: Sequence[bytes], vectors_ND: FloatArray) -> None:
+        with self._lock:
+            for key, vector in zip(keys, vectors_ND, strict=True):
+                self._vectors[key] = vector.copy()  # a view would keep the whole batch alive
+                self._vectors.move_to_end(key)
+            while len(self._vectors) > self._max_texts:
+                self._vectors.popitem(last=False)
+
+
+def _key(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -14,12 +14,11 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
 from hepm.embed.embedder import (
-    CachedEmbedder,
     Embedder,
     FloatArray,
     HashingEmbedder,
@@ -27,7 +26,7 @@ from hepm.embed.embedder import (
     diagonals,
     unit_rows,
 )
-from hepm.errors import EmbedderMismatchError, ImplausibleVectorError, InputError, MissingExtraError
+from hepm.errors import ImplausibleVectorError, InputError, MissingExtraError
 
 DEFAULT_MODEL: Final = "all-MiniLM-L6-v2"
 _HUB_PREFIX: Final = "sentence-transformers/"
@@ -312,85 +311,3 @@ def open_embedder(name: str, *, base_url: str | None = None, api_key: str | None
     if _ON_THE_HUB.fullmatch(name) and not name.startswith((_ENDPOINT_PREFIX, "hepm/")):
         return SentenceEmbedder(name)
     raise InputError(f"no embedder is called {name!r}; {_KNOWN}.")
-
-
-class VectorStore(Protocol):
-    """A store as seen here. `header.embedder` is the name of its vectors' embedder, "" while it holds none."""
-
-    @property
-    def header(self) -> Any: ...
-    def set_embedder(self, name: str, dimensions: int) -> None: ...
-
-
-class AgreedEmbedder:
-    """The embedder of a memory: opened when first needed, since weights alone need no model. Threads may share it.
-
-    It is given by name or itself; None takes the store's own, or `default` if it has none. One that is given by name
-    follows the store to another one. EmbedderMismatchError is raised if the store holds vectors of another one.
-    """
-
-    def __init__(
-        self, store: VectorStore, named: str | Embedder | None, *, default: str, endpoint: tuple[str | None, str | None]
-    ) -> None:
-        self._store = store
-        self._endpoint = endpoint
-        self._opened: Embedder | None = None
-        self._to_close: list[EndpointEmbedder] = []
-        stored = store.header.embedder
-        self._named: str | Embedder = (stored or default) if named is None else named
-        if named is not None and stored and self.now.name != stored:
-            raise _mismatch(stored, self.now.name)
-
-    @property
-    def now(self) -> Embedder:
-        """The embedder, agreed on or not."""
-        if self._opened is None:
-            self._opened = self._open(self._named)
-        return self._opened
-
-    def _open(self, named: str | Embedder) -> Embedder:
-        if isinstance(named, str):
-            base_url, key = self._endpoint
-            named = open_embedder(named, base_url=base_url, api_key=key)
-            if isinstance(named, EndpointEmbedder):
-                self._to_close.append(named)
-        return CachedEmbedder(named)
-
-    def close(self) -> None:
-        """Close the connections of embedders that were opened by name; one that was given is its owner's."""
-        for embedder in self._to_close:
-            embedder.close()
-
-    def following(self, stored: str) -> Embedder:
-        """The embedder of vectors with the name `stored`: another process may have embedded them anew."""
-        if not stored or stored == self.now.name:
-            return self.now
-        if not isinstance(self._named, str):
-            raise _mismatch(stored, self.now.name)
-        opened = self._open(stored)
-        self._named, self._opened = stored, opened
-        return opened
-
-    def agreed(self) -> Embedder:
-        """The embedder, if the store holds no vectors of another one; a new store takes its name."""
-        opened = self.now
-        stored = self._store.header.embedder
-        if not stored:
-            self._store.set_embedder(opened.name, opened.dimensions)
-        elif stored != opened.name:
-            raise _mismatch(stored, opened.name)
-        return opened
-
-    def change(self, named: str | Embedder) -> Embedder:
-        """Use another embedder, if it can be opened, and name it in the store, which drops the former's vectors."""
-        opened = self._open(named)
-        self._store.set_embedder(opened.name, opened.dimensions)
-        self._named, self._opened = named, opened
-        return opened
-
-
-def _mismatch(stored: str, required: str) -> EmbedderMismatchError:
-    return EmbedderMismatchError(
-        f"the store holds vectors of {stored!r}, and {required!r} was asked for: the two cannot be compared. "
-        f"Run `hepm reembed --embedder {required}`, or open the store without naming an embedder."
-    )

@@ -18,12 +18,11 @@ from hepm.evals.report import EvalOptions, EvalReport
 from hepm.ingest.pipeline import parse_stored
 from hepm.memory import Memory
 from hepm.policy import Floors, Hybrid, Policy
-from hepm.rank.build import build
 from hepm.rank.checkpoint import Gate
 from hepm.rank.families import families_of as alike
 from hepm.rank.policy import Gnn
 from hepm.rank.ranker import Ranker
-from hepm.rank.train import TrainOptions
+from hepm.rank.train import TrainOptions, build
 
 FOLDS: Final = 3
 MOST_RUNS: Final = 2_000

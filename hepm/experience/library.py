@@ -230,7 +230,7 @@ class Library:
     def waiting(self, step: str, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> int:
         """How many runs a step has not seen; with `again`, how many there are."""
         done: Collection[str] = () if again else self.store.lessons.answered_runs(step, namespace=namespace)
-        return sum(run not in done for _, _, run in self.store.runs_by_task(namespace=namespace))
+        return sum(run not in done for _, _, run in self.store.iterate("runs_by_task", namespace=namespace))
 
     def runs_of_tasks(
         self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE

@@ -10,7 +10,8 @@ import os
 import shutil
 import threading
 import zipfile
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,7 +39,9 @@ class Artifacts:
             part.mkdir(parents=True, exist_ok=True)
             for name, array in arrays.items():
                 np.save(part / f"{name}.npy", array, allow_pickle=False)
-            (part / _ABOUT).write_text(json.dumps({**about, "format": FORMAT}), encoding="utf-8")
+            sums = {name: _checksum(array) for name, array in arrays.items()}
+            text = json.dumps({**about, "format": FORMAT, "checksums": sums})
+            (part / _ABOUT).write_text(text, encoding="utf-8")
             shutil.rmtree(target, ignore_errors=True)
             part.rename(target)
         except OSError as error:
@@ -66,6 +69,20 @@ class Artifacts:
                 _log.debug("%s cannot be read: %s", folder, error)
         return None
 
+    def damage(self) -> Iterator[str]:
+        """Sentences on the files of the last version that cannot be read, or hold other numbers than were written."""
+        for version in self._versions()[-1:]:
+            kept = self.read()
+            if kept is None:
+                yield f"{self._folder / str(version)} cannot be read"
+                continue
+            for name, checksum in kept[0]["checksums"].items():
+                if name not in kept[1] or _checksum(kept[1][name]) != checksum:
+                    yield f"{self._folder / str(version) / name}.npy is not as it was written"
+            for file in sorted(self.parts(version).glob("*.npz")):
+                if read_part(file) is None:
+                    yield f"{file} cannot be read"
+
     def parts(self, version: int) -> Path:
         """The folder of a version, for parts that are added to it later (see `read_part`)."""
         return self._folder / str(version)
@@ -78,6 +95,10 @@ class Artifacts:
         with contextlib.suppress(OSError):
             return sorted(int(entry.name) for entry in self._folder.iterdir() if entry.name.isdecimal())
         return []
+
+
+def _checksum(array: NDArray[Any]) -> int:
+    return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
 def read_part(file: Path) -> dict[str, NDArray[Any]] | None:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from hepm.cypher.model import Result
 from hepm.graph.changes import Transaction
 from hepm.graph.delta import Edge, Run
 from hepm.graph.lessons.rows import HeldLesson, LessonRow
 from hepm.graph.rows import FloatArray, Header, HeldRun, Replay, StateBatch, Vectors
 from hepm.types import Evidence, ToolName
+
+if TYPE_CHECKING:
+    from hepm.cypher.model import Result
 
 T = TypeVar("T")
 

@@ -1,194 +1,292 @@
-"""Compare derived and copied data of a store with its records, and two stores with each other."""
+"""Compare derived and copied data of a store with its records, in memory that does not grow with the runs."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
-import numpy as np
-
-from hepm.graph.changes import excluded_of, stored_twice
-from hepm.graph.delta import Delta, Run
+from hepm.graph.artifacts import Artifacts
+from hepm.graph.calls import Reached
+from hepm.graph.changes import stored_twice
+from hepm.graph.delta import Delta, Edge, EdgeCounts, Move, Run, ToolCounts
+from hepm.graph.findings import SHOWN, Columns, Differing, Finding, Vectors
 from hepm.graph.lessons.rows import UNUSED, from_record
 from hepm.graph.lessons.transaction import recount, wrong_showings
 from hepm.graph.namespace import NamespaceMirror
-from hepm.graph.rows import EdgeRow, FloatArray, HeldRun, Replay, TextEmbedder, of_size, read_each
+from hepm.graph.rows import EdgeRow, HeldRun, Replay, TextEmbedder, read_each
+from hepm.graph.scratch import HeldState, Scratch, move_of
 from hepm.graph.store import Store
-from hepm.text import count_of
 from hepm.types import ToolName
 
-Columns: TypeAlias = Mapping[str, object]
+Part: TypeAlias = Literal["links", "runs", "counts", "states", "vectors", "lessons", "fit"]
+"""Rows that point to nothing; columns beside the records of runs; counts; states; vectors; lessons; files of a fit."""
+PARTS: Final[tuple[Part, ...]] = get_args(Part)
+Progress: TypeAlias = Callable[[int, int], object]
 
 _BATCH: Final = 500
-_SHOWN: Final = 3
-_SHOWN_CHARS: Final = 60
-_SAME: Final = 0.99
-"""Least cosine of a stored vector with that of its text: float16 and the order of sums cost far less."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that is wrong in a store, and what mends it; "" if nothing can."""
-
-    what: str
-    repair: Literal["rebuild", "reembed", ""] = "rebuild"
+_FROM_RECORDS: Final = frozenset(("runs", "counts", "states", "vectors"))
 
 
 def examine(
-    store: Store, mirror: NamespaceMirror, *, namespace: str, replay: Replay, embedder: TextEmbedder | None = None
+    store: Store,
+    mirror: NamespaceMirror | None,
+    *,
+    namespace: str,
+    replay: Replay,
+    embedder: TextEmbedder | None = None,
+    artifacts: Artifacts | None = None,
+    parts: Collection[Part] = PARTS,
+    on_progress: Progress = lambda done, total: None,
 ) -> list[Finding]:
     """Compare a namespace with its own records; [] when all is well. Reads every record: O(stored calls).
 
     Args:
+        mirror: Is compared with the store, with the part "counts"; None if nothing was read yet.
+        artifacts: What is kept in files of a large memory.
         embedder: Makes the vectors again that stored ones are compared with; None checks only their sizes.
+        parts: What is compared.
+        on_progress: Called with how many runs and states were compared, and how many there are.
     """
-    found = [Finding(sentence) for sentence in store.orphans(namespace=namespace)]
-    vectors = _Vectors(store.header.dimensions, embedder)
-    counts = _examine_runs(store, namespace, replay, vectors, found)
-    took = counts.run_edges
-    edges: dict[object, Columns] = {
-        edge: {**vars(one), "runs": sorted(took[edge])} for edge, one in counts.edges.items()
-    }
-    found += _compare("edge", edges, _edges_in(store, namespace), label=lambda key: f"{key[0]} -> {key[1]}")
-    tools = [(name, one.calls, one.errors) for name, one in counts.tools.items()]
-    stored_tools = [(row.name, row.calls, row.errors) for row in store.tools(namespace=namespace)]
-    found += _compare("tool", _tools(tools), _tools(stored_tools))
-    found += _compare("outcome of a tool", _outcomes(counts.outcomes), _outcomes(store.outcomes(namespace=namespace)))
-    expected_states = _states_of(counts, store.header.states_per_move)
-    found += _compare("state", expected_states, _states_in(store, namespace, vectors), label=_state_label)
-    found += _lesson_findings(store, namespace, vectors)
-    found += vectors.findings()
+    found: list[Finding] = []
+    if "links" in parts:
+        found += [Finding(sentence) for sentence in store.orphans(namespace=namespace)]
+    vectors = Vectors(store.header.dimensions, embedder) if "vectors" in parts else None
+    if _FROM_RECORDS & {*parts}:
+        with Scratch() as scratch:
+            found += _Examination(store, namespace, parts, vectors, scratch, on_progress).findings(replay)
+    if "lessons" in parts or vectors is not None:
+        lessons = list(_lesson_findings(store, namespace, vectors))
+        found += lessons if "lessons" in parts else []
+    if vectors is not None:
+        found += vectors.findings()
+    if artifacts is not None and "fit" in parts:
+        found += _fit_findings(store, namespace, artifacts)
+    if mirror is not None and "counts" in parts:
+        found += _mirror_findings(store, mirror)
+    return found
+
+
+def _fit_findings(store: Store, namespace: str, artifacts: Artifacts) -> Iterator[Finding]:
+    """What is wrong in the files of a large memory: damage, and counts that its revision does not have."""
+    for sentence in artifacts.damage():
+        yield Finding(sentence, "prepare")
+    kept = artifacts.read()
+    if kept is None or kept[0]["revision"] != store.header.revision:
+        return  # older counts are no mistake: they are brought up to date by the process that uses them
+    (about, arrays), names = kept, tuple(Reached.__slots__)
+    expected = {tool: counts for tool, *counts in store.reached_tools(namespace=namespace)}
+    held = zip(about["tools"], *(arrays[name][1:].tolist() for name in names), strict=False)
+    wrong = sorted(tool for tool, *counts in held if counts != expected.get(tool, [0] * len(names)))
+    if wrong:
+        yield Finding(f"counts in the files of the fit differ from the edges to {', '.join(wrong[:SHOWN])}", "prepare")
+
+
+class _Examination:
+    """One pass over the runs in order of arrival, beside the edges and tools that each took, and one over the states.
+
+    What is counted is kept by edge and tool; runs and states are in a temporary file.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        namespace: str,
+        parts: Collection[Part],
+        vectors: Vectors | None,
+        scratch: Scratch,
+        on_progress: Progress,
+    ) -> None:
+        self._store, self._namespace, self._parts = store, namespace, parts
+        self._vectors, self._scratch, self._on_progress = vectors, scratch, on_progress
+        self._edges = defaultdict[Edge, EdgeCounts](EdgeCounts)
+        self._tools = defaultdict[ToolName, ToolCounts](ToolCounts)
+        self._took = defaultdict[Edge, tuple[list[str], list[str]]](lambda: ([], []))
+        self._runs = Differing("run", right="what their records say", label=repr)
+        self._outcomes = Differing("outcome of a tool")
+        self._unreadable: list[Finding] = []
+        self._shortest = store.header.counting == "shortest"
+        self._done = 0
+        totals = store.totals(namespace=namespace)
+        self._total = totals.trajectories + (totals.states if {"states", "vectors"} & {*parts} else 0)
+
+    def findings(self, replay: Replay) -> Iterator[Finding]:
+        store, namespace = self._store, self._namespace
+        aliases = store.marks(namespace=namespace).aliases
+        counts = "counts" in self._parts
+        took = _Blocks(store.iter_run_edges(namespace=namespace) if counts else iter(()), 2)
+        ended = _Blocks(store.iter_outcomes(namespace=namespace) if counts else iter(()), 1)
+        runs = store.iter_runs(namespace=namespace)
+        while batch := list(islice(runs, _BATCH)):
+            read, _ = read_each([held.record for held in batch], replay, aliases)
+            counted: list[Run] = []
+            for held, run in zip(batch, read, strict=True):
+                if not isinstance(run, Run):
+                    what = f"the record of the run {held.id!r} cannot be read ({run})"
+                    self._unreadable.append(Finding(f"{what}; `hepm forget --trajectory` removes it", ""))
+                    continue
+                if held.counted or not self._shortest:
+                    counted.append(run)
+                self._check_run(held, run)
+            delta = Delta.of(counted)
+            if counts:
+                self._count(delta, took.of(batch), ended.of(batch))
+            if "states" in self._parts:
+                self._scratch.add_states(delta)
+            self._step(len(batch))
+        yield from self._unreadable
+        if "runs" in self._parts:
+            for name, excluded in self._scratch.wrongly_counted():
+                what = "counts and should not" if excluded else "does not count and should"
+                yield Finding(f"the run {name!r} {what}")
+            yield from self._runs.findings()
+        if counts:
+            yield from self._count_findings()
+        if {"states", "vectors"} & {*self._parts}:
+            yield from self._state_findings()
+
+    def _step(self, number: int) -> None:
+        self._done += number
+        self._on_progress(self._done, self._total)
+
+    def _check_run(self, held: HeldRun, run: Run) -> None:
+        other = self._scratch.add_run(run, held.id, counted=held.counted, shortest=self._shortest)
+        if other is not None:
+            self._unreadable.append(Finding(stored_twice(run.id, held.id, other), ""))
+            return
+        self._runs.compare(held.id, self._store.columns_of(run, namespace=self._namespace), held.columns)
+        if run.said and self._vectors is not None:
+            self._vectors.check("run", run.said, held.vector)
+
+    def _count(self, delta: Delta, took: set[tuple[Any, ...]], ended: set[tuple[Any, ...]]) -> None:
+        for edge, counts in delta.edges.items():
+            self._edges[edge].add(counts)
+        for name, counts in delta.tools.items():
+            tool = self._tools[name]
+            tool.calls += counts.calls
+            tool.errors += counts.errors
+        expected = {(*edge, run) for edge, runs in delta.run_edges.items() for run in runs}
+        for side, rows in enumerate((took - expected, expected - took)):
+            for source, target, run in rows:
+                if len(self._took[source, target][side]) < SHOWN:
+                    self._took[source, target][side].append(run)
+        held = {(tool, run): (at, bool(failed)) for tool, run, at, failed in ended}
+        for key in delta.outcomes.keys() | held.keys():
+            right, stored = delta.outcomes.get(key), held.get(key)
+            if right != stored:
+                self._outcomes.compare(key, _outcome(right), _outcome(stored))
+
+    def _count_findings(self) -> Iterator[Finding]:
+        differing = Differing("edge", label=lambda key: f"{key[0]} -> {key[1]}")
+        for source, target, *counts in self._store.iterate("edges", namespace=self._namespace):
+            edge = source, target
+            right = self._edges.pop(edge, None)
+            # Of the runs that took it, those that are stored too much, and those that are missing.
+            extra, missing = map(sorted, self._took.get(edge, ((), ())))
+            stored = dict(zip(EdgeRow._fields[2:], counts, strict=True))
+            expected = None if right is None else {**vars(right), "runs": missing}
+            differing.compare(edge, expected, {**stored, "runs": extra})
+        for edge, right in self._edges.items():
+            differing.compare(edge, vars(right), None)
+        yield from differing.findings()
+        differing = Differing("tool")
+        counts = {row.name: (row.calls, row.errors) for row in self._store.tools(namespace=self._namespace)}
+        for name in self._tools.keys() | counts.keys():
+            tool = self._tools.get(name, ToolCounts())
+            calls, errors = counts.get(name, (0, 0))
+            if (tool.calls, tool.errors) != (calls, errors):
+                missing = name not in counts
+                differing.compare(name, vars(tool), None if missing else {"calls": calls, "errors": errors})
+        yield from differing.findings()
+        yield from self._outcomes.findings()
+
+    def _state_findings(self) -> Iterator[Finding]:
+        differing = Differing("state", label=_state_label)
+        states = self._store.iter_held_states(namespace=self._namespace)
+        while batch := list(islice(states, _BATCH)):
+            if "states" in self._parts:
+                self._scratch.add_stored(
+                    (
+                        Move(row.sources, row.targets, row.success),
+                        *(row.key, row.count, row.seen, row.trajectory, row.step),
+                        row.summary if kept else None,
+                    )
+                    for row, kept, _ in batch
+                )
+            for row, kept, vector in batch:
+                if kept and self._vectors is not None:
+                    self._vectors.check("state", row.summary, vector)
+            self._step(sum(kept for _, kept, _ in batch))
+        bound = self._store.header.states_per_move
+        both = _merged(self._scratch.states("expected", bound), self._scratch.states("stored", bound))
+        for (move, key), right, stored in both:
+            if right != stored:
+                differing.compare((*move_of(move), key), _state(right), _state(stored))
+        yield from differing.findings()
+
+
+class _Blocks:
+    """Rows in the order of the runs that they name at a position, handed out for the runs of a batch."""
+
+    def __init__(self, rows: Iterator[Sequence[Any]], position: int) -> None:
+        self._rows, self._position = rows, position
+        self._next = next(rows, None)
+
+    def of(self, batch: Iterable[HeldRun]) -> set[tuple[Any, ...]]:
+        ids = {held.id for held in batch}
+        found: set[tuple[Any, ...]] = set()
+        while self._next is not None and self._next[self._position] in ids:
+            found.add(tuple(self._next))
+            self._next = next(self._rows, None)
+        return found
+
+
+def _merged(
+    expected: Iterator[tuple[tuple[str, int], HeldState]], stored: Iterator[tuple[tuple[str, int], HeldState]]
+) -> Iterator[tuple[tuple[str, int], HeldState | None, HeldState | None]]:
+    """Two sequences in order of their keys, as one: each key with what both have of it."""
+    mine, theirs = next(expected, None), next(stored, None)
+    while mine is not None or theirs is not None:
+        if theirs is None or (mine is not None and mine[0] < theirs[0]):
+            assert mine is not None
+            yield mine[0], mine[1], None
+            mine = next(expected, None)
+        elif mine is None or theirs[0] < mine[0]:
+            yield theirs[0], None, theirs[1]
+            theirs = next(stored, None)
+        else:
+            yield mine[0], mine[1], theirs[1]
+            mine, theirs = next(expected, None), next(stored, None)
+
+
+def _outcome(outcome: tuple[float, bool] | None) -> Columns | None:
+    return None if outcome is None else {"ended": outcome[0], "failed": outcome[1]}
+
+
+def _state(state: HeldState | None) -> Columns | None:
+    return None if state is None else vars(state)
+
+
+def _state_label(key: tuple[tuple[ToolName, ...], tuple[ToolName, ...], bool, int]) -> str:
+    return f"{', '.join(key[0])} -> {', '.join(key[1])}{'' if key[2] else ' in failed runs'}"
+
+
+def _mirror_findings(store: Store, mirror: NamespaceMirror) -> Iterator[Finding]:
     apart = 0
     for source in mirror.sources():
         mirrored = {row.tool: (row.support, row.failures) for row in mirror.successors(source)}
-        rows = store.edges(namespace=namespace, sources=[source])
+        rows = store.edges(namespace=mirror.name, sources=[source])
         apart += mirrored != {row[1]: (row[2], row[4]) for row in rows if row[2]}
     if apart:
-        found.append(Finding(f"the mirror differs from the store after {apart} tools"))
-    return found
+        yield Finding(f"the mirror differs from the store after {apart} tools")
 
 
-class _Vectors:
-    """Compares stored vectors with those of their texts, a batch at a time."""
-
-    def __init__(self, dimensions: int, embedder: TextEmbedder | None) -> None:
-        self._dimensions = dimensions
-        self._embedder = embedder
-        self._waiting: list[tuple[str, str, FloatArray]] = []
-        self._missing, self._others = Counter[str](), Counter[str]()
-        self._bad = 0
-
-    def check(self, what: str, text: str, stored: bytes | None) -> None:
-        if stored is None:
-            self._missing[what] += 1
-            return
-        vector = of_size(stored, self._dimensions)
-        if vector is None or not abs(float(np.linalg.norm(vector)) - 1.0) < 0.01:  # negated, so that NaN is bad too
-            self._bad += 1
-        elif self._embedder is not None:
-            self._waiting.append((what, text, vector))
-            if len(self._waiting) == _BATCH:
-                self._compare(self._embedder)
-
-    def _compare(self, embedder: TextEmbedder) -> None:
-        right_ND = embedder.embed([text for _, text, _ in self._waiting])
-        cosines_N = np.einsum("nd,nd->n", right_ND, np.stack([vector for *_, vector in self._waiting]))
-        self._others.update(self._waiting[at][0] for at in np.flatnonzero(cosines_N < _SAME))
-        self._waiting = []
-
-    def findings(self) -> Iterator[Finding]:
-        if self._embedder is not None and self._waiting:
-            self._compare(self._embedder)
-        if self._bad:
-            yield Finding(f"{self._bad} vectors are of the wrong size, zero or not a number")
-        for what, number in self._others.items():
-            yield Finding(f"{count_of(number, what)} {'has' if number == 1 else 'have'} the vector of another text")
-        for what, number in self._missing.items():
-            have, are = ("has", "is") if number == 1 else ("have", "are")
-            lost = "found" if what == "lesson" else "compared"
-            yield Finding(f"{count_of(number, what)} {have} no vector and {are} not {lost}", "reembed")
-
-
-def _examine_runs(store: Store, namespace: str, replay: Replay, vectors: _Vectors, found: list[Finding]) -> Delta:
-    """Compare stored runs with their records; what the records of the counted runs add up to."""
-    counts = Delta()
-    expected: dict[object, Columns] = {}
-    stored: dict[object, Columns] = {}
-    known: list[Run] = []
-    stored_as: dict[str, HeldRun] = {}
-    counting = store.header.counting
-    aliases = store.marks(namespace=namespace).aliases
-    stored_runs = store.iter_runs(namespace=namespace)
-    while batch := list(islice(stored_runs, _BATCH)):
-        counted: list[Run] = []
-        runs, _ = read_each([held.record for held in batch], replay, aliases)
-        for held, run in zip(batch, runs, strict=True):
-            if not isinstance(run, Run):
-                what = f"the record of the run {held.id!r} cannot be read ({run})"
-                found.append(Finding(f"{what}; `hepm forget --trajectory` removes it", ""))
-                continue
-            if counting == "all" or held.counted:
-                counted.append(run)
-            if (other := stored_as.setdefault(run.id, held)) is not held:
-                found.append(Finding(stored_twice(run.id, held.id, other.id), ""))
-                continue
-            right = store.columns_of(run, namespace=namespace)
-            if any(held.columns.get(name) != value for name, value in right.items()):
-                expected[held.id], stored[held.id] = right, held.columns
-            stored_as[run.id] = held._replace(record="", columns={}, vector=None)
-            known.append(run._replace(record="", transitions=()))
-            if run.said:
-                vectors.check("run", run.said, held.vector)
-        counts.add(counted)
-    excluded = excluded_of(known, counting)
-    for name in sorted(name for name, held in stored_as.items() if held.counted == (name in excluded)):
-        what = "counts and should not" if name in excluded else "does not count and should"
-        found.append(Finding(f"the run {name!r} {what}"))
-    found += _compare("run", expected, stored, right="what their records say", label=repr)
-    return counts
-
-
-def _edges_in(store: Store, namespace: str) -> dict[object, Columns]:
-    took = store.run_edges(namespace=namespace)
-    rows = (EdgeRow(*row) for row in store.edges(namespace=namespace))
-    return {row[:2]: row._asdict() | {"runs": took.get(row[:2], [])} for row in rows}
-
-
-def _tools(tools: Iterable[tuple[ToolName, int, int]]) -> dict[object, Columns]:
-    return {name: {"calls": calls, "errors": errors} for name, calls, errors in tools if calls or errors}
-
-
-def _outcomes(outcomes: Mapping[tuple[ToolName, str], tuple[float, bool]]) -> dict[object, Columns]:
-    return {key: {"ended": ended, "failed": failed} for key, (ended, failed) in outcomes.items()}
-
-
-def _states_of(delta: Delta, bound: int) -> dict[object, Columns]:
-    found: dict[object, Columns] = {}
-    for move, states in delta.states.items():
-        ranked = sorted(states.items(), key=lambda pair: (pair[1].seen, pair[0]), reverse=True)
-        for place, (key, state) in enumerate(ranked):
-            found[(*move, key)] = vars(state) | ({"summary": None} if place >= bound else {})
-    return found
-
-
-def _states_in(store: Store, namespace: str, vectors: _Vectors) -> dict[object, Columns]:
-    found: dict[object, Columns] = {}
-    for row, kept, vector in store.iter_held_states(namespace=namespace):
-        found[row.sources, row.targets, row.success, row.key] = asdict(row) | ({} if kept else {"summary": None})
-        if kept:
-            vectors.check("state", row.summary, vector)
-    return found
-
-
-def _lesson_findings(store: Store, namespace: str, vectors: _Vectors) -> Iterator[Finding]:
+def _lesson_findings(store: Store, namespace: str, vectors: Vectors | None) -> Iterator[Finding]:
     lessons = store.lessons
     showings = lessons.showings(namespace=namespace)
     counted = recount(showings)
-    expected: dict[object, Columns] = {}
-    stored: dict[object, Columns] = {}
+    differing = Differing("lesson", right="what their records say")
     wrong: list[str] = []
     for held in store.held_lessons(namespace=namespace):
         try:
@@ -196,82 +294,17 @@ def _lesson_findings(store: Store, namespace: str, vectors: _Vectors) -> Iterato
         except ValueError as error:
             yield Finding(f"the record of the lesson {held.id!r} cannot be read ({error}); the repair removes it")
             continue
-        expected[held.id] = {"id": row.id, **store.lesson_columns(row, namespace=namespace)}
-        stored[held.id] = {"id": held.id, **held.columns}
+        right = {"id": row.id, **store.lesson_columns(row, namespace=namespace)}
+        differing.compare(held.id, right, {"id": held.id, **held.columns})
         if counted.get(held.id, UNUSED).plus(row.prior) != held.uses:
             wrong.append(held.id)
-        vectors.check("lesson", row.text, held.vector)
-    yield from _compare("lesson", expected, stored, right="what their records say")
+        if vectors is not None:
+            vectors.check("lesson", row.text, held.vector)
+    yield from differing.findings()
     if wrong:
-        yield Finding(f"the uses of {len(wrong)} lessons differ from what was shown ({', '.join(wrong[:_SHOWN])})")
+        yield Finding(f"the uses of {len(wrong)} lessons differ from what was shown ({', '.join(wrong[:SHOWN])})")
     runs = store.find_known(list({showing.run for showing in showings}), namespace=namespace)
     ended = {run: known.success for run, known in runs.items()}
     if apart := wrong_showings(showings, ended, lessons.outcomes(namespace=namespace)):
-        shown = ", ".join(sorted({showing.run for showing, _ in apart})[:_SHOWN])
+        shown = ", ".join(sorted({showing.run for showing, _ in apart})[:SHOWN])
         yield Finding(f"the outcomes of {len(apart)} showings differ from those of their runs ({shown})")
-
-
-def _compare(
-    what: str,
-    expected: Mapping[object, Columns],
-    stored: Mapping[object, Columns],
-    *,
-    right: str = "the stored records",
-    label: Callable[[Any], str] = str,
-) -> Iterator[Finding]:
-    """One finding for all that differ, with the first few. Columns without an expected value are not compared."""
-    differing: dict[str, str] = {}
-    for key in expected.keys() | stored.keys():
-        if key not in expected or key not in stored:
-            differing[str(key)] = f"{label(key)} is {'missing' if key in expected else 'in no record'}"
-        elif differ := [
-            f"{name.replace('_', ' ')} {_short(stored[key].get(name))} for {_short(value)}"
-            for name, value in expected[key].items()
-            if stored[key].get(name) != value
-        ]:
-            differing[str(key)] = f"{label(key)} has {', '.join(differ)}"
-    if differing:
-        shown = "; ".join(differing[key] for key in sorted(differing)[:_SHOWN])
-        number = count_of(len(differing), what)
-        yield Finding(f"{number} {'differs' if len(differing) == 1 else 'differ'} from {right}: {shown}")
-
-
-def _state_label(key: tuple[tuple[ToolName, ...], tuple[ToolName, ...], bool, int]) -> str:
-    return f"{', '.join(key[0])} -> {', '.join(key[1])}{'' if key[2] else ' in failed runs'}"
-
-
-def _short(value: object) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…"
-
-
-def differences(one: Store, other: Store, *, namespace: str) -> list[str]:
-    """Sentences on how two stores differ in a namespace; [] if they agree. Row numbers are not compared."""
-    totals, others = (asdict(store.totals(namespace=namespace)) for store in (one, other))
-    found = [f"{name}: {mine:,} and {others[name]:,}" for name, mine in totals.items() if mine != others[name]]
-    for (what, mine), theirs in zip(_content(one, namespace).items(), _content(other, namespace).values(), strict=True):
-        if apart := sorted((key for key in mine.keys() | theirs.keys() if mine.get(key) != theirs.get(key)), key=str):
-            shown = "; ".join(str(key)[:120] for key in apart[:_SHOWN])
-            found.append(f"{len(apart):,} {what} differ, such as {shown}")
-    return found
-
-
-def _content(store: Store, namespace: str) -> dict[str, Mapping[Any, object]]:
-    """The content of a namespace by kind; vectors by whether there is one."""
-    shown = {(one.run, one.lesson): one.success for one in store.lessons.showings(namespace=namespace)}
-    return {
-        "runs": {name: (record, counted) for name, record, counted in store.iter_records(namespace=namespace)},
-        "edges": _edges_in(store, namespace),
-        "outcomes": store.outcomes(namespace=namespace),
-        "tools": {row.name: row for row in store.tools(namespace=namespace)},
-        "states": {
-            (row.sources, row.targets, row.success, row.key): (
-                kept, row.count, row.summary, row.seen, row.trajectory, row.step, vector is None,
-            )
-            for row, kept, vector in store.iter_held_states(namespace=namespace)
-        },
-        "lessons": {
-            one.row.id: (one.row, one.uses, one.vector is None) for one in store.lessons.list(namespace=namespace)
-        },
-        "showings": {**shown, **store.lessons.outcomes(namespace=namespace)},
-    }  # fmt: skip

@@ -26,7 +26,7 @@ from hepm.types import ToolName
 _log = logging.getLogger("hepm")
 
 MOST_CALLS: Final = 24_000
-"""The calls of the latest runs that are read. A memory that holds no more is read whole."""
+"""The calls that are read: half of the latest runs, half of earlier ones. A memory with no more is read whole."""
 MOST_AFTER: Final = 1_024
 """The runs that are read to know the calls after a tool, where not all are."""
 FEWEST_ON_EDGE: Final = 4  # of these on each edge from there, if so many took it
@@ -45,7 +45,8 @@ _Kept: TypeAlias = RecentlyUsed[frozenset[ToolName], CallReader]
 class CallHistory:
     """The calls of the labelled runs of a namespace, read from the store as far as they are needed.
 
-    A memory of more than `MOST_CALLS` calls is read in part: its latest runs; and when the calls after a tool are
+    A memory of more than `MOST_CALLS` calls is read in part: its latest runs, and as many that are evenly spread over
+    those before, so that what is no longer usual stays known; and when the calls after a tool are
     asked for, the latest runs on each edge from there, in proportion to how many took it.
 
     Attributes:
@@ -68,7 +69,7 @@ class CallHistory:
         self.newest = 0
 
     def latest(self) -> CallMatrix:
-        """All calls, or those of the latest runs; what came since the last time is added."""
+        """All calls, or a part (see `CallHistory`); what came since the last time is added."""
         self.revision = self._store.header.revision
         reader = self._latest
         if reader is not None:
@@ -95,7 +96,7 @@ class CallHistory:
     def _first_read(self) -> CallReader:
         runs: list[RunRow] = []
         steps: list[list[Step]] = []
-        calls, before = 0, NEWEST
+        calls, half, before = 0, 0, NEWEST
         was_whole, self.whole = self.whole, True
         while page := self._store.latest_runs(namespace=self._namespace, before=before, most=_AT_ONCE):
             before = page[0].seq
@@ -107,8 +108,14 @@ class CallHistory:
                     break
                 runs.append(run)
                 steps.append(steps_here)
+                half += calls <= MOST_CALLS // 2
             if not self.whole:
                 break
+        runs, steps = runs[::-1], steps[::-1]
+        if not self.whole:
+            runs, steps = runs[-max(half, 1) :], steps[-max(half, 1) :]
+            earlier = self._store.spread_runs(namespace=self._namespace, before=runs[0].seq, most=len(runs))
+            runs, steps = [*earlier, *runs], [*map(steps_of, earlier), *steps]
         if self.whole or was_whole:
             # Else numbers stay, since they may be in use.
             tools = [] if self.whole else [tool for tool, *_ in self._store.reached_tools(namespace=self._namespace)]
@@ -116,7 +123,7 @@ class CallHistory:
                 self._after = _Kept(MOST_KEPT)
                 self._numbers, self._parts = ToolNumbers(tools), None
         reader = CallReader(self._numbers)
-        self._read(reader, runs[::-1], steps[::-1])
+        self._read(reader, runs, steps)
         return reader
 
     def _with_counts(self, calls: CallMatrix) -> CallMatrix:

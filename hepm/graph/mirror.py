@@ -10,14 +10,16 @@ import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from hepm.errors import HepmError, StoreError, StoreUnavailableError
-from hepm.graph.artifacts import Artifacts
-from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.rows import Change, Header
 from hepm.graph.store import Store
+
+if TYPE_CHECKING:
+    from hepm.graph.artifacts import Artifacts
+    from hepm.graph.lessons.mirror import LessonMirror
 
 T = TypeVar("T")
 
@@ -89,15 +91,22 @@ class Mirror:
         return self._fresh(self._namespaces, name, self._make)
 
     def _make(self, store: Store, name: str) -> NamespaceMirror:
-        return NamespaceMirror(store, name, None if self._artifacts is None else Artifacts(self._artifacts, name))
+        return NamespaceMirror(store, name, self._artifacts)
 
-    def drop_artifacts(self, name: str) -> None:
-        """Remove what was computed from a namespace and kept in files, as after runs were forgotten."""
-        if self._artifacts is not None:
-            Artifacts(self._artifacts, name).drop()
+    def artifacts(self, name: str) -> Artifacts | None:
+        """What is computed from a namespace and kept in files."""
+        from hepm.graph.artifacts import Artifacts
+
+        return None if self._artifacts is None else Artifacts(self._artifacts, name)
+
+    def find(self, name: str) -> NamespaceMirror | None:
+        """The graph of a namespace as far as it was read; None if it was not."""
+        return self._namespaces.get(name)
 
     def lessons(self, name: str) -> LessonMirror:
         """The lessons of one namespace; read from the store on first use."""
+        from hepm.graph.lessons.mirror import LessonMirror
+
         return self._fresh(self._lessons, name, LessonMirror)
 
     def _fresh(self, mirrors: dict[str, T], name: str, make: Callable[[Store, str], T]) -> T:

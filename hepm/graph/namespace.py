@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from hepm.errors import StoreUnavailableError
-from hepm.graph.artifacts import Artifacts
-from hepm.graph.calls import CallMatrix, Reached
 from hepm.graph.delta import Edge
 from hepm.graph.drift import Drift, drift_of
-from hepm.graph.history import NEWEST, CallHistory
-from hepm.graph.nearest import StateBlock
 from hepm.graph.rows import Change, EdgeRow, Marks, StateBatch
 from hepm.graph.store import Store
 from hepm.graph.weights import INVERSE_STEPS_UNIT, edge_weights
 from hepm.types import START, Evidence, ToolName
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import networkx as nx
+
+    from hepm.graph.artifacts import Artifacts
+    from hepm.graph.calls import CallMatrix
+    from hepm.graph.history import CallHistory
+    from hepm.graph.nearest import StateBlock
 
 T = TypeVar("T")
 
@@ -70,7 +74,7 @@ class _Snapshot:
     whole: bool = False
     rows: dict[ToolName, Rows] = field(default_factory=dict[ToolName, Rows])
     latest: dict[ToolName, str] = field(default_factory=dict[ToolName, str])
-    states: dict[ToolName, StateBlock] = field(default_factory=dict[ToolName, StateBlock])
+    states: dict[ToolName, StateBlock] = field(default_factory=dict[ToolName, "StateBlock"])
     successors: dict[tuple[ToolName, float], tuple[NextTool, ...]] = field(
         default_factory=dict[tuple[ToolName, float], tuple[NextTool, ...]]
     )
@@ -87,22 +91,35 @@ class NamespaceMirror:
         tool_names: By the numbers that state blocks use.
     """
 
-    def __init__(self, store: Store, namespace: str, artifacts: Artifacts | None = None) -> None:
+    def __init__(self, store: Store, namespace: str, artifacts: Path | None = None) -> None:
         self.store = store
         self.name = namespace
-        self._artifacts = artifacts
+        self._folder = artifacts
         self._kept = 0  # the newest run that an artifact knows
         self._tool_ids: dict[ToolName, int] = {}
         self.tool_names: list[ToolName] = []
         self._ids_lock = threading.Lock()
         self._calls_lock = threading.Lock()
-        self._history = CallHistory(store, namespace)
         self._calls: CallMatrix | None = None
         self._cached: dict[Callable[[CallMatrix, Any], object], object] = {}
         self._behind: bool | None = None  # whether calls were rewritten since they were read; None if nothing changed
         self._added = False  # whether calls were added to a former fit
         self._behind_lock = threading.Lock()
         self._snapshot = self._read()
+
+    # What needs numpy is imported on first use: a suggestion from counts needs none.
+
+    @cached_property
+    def _artifacts(self) -> Artifacts | None:
+        from hepm.graph.artifacts import Artifacts
+
+        return None if self._folder is None else Artifacts(self._folder, self.name)
+
+    @cached_property
+    def _history(self) -> CallHistory:
+        from hepm.graph.history import CallHistory
+
+        return CallHistory(self.store, self.name)
 
     def _read(self) -> _Snapshot:
         """Nothing yet of an embedded store or of a large one; else everything, so that nothing is read later."""
@@ -116,6 +133,8 @@ class NamespaceMirror:
         if calls.reached is not None:
             return _Snapshot(marks)
         rows = _by_source(self.store.edges(namespace=self.name))
+        from hepm.graph.nearest import StateBlock
+
         latest = self.store.latest_outcomes(sorted({row[1] for of in rows.values() for row in of}), namespace=self.name)
         states = self.store.states_newer_than(0, namespace=self.name)
         rows_of: dict[ToolName, list[int]] = {tool: [] for tool in rows}
@@ -213,6 +232,8 @@ class NamespaceMirror:
 
     def block(self, tool: ToolName) -> StateBlock:
         """Vectors of the states remembered after `tool`; empty if there are none."""
+        from hepm.graph.nearest import StateBlock
+
         snapshot = self._snapshot
         found = snapshot.states.get(tool)
         if found is None:
@@ -243,6 +264,9 @@ class NamespaceMirror:
 
     def _restore(self, make: Callable[[CallMatrix, Any], object]) -> bool:
         """Take what another process computed, if it lacks few runs."""
+        from hepm.graph.calls import Reached
+        from hepm.graph.history import NEWEST
+
         restored = getattr(make, "restored", None)
         kept = None if restored is None or self._artifacts is None else self._artifacts.read()
         if kept is None or restored is None or self._artifacts is None:
@@ -280,6 +304,8 @@ class NamespaceMirror:
 
     def _keep(self, make: Callable[[CallMatrix, Any], object], calls: CallMatrix) -> None:
         """Let other processes take it, if it was computed from a part of a large memory, and knows many runs more."""
+        from hepm.graph.calls import Reached
+
         to_keep = getattr(self._cached[make], "to_keep", None)
         newest, reached = self._history.newest, calls.reached
         if to_keep is None or reached is None or self._artifacts is None:
@@ -335,9 +361,13 @@ class NamespaceMirror:
             _log.warning("the runs behind a suggestion cannot be read for now: %s", error)
         return found + [Evidence()] * (len(edges) - len(found))
 
-    def graph(self, *, c: float = 1.0) -> nx.DiGraph[ToolName]:
+    def graph(
+        self, *, c: float = 1.0, among: Collection[ToolName] | None = None, at: ToolName | None = None
+    ) -> nx.DiGraph[ToolName]:
         """A new NetworkX graph, which the caller may change.
 
+        Args:
+            among: Only edges among these tools, and those of the tool `at`; all tools are nodes. None for all edges.
         Nodes carry calls, errors, description, retired; edges support, inverse_steps, weight, failures, unlabelled,
         failure_share.
         """
@@ -348,13 +378,21 @@ class NamespaceMirror:
             if tool.calls:
                 about = {"calls": tool.calls, "errors": tool.errors, "description": tool.description}
                 graph.add_node(tool.name, **about, retired=tool.retired)
-        rows_by_source = self._all_rows()
+        if among is None or at is not None or self._snapshot.whole:
+            rows_by_source = self._all_rows()
+        else:
+            rows_by_source = _by_source(self.store.edges(namespace=self.name, sources=sorted(among)))
         if START in rows_by_source:
             graph.add_node(START, calls=0, errors=0, description="before the first call", retired=False)
         for source, rows in sorted(rows_by_source.items()):
+            targets = among if source != at else None
+            if targets is not None and source not in targets:
+                targets = () if at is None else (at,)
             weights = edge_weights([(row[2], row[3]) for row in rows], c=c)
             for (_, target, *counts), weight in zip(rows, weights, strict=True):
-                edge = dict(zip(EdgeRow._fields[2:], counts, strict=True))
+                if targets is not None and target != at and target not in targets:
+                    continue
+                edge: dict[str, Any] = dict(zip(EdgeRow._fields[2:], counts, strict=True))
                 edge["inverse_steps"] /= INVERSE_STEPS_UNIT
                 following = NextTool(target, weight, edge["support"], edge["failures"])
                 graph.add_edge(source, target, **edge, weight=weight, failure_share=following.failure_share)
@@ -367,14 +405,18 @@ class NamespaceMirror:
         # Lessons change no tool: the fit to all calls stays valid.
         calls_changed = any(change.sources is None or change.sources or change.rewritten for change in changes)
         # In a large memory a text that replaced an almost equal one is not worth to read all anew.
-        whole = self._history.whole
+        read = "_history" in self.__dict__
+        whole = not read or self._history.whole
         if rewritten := [change for change in changes if change.removed or (whole and change.rewritten)]:
             removed = [change.sources for change in rewritten]
-            self._history.forget(None if None in removed else {tool for tools in removed for tool in tools or ()})
+            if read:
+                self._history.forget(None if None in removed else {tool for tools in removed for tool in tools or ()})
         if calls_changed and not (everything and self._snapshot.whole):
             self._mark_behind(rewritten=bool(rewritten))
 
     def _followed(self, changes: Sequence[Change]) -> _Snapshot:
+        from hepm.graph.nearest import StateBlock
+
         touched = {tool for change in changes for tool in change.sources or ()}
         rewritten = {tool for change in changes if change.rewritten for tool in change.sources or ()}
         # Copied in one step each, since readers add to them meanwhile.

@@ -11,8 +11,6 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Final
 
-import numpy as np
-
 from hepm.errors import InputError
 from hepm.graph.backend import Backend
 from hepm.graph.changes import Transaction, add_runs, described, forget_runs, rebuild
@@ -38,6 +36,7 @@ from hepm.graph.rows import (
     known_runs,
     marks_of,
     of_size,
+    spread_over,
     tool_row,
 )
 from hepm.graph.tool_life import add_alias, remove_alias, retire
@@ -222,12 +221,9 @@ class Store(Backend):
         """Records of those of the runs that are stored, by id."""
         return dict(self.read("records_of", namespace=namespace, ids=ids))
 
-    def run_edges(self, *, namespace: str) -> dict[Edge, list[str]]:
-        """Ids of the stored runs that took each edge, sorted."""
-        found = defaultdict[Edge, list[str]](list)
-        for source, target, run in self.read("run_edges", namespace=namespace):
-            found[source, target].append(run)
-        return found
+    def iter_run_edges(self, *, namespace: str) -> Iterator[Sequence[Any]]:
+        """Source, target and run of every edge that a stored run took, by the arrival of the runs; lazy."""
+        return self.iterate("run_edges", namespace=namespace)
 
     def tools(self, *, namespace: str) -> list[ToolRow]:
         """All tools by name."""
@@ -241,10 +237,13 @@ class Store(Backend):
         rows = self.read("latest_outcomes", namespace=namespace, tools=tools, most=MOST_RUNS)
         return {tool: "".join(map(str, map(int, failed or ()))) for tool, failed in rows}
 
-    def outcomes(self, *, namespace: str) -> dict[tuple[ToolName, str], tuple[float, bool]]:
-        """By tool and run, when the run ended and whether its calls to the tool failed (see `Delta.outcomes`)."""
-        rows = self.read("outcomes", namespace=namespace)
-        return {(tool, run): (ended, bool(failed)) for tool, run, ended, failed in rows}
+    def iter_outcomes(self, *, namespace: str) -> Iterator[tuple[ToolName, str, float, bool]]:
+        """Tool, run, when it ended and whether its calls to the tool failed, by the arrival of the runs; lazy.
+
+        See `Delta.outcomes`.
+        """
+        for tool, run, ended, failed in self.iterate("outcomes", namespace=namespace):
+            yield tool, run, ended, bool(failed)
 
     def marks(self, *, namespace: str) -> Marks:
         """Aliases of tools, and the tools that are retired."""
@@ -254,11 +253,20 @@ class Store(Backend):
         """States of all labelled runs whose id is above `newer_than`, by id, without their summaries."""
         return self._batch(self.read("states_newer_than", namespace=namespace, newer_than=newer_than))
 
+    def vectors_of_states(self, ids: Sequence[int], *, namespace: str) -> dict[str, FloatArray]:
+        """The vectors of states, by text; those without one are left out."""
+        dimensions = self.header.dimensions
+        rows = self.read("vectors_of_states", namespace=namespace, ids=list(ids))
+        found = ((summary, of_size(vector, dimensions)) for summary, vector in rows)
+        return {summary: vector for summary, vector in found if vector is not None}
+
     def search_states(self, vector: FloatArray, *, namespace: str, limit: int) -> list[tuple[StateRow, float]]:
         """States of successful runs most similar to a vector of unit length, with their cosines; ties by id.
 
         A store with an index may miss one that is about as near as the last; it never gives fewer than there are.
         """
+        import numpy as np
+
         batch = self._batch(self.near(vector, namespace, limit))
         if not batch.rows:
             return []
@@ -285,6 +293,15 @@ class Store(Backend):
         """Labelled, counted runs stored before row `before`, the latest `most` of them, in order of arrival."""
         rows = self.read("latest_runs", namespace=namespace, before=before, most=most)
         return self._runs(reversed(rows))
+
+    def spread_runs(self, *, namespace: str, before: int, most: int) -> list[RunRow]:
+        """At most `most` labelled, counted runs stored before row `before`, evenly spread, in order of arrival."""
+        first = self.read("runs_from_points", namespace=namespace, points=[0], before=before)
+        if not first:
+            return []
+        start = int(first[0][0])
+        points = sorted({start + at for at in spread_over(before - start, most)})
+        return self._runs(self.read("runs_from_points", namespace=namespace, points=points, before=before))
 
     def latest_on_edges(self, edges: Mapping[Edge, int], *, namespace: str) -> list[RunRow]:
         """The latest runs that took each edge, about as many as given, in order of arrival, without their vectors."""
@@ -317,6 +334,8 @@ class Store(Backend):
 
     def states_at(self, places: Sequence[Place], *, namespace: str) -> tuple[list[Place], FloatArray]:
         """Those of the states that have a vector, and the vectors, shape (N, dimensions)."""
+        import numpy as np
+
         size = self.header.dimensions
         rows = self.read("states_at", namespace=namespace, places=list(places)) if size else []
         rows = [row for row in rows if len(row[1]) == 2 * size]
@@ -338,7 +357,7 @@ class Store(Backend):
     def changes_since(self, revision: int) -> list[Change] | None:
         """What later revisions changed, oldest first; None where the journal no longer reaches back that far."""
         rows = self.read("changes_since", namespace="", revision=revision)
-        if self.header.revision > revision and (not rows or rows[0][0] != revision + 1):
+        if not (rows and rows[0][0] == revision + 1) and self.header.revision > revision:
             return None
         return [
             Change(number, namespace, None if tools is None else tuple(tools), bool(rewritten), int(rewritten) > 1)
@@ -357,6 +376,8 @@ class Store(Backend):
 
     def _batch(self, rows: Sequence[tuple[Any, ...]]) -> StateBatch:
         """States of rows that end with the vector in bytes; one of another size is left out, as if it had none."""
+        import numpy as np
+
         size = self.header.dimensions
         right = [row for row in rows if len(row[-1]) == 2 * size]
         vectors = np.frombuffer(b"".join([row[-1] for row in right]), dtype="<f2").astype(np.float32)

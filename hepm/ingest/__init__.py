@@ -1,11 +1,17 @@
 """Readers of recorded runs: one file per format, from any source to trajectories."""
 
-from hepm.ingest.hepm import parse_run, write_run
-from hepm.ingest.prepare import shorten
-from hepm.ingest.reading import READERS, read_runs
-from hepm.ingest.records import ReadOptions, Rejection
-from hepm.ingest.redact import DEFAULT_RULES, Redactor, Rule
-from hepm.ingest.tools import load_tools
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hepm.ingest.hepm import parse_run, write_run
+    from hepm.ingest.prepare import shorten
+    from hepm.ingest.reading import READERS, read_runs
+    from hepm.ingest.records import ReadOptions, Rejection
+    from hepm.ingest.redact import DEFAULT_RULES, Redactor, Rule
+    from hepm.ingest.tools import load_tools
 
 __all__ = [
     "DEFAULT_RULES",
@@ -20,3 +26,20 @@ __all__ = [
     "shorten",
     "write_run",
 ]
+
+# Each name is imported on first use: a suggestion needs no reader.
+_MODULES = {
+    "hepm": ("parse_run", "write_run"),
+    "prepare": ("shorten",),
+    "reading": ("READERS", "read_runs"),
+    "records": ("ReadOptions", "Rejection"),
+    "redact": ("DEFAULT_RULES", "Redactor", "Rule"),
+    "tools": ("load_tools",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"hepm.ingest.{module}"), name)
+    raise AttributeError(f"module 'hepm.ingest' has no attribute {name!r}")

@@ -292,4 +292,6 @@ def verdict(value: Any, key: str) -> bool | None:
 
 
 # ShareGPT's records (conversations) are rejected by name.
-READER: Final = Reader("chat", lambda document: bool(document.keys & {"messages", "role", "conversations"}), _read)
+READER: Final = Reader(
+    "chat", lambda document: bool(document.keys & {"messages", "role", "conversations"}), _read, by_line=True
+)

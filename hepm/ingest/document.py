@@ -232,6 +232,11 @@ class _Bytes(io.RawIOBase):
         self.unread(head := b"".join(pieces))
         return head
 
+    def go_to(self, at: int) -> None:
+        """Go on at a byte of the file."""
+        self._stream.seek(at)
+        self._head, self._ended = io.BytesIO(), False
+
     def unread(self, head: bytes) -> None:
         """Put bytes before the ones that were not read yet."""
         self._head = io.BytesIO(head)
@@ -258,8 +263,9 @@ class Document:
         self._value: Any = _NOTHING
         self._lines = False
         self._bytes = _Bytes(source)
-        head = self._bytes.look(WHOLE + 1)
-        self._complete = len(head) <= WHOLE
+        self._looks = WHOLE + 1 if source.lines is None else _CHUNK
+        head = self._bytes.look(self._looks)
+        self._complete = source.lines is None and len(head) <= WHOLE
         if head.startswith(codecs.BOM_UTF8):
             head = head[3:]
             self._bytes.unread(head)
@@ -268,6 +274,11 @@ class Document:
             self._bytes.unread(b"")
         else:
             self._look_at_lines(head)
+
+    @property
+    def is_lines(self) -> bool:
+        """Whether it is JSON lines, of which some may be read alone (`Source.lines`)."""
+        return self._lines
 
     @property
     def is_empty(self) -> bool:
@@ -362,7 +373,7 @@ class Document:
         if fields.is_list(self._value):
             yield from self._value[:LOOKED_AT]
         elif self._lines:
-            for line in islice(_lines(self._bytes.look(WHOLE + 1), ended=self._complete), LOOKED_AT):
+            for line in islice(_lines(self._bytes.look(self._looks), ended=self._complete), LOOKED_AT):
                 if not isinstance(value := _decoded_line(line), RecordError):
                     yield value
         elif self.is_list:
@@ -380,15 +391,22 @@ class Document:
 
     def _line_records(self) -> Iterator[tuple[int, Any]]:
         reader = io.BufferedReader(self._bytes, _CHUNK)
-        number = 0
-        for number in count(1):
+        lines, left, number = self.source.lines, None, 0
+        if lines is not None:
+            self._bytes.go_to(lines.start)
+            left = lines.stop - lines.start
+        for number in count(1 if lines is None else lines.first):
+            if left is not None and left <= 0:
+                break
             line = reader.readline(self._limit + 1)
             if not line:
                 break
+            left = None if left is None else left - len(line)
             if len(line) > self._limit and line[-1:] != b"\n":
                 yield number, RecordError(f"it is longer than {self._limit:,} bytes, the limit for one record")
                 while line and line[-1:] != b"\n":
                     line = reader.readline(_CHUNK)
+                    left = None if left is None else left - len(line)
             elif not line.isspace():
                 value = RecordError(_TOO_MANY) if _too_many(line, (b"[", b"{")) else _decoded_line(line)
                 if self._bytes.reason and isinstance(value, RecordError) and line[-1:] != b"\n":
@@ -404,12 +422,14 @@ class Reader:
 
     Attributes:
         command_names: Whether its shell calls are named by their programs, unless the user says otherwise.
+        by_line: Whether each of JSON lines is a run by itself, whatever the other lines hold.
     """
 
     name: str
     recognises: Callable[[Document], bool]
     read: Callable[[Document, ReadOptions], Iterator[Item]]
     command_names: bool = False
+    by_line: bool = False
 
 
 def record_reader(
@@ -417,7 +437,10 @@ def record_reader(
 ) -> Reader:
     """The reader of a format in which each record is a run."""
     return Reader(
-        name, recognises, lambda document, options: document.each(lambda record: build(record, document, options))
+        name,
+        recognises,
+        lambda document, options: document.each(lambda record: build(record, document, options)),
+        by_line=True,
     )
 
 

@@ -13,16 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from itertools import count, groupby, islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from hepm.embed import Embedder
-from hepm.errors import FormatError, InputError, StoreError, StoreUnavailableError
+from hepm.errors import FormatError, StoreError, StoreUnavailableError
 from hepm.graph.changes import damaged_run, replaces
 from hepm.graph.delta import Run
-from hepm.graph.doctor import differences
-from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.rows import Aliases, FloatArray, Known, Replay, Selection
 from hepm.graph.store import Store
 from hepm.ingest.hepm import parse_run
@@ -42,7 +40,6 @@ _CONFLICT: Final = (
 )
 _CHARS_A_BATCH: Final = 16 << 20
 """Characters of records: 2,000 transcripts of an afternoon each would take half a gigabyte."""
-_LESSONS_A_BATCH: Final = 500
 _SUFFIX: Final = ".runs"
 _number = count()
 
@@ -304,15 +301,19 @@ def deliver(outbox: Outbox, store: Store, embedder: Embedder | None) -> int:
 
 def embed_texts(runs: Iterable[Run], embedder: Embedder | None) -> dict[str, FloatArray]:
     """A vector for each distinct text: the state summaries of labelled runs, and the users' messages of all."""
-    if embedder is None:
-        return {}
+    texts = [] if embedder is None else texts_of(runs)
+    return {} if embedder is None or not texts else dict(zip(texts, embedder.embed(texts), strict=True))
+
+
+def texts_of(runs: Iterable[Run]) -> list[str]:
+    """The distinct texts of runs that are embedded."""
     texts: dict[str, None] = {}
     for run in runs:
         if run.success is not None:
             texts.update(dict.fromkeys(t.summary for t in run.transitions))
         if run.said:
             texts[run.said] = None
-    return dict(zip(texts, embedder.embed(list(texts)), strict=True)) if texts else {}
+    return list(texts)
 
 
 class _TextVectors(Mapping[str, FloatArray]):
@@ -354,94 +355,3 @@ def parse_stored(name: str, record: str) -> Trajectory:
         return parse_run(record)
     except FormatError as error:
         raise damaged_run(name, error) from error
-
-
-@dataclass(frozen=True, slots=True)
-class Copied:
-    """A copied namespace: its runs, those of them new to the target, and how the two differ then, in sentences."""
-
-    namespace: str
-    runs: int
-    stored: int
-    differences: tuple[str, ...]
-
-
-def copy_store(
-    source: Store, target: Store, *, namespaces: Sequence[str], on_progress: Callable[[int], object] | None = None
-) -> Iterator[Copied]:
-    """Copy namespaces: records, counts, states, vectors, descriptions, lessons. Each is verified at its end.
-
-    What the target has already is skipped, so a copy resumes where it stopped. `on_progress` is called with the number
-    of runs looked at so far. InputError: the two count differently, or hold different embedders' vectors.
-    """
-    mine, theirs = source.header, target.header
-    if mine.counting != theirs.counting or mine.states_per_move != theirs.states_per_move:
-        raise InputError(
-            f"the source counts {mine.counting!r} runs of a task and keeps {mine.states_per_move} states on a move, "
-            f"the target {theirs.counting!r} and {theirs.states_per_move}: copy into a new store, or export and import."
-        )
-    if mine.embedder and not theirs.embedder:
-        target.set_embedder(mine.embedder, mine.dimensions)
-    elif mine.embedder and theirs.embedder != mine.embedder:
-        raise InputError(
-            f"the source holds vectors of {mine.embedder!r}, the target of {theirs.embedder!r}: run "
-            f"`hepm reembed --embedder {theirs.embedder}` on the source first, or copy into a new store."
-        )
-    replay = replay_with(None)
-    seen = 0
-    for namespace in namespaces:
-        vectors = _vectors(source, namespace)
-        total = stored = 0
-        # First: runs are counted under the names that aliases stand for.
-        known_tools = {row.name: row._replace(calls=0, errors=0) for row in target.tools(namespace=namespace)}
-        tools = [row._replace(calls=0, errors=0) for row in source.tools(namespace=namespace)]
-        if different := [row for row in tools if known_tools.get(row.name) != row]:
-            target.copy_tools(different, namespace=namespace, replay=replay)
-        records = source.iter_records(namespace=namespace)
-        while batch := list(islice(records, target.runs_a_batch)):
-            known = target.find_known([name for name, _, _ in batch], namespace=namespace)
-            runs, _ = replay([record for _, record, _ in batch])
-            new = [run for run in runs if run.id not in known or replaces(run, known[run.id])]
-            if new:
-                embedder = target.header.embedder if vectors else None
-                added = target.add(new, vectors, namespace=namespace, replay=replay, embedder=embedder)
-                stored += len(added.stored)
-            total += len(batch)
-            seen += len(batch)
-            if on_progress is not None:
-                on_progress(seen)
-        _copy_lessons(source, target, namespace)
-        yield Copied(namespace, total, stored, tuple(differences(source, target, namespace=namespace)))
-
-
-def _vectors(source: Store, namespace: str) -> dict[str, FloatArray]:
-    """The vectors of kept states and of users' messages, by text: nothing is embedded again."""
-    batch = source.states_newer_than(0, namespace=namespace)
-    by_id = dict(zip((row.id for row in batch.rows), batch.vectors_ND, strict=True))
-    found = {row.summary: by_id[row.id] for row in source.iter_states(namespace=namespace) if row.id in by_id}
-    said = {row.id: row.vector for row in source.runs_after(0, namespace=namespace) if row.vector is not None}
-    aliases = source.marks(namespace=namespace).aliases
-    for name, record, _ in source.iter_records(namespace=namespace):
-        if name in said:
-            ((run,), _) = replay_with(None)([record], aliases)
-            found[run.said] = said[name]
-    return found
-
-
-def _copy_lessons(source: Store, target: Store, namespace: str) -> None:
-    lessons = source.lessons.list(namespace=namespace)
-    known = {one.row.id for one in target.lessons.list(namespace=namespace)}
-    new = [one for one in lessons if one.row.id not in known]
-    for start in range(0, len(new), _LESSONS_A_BATCH):
-        part = new[start : start + _LESSONS_A_BATCH]
-        vectors = {one.row.text: one.vector for one in part if one.vector is not None}
-        embedder = target.header.embedder if vectors else None
-        change = LessonChange(put=[one.row for one in part], imported=True)
-        target.lessons.change(change, vectors, namespace=namespace, embedder=embedder)
-    known_showings = set(target.lessons.showings(namespace=namespace))
-    showings = [one for one in source.lessons.showings(namespace=namespace) if one not in known_showings]
-    for run, group in groupby(showings, key=lambda one: one.run):
-        target.lessons.show(run, [one.lesson for one in group], namespace=namespace)
-    if outcomes := source.lessons.outcomes(namespace=namespace):
-        target.lessons.settle(outcomes, namespace=namespace)
-    target.lessons.put_answers(source.lessons.all_answers(namespace=namespace), namespace=namespace)

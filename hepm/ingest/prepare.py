@@ -1,28 +1,14 @@
-"""From sources to runs ready to be stored: read, cut, redacted, with their transitions.
-
-Child processes prepare files while this one stores, since decoding JSON holds Python's lock. They are plain children
-over pipes: `multiprocessing` and `ProcessPoolExecutor` run the user's script again on starting, and one without an
-`if __name__ == "__main__"` would ingest for ever.
-"""
+"""From sources to runs ready to be stored: read, cut, redacted, with their transitions."""
 
 from __future__ import annotations
 
-import gc
 import json
-import os
-import pickle
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from operator import is_
 from os import PathLike
 from pathlib import Path
-from queue import Empty, Queue
-from typing import Any, Final, Self, TypeAlias, cast
+from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
 
 from hepm.errors import InputError
 from hepm.graph.delta import Run
@@ -31,16 +17,27 @@ from hepm.graph.tool_life import with_own_names
 from hepm.ingest import fields
 from hepm.ingest.hepm import write_run
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT, check_rules, verdict_of
-from hepm.ingest.reading import read_runs, read_value
-from hepm.ingest.records import ReadOptions, Rejection, content_digest, is_record
+from hepm.ingest.reading import read_lines, read_runs, read_value
+from hepm.ingest.records import ReadOptions, Rejection, content_digest
 from hepm.ingest.redact import Redactor
-from hepm.ingest.sources import regular_files
+from hepm.ingest.sources import Lines
 from hepm.ingest.transitions import transitions, without_hints
 from hepm.text import CUT
 from hepm.types import DISTRUSTED, OWN_STATES, Outcome, Tool, ToolCall, Trajectory, Turn
 
 Source: TypeAlias = str | PathLike[str] | Trajectory | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """A file, folder, glob, archive or "-"; a run itself; or a record or all that a file may hold, in Python's values."""
+
+
+class FileLines(NamedTuple):
+    """Some lines of a file, of which each is a run."""
+
+    file: str
+    lines: Lines
+
+
+Engine: TypeAlias = Literal["local", "ray"]
+"""Where files are prepared: on this machine, or on a Ray cluster."""
 
 Prepared: TypeAlias = tuple[str | None, Run | Rejection]
 """The format that a run was read in, and the run; None if nothing could be read."""
@@ -54,20 +51,7 @@ RESULT_CHARS: Final = 600
 ARGUMENT_CHARS: Final = 500
 """Lengths that texts are cut to: of system prompts, other messages, results, and texts in arguments."""
 
-MOST_WORKERS: Final = 4
-"""Storing keeps up with about so many."""
-
-WORTH_BYTES: Final = 2_000_000
-"""Files together smaller than this are read before the processes have started."""
-
 _REMEMBERED_LISTS: Final = 1000
-_FRAME_RUNS: Final = 256
-_FRAME_CHARS: Final = 2_000_000
-_WAITING_FRAMES: Final = 8
-"""Frames of one process that may wait for their turn."""
-
-# Given as code, so that the child finds hepm where this process found it.
-_START: Final = "import sys,json;sys.path[:]=json.loads(sys.argv[1]);from hepm.ingest.prepare import serve;serve()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +90,7 @@ class IngestOptions:
             before, that is retracted; stored again as trusted, it counts. Worker processes need `TrustByTags`.
         own_states: Keep only the agents' own summaries as states, as H-EPM does; else an extract of the conversation
             replaces a missing one. A run keeps to how it was first stored; a tag records it.
+        engine: "ray" prepares files on a Ray cluster, with as many processes as it has cores (see docs/count.md).
         outcome_by: Rules that label runs without an outcome (see `hepm.ingest.outcome.RULES`); the first one that
             answers counts. They read results uncut, and a tag names the rule.
     """
@@ -116,6 +101,7 @@ class IngestOptions:
     trusted: Callable[[Trajectory], bool] | None = None
     own_states: bool = False
     outcome_by: tuple[str, ...] = OUTCOME_BY_DEFAULT
+    engine: Engine = "local"
 
     def __post_init__(self) -> None:
         check_rules(self.outcome_by)
@@ -144,49 +130,22 @@ def source_of(
     return run
 
 
-def prepare(source: Source | Iterable[Source], reading: ReadOptions, options: IngestOptions) -> Iterator[Prepared]:
-    """Every run of the sources, in a fixed order; lazy, but several processes read ahead.
-
-    InputError: `source` is a list of messages, or a process ended in the middle of a file; else as `read_runs`.
-    """
-    sources = _listed(source)
-    if isinstance(sources, list | tuple) and any(map(_is_message, sources[:1])):
-        raise InputError(
-            "these are the messages of one run: pass them as ingest(messages=[...]), or each run as a list"
-        )
-    files = files_of(sources)
-    if files is not None and (count := workers_for(files, options)):
-        yield from _prepare_in_processes(files, reading, options, count)
-    else:
-        yield from prepare_here(sources, reading, options)
-
-
-def files_of(source: Source | Iterable[Source]) -> list[Path] | None:
-    """The files that are to be read; None if anything else is, too."""
-    sources = _listed(source)
-    return regular_files(sources) if isinstance(sources, list | tuple) else None
-
-
-def _listed(source: Source | Iterable[Source]) -> Iterable[Source]:
-    return cast("Iterable[Source]", [source] if isinstance(source, (str, PathLike)) or is_record(source) else source)
-
-
-def _is_message(value: object) -> bool:
-    if isinstance(value, Mapping):
-        record = cast("Mapping[str, object]", value)
-        return type(record.get("role")) is str and "messages" not in record
-    return is_record(value) and type(getattr(value, "role", None)) is str
-
-
-def prepare_here(sources: Iterable[Source], reading: ReadOptions, options: IngestOptions) -> Iterator[Prepared]:
+def prepare_here(
+    sources: Iterable[Source | FileLines], reading: ReadOptions, options: IngestOptions
+) -> Iterator[Prepared]:
     """Every run of the sources, in this process and one at a time."""
     preparer = _Preparer(options)
     for number, source in enumerate(sources, 1):
         if isinstance(source, Trajectory):
             yield preparer.prepare("python", source)
             continue
-        named = isinstance(source, str | PathLike)
-        for name, item in read_runs([source], reading) if named else read_value(source, number, reading):
+        if isinstance(source, FileLines):
+            found = read_lines(Path(source.file), source.lines, reading)
+        elif isinstance(source, str | PathLike):
+            found = read_runs([source], reading)
+        else:
+            found = read_value(source, number, reading)
+        for name, item in found:
             yield (None, item) if isinstance(item, Rejection) else preparer.prepare(name, item)
 
 
@@ -307,109 +266,3 @@ def _cut(text: str, limit: int) -> str:
     # hepm's own hints go first, or a long block would leave no room for the rest.
     own = without_hints(text)
     return own if len(own) <= limit else own[: limit - 1] + CUT
-
-
-def workers_for(files: Sequence[Path], options: IngestOptions) -> int:
-    """How many processes are worth starting; 0 if this one does as well alone."""
-    # A function of the user's is known to this process only.
-    own_hook = options.redactor is not None and options.redactor.hook is not None
-    if own_hook or not isinstance(options.trusted, TrustByTags | None):
-        return 0
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    wanted = cores if options.processes is None else options.processes
-    if wanted < 2 or not sys.executable or sum(map(_size, files)) < WORTH_BYTES:
-        return 0
-    return min(wanted, MOST_WORKERS, len(files))
-
-
-def _size(file: Path) -> int:
-    with suppress(OSError):
-        return file.stat().st_size
-    return 0
-
-
-def _prepare_in_processes(
-    files: Sequence[Path], reading: ReadOptions, options: IngestOptions, count: int
-) -> Iterator[Prepared]:
-    """Share the files among child processes; a thread for each collects what it sends."""
-    share: list[int] = []
-    sizes = [0] * count
-    for file in files:
-        share.append(sizes.index(min(sizes)))
-        sizes[share[-1]] += _size(file)
-    children: list[subprocess.Popen[bytes]] = []
-    queues = [Queue[bytes | None](_WAITING_FRAMES) for _ in sizes]
-    threads: list[threading.Thread] = []
-    try:
-        for n, queue in enumerate(queues):
-            command, pipe = [sys.executable, "-c", _START, json.dumps(sys.path)], subprocess.PIPE
-            # In a session of its own: Ctrl-C is for this process, which ends the others.
-            children.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True))
-            names = [str(file) for file, of in zip(files, share, strict=True) if of == n]
-            task = partial(_drive, children[n], queue, (reading, options, names))
-            threads.append(threading.Thread(target=task, name="hepm-ingest", daemon=True))
-            threads[n].start()
-        for file, n in zip(files, share, strict=True):
-            while (frame := queues[n].get()) is not None and (found := pickle.loads(frame)) is not None:
-                if isinstance(found, Exception):
-                    raise found
-                yield from cast("list[Prepared]", found)
-            if frame is None:
-                raise InputError(
-                    f"the process that read {file} ended before the file did: too little memory is the likeliest "
-                    "reason. What was stored before is whole; pass fewer files at a time, or --processes 1."
-                )
-    finally:
-        for child in children:
-            child.kill()
-        for thread, queue in zip(threads, queues, strict=False):
-            while thread.is_alive():
-                with suppress(Empty):  # it may wait for room
-                    queue.get(timeout=0.01)
-        for child in children:
-            child.communicate()
-
-
-def _drive(child: subprocess.Popen[bytes], queue: Queue[bytes | None], work: tuple[object, ...]) -> None:
-    """Give a process its files, and put each of its frames, then None."""
-    assert child.stdin is not None
-    assert child.stdout is not None
-    with suppress(OSError, EOFError, pickle.UnpicklingError):
-        pickle.dump(work, child.stdin)
-        child.stdin.flush()
-        while True:
-            queue.put(pickle.load(child.stdout))
-    queue.put(None)
-
-
-def serve() -> None:
-    """Worker: read options and paths, and send the runs of each file in frames, then None."""
-    # Nothing else may be written between the frames.
-    frames = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    gc.disable()  # runs hold no cycles, and walking millions of them again and again costs a seventh of the time
-
-    def send(found: object) -> None:
-        # Pickled twice: the other process keeps frames as bytes until it is their turn.
-        pickle.dump(pickle.dumps(found, pickle.HIGHEST_PROTOCOL), frames)
-        frames.flush()
-
-    with suppress(EOFError, pickle.UnpicklingError, BrokenPipeError):
-        reading, options, files = pickle.load(sys.stdin.buffer)
-        for file in files:
-            try:
-                frame: list[Prepared] = []
-                chars = 0
-                for item in prepare_here([file], reading, options):
-                    frame.append(item)
-                    chars += len(item[1].record) if isinstance(item[1], Run) else 0
-                    if len(frame) == _FRAME_RUNS or chars > _FRAME_CHARS:
-                        send(frame)
-                        frame, chars = [], 0
-                send(frame)
-            except BrokenPipeError:
-                raise
-            except Exception as error:  # the outermost edge of this process: the other one raises it again
-                send(error)
-            send(None)
-    os._exit(0)  # nothing is left to be written out

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from pathlib import PurePosixPath
-from typing import Final
+from pathlib import Path, PurePosixPath
+from typing import Final, TypeVar
 
 from hepm.errors import FormatError
 from hepm.ingest import (
@@ -25,7 +26,9 @@ from hepm.ingest import (
 from hepm.ingest.document import RECORD_LIMIT, Document, Reader, UnreadableError
 from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection, json_of
 from hepm.ingest.shells import with_command_names
-from hepm.ingest.sources import Source, open_source
+from hepm.ingest.sources import Lines, Source, open_source, printable
+
+T = TypeVar("T")
 
 READERS: Final = (
     benchmark_runs.AGENTDOJO, hepm.READER, benchmark_runs.TAU, benchmark_runs.TAU2, benchmark_runs.TAU2_SFT,
@@ -71,6 +74,28 @@ def read_runs(
                     yield from _read_one(opened, readers, options, limit)
 
     return read()
+
+
+def read_lines(file: Path, lines: Lines, options: ReadOptions) -> Iterator[tuple[str, Item]]:
+    """The runs in some lines of a file that `is_by_line`, with its name of the format."""
+    yield from _in_file(file, lines, lambda source: _read_one(source, _chosen(options.format), options, RECORD_LIMIT))
+
+
+def is_by_line(file: Path, options: ReadOptions) -> bool:
+    """Whether `read_lines` of all parts of an uncompressed file gives what `read_runs` of the file gives."""
+
+    def found(source: Source) -> Iterator[bool]:
+        with suppress(UnreadableError):
+            readers, document = _chosen(options.format), Document(source)
+            reader = document.recognised(lambda it: next((reader for reader in readers if reader.recognises(it)), None))
+            yield reader is not None and reader.by_line and document.is_lines
+
+    return any(_in_file(file, Lines(0, 0, 1), found))
+
+
+def _in_file(file: Path, lines: Lines, read: Callable[[Source], Iterator[T]]) -> Iterator[T]:
+    with file.open("rb") as stream:
+        yield from read(Source(printable(str(file)), PurePosixPath(file.absolute()), stream, lines=lines))
 
 
 def read_value(value: object, number: int, options: ReadOptions) -> Iterator[tuple[str, Item]]:

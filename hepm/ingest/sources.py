@@ -24,6 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Self, TypeAlias, cast
 
 from hepm.errors import MissingExtraError
 from hepm.ingest.records import Rejection
+from hepm.ingest.remote import is_remote, open_remote, remote_files
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -69,6 +70,11 @@ def _split(name: str) -> tuple[str, str]:
 def uncompressed_name(name: str) -> str:
     """A file's name without the suffix of its compression; ".tgz" and the like become ".tar"."""
     return _split(name)[0]
+
+
+def is_compressed(name: str) -> bool:
+    """Whether a file's name says that it is compressed."""
+    return bool(_split(name)[1])
 
 
 def is_archive(name: str) -> bool:
@@ -119,6 +125,20 @@ def open_file(file: Path) -> Generator[IO[bytes]]:
         yield decompressed(raw, file.name)
 
 
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Some lines of a file of JSON lines.
+
+    Attributes:
+        start, stop: The bytes that hold them, from the beginning of the file; `stop` is behind the last one.
+        first: Number of the first one in the file, from 1.
+    """
+
+    start: int
+    stop: int
+    first: int
+
+
 @dataclass(slots=True)
 class Source:
     """One document that can be read once, as bytes.
@@ -127,6 +147,7 @@ class Source:
         path: Where it lies in its folder or archive, without suffixes of compression.
         stream: The decompressed bytes after `head`, the first bytes, if these were read already.
         read_beside: Reads another file of the folder or archive by its path; None if there is none.
+        lines: Which of its lines are read; None for all. Then `stream` can seek.
     """
 
     name: str
@@ -134,6 +155,7 @@ class Source:
     stream: IO[bytes]
     read_beside: Callable[[str], bytes | None] = lambda _: None
     head: bytes = b""
+    lines: Lines | None = None
 
     def begins_with(self, magic: bytes) -> bool:
         """Whether it is a file with these first bytes; they will be read again."""
@@ -192,10 +214,27 @@ def regular_files(names: Sequence[object]) -> list[Path] | None:
     return found
 
 
+def workable_files(names: Sequence[object]) -> list[str] | None:
+    """The files behind names, also at addresses, which workers can open; None if anything is something else."""
+    found: list[str] = []
+    for name in names:
+        if isinstance(name, str) and is_remote(name):
+            files: Sequence[object] | None = remote_files(name, _is_data)
+        else:
+            files = regular_files([name])
+        if not files:
+            return None
+        found += map(str, files)
+    return found
+
+
 def open_source(name: str) -> Iterator[Opened]:
     """Every document behind a source, in a fixed order; a name without files comes back as a Rejection."""
     if name == STDIN:
         yield from _open_stream("<stdin>", "stdin", sys.stdin.buffer)
+        return
+    if is_remote(name):
+        yield from _open_remote(name)
         return
     files = named_files(name)
     if not files:
@@ -211,6 +250,18 @@ def open_source(name: str) -> Iterator[Opened]:
                 yield from _open_stream(str(file), file.absolute().as_posix(), stream, _read_file)
         except OSError as error:
             yield Rejection(printable(str(file)), None, _reason(error))
+
+
+def _open_remote(name: str) -> Iterator[Opened]:
+    files = remote_files(name, _is_data)
+    if not files:
+        yield Rejection(name, None, "there is no such file, or the folder holds none to read")
+    for file in files:
+        try:
+            with open_remote(file) as (stream, path, beside):
+                yield from _open_stream(file, path, stream, beside)
+        except OSError as error:
+            yield Rejection(file, None, _reason(error))
 
 
 def _read_file(path: str) -> bytes | None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
-from hepm.embed import Embedder
-from hepm.graph.doctor import Finding, examine
-from hepm.ingest.pipeline import Copied, copy_store, replay_with
 from hepm.memory.opened import DEFAULT_EMBEDDER, DEFAULT_STORE
 from hepm.memory.recalling import POLICIES
 from hepm.memory.recording import RecordingMemory
-from hepm.memory.session import Session
 from hepm.types import DEFAULT_NAMESPACE, ToolName
 
-__all__ = ["DEFAULT_EMBEDDER", "DEFAULT_STORE", "POLICIES", "Memory", "Session"]
+if TYPE_CHECKING:
+    from hepm.embed import Embedder
+    from hepm.graph.doctor import Part, Progress
+    from hepm.graph.findings import Finding
+    from hepm.ingest.copying import Copied
+
+__all__ = ["DEFAULT_EMBEDDER", "DEFAULT_STORE", "POLICIES", "Memory"]
 
 
 class Memory(RecordingMemory):
@@ -37,6 +40,8 @@ class Memory(RecordingMemory):
         self._change_names(partial(self._store.remove_alias, alias), namespace)
 
     def _change_names(self, change: Callable[..., None], namespace: str) -> None:
+        from hepm.ingest.pipeline import replay_with
+
         embedder = self._agreed_embedder()
         try:
             change(namespace=namespace, replay=replay_with(embedder), embedder=embedder.name)
@@ -53,12 +58,33 @@ class Memory(RecordingMemory):
         finally:
             self._mirror.catch_up()
 
-    def examine(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[Finding]:
-        """Compare derived data with the records, and the mirror with the store; vectors of a model only by size."""
+    def examine(
+        self,
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        parts: Collection[Part] | None = None,
+        on_progress: Progress = lambda done, total: None,
+    ) -> list[Finding]:
+        """Compare derived data with the records, and the mirror with the store; vectors of a model only by size.
+
+        Args:
+            parts: What is compared; None for all of `hepm.graph.doctor.PARTS`.
+            on_progress: Called with how many runs and states were compared, and how many there are.
+        """
+        from hepm.graph.doctor import PARTS, examine
+        from hepm.ingest.pipeline import replay_with
+
         self._mirror.refresh()
-        mirror = self._mirror.namespace(namespace)
-        embedder = self._embedder.now if self._store.header.embedder.startswith("hepm/") else None
-        return examine(self._store, mirror, namespace=namespace, replay=replay_with(None), embedder=embedder)
+        return examine(
+            self._store,
+            self._mirror.find(namespace),
+            namespace=namespace,
+            replay=replay_with(None),
+            artifacts=self._mirror.artifacts(namespace),
+            embedder=self._embedder.now if self._store.header.embedder.startswith("hepm/") else None,
+            parts=PARTS if parts is None else parts,
+            on_progress=on_progress,
+        )
 
     def copy_to(
         self,
@@ -68,6 +94,8 @@ class Memory(RecordingMemory):
         on_progress: Callable[[int], object] | None = None,
     ) -> Iterator[Copied]:
         """Copy namespaces, all by default, into another memory, and compare the counts of each. Lazy."""
+        from hepm.ingest.copying import copy_store
+
         names = self.namespaces() if namespaces is None else namespaces
         try:
             yield from copy_store(self._store, target._store, namespaces=names, on_progress=on_progress)
@@ -80,10 +108,13 @@ class Memory(RecordingMemory):
         Raises:
             StoreDamagedError: the record of a run cannot be read, and nothing was changed.
         """
+        from hepm.ingest.pipeline import replay_with
+
         embedder = self._agreed_embedder()
         try:
             self._store.rebuild(namespace=namespace, replay=replay_with(embedder), embedder=embedder)
         finally:
+            self.drop_prepared(namespace=namespace)
             self._mirror.catch_up()
 
     def reembed(

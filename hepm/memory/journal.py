@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from hepm.errors import FormatError, InputError
-from hepm.ingest.hepm import parse_run, write_run
 from hepm.types import Trajectory
 
 _log = logging.getLogger("hepm")
@@ -62,6 +61,8 @@ class Journal:
         self, run: Trajectory, at: int, shown: Sequence[str], *, namespace: str, aliases: Sequence[str] = ()
     ) -> Stamp | None:
         """Append the turns of a run from number `at` on; they replace later ones. None if that fails."""
+        from hepm.ingest.hepm import write_run
+
         names = {"namespace": namespace, "aliases": list(aliases)}
         line = json.dumps({**names, "at": at, "shown": list(shown), "run": write_run(run)})
         place = self.file(namespace, run.id)
@@ -82,6 +83,8 @@ class Journal:
 
     def read(self, file: Path) -> Kept | None:
         """What a file holds; None if it is gone or no line of it is whole."""
+        from hepm.ingest.hepm import parse_run
+
         found: Kept | None = None
         try:
             with file.open(encoding="utf-8", errors="replace") as opened:

@@ -7,18 +7,13 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final, Self
 
-from hepm.embed import Embedder
-from hepm.embed.models import AgreedEmbedder
+from hepm.embed.agreed import AgreedEmbedder
 from hepm.errors import StoreUnavailableError
 from hepm.graph.mirror import Mirror
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.open_store import artifact_folder, embedded_file, open_store
 from hepm.graph.rows import Counting, Header, ToolRow, Totals
 from hepm.graph.store import Store
-from hepm.ingest.pipeline import (
-    Outbox,
-    deliver,
-)
 from hepm.memory.journal import Journal
 from hepm.types import (
     DEFAULT_NAMESPACE,
@@ -27,6 +22,9 @@ from hepm.types import (
 
 if TYPE_CHECKING:
     import networkx as nx
+
+    from hepm.embed import Embedder
+    from hepm.ingest.pipeline import Outbox
 
 
 DEFAULT_STORE: Final = "memory.hepm"
@@ -50,7 +48,7 @@ class OpenMemory:
         rankers: str | PathLike[str] | None = None,
         artifacts: str | PathLike[str] | None = None,
     ) -> None:
-        self._outbox = None if outbox is None else Outbox(Path(outbox))
+        self._outbox = None if outbox is None else _outbox_in(Path(outbox))
         self._journal = None if sessions is None else Journal(Path(sessions))
         self._seen_files = None if seen_files is None else Path(seen_files)
         self._rankers = None if rankers is None else Path(rankers)
@@ -109,6 +107,8 @@ class OpenMemory:
             raise
 
     def _deliver(self) -> None:
+        from hepm.ingest.pipeline import deliver
+
         box = self._outbox
         if box is not None and len(box) and deliver(box, self._store, self._agreed_embedder()):
             self._mirror.catch_up(defer=True)
@@ -183,3 +183,9 @@ class OpenMemory:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _outbox_in(folder: Path) -> Outbox:
+    from hepm.ingest.pipeline import Outbox
+
+    return Outbox(folder)

@@ -10,12 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from hepm.errors import InputError
 from hepm.graph.delta import said_text
 from hepm.graph.tool_life import ToolNames
-from hepm.ingest.chat import read_messages
-from hepm.ingest.pipeline import replay_with
-from hepm.ingest.tools import read_tools
-from hepm.ingest.transitions import agent_state
 from hepm.memory.opened import OpenMemory
-from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
+from hepm.policy import Adaptive, Episodic, Policy, Procedural, Query
 from hepm.types import (
     DEFAULT_NAMESPACE,
     START,
@@ -35,9 +31,18 @@ if TYPE_CHECKING:
     from hepm.experience.principles import Principles
     from hepm.experience.prompt import Prompt, PromptOptions
     from hepm.graph.namespace import NamespaceMirror
-    from hepm.rank.rankers import Rankers
+    from hepm.policy.hybrid import Voice
+    from hepm.rank.checkpoint import Rankers
+    from hepm.types import Tool
 
-POLICIES: Final = {"procedural": Procedural, "episodic": Episodic, "adaptive": Adaptive, "hybrid": Hybrid}
+
+def _hybrid(*, c: float, voice: Voice | None = None) -> Policy:
+    from hepm.policy.hybrid import Hybrid
+
+    return Hybrid(c=c, voice=voice)
+
+
+POLICIES: Final = {"procedural": Procedural, "episodic": Episodic, "adaptive": Adaptive, "hybrid": _hybrid}
 
 
 class RecallingMemory(OpenMemory):
@@ -84,7 +89,7 @@ class RecallingMemory(OpenMemory):
         Raises:
             InputError: the memory was made from a store alone, without a folder for them.
         """
-        from hepm.rank.rankers import Rankers
+        from hepm.rank.checkpoint import Rankers
 
         if self._rankers is None:
             raise InputError("this memory has no folder for trained rankers: give Memory(rankers=...)")
@@ -132,6 +137,9 @@ class RecallingMemory(OpenMemory):
             c: Weight of efficiency in edge weights.
         """
         if messages is not None:
+            from hepm.ingest.chat import read_messages
+            from hepm.ingest.transitions import agent_state
+
             now = agent_state(read_messages(messages))
             after, history, state = after or now.last, history or now.history, state or now.state()
         if k < 1:
@@ -140,7 +148,7 @@ class RecallingMemory(OpenMemory):
         if isinstance(policy, str):
             policy = self._policy(policy, c, mirror)
         last = (after,) if isinstance(after, str) else tuple(after or history[-1:]) or (START,)
-        available = None if tools is None else [tool.name for tool in read_tools(tools)]
+        available = None if tools is None else [tool.name for tool in as_tools(tools)]
         names = ToolNames.of(mirror.marks, map(normal, (*history, *last)), available or ())
         last, past = tuple(map(names.own, last)), tuple(map(names.own, history))
         summary = StateSummary(own=state) if isinstance(state, str) else state
@@ -164,6 +172,21 @@ class RecallingMemory(OpenMemory):
         )
         return query.answer(policy.suggest(mirror, query))
 
+    def prepare(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Compute what hybrid suggestions need of all runs; in files, for other processes too, if it takes long.
+
+        Else the first suggestion does so: some seconds in a memory of more than 24,000 calls, whatever its size.
+        `hepm ingest` prepares after many runs.
+        """
+        from hepm.policy.hybrid.fitted import FittedMemory
+
+        self._mirror.namespace(namespace).cached(FittedMemory)
+
+    def drop_prepared(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Delete the files of `prepare`; they are made again when they are needed. `forget` does so too."""
+        if (kept := self._mirror.artifacts(namespace)) is not None:
+            kept.drop()
+
     def _policy(self, name: str, c: float, mirror: NamespaceMirror) -> Policy:
         if name == "gnn":
             from hepm.rank.policy import Gnn
@@ -174,7 +197,7 @@ class RecallingMemory(OpenMemory):
         if name == "hybrid" and self._rankers is not None and self._rankers.exists():
             voice = self.rankers.find_voice(mirror, self._current_embedder())
             if voice is not None:
-                return Hybrid(c=c, voice=voice)
+                return _hybrid(c=c, voice=voice)
         if (name, c) not in self._policies:
             self._policies[name, c] = POLICIES[name](c=c)
         return self._policies[name, c]
@@ -210,7 +233,7 @@ class RecallingMemory(OpenMemory):
 
         options = options or PromptOptions()
         now = Moment.of(messages, state, after, history, turn)
-        own = None if tools is None else read_tools(tools)
+        own = None if tools is None else as_tools(tools)
         mirror = self._mirror.namespace(namespace)
         names = ToolNames.of(mirror.marks, map(normal, (*now.history, *now.after)), [tool.name for tool in own or ()])
         last = tuple(map(names.own, now.after))
@@ -274,6 +297,7 @@ class RecallingMemory(OpenMemory):
             MissingExtraError: the embedded engine is not installed.
         """
         from hepm.cypher import question
+        from hepm.ingest.pipeline import replay_with
 
         if query.isidentifier():
             named = question(query)
@@ -292,3 +316,10 @@ class RecallingMemory(OpenMemory):
         if "library" in self.__dict__:
             self.library.deliver()
         super().close()
+
+
+def as_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
+    """The tools in any form that `read_tools` takes."""
+    from hepm.ingest.tools import read_tools
+
+    return read_tools(tools)

@@ -12,24 +12,8 @@ from uuid import uuid4
 
 from hepm.errors import InputError
 from hepm.graph.rows import Selection
-from hepm.ingest import ReadOptions
-from hepm.ingest.hepm import write_run
-from hepm.ingest.pipeline import (
-    IngestReport,
-    Pipeline,
-    Progress,
-    parse_stored,
-    replay_with,
-)
-from hepm.ingest.prepare import IngestOptions, Source, files_of, prepare, source_of
-from hepm.ingest.records import graded
-from hepm.ingest.redact import Redactor
-from hepm.ingest.seen_files import SeenFiles
-from hepm.ingest.tools import read_tools
-from hepm.memory.journal import Kept, Stamp
-from hepm.memory.labels import Labels, given_label
-from hepm.memory.recalling import RecallingMemory
-from hepm.memory.session import Session
+from hepm.ingest.records import ReadOptions, graded
+from hepm.memory.recalling import RecallingMemory, as_tools
 from hepm.types import (
     DEFAULT_NAMESPACE,
     Tool,
@@ -38,10 +22,15 @@ from hepm.types import (
 
 if TYPE_CHECKING:
     from hepm.experience.prompt import PromptOptions
+    from hepm.ingest.pipeline import IngestReport, Progress
+    from hepm.ingest.prepare import IngestOptions, Source
+    from hepm.memory.journal import Kept, Stamp
+    from hepm.memory.labels import Labels
+    from hepm.memory.session import Session
 
 
 class RecordingMemory(RecallingMemory):
-    """Stores runs of agents."""
+    """Stores runs of agents. What reads and prepares them is imported on first use: a suggestion needs none of it."""
 
     def ingest(
         self,
@@ -80,12 +69,17 @@ class RecordingMemory(RecallingMemory):
         Raises:
             InputError: `messages` or `tools` are invalid, or both `source` and `messages` are given.
         """
+        from hepm.ingest.parallel import files_of, prepare
+        from hepm.ingest.pipeline import Pipeline
+        from hepm.ingest.prepare import IngestOptions, source_of
+        from hepm.ingest.seen_files import SeenFiles
+
         if not namespace:
             raise InputError("a namespace needs a name")
         about = {"id": id, "task": task, "success": success, "reward": reward}
         about |= {"environment": environment, "user": user, "model": model}
         source = source_of(source, messages, about, reading)
-        described = [tool for tool in read_tools(tools) if tool.description or tool.parameters]
+        described = [tool for tool in as_tools(tools) if tool.description or tool.parameters]
         options = options or IngestOptions()  # created per call: its redactor caches texts of users
         embedder = self._agreed_embedder() if vectors else None
         grown = not isinstance(source, Trajectory)  # sessions do it themselves
@@ -95,7 +89,7 @@ class RecordingMemory(RecallingMemory):
             known = [tool if clean is None else clean.tool(tool) for tool in described]
             files = None if self._seen_files is None or self._outbox is not None else files_of(source)
             if files is None or self._seen_files is None:
-                return pipeline.run(prepare(source, reading, options), tools=known, on_batch=on_batch)
+                return pipeline.run(prepare(source, reading, options, embedder), tools=known, on_batch=on_batch)
             seen = SeenFiles(self._seen_files, namespace, reading, options)
             fresh, same = seen.split(files, lambda ids: self._store.find_known(ids, namespace=namespace))
             pipeline.report.add_seen(same)
@@ -105,7 +99,7 @@ class RecordingMemory(RecallingMemory):
                 if on_batch is not None:
                     on_batch(report)
 
-            report = pipeline.run(seen.watch(prepare(fresh, reading, options)), tools=known, on_batch=stored)
+            report = pipeline.run(seen.watch(prepare(fresh, reading, options, embedder)), tools=known, on_batch=stored)
             seen.keep(done=True)
             return report
         finally:
@@ -123,6 +117,9 @@ class RecordingMemory(RecallingMemory):
 
         Its beginning may be stored without a label, as the session rested: it is replaced.
         """
+        from hepm.ingest.redact import Redactor
+        from hepm.memory.labels import given_label
+
         self.library.show(run.id, shown, namespace=namespace)
         report = self.ingest(run, namespace=namespace, options=options)
         before = self.run(run.id, namespace=namespace) if report.rejected else None
@@ -159,13 +156,19 @@ class RecordingMemory(RecallingMemory):
             tools: Only these are suggested (forms: see `suggest`); None for any.
             distil: Whether to distil lessons when it has finished, on a background thread, without a model.
         """
+        from hepm.ingest.prepare import IngestOptions
+        from hepm.memory.session import Session
+
         run = Trajectory(id or uuid4().hex, (), environment=environment, task=task, model=model, user=user)
-        own = None if tools is None else read_tools(tools)
+        own = None if tools is None else as_tools(tools)
         prepared = ingest_options or IngestOptions()
         return Session(self, run, system, own, namespace, distil, prompt_options, prepared, self._journal)
 
     def resume(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> Session | None:
         """The session that a crash or a restart left under way; None if there is none. It may go on or be finished."""
+        from hepm.ingest.prepare import IngestOptions
+        from hepm.memory.session import Session
+
         kept = None if self._journal is None else self._journal.find(namespace, id)
         if kept is None:
             return None
@@ -213,12 +216,16 @@ class RecordingMemory(RecallingMemory):
 
     def run(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> Trajectory | None:
         """A stored run; None if there is none with this id."""
+        from hepm.ingest.pipeline import parse_stored
+
         record = self._store.records_of([id], namespace=namespace).get(id)
         return None if record is None else parse_stored(id, record)
 
     @cached_property
     def labels(self) -> Labels:
         """Outcomes of stored runs: which are unlabelled, and labels by rule or judge."""
+        from hepm.memory.labels import Labels
+
         return Labels(self._store, self._agreed_embedder, lambda: self._mirror.catch_up(defer=True))
 
     def label(
@@ -250,16 +257,21 @@ class RecordingMemory(RecallingMemory):
         selection = Selection(trajectory, environment, task, user)
         if dry_run:
             return self._store.selected(selection, namespace=namespace)
+        from hepm.ingest.pipeline import replay_with
+
         embedder = self._agreed_embedder()
         try:
             replay = replay_with(embedder)
             return self._store.forget(selection, namespace=namespace, replay=replay, embedder=embedder.name)
         finally:
-            self._mirror.drop_artifacts(namespace)
+            self.drop_prepared(namespace=namespace)
             self._mirror.catch_up()
 
     def export(self, *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[str]:
         """Every stored run as a line of hepm's own JSON, in order of arrival. `ingest` reads it back unchanged."""
+        from hepm.ingest.hepm import write_run
+        from hepm.ingest.pipeline import parse_stored
+
         described = tuple(
             Tool(tool.name, tool.description, json.loads(tool.parameters), tool.aliases, tool.retired)
             for tool in self._store.tools(namespace=namespace)

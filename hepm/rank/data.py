@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from hepm.graph.rows import EdgeRow
 from hepm.graph.store import Store
 from hepm.graph.weights import INVERSE_STEPS_UNIT
 from hepm.rank.families import families_of
-from hepm.rank.text import tool_vectors
+from hepm.rank.situations import tool_vectors
 from hepm.types import ToolName
 
 NEXT: Final = ("tool", "next", "tool")
@@ -29,13 +29,6 @@ AFTER: Final = ("state", "after", "tool")
 BEFORE: Final = ("state", "before", "tool")
 FEWEST_FAMILIES: Final = 10
 """With fewer nothing is trained: some are held out, to see when to stop."""
-
-
-class _Graph(NamedTuple):
-    calls: CallMatrix
-    edges: Iterable[EdgeRow]
-    described: Mapping[ToolName, str]
-    tasks: Mapping[str, str]
 
 
 def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
@@ -60,7 +53,7 @@ def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
         calls = all_calls(mirror.store, mirror.name)
     described = {tool.name: tool.description for tool in mirror.store.tools(namespace=mirror.name)}
     edges = [edge for source in mirror.sources() for edge in mirror.edges_from(source)]
-    return _data(_Graph(calls, edges, described, _tasks(mirror.store, mirror.name)), embedder)
+    return graph_of(calls, edges, described, _tasks(mirror.store, mirror.name), embedder)
 
 
 def read_graph_data(store: Store, namespace: str, embedder: Embedder) -> HeteroData:
@@ -68,7 +61,7 @@ def read_graph_data(store: Store, namespace: str, embedder: Embedder) -> HeteroD
     calls = all_calls(store, namespace)
     described = {tool.name: tool.description for tool in store.tools(namespace=namespace)}
     edges = [EdgeRow(*row) for row in store.edges(namespace=namespace)]
-    return _data(_Graph(calls, edges, described, _tasks(store, namespace)), embedder)
+    return graph_of(calls, edges, described, _tasks(store, namespace), embedder)
 
 
 def _as_read(calls: CallMatrix, former: CallMatrix | None) -> CallMatrix:
@@ -80,29 +73,44 @@ def _tasks(store: Store, namespace: str) -> dict[str, str]:
     return {run: f"{environment}/{task}" for environment, task, run in store.runs_by_task(namespace=namespace) if task}
 
 
-def _data(graph: _Graph, embedder: Embedder) -> HeteroData:
-    calls, names = graph.calls, graph.calls.names
+def graph_of(
+    calls: CallMatrix,
+    edges: Iterable[EdgeRow],
+    described: Mapping[ToolName, str],
+    tasks: Mapping[str, str],
+    embedder: Embedder,
+) -> HeteroData:
+    """The same of calls and edges in memory, with descriptions of tools, and tasks of the runs that have one."""
+    names = calls.names
     number = {name: tool for tool, name in enumerate(names)}
     data = HeteroData()
-    called_RT, won_R = calls.calls_RT > 0, calls.success_R
-    stats = [np.log1p(called_RT[won_R].sum(0)), np.log1p(called_RT[~won_R].sum(0)), np.ones(len(names))]
     data["tool"].name = list(names)
-    data["tool"].x = torch.from_numpy(tool_vectors(names, graph.described, embedder))
-    data["tool"].stats = _floats(np.stack(stats, axis=1))
-    _add_edges(data, graph.edges, number)
+    data["tool"].x = torch.from_numpy(tool_vectors(names, described, embedder))
+    _add_edges(data, edges, number)
     _add_states(data, calls)
     data["run"].id = list(calls.run_ids)
-    data["run"].success = torch.from_numpy(won_R.copy())
-    family_R = families_of(calls.run_ids, graph.tasks, calls.said_RD, fewest=FEWEST_FAMILIES)
+    data["run"].success = torch.from_numpy(calls.success_R.copy())
+    family_R = families_of(calls.run_ids, tasks, calls.said_RD, fewest=FEWEST_FAMILIES)
     data["run"].family = torch.from_numpy(family_R)
-    data["run"].said = torch.from_numpy(calls.said_RD.copy())
+    data["run"].said = torch.from_numpy(calls.said_RD)
     columns = {"last": calls.before_NK[:, 0], "second": calls.before_NK[:, 1], "next": calls.next_N}
     columns |= {"run": calls.run_N, "state": calls.state_N, "position": calls.position_N, "flags": calls.flags_N}
     for name, column in columns.items():
         data["call"][name] = torch.from_numpy(column.astype(np.int64))
+    data["tool"].stats = tool_stats(data, torch.zeros(len(calls.run_ids), dtype=torch.bool))
     data["run"].num_nodes, data["call"].num_nodes = len(calls.run_ids), len(calls.next_N)
     data[NEXT].taken = _taken(calls, data[NEXT].edge_index.numpy())
     return data
+
+
+def tool_stats(data: HeteroData, held_R: torch.Tensor) -> torch.Tensor:
+    """The statistics of tools without the runs where `held_R` is true, shape (T, 3)."""
+    call, tools = data["call"], len(data["tool"].x)
+    kept = ~held_R[call["run"]]
+    pairs = torch.unique(call["run"][kept] * tools + call["next"][kept])
+    won = data["run"].success[pairs // tools]
+    counts = [torch.bincount(pairs[side] % tools, minlength=tools).float() for side in (won, ~won)]
+    return torch.stack([torch.log1p(counts[0]), torch.log1p(counts[1]), torch.ones(tools)], dim=1)
 
 
 def _add_edges(data: HeteroData, edges: Iterable[EdgeRow], number: Mapping[ToolName, int]) -> None:
@@ -147,7 +155,7 @@ def _add_states(data: HeteroData, calls: CallMatrix) -> None:
         for tool, rows in sorted(calls.by_turn.items())
     ]
     after_2P = np.concatenate(after or [np.zeros((2, 0), dtype=np.int64)], axis=1)
-    data["state"].x = torch.from_numpy(calls.states_SD.copy())
+    data["state"].x = torch.from_numpy(calls.states_SD)  # shared: snapshots never change
     data["state"].success = torch.from_numpy(success)
     data[BEFORE].edge_index = _unique(np.stack([states, tools]))
     data[AFTER].edge_index = _unique(after_2P[:, after_2P[0] >= 0])

@@ -16,6 +16,7 @@ from torch_geometric.nn import GATv2Conv, SAGEConv
 from hepm.rank.data import NEXT
 
 STATS: Final = 3
+READ: Final = [0, 2]  # of the attributes of edges
 TEXT_SCALE: Final = 3.0  # components of a unit vector of 512 dimensions are small
 
 
@@ -80,14 +81,17 @@ class Sage(Encoder):
 
 
 class GatV2(Encoder):
-    """GATv2 (Brody et al. 2022, arXiv:2105.14491, equation 7): attention over edges with their attributes."""
+    """GATv2 (Brody et al. 2022, arXiv:2105.14491, equation 7): attention over edges by support and failure share.
+
+    Efficiency is not read: it cannot be left out for the runs that are predicted (`hepm.rank.leave_out`).
+    """
 
     def _layer(self, hidden: int) -> nn.Module:
-        make: dict[str, Any] = {"heads": 4, "edge_dim": STATS, "add_self_loops": False, "residual": True}
+        make: dict[str, Any] = {"heads": 4, "edge_dim": len(READ), "add_self_loops": False, "residual": True}
         return nn.ModuleList([GATv2Conv(hidden, hidden // 4, **make) for _ in range(2)])
 
     def _messages(self, layer: Any, hidden_TH: Tensor, data: HeteroData, states_SH: Tensor | None) -> Tensor:
-        ends, about = data[NEXT].edge_index, data[NEXT].edge_attr
+        ends, about = data[NEXT].edge_index, data[NEXT].edge_attr[:, READ]
         return layer[0](hidden_TH, ends, about) + layer[1](hidden_TH, ends.flip(0), about)
 
     def lone(self) -> list[tuple[Tensor, Tensor]]:

@@ -1,56 +1,86 @@
-"""The graph without some runs: what a ranker is trained to predict must not stand in the graph it reads."""
+"""The graph without some runs, drawn to a bounded size: what a ranker predicts must not stand in the graph it reads."""
 
 # torch and PyTorch Geometric have few types.
 # pyright: basic, reportGeneralTypeIssues=false, reportMissingTypeStubs=false
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any, Final
+
 import torch
+from torch import Tensor
 from torch_geometric.data import HeteroData
+from torch_geometric.loader import NodeLoader
+from torch_geometric.sampler import BaseSampler, HeteroSamplerOutput, NodeSamplerInput
 
-from hepm.rank.data import NEXT, edge_attributes
+from hepm.rank.data import AFTER, BEFORE, NEXT, edge_attributes, tool_stats
+
+MOST_EDGES: Final = 10_000
+"""Edges of each kind in a graph that is trained on; states that none of them touches are left out."""
 
 
-def without(data: HeteroData, held_R: torch.Tensor, *, most_states: int | None = None, seed: int = 0) -> HeteroData:
+def without(data: HeteroData, held_R: Tensor, *, most_edges: int = MOST_EDGES, seed: int = 0) -> HeteroData:
     """The graph as it would be without the runs where `held_R` is true: their counts, edges and states are gone.
 
-    States are those of successful runs. Efficiency stays that of all runs: the steps of a run are not stored by edge.
-    `run` and `call` are left out.
+    States are those of successful runs. Efficiency stays that of all runs: no store keeps a run's steps by edge, and
+    no encoder reads it. `run` and `call` are left out.
 
     Args:
-        most_states: Draw so many of the states that are left, so that memory stays flat.
+        most_edges: Of each kind; where there are more, each tool draws an equal number of those that lead to it.
     """
     kept = HeteroData()
     edge, run = data[NEXT].taken
     gone = held_R[run]
     won = data["run"].success[run[gone]]
-    taken = torch.stack([edge[gone], (~won).long()])
     runs_E2 = data[NEXT].runs.clone()
-    runs_E2.index_put_((taken[0], taken[1]), torch.tensor(-1.0), accumulate=True)
+    runs_E2.index_put_((edge[gone], (~won).long()), torch.tensor(-1.0), accumulate=True)
     left = runs_E2.sum(1) > 0
-    kept["tool"].x, kept["tool"].stats = data["tool"].x, _stats(data, held_R)
+    kept["tool"].x, kept["tool"].stats = data["tool"].x, tool_stats(data, held_R)
+    kept["state"].x, kept["state"].success = data["state"].x, data["state"].success
     kept[NEXT].edge_index = data[NEXT].edge_index[:, left]
     kept[NEXT].edge_attr = edge_attributes(runs_E2[left], data[NEXT].edge_attr[left, 1])
     # States of equal words are stored once: one goes if no run that is left had it.
     call, left_R = data["call"], ~held_R & data["run"].success
-    had = torch.zeros(len(data["state"].x), dtype=torch.bool)
-    had[call["state"][left_R[call["run"]] & (call["state"] >= 0)]] = True
-    kept["state"].x, kept["state"].success = data["state"].x, data["state"].success
-    for kind in data.edge_types:
-        if kind[0] == "state":
-            kept[kind].edge_index = data[kind].edge_index
-    states = torch.nonzero(had)[:, 0]
-    if most_states is not None and len(states) > most_states:
-        drawn = np.random.default_rng(seed).choice(len(states), most_states, replace=False)
-        states = states[torch.from_numpy(np.sort(drawn))]
-    return kept.subgraph({"state": states})
+    had_S = torch.zeros(len(data["state"].x), dtype=torch.bool)
+    had_S[call["state"][left_R[call["run"]] & (call["state"] >= 0)]] = True
+    for kind in (BEFORE, AFTER):
+        ends = data[kind].edge_index
+        kept[kind].edge_index = ends[:, had_S[ends[0]]]
+    loader = NodeLoader(kept, _ToolSampler(kept, most_edges, seed), input_nodes="tool")
+    drawn: Any = loader(list(range(len(data["tool"].x))))
+    return drawn
 
 
-def _stats(data: HeteroData, held_R: torch.Tensor) -> torch.Tensor:
-    call, tools = data["call"], len(data["tool"].x)
-    kept = ~held_R[call["run"]]
-    pairs = torch.unique(call["run"][kept] * tools + call["next"][kept])
-    won = data["run"].success[pairs // tools]
-    counts = [torch.bincount(pairs[side] % tools, minlength=tools).float() for side in (won, ~won)]
-    return torch.stack([torch.log1p(counts[0]), torch.log1p(counts[1]), torch.ones(tools)], dim=1)
+class _ToolSampler(BaseSampler):
+    """Draws the edges that lead to tools. `NeighborLoader` does so too, but needs pyg-lib, which PyPI does not have."""
+
+    def __init__(self, data: HeteroData, most_edges: int, seed: int) -> None:
+        self._data = data
+        self._each = max(1, most_edges // max(1, len(data["tool"].x)))
+        self._seed = seed
+
+    def sample_from_nodes(self, index: NodeSamplerInput, **kwargs: Any) -> HeteroSamplerOutput:
+        drawing = torch.Generator().manual_seed(self._seed)
+        ends: dict[Any, Tensor] = {kind: self._data[kind].edge_index for kind in self._data.edge_types}
+        edges: dict[Any, Tensor | None] = {kind: self._drawn(of[1], index.node, drawing) for kind, of in ends.items()}
+        ends = {kind: of[:, edges[kind]] for kind, of in ends.items()}
+        states = torch.unique(torch.cat([ends[BEFORE][0], ends[AFTER][0]]))
+        row = {kind: of[0] if kind == NEXT else torch.searchsorted(states, of[0]) for kind, of in ends.items()}
+        col = {kind: of[1] for kind, of in ends.items()}
+        nodes = {"tool": index.node, "state": states}
+        return HeteroSamplerOutput(nodes, row, col, edges, metadata=(index.input_id, index.time))
+
+    def sample_from_edges(self, index: Any, neg_sampling: Any = None) -> HeteroSamplerOutput:
+        raise NotImplementedError("a ranker is trained on calls, not on edges")
+
+    def _drawn(self, target_E: Tensor, tools: Tensor, drawing: torch.Generator) -> Tensor:
+        """Edges of tools that have at most so many; of others as many draws with replacement, doubles dropped."""
+        count_T = torch.bincount(target_E, minlength=len(tools))
+        many = torch.nonzero(count_T > self._each)[:, 0]
+        if not len(many):
+            return torch.arange(len(target_E))
+        order, start_T = torch.argsort(target_E, stable=True), count_T.cumsum(0) - count_T
+        at = (torch.rand(len(many), self._each, generator=drawing) * count_T[many, None]).long()
+        drawn = order[(start_T[many, None] + at).flatten()]
+        few = torch.nonzero(count_T[target_E] <= self._each)[:, 0]
+        return torch.unique(torch.cat([few, drawn]))

@@ -66,10 +66,6 @@ class Ranker:
         self._lone: dict[ToolName, FloatArray] = {}
         self._metric_D = np.exp(weights["attention.log_metric"]) if "attention.log_metric" in weights else None
 
-    def knows(self, tool: ToolName) -> bool:
-        """Whether it was trained on runs that called the tool."""
-        return tool in self._number
-
     def on(self, calls: CallMatrix, former: Snapshot | None = None) -> Snapshot:
         """The ranker on a snapshot of the memory; of a `former` one only new states are brought into the metric."""
         start = calls.names.index(START) if START in calls.names else -1

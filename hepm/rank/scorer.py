@@ -90,19 +90,26 @@ class StateAttention(nn.Module):
 
     def forward(self, batch: Batch, memory: Remembered, hidden_QN: Tensor | None = None) -> Tensor:
         """Scores of all tools, shape (Q, T); where `hidden_QN` is true, a call must not be read."""
+        # w falls on the query alone, and on the lengths of the states: nothing of size (N, D) is made anew.
         metric = torch.exp(self.log_metric)
-        query = functional.normalize(self._dropout(batch.state_QD) * metric, dim=-1)
-        cosines = query @ functional.normalize(memory.state_ND * metric, dim=-1).T
+        query = functional.normalize(self._dropout(batch.state_QD) * metric, dim=-1) * metric
+        length_N = (memory.state_ND.square() @ metric.square()).clamp(min=1e-12).sqrt()
+        cosines = query @ memory.state_ND.T / length_N
         last = batch.before_Q2[:, :1] == memory.before_N2[:, 0]
         two = last & (batch.before_Q2[:, 1:] == memory.before_N2[:, 1])
-        flags = (batch.flags_QF[:, None] == memory.flags_NF).all(-1)
-        matches = torch.stack([last, two, flags], dim=-1).float() @ self.matches
+        flags = _bits(batch.flags_QF)[:, None] == _bits(memory.flags_NF)
+        matches = last * self.matches[0] + two * self.matches[1] + flags * self.matches[2]
         logits = cosines * torch.exp(self.log_temperature) + matches
         if hidden_QN is not None:
             logits = logits.masked_fill(hidden_QN, -1e4)
         tools = batch.times_QT.shape[1]
-        calls_NT = functional.one_hot(memory.next_N, tools).float()
-        share_T = (calls_NT.sum(0) + 0.1) / (len(calls_NT) + 0.1 * tools)
+        share_T = torch.bincount(memory.next_N, minlength=tools) + 0.1
+        share_T = share_T / share_T.sum()
         smoothing = torch.sigmoid(self.smoothing)
-        voted_QT = (1 - smoothing) * (functional.softmax(logits, dim=-1) @ calls_NT) + smoothing * share_T
-        return self.gain * torch.log(voted_QT)
+        weights = functional.softmax(logits, dim=-1)
+        votes = torch.zeros_like(batch.times_QT, dtype=weights.dtype).index_add(1, memory.next_N, weights)
+        return self.gain * torch.log((1 - smoothing) * votes + smoothing * share_T)
+
+
+def _bits(flags_QF: Tensor) -> Tensor:
+    return flags_QF @ 2.0 ** torch.arange(FLAGS, device=flags_QF.device)

@@ -1,17 +1,24 @@
-"""Where agents were when they called a tool, as arrays: the same from recorded calls and from a query."""
+"""What a ranker reads, as arrays: where agents were when they called a tool, and the words of tools.
+
+Situations are the same from recorded calls and from a query.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hepm.embed import Embedder
 from hepm.graph.rows import FloatArray
 from hepm.policy.hybrid.odds import EncodedQuery
+from hepm.types import USER_SIDE, ToolName
 
+_BETWEEN: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[\W_]+")
 FLAGS: Final = 3
 """Whether the user spoke, the agent spoke, and the last result was an error, since the last call."""
 
@@ -42,37 +49,30 @@ def situation_of(query: EncodedQuery, tools: int, dimensions: int) -> Situations
             row[0, tool] = count
     before = np.array([[tool if tool >= 0 else tools for tool in query.before[:2]]])
     state = np.zeros(dimensions, dtype=np.float32) if query.state_D is None else query.state_D
-    return Situations(state[None], before, times, distance, _flags(np.array([query.flags])))
+    return Situations(state[None], before, times, distance, flag_columns(np.array([query.flags])))
 
 
 def situations_of(
-    rows: NDArray[np.intp],
-    *,
-    before_N2: NDArray[np.int64],
-    next_N: NDArray[np.int64],
-    position_N: NDArray[np.int64],
-    flags_N: NDArray[np.int64],
-    state_N: NDArray[np.int64],
-    states_SD: FloatArray,
-    tools: int,
+    rows: NDArray[np.intp], call: Mapping[str, NDArray[np.int64]], states_SD: FloatArray, tools: int
 ) -> Situations:
-    """The situations of recorded calls; calls of a run lie in a row, in order."""
+    """The situations of recorded calls; `call` as in `hepm.rank.data.graph_data`, calls of a run in a row, in order."""
     times = np.zeros((len(rows), tools), dtype=np.float32)
     distance = np.zeros((len(rows), tools), dtype=np.float32)
-    past = position_N[rows]
+    past = call["position"][rows]
     at = np.repeat(np.arange(len(rows)), past)
     ago = np.repeat(np.cumsum(past), past) - np.arange(len(at))  # from the run's first call to the last one
-    earlier = next_N[np.repeat(rows, past) - ago]
+    earlier = call["next"][np.repeat(rows, past) - ago]
     np.add.at(times, (at, earlier), 1)
     distance[at, earlier] = ago  # later assignments win: the latest call
     state = np.zeros((len(rows), states_SD.shape[1]), dtype=np.float32)
-    known = state_N[rows] >= 0
-    state[known] = states_SD[state_N[rows[known]]]
-    before = np.where(before_N2[rows] >= 0, before_N2[rows], tools)
-    return Situations(state, before, times, distance, _flags(flags_N[rows]))
+    known = call["state"][rows] >= 0
+    state[known] = states_SD[call["state"][rows[known]]]
+    before = np.stack([call["last"][rows], call["second"][rows]], axis=1)
+    return Situations(state, np.where(before >= 0, before, tools), times, distance, flag_columns(call["flags"][rows]))
 
 
-def _flags(flags_Q: NDArray[np.int64]) -> FloatArray:
+def flag_columns(flags_Q: NDArray[np.int64]) -> FloatArray:
+    """The bits of `CallMatrix.flags_N` that rankers read, shape (Q, FLAGS)."""
     return (flags_Q[:, None] >> np.arange(FLAGS) & 1).astype(np.float32)
 
 
@@ -80,3 +80,9 @@ def own_features(times_QT: FloatArray, distance_QT: FloatArray) -> Sequence[Floa
     """What the run so far says of each tool: called before, how often, how lately; each (Q, T)."""
     recency = np.divide(1.0, distance_QT, where=distance_QT > 0, out=np.zeros_like(distance_QT))
     return (times_QT > 0).astype(np.float32), np.log1p(times_QT), recency
+
+
+def tool_vectors(names: Sequence[ToolName], described: Mapping[ToolName, str], embedder: Embedder) -> FloatArray:
+    """One vector a tool, shape (T, D): its name in words, and its description if there is one."""
+    texts = [f"{_BETWEEN.sub(' ', name.removeprefix(USER_SIDE))} {described.get(name, '')}".strip() for name in names]
+    return embedder.embed(texts) if texts else embedder.embed([""])[:0]

@@ -9,7 +9,7 @@ import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -18,20 +18,27 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.data import HeteroData
 
+from hepm.embed import Embedder
 from hepm.errors import InputError
+from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.rows import FloatArray
-from hepm.rank.data import FEWEST_FAMILIES
+from hepm.rank.checkpoint import Checkpoint
+from hepm.rank.data import FEWEST_FAMILIES, graph_data
 from hepm.rank.encoders import Encoder, GatV2, Sage
 from hepm.rank.hetero import Hetero
 from hepm.rank.leave_out import without
+from hepm.rank.ranker import MOST_READ
 from hepm.rank.scorer import Batch, Remembered, Scorer, StateAttention
-from hepm.rank.situations import situations_of
+from hepm.rank.situations import flag_columns, situations_of
 
 ENCODERS: Final[dict[str, type[Encoder]]] = {"sage": Sage, "gatv2": GatV2, "hetero": Hetero}
 GROUPS: Final = 5
 """Parts of the families; the graph that a part is predicted from lacks it."""
 MOST_CALLS: Final = 20_000
-"""Calls of an epoch, and states of a graph and of what attention reads: drawn anew each epoch in a larger memory."""
+"""Calls of an epoch: drawn anew for each in a larger memory."""
+MOST_BATCHES: Final = 64
+MOST_STOPPING: Final = 4_096
+"""Calls of the families held out inside training that decide when to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +93,6 @@ def train(
     data: HeteroData,
     options: TrainOptions = TrainOptions(),
     *,
-    held_R: NDArray[np.bool_] | None = None,
     on_epoch: Callable[[Epoch], None] = lambda _: None,
 ) -> GraphRanker:
     """The ranker with the least loss on families held out inside training.
@@ -95,7 +101,6 @@ def train(
 
     Args:
         data: See `hepm.rank.data.graph_data`.
-        held_R: Runs to leave out of everything.
     Raises:
         InputError: an unknown model, or too few families.
     """
@@ -103,14 +108,18 @@ def train(
         raise InputError(f"no ranker is called {options.model!r}; there are {', '.join(sorted(ENCODERS))}")
     torch.manual_seed(options.seed)
     device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    task = _Task(data, held_R, options, device)
+    task = _Task(data, options, device)
     model = GraphRanker(options.model, data["tool"].x.shape[1], options.hidden).to(device)
     scalars = [p for p in model.parameters() if p.dim() == 0 or len(p) <= 3]
     others = [p for p in model.parameters() if not (p.dim() == 0 or len(p) <= 3)]
     groups = [{"params": others}, {"params": scalars, "lr": 5 * options.rate, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=options.rate, weight_decay=options.decay)
     best, best_loss, best_epoch = copy.deepcopy(model.state_dict()), np.inf, -1
-    writer = _writer(options.log)
+    writer = None
+    if options.log is not None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        writer = SummaryWriter(str(options.log))
     on_gpu = device.type == "cuda"  # compiled, and in mixed precision
     scored: nn.Module = torch.compile(model, dynamic=True) if on_gpu else model  # type: ignore[assignment]
     for number in range(options.epochs):
@@ -142,92 +151,90 @@ def train(
 class _Task:
     """The calls to learn from, by groups of families, and those that early stopping looks at."""
 
-    def __init__(
-        self, data: HeteroData, held_R: NDArray[np.bool_] | None, options: TrainOptions, device: torch.device
-    ) -> None:
+    def __init__(self, data: HeteroData, options: TrainOptions, device: torch.device) -> None:
         self._data, self._options, self._device = data, options, device
         call, run = data["call"], data["run"]
-        self._arrays = {name: call[name].numpy() for name in ("next", "position", "flags", "state")}
-        self._before_N2 = np.stack([call["last"].numpy(), call["second"].numpy()], axis=1)
-        self._run_N = call["run"].numpy()
-        self._family_R = run["family"].numpy()
-        held = np.zeros(len(self._family_R), dtype=np.bool_) if held_R is None else held_R
+        self._calls = {name: values.numpy() for name, values in call.items() if name != "num_nodes"}
+        self._tools, run_N = len(data["tool"].x), self._calls["run"]
+        family_R = run["family"].numpy()
+        self._family_N = family_R[run_N]
         rng = np.random.default_rng(options.seed)
-        families = rng.permutation(np.unique(self._family_R[~held]))
+        families = rng.permutation(np.unique(family_R))
         if len(families) < FEWEST_FAMILIES:
             raise InputError(
                 f"these runs are of {len(families)} tasks, and a ranker is trained on {FEWEST_FAMILIES} or more: "
                 "some are held out, to see when to stop. Store more runs first."
             )
         # 0 is held out for early stopping, 1 to GROUPS are predicted from each other.
-        group_F = np.zeros(self._family_R.max() + 1, dtype=np.int64)
+        group_F = np.zeros(family_R.max() + 1, dtype=np.int64)
         stop = max(1, len(families) // (GROUPS + 1))
         group_F[families[stop:]] = 1 + np.arange(len(families) - stop) % GROUPS
-        self._group_R = np.where(held, -1, group_F[self._family_R])
-        success_N = run["success"].numpy()[self._run_N]
-        learned = success_N & (self._arrays["position"] > 0) & (self._group_R[self._run_N] >= 0)
-        self._rows = np.flatnonzero(learned)
-        if not len(self._rows):
+        self._group_R, self._group_N = group_F[family_R], group_F[self._family_N]
+        success_N = run["success"].numpy()[run_N]
+        rows = np.flatnonzero(success_N & (self._calls["position"] > 0))
+        if not len(rows):
             raise InputError("no successful run calls two tools, so that there is nothing to learn")
-        called = np.unique(self._arrays["next"][success_N & (self._group_R[self._run_N] >= 0)])
-        self.closed_T = torch.full((len(data["tool"].x),), -1e9)
-        self.closed_T[called] = 0
-        self.closed_T = self.closed_T.to(device)
-        self._held_R = torch.from_numpy(held)
+        self._learned, self._stopping = rows[self._group_N[rows] > 0], rows[self._group_N[rows] == 0]
+        self._read = self._learned[self._calls["state"][self._learned] >= 0]
+        closed_T = np.full(self._tools, -1e9, dtype=np.float32)
+        closed_T[self._calls["next"][success_N]] = 0
+        self.closed_T = self._tensor(closed_T)
 
     def _graph(self, group: int, number: int) -> HeteroData:
-        out_R = self._held_R | torch.from_numpy((self._group_R == group) | (self._group_R == 0))
-        return without(self._data, out_R, most_states=MOST_CALLS, seed=number).to(str(self._device))
+        out_R = torch.from_numpy((self._group_R == group) | (self._group_R == 0))
+        return without(self._data, out_R, seed=number).to(str(self._device))
 
     def _batch(self, rows: NDArray[np.intp]) -> Batch:
-        arrays, data = self._arrays, self._data
-        found = situations_of(
-            rows,
-            before_N2=self._before_N2,
-            next_N=arrays["next"],
-            position_N=arrays["position"],
-            flags_N=arrays["flags"],
-            state_N=arrays["state"],
-            states_SD=data["state"].x.numpy(),
-            tools=len(data["tool"].x),
-        )
+        found = situations_of(rows, self._calls, self._data["state"].x.numpy(), self._tools)
         values = (found.state_QD, found.before_Q2, found.times_QT, found.distance_QT, found.flags_QF)
-        return Batch(*(torch.from_numpy(value).to(self._device) for value in values))
+        return Batch(*map(self._tensor, values))
 
-    def _memory(self, rows: NDArray[np.intp]) -> Remembered:
-        batch = self._batch(rows)
-        return Remembered(batch.state_QD, batch.before_Q2, batch.flags_QF, self._target(rows))
+    def _remembered(self, asked: NDArray[np.intp], rng: np.random.Generator) -> tuple[Remembered, Tensor]:
+        """What attention reads, and which of it is hidden from each call asked for.
 
-    def _target(self, rows: NDArray[np.intp]) -> Tensor:
-        return torch.from_numpy(self._arrays["next"][rows]).to(self._device)
+        As much as `hepm.rank.ranker` reads: calls after one of the last tools, and as many of all; drawn, not the
+        latest, so that an epoch sees old ones too.
+        """
+        rows = self._read
+        if len(rows) > MOST_READ:
+            after = rows[np.isin(self._calls["last"][rows], self._calls["last"][asked])]
+            some = (rng.choice(of, min(MOST_READ, len(of)), replace=False, shuffle=False) for of in (after, rows))
+            rows = np.union1d(*some)
+        before = np.stack([self._calls["last"][rows], self._calls["second"][rows]], axis=1)
+        before = np.where(before >= 0, before, self._tools)
+        states = self._data["state"].x.numpy()[self._calls["state"][rows]]
+        found = (states, before, flag_columns(self._calls["flags"][rows]), self._calls["next"][rows])
+        return Remembered(*map(self._tensor, found)), self._tensor(
+            self._family_N[asked][:, None] == self._family_N[rows]
+        )
+
+    def _tensor(self, values: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(values).to(self._device)
 
     def batches(self, number: int) -> Iterator[tuple[HeteroData, Batch, Remembered, Tensor, Tensor]]:
         """The batches of an epoch: each of one group, with the graph of the others and their calls."""
         rng = np.random.default_rng([self._options.seed, number])
-        rows = self._rows[self._group_R[self._run_N[self._rows]] > 0]
-        rows = rng.permutation(rows)[:MOST_CALLS]
-        group = self._group_R[self._run_N[rows]]
-        size = self._options.batch
-        parts = [(one, part) for one in range(1, GROUPS + 1) for part in _chunks(rows[group == one], size)]
-        memory_rows = np.sort(rows)
-        memory = self._memory(memory_rows)
-        family_N = self._family_R[self._run_N[memory_rows]]
-        graphs = {one: self._graph(one, number) for one in range(1, GROUPS + 1)}
+        drawn = rng.permutation(self._learned)[:MOST_CALLS]
+        size = max(self._options.batch, -(-len(drawn) // MOST_BATCHES))
+        groups = range(1, GROUPS + 1)
+        parts = [(one, part) for one in groups for part in _chunks(drawn[self._group_N[drawn] == one], size)]
+        graphs = {one: self._graph(one, number) for one in groups}
         for at in rng.permutation(len(parts)).tolist():
             one, part = parts[at]
-            hidden = self._family_R[self._run_N[part]][:, None] == family_N
-            yield graphs[one], self._batch(part), memory, torch.from_numpy(hidden).to(self._device), self._target(part)
+            memory, hidden = self._remembered(part, rng)
+            yield graphs[one], self._batch(part), memory, hidden, self._tensor(self._calls["next"][part])
 
     @torch.no_grad()
     def held_out_loss(self, model: GraphRanker) -> float:
-        """Of the families that are held out, from all others."""
+        """Of successful calls of the families that are held out, from all others."""
         model.eval()
-        group = self._group_R[self._run_N[self._rows]]
-        graph, memory = self._graph(0, 0), self._memory(self._rows[group > 0][:MOST_CALLS])
-        total, rows = 0.0, self._rows[group == 0][:MOST_CALLS]
+        rng = np.random.default_rng(self._options.seed)
+        rows = rng.permutation(self._stopping)[:MOST_STOPPING]
+        graph, total = self._graph(0, 0), 0.0
         for part in _chunks(rows, 1024):
-            scores = model(graph, self._batch(part), memory) + self.closed_T
-            total += functional.cross_entropy(scores, self._target(part), reduction="sum").item()
+            scores = model(graph, self._batch(part), *self._remembered(part, rng)) + self.closed_T
+            target = self._tensor(self._calls["next"][part])
+            total += functional.cross_entropy(scores, target, reduction="sum").item()
         return total / max(len(rows), 1)
 
 
@@ -235,19 +242,41 @@ def _chunks(rows: NDArray[np.intp], size: int) -> list[NDArray[np.intp]]:
     return [rows[at : at + size] for at in range(0, len(rows), size)]
 
 
-def _writer(folder: Path | None):
-    if folder is None:
-        return None
-    from torch.utils.tensorboard import SummaryWriter
+def build(
+    mirror: NamespaceMirror,
+    embedder: Embedder,
+    options: TrainOptions = TrainOptions(),
+    *,
+    on_epoch: Callable[[Epoch], None] = lambda _: None,
+) -> Checkpoint:
+    """Train a ranker on a namespace."""
+    header = mirror.store.header
+    data = graph_data(mirror, embedder)
+    losses: list[float] = []
 
-    return SummaryWriter(str(folder))
+    def seen(epoch: Epoch) -> None:
+        losses.append(epoch.held_out_loss)
+        on_epoch(epoch)
+
+    model = train(data, options, on_epoch=seen)
+    return Checkpoint(
+        export(model, data),
+        options.model,
+        mirror.name,
+        tuple(data["tool"].name),
+        header.embedder,
+        header.dimensions,
+        header.revision,
+        len(data["run"].id),
+        options.seed,
+        min(losses),
+    )
 
 
 @torch.no_grad()
-def export(model: GraphRanker, data: HeteroData, *, held_R: NDArray[np.bool_] | None = None) -> dict[str, FloatArray]:
+def export(model: GraphRanker, data: HeteroData) -> dict[str, FloatArray]:
     """The weights that `hepm.rank.ranker.Ranker` takes, with the vectors of all tools of the graph."""
-    held = torch.zeros(len(data["run"].success), dtype=torch.bool) if held_R is None else torch.from_numpy(held_R)
-    graph = without(data, held, most_states=MOST_CALLS)
+    graph = without(data, torch.zeros(len(data["run"].success), dtype=torch.bool))
     parts = {"scorer": model.scorer, **({} if model.attention is None else {"attention": model.attention})}
     found = {f"{part}.{name}": value for part, of in parts.items() for name, value in of.state_dict().items()}
     found |= model.encoder.export() | {"tools": model.encoder(graph)}

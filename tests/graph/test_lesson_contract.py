@@ -19,7 +19,7 @@ from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.rows import Selection
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Store
-from hepm.ingest.pipeline import copy_store
+from hepm.ingest.copying import copy_store
 from hepm.ingest.prepare import exclude
 from tests.runs import Shelf, trajectory
 

@@ -46,13 +46,14 @@ READS: dict[str, Callable[[Store, str], Any]] = {
         store.edges(namespace=ns),
         store.edges(namespace=ns, sources=["a", START]),
     ),
-    "run_edges": lambda store, ns: store.run_edges(namespace=ns),
+    "iter_run_edges": lambda store, ns: sorted(map(tuple, store.iter_run_edges(namespace=ns))),
     "tools": lambda store, ns: store.tools(namespace=ns),
     "states_after": lambda store, ns: (
         plain(store.states_after("a", namespace=ns)),
         plain(store.states_after("a", namespace=ns, newer_than=1)),
     ),
     "states_newer_than": lambda store, ns: plain(store.states_newer_than(0, namespace=ns)),
+    "vectors_of_states": lambda store, ns: sorted(store.vectors_of_states(list(range(100)), namespace=ns)),
     "search_states": lambda store, ns: [
         (row, round(cosine, 3)) for row, cosine in store.search_states(VECTOR, namespace=ns, limit=9)
     ],
@@ -68,6 +69,7 @@ READS: dict[str, Callable[[Store, str], Any]] = {
         (*row[:4], None if row.vector is None else row.vector.tolist()) for row in store.runs_after(0, namespace=ns)
     ],
     "latest_runs": lambda store, ns: [row[:4] for row in store.latest_runs(namespace=ns, before=1 << 62, most=9)],
+    "spread_runs": lambda store, ns: [row[:4] for row in store.spread_runs(namespace=ns, before=1 << 60, most=9)],
     "runs_at": lambda store, ns: [row[:4] for row in store.runs_at(range(9), namespace=ns)],
     "runs_on_edges": lambda store, ns: [row[:4] for row in store.runs_on_edges([(START, "a")], namespace=ns)],
     "latest_on_edges": lambda store, ns: [row[:4] for row in store.latest_on_edges({(START, "a"): 9}, namespace=ns)],
@@ -77,7 +79,7 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     "held_lessons": lambda store, ns: [(one.id, one.record, one.uses) for one in store.held_lessons(namespace=ns)],
     "orphans": lambda store, ns: store.orphans(namespace=ns),
     "selected": lambda store, ns: store.selected(Selection(), namespace=ns),
-    "outcomes": lambda store, ns: list(store.outcomes(namespace=ns).items()),
+    "iter_outcomes": lambda store, ns: list(store.iter_outcomes(namespace=ns)),
     "latest_outcomes": lambda store, ns: [
         one for one in store.latest_outcomes(["a", "b"], namespace=ns).values() if one
     ],

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import neo4j
+import pytest
 
 import hepm.cypher
+from hepm import Memory
 from hepm.cypher import migrations, statement
-from tests.neo4j_server import Neo4jServer
+from tests.neo4j.bulk import add_bulk
+from tests.neo4j_server import Neo4jServer, emptied
+from tests.runs import trajectory
 
 ROOM = Path(hepm.cypher.__file__).parent
 STORE = sorted((ROOM / "store").glob("*.cypher"))
@@ -50,7 +56,7 @@ def test_every_statement_is_used_and_stays_inside_a_namespace() -> None:
 def test_the_text_that_is_sent_is_the_file_without_its_head() -> None:
     assert statement("lock") == "MATCH (m:Memory {key: 'memory'}) SET m.writing = true"
     assert statement("drop_state_embedding", "schema").startswith("DROP INDEX")
-    assert [version for version, _, _ in migrations()] == [1, 2, 3]
+    assert [version for version, _, _ in migrations()] == [1, 2, 3, 4]
     assert all(text.startswith("CREATE ") for _, _, texts in migrations() for text in texts)
 
 
@@ -71,27 +77,44 @@ def test_every_index_that_a_statement_names_is_made_by_the_schema(neo4j_server: 
 
 
 READ_EVERYTHING = {"drop_all_vectors", "drop_all_said_vectors", "drop_all_lesson_vectors", "namespaces"}
+SEEK = re.compile(r"\w*:(\w+)\(([\w, ]+)\)")
 
 
-def test_a_server_plans_every_statement_without_scanning_all_nodes_of_a_label(neo4j_server: Neo4jServer) -> None:
-    from hepm.graph.neo4j.store import Neo4jStore
-    from hepm.graph.open_store import Login
-
-    login = Login(neo4j_server.uri, neo4j_server.username, neo4j_server.password, neo4j_server.database)
-    Neo4jStore(login).close()  # makes the schema
-    samples = {"rows": [{"uid": "x"}], "vector": [0.1] * 512, "tool": "x", "space": "x", "uid": "x"}
-    samples |= {"seqs": [1]} | {key: ["x"] for key in ("uids", "edges", "sources", "moves", "runs", "texts")}
-    scanning: list[str] = []
+@pytest.mark.parametrize("runs", [0, pytest.param(100_000, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
+def test_a_server_plans_every_statement_with_the_indexes_it_names(neo4j_server: Neo4jServer, runs: int) -> None:
+    """With ten transitions a run; the planner takes other ways in a large store than in an empty one."""
+    auth = (neo4j_server.username, neo4j_server.password)
+    with Memory.open(emptied(neo4j_server, header=True).uri, auth=auth) as memory:
+        memory.ingest([trajectory(f"r{i}", *(f"tool_{(i * step) % 40}" for step in range(1, 9))) for i in range(60)])
+    samples: dict[str, object] = {"rows": [{"uid": "x"}], "vector": [0.1] * 512, "tool": "x", "uid": "x"}
+    samples |= {"seqs": [1], "points": [1], "space": "x"}
+    samples |= {key: ["x"] for key in ("uids", "edges", "sources", "moves", "runs", "texts")}
     with (
-        neo4j.GraphDatabase.driver(login.uri, auth=(login.username, login.password)) as driver,
-        driver.session(database=login.database) as session,
+        neo4j.GraphDatabase.driver(neo4j_server.uri, auth=auth, notifications_min_severity="OFF") as driver,
+        driver.session(database=neo4j_server.database) as session,
     ):
+        if runs:
+            add_bulk(session, namespace="default", runs=runs)
+        explain = "CYPHER replan=force EXPLAIN " if runs else "EXPLAIN "
+        listed = session.run("SHOW INDEXES YIELD name, labelsOrTypes, properties WHERE properties IS NOT NULL").values()
+        indexes = {(labels[0], tuple(properties)): name for name, labels, properties in listed}
         for path in STORE:
             text = path.read_text()
             if "IN TRANSACTIONS" in text or path.stem in READ_EVERYTHING:
                 continue
             values = {name: samples.get(name, 1) for name in PARAMETER.findall(text)}
-            plan = str(session.run("EXPLAIN " + statement(path.stem), values).consume().plan)  # type: ignore[arg-type]
-            if "NodeByLabelScan" in plan or "AllNodesScan" in plan:
-                scanning.append(path.stem)
-    assert scanning == []
+            planned = session.run(explain + statement(path.stem), values)  # type: ignore[arg-type]
+            operators = list(operators_of(planned.consume().plan))
+            scans = {kind for kind, _ in operators if re.search("NodeByLabelScan|AllNodesScan|TypeScan", kind)}
+            assert scans == set(), path.stem
+            found = {found for kind, details in operators if "Index" in kind for found in SEEK.findall(details)}
+            used = {indexes[label, tuple(names.split(", "))] for label, names in found}
+            named = re.search(r"^// Index:   (.*)$", text, re.MULTILINE)
+            assert used <= set(named[1].split(", ") if named else ()), path.stem
+
+
+def operators_of(plan: Any) -> Iterator[tuple[str, str]]:
+    """Kind and details of each operator."""
+    yield plan["operatorType"], plan["args"].get("Details", "")
+    for child in plan.get("children", ()):
+        yield from operators_of(child)

@@ -9,7 +9,8 @@ import pytest
 
 from hepm.embed import HashingEmbedder
 from hepm.errors import InputError
-from hepm.graph.doctor import differences, examine
+from hepm.graph.differences import differences
+from hepm.graph.doctor import examine
 from hepm.graph.lessons.rows import LessonRow, Source
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.namespace import NamespaceMirror

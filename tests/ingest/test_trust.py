@@ -18,7 +18,8 @@ from hepm.cli.commands import app
 from hepm.errors import InputError
 from hepm.ingest import ReadOptions
 from hepm.ingest.hepm import parse_run, write_run
-from hepm.ingest.prepare import WORTH_BYTES, IngestOptions, TrustByTags, exclude, prepare, prepare_here, workers_for
+from hepm.ingest.parallel import WORTH_BYTES, prepare, workers_for
+from hepm.ingest.prepare import IngestOptions, TrustByTags, exclude, prepare_here
 from hepm.memory import POLICIES
 from hepm.types import DISTRUSTED, Tool
 from tests.runs import trajectory
@@ -256,7 +257,7 @@ def logs(tmp_path: Path) -> Path:
 
 def test_processes_of_their_own_distrust_the_same_runs(logs: Path) -> None:
     options = replace(BUT_ATTACKED, processes=2)
-    assert workers_for(sorted(logs.iterdir()), options) == 2
+    assert workers_for(sorted(map(str, logs.iterdir())), options) == 2
     alone = list(prepare_here([str(logs)], ReadOptions(), options))
     assert list(prepare([logs], ReadOptions(), options)) == alone
     assert sum(not run.trusted for _, run in alone) == 4 * 234  # type: ignore[union-attr]
@@ -270,7 +271,7 @@ def test_a_function_of_the_users_is_asked_in_this_process(logs: Path) -> None:
         return False
 
     options = IngestOptions(processes=2, trusted=trusted)
-    assert workers_for(sorted(logs.iterdir()), options) == 0
+    assert workers_for(sorted(map(str, logs.iterdir())), options) == 0
     assert all(not run.trusted for _, run in prepare([logs], ReadOptions(), options))  # type: ignore[union-attr]
     assert len(asked) == 4 * 700
 

@@ -14,7 +14,8 @@ import pytest
 
 from hepm.errors import InputError
 from hepm.ingest import ReadOptions, Redactor, Rejection
-from hepm.ingest.prepare import WORTH_BYTES, IngestOptions, Prepared, prepare, prepare_here, workers_for
+from hepm.ingest.parallel import WORTH_BYTES, prepare, workers_for
+from hepm.ingest.prepare import IngestOptions, Prepared, prepare_here
 from tests.faults.command import interruptible
 
 FILES = 12
@@ -69,7 +70,7 @@ def test_several_processes_give_the_same_runs_and_rejections_in_the_same_order_a
 
 
 def test_small_inputs_one_process_and_a_users_own_hook_start_no_process(logs: Path) -> None:
-    files = sorted(logs.iterdir())
+    files = sorted(map(str, logs.iterdir()))
     assert workers_for(files, IngestOptions(processes=2)) == 2
     assert workers_for(files[:2], IngestOptions(processes=2)) == 0
     assert workers_for(files, IngestOptions(processes=1)) == 0

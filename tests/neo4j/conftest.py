@@ -81,8 +81,7 @@ class Relay:
                 for ends in ((client, server), (server, client)):
                     threading.Thread(target=self._carry, args=ends, daemon=True).start()
 
-    @staticmethod
-    def _carry(source: socket.socket, target: socket.socket) -> None:
+    def _carry(self, source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while part := source.recv(65_536):
                 target.sendall(part)

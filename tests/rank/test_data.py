@@ -96,10 +96,19 @@ def test_a_graph_without_some_runs_is_that_of_a_memory_that_never_had_them(
         assert facts(of, of.without(data, held), data["tool"].name) == facts(of, expected, expected["tool"].name)
 
 
-def test_states_are_drawn_where_there_are_more_than_asked_for(of: ModuleType, memory: Memory) -> None:
+def test_edges_are_drawn_evenly_where_there_are_more_than_asked_for(of: ModuleType, memory: Memory) -> None:
     data = of.graph_data(memory.mirror(), memory.embedder)
     none_held = of.torch.zeros(len(data["run"].id), dtype=of.torch.bool)
-    assert len(of.without(data, none_held, most_states=5)["state"].x) == 5
+    whole, drawn = of.without(data, none_held), of.without(data, none_held, most_edges=5 * len(data["tool"].name))
+    for kind in (of.NEXT, of.BEFORE, of.AFTER):
+        before, after = (of.torch.bincount(graph[kind].edge_index[1], minlength=5) for graph in (whole, drawn))
+        assert (after <= 5).all()
+        assert (after[before > 0] > 0).all()
+        assert len(drawn[kind].edge_index.unique(dim=1)[0]) == len(drawn[kind].edge_index[0])
+    known = {tuple(vector.tolist()) for vector in data["state"].x}
+    assert 0 < len(drawn["state"].x) < len(whole["state"].x) == len(known)
+    other = of.without(data, none_held, most_edges=5 * len(data["tool"].name), seed=1)
+    assert not equal(of, drawn, other)
 
 
 def test_runs_of_one_task_or_of_nearly_the_same_words_are_one_family() -> None:

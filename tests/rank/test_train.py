@@ -16,8 +16,7 @@ from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.rank import sgc
 from hepm.rank.checkpoint import Checkpoint
 from hepm.rank.ranker import Ranker
-from hepm.rank.situations import Situations, situations_of
-from hepm.rank.text import tool_vectors
+from hepm.rank.situations import Situations, situations_of, tool_vectors
 from hepm.types import StateSummary
 from tests.rank.conftest import runs
 
@@ -37,24 +36,16 @@ def test_the_ranker_in_numpy_scores_as_the_trained_network(of: ModuleType, model
     ranker = Ranker(of.export(network, data), data["tool"].name, lambda names: tool_vectors(names, {}, memory.embedder))
     fitted = mirror.cached(FittedMemory)
     calls, here = fitted.calls, ranker.on(fitted.calls)
-    call = {name: data["call"][name].numpy() for name in ("next", "position", "flags", "state")}
-    about = {
-        "before_N2": np.stack([data["call"]["last"].numpy(), data["call"]["second"].numpy()], axis=1),
-        "next_N": call["next"],
-        "position_N": call["position"],
-        "flags_N": call["flags"],
-        "state_N": call["state"],
-        "states_SD": data["state"].x.numpy(),
-        "tools": len(data["tool"].name),
-    }
-    read = tensors(of, situations_of(np.flatnonzero(here.read_N), **about))
+    call = {name: values.numpy() for name, values in data["call"].items() if name != "num_nodes"}
+    about = call, data["state"].x.numpy(), len(data["tool"].name)
+    read = tensors(of, situations_of(np.flatnonzero(here.read_N), *about))
     remembered = of.Remembered(
         read.state_QD, read.before_Q2, read.flags_QF, of.torch.from_numpy(call["next"][np.flatnonzero(here.read_N)])
     )
     rows = np.flatnonzero(calls.position_N > 0)[::7]
     graph = of.without(data, of.torch.zeros(len(data["run"].id), dtype=of.torch.bool))
     with of.torch.no_grad():
-        expected = network(graph, tensors(of, situations_of(rows, **about)), remembered).numpy()
+        expected = network(graph, tensors(of, situations_of(rows, *about)), remembered).numpy()
     for row, scores in zip(rows.tolist(), expected, strict=True):
         earlier = calls.next_N[row - calls.position_N[row] : row].tolist()
         query = EncodedQuery(

@@ -28,7 +28,7 @@ from hepm.errors import InputError, MissingExtraError, NotFoundError
 from hepm.experience.library import sentence_of
 from hepm.graph.lessons.rows import Kind, StoredLesson
 from hepm.graph.mirror import switching_often
-from hepm.graph.page import counts_of, fill, graph_data, graph_scripts, read_content, texts_of
+from hepm.graph.page import counts_of, fill, graph_data, graph_scripts, part_of, read_content, texts_of
 from hepm.graph.rows import Totals
 from hepm.ingest.redact import Redactor
 
@@ -202,7 +202,7 @@ class _Page:
         began = time.monotonic()
         totals = self._totals_of(namespace, revision)
         content = read_content(
-            self._memory.graph(namespace=namespace),
+            part_of(self._memory.mirror(namespace), focus=tool, max_tools=MOST_TOOLS),
             evidence=None,
             lessons=self._memory.library.texts_by_tool(namespace=namespace),
             outcomes=(totals.successes, totals.failures),

@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numpy as np
 
@@ -33,10 +33,13 @@ T = TypeVar("T")
 
 OLDEST: Final = (5, 23)  # the first server whose Cypher has all that the statements use
 PROBE_S: Final = 4.0
+UNCONFIRMED: Final = 2  # so often a transaction is repeated whose commit was not confirmed
 RETRY_S: Final = 30.0  # a transaction is repeated after errors that pass: deadlocks, a leader that moved
 ROWS: Final = 2_000
 VECTOR_ROWS: Final = 500
 """Rows per statement: a thousand vectors of 512 floats are 4.7 MB on the wire."""
+BYTES: Final = 4 << 20
+"""Of texts and vectors per statement, more only in a single row: a server unpacks a whole message into its heap."""
 
 
 class Connection:
@@ -102,18 +105,41 @@ class Connection:
             raise StoreUnavailableError(what) from error
 
     def write(self, work: Callable[[neo4j.ManagedTransaction], T]) -> T:
-        """Run one write transaction, again where the server says so: `work` must bear being called twice."""
-        with self.guarded(), self._session("WRITE") as session:
-            return session.execute_write(work)
+        """Run one write transaction, again after errors that pass and after a commit that was not confirmed.
 
-    def read(self, name: str, folder: str = "store", /, **values: object) -> list[tuple[Any, ...]]:
-        """The rows of a named statement that only reads."""
+        Args:
+            work: May be called again after it was committed, and must then change nothing.
+        """
+        from neo4j.exceptions import IncompleteCommit
 
-        def work(tx: neo4j.ManagedTransaction) -> list[tuple[Any, ...]]:
-            return rows_of(tx.run(statement(name, folder), values))
+        with self.guarded():
+            for _ in range(UNCONFIRMED):
+                with contextlib.suppress(IncompleteCommit), self._session("WRITE") as session:
+                    return session.execute_write(work)
+            with self._session("WRITE") as session:
+                return session.execute_write(work)
 
-        with self.guarded(), self._session("READ") as session:
-            return session.execute_read(work)
+    def read(
+        self, name: str, folder: str = "store", /, *, newest: bool = False, **values: object
+    ) -> list[tuple[Any, ...]]:
+        """The rows of a named statement that only reads.
+
+        Args:
+            newest: Ask the member of a cluster that takes the writes; later reads, by any member, see no older state.
+        """
+        from neo4j.exceptions import DriverError, Neo4jError
+
+        text, mode = statement(name, folder), "WRITE" if newest else "READ"
+        with self.guarded():
+            try:  # without a transaction around it a statement takes one round trip, not four
+                with self._new_session(mode) as session:
+                    return rows_of(session.run(text, values))
+            except (DriverError, Neo4jError) as error:
+                if not error.is_retryable():
+                    raise
+            with self._session(mode) as session:
+                again = session.execute_write if newest else session.execute_read
+                return again(lambda tx: rows_of(tx.run(text, values)))
 
     def iterate(self, name: str, /, **values: object) -> Iterator[tuple[Any, ...]]:
         """The same, row by row."""
@@ -143,11 +169,15 @@ class Connection:
         from hepm.cypher.engines import ask_server
 
         with self.guarded():
-            return ask_server(self.driver, self.login.database, text, parameters, **options)
+            self.read("memory", newest=True)  # so that the query sees what other processes have committed
+            return ask_server(self.driver, self.login.database, text, parameters, bookmarks=self._bookmarks, **options)
 
     def _session(self, mode: str) -> neo4j.Session:
         with self._reaching():  # fails at once where a managed transaction would go on trying for half a minute
             self.driver.verify_connectivity()  # pyright: ignore[reportUnknownMemberType]
+        return self._new_session(mode)
+
+    def _new_session(self, mode: str) -> neo4j.Session:
         return self.driver.session(  # pyright: ignore[reportUnknownMemberType]
             database=self.login.database, default_access_mode=mode, bookmark_manager=self._bookmarks, fetch_size=5000
         )
@@ -196,10 +226,29 @@ class Sender:
         return [row for result in results for row in rows_of(result)]
 
 
-def parts(rows: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Rows in parts of `size`."""
-    for start in range(0, len(rows), size):
-        yield rows[start : start + size]
+def parts(rows: Sequence[T], size: int, most_bytes: int = BYTES) -> Iterator[Sequence[T]]:
+    """Rows in parts of at most `size` rows, and of at most `most_bytes` of texts and vectors or a single row."""
+    start = held = 0
+    for end, row in enumerate(rows):
+        heavy = _bytes_of(row)
+        if end > start and (end - start == size or held + heavy > most_bytes):
+            yield rows[start:end]
+            start, held = end, 0
+        held += heavy
+    if rows:
+        yield rows[start:]
+
+
+def _bytes_of(value: object) -> int:
+    """About what a value takes in a message, above the few bytes of numbers."""
+    if isinstance(value, str | bytes):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(map(_bytes_of, cast("Mapping[str, object]", value).values()))
+    if isinstance(value, list | tuple):
+        items = cast("Sequence[object]", value)
+        return 9 * len(items) + (0 if items and isinstance(items[0], float) else sum(map(_bytes_of, items)))
+    return 0
 
 
 @lru_cache(maxsize=65_536)

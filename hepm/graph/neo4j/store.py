@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -66,7 +67,7 @@ _ORPHANS: Final = (
     ("journal_ahead", "runs or states are ahead of their counters"),
 )
 # A server compares texts by UTF-16, Python and SQLite by code points: these are sorted here.
-_SORTED: Final = ("edges", "edges_from", "run_edges", "tools", "runs_by_task", "runs_beside")
+_SORTED: Final = ("edges", "edges_from", "tools", "runs_by_task", "runs_beside")
 
 
 class Neo4jStore(Store):
@@ -84,7 +85,7 @@ class Neo4jStore(Store):
         self._where = login.uri
         try:
             self._migrate()
-            if not self._connection.read("memory"):
+            if not self._connection.read("memory", newest=True):
                 values = {"counting": counting or "all", "states_per_move": states_per_move}
                 version = migrations()[-1][0]
                 self._connection.write(lambda tx: run(tx, "create_memory", schema_version=version, **values))
@@ -95,7 +96,7 @@ class Neo4jStore(Store):
             raise
 
     def _migrate(self) -> None:
-        rows = self._connection.read("memory")
+        rows = self._connection.read("memory", newest=True)
         found, newest = int(rows[0][0]) if rows else 0, migrations()[-1][0]
         if found > newest:
             raise StoreVersionError(
@@ -126,15 +127,21 @@ class Neo4jStore(Store):
 
     @property
     def header(self) -> Header:
-        return Header(*self._connection.read("memory")[0])
+        # Of the member that takes the writes: what another process has committed is known here, and in later reads.
+        return Header(*self._connection.read("memory", newest=True)[0])
 
     def write(
         self, namespace: str, work: Callable[[Transaction], T], *, embedder: str | None = None, vectors: Vectors = ()
     ) -> T:
+        attempt, done = secrets.token_hex(8), list[tuple[int, T]]()
+
         def checked(tx: neo4j.ManagedTransaction) -> T:
-            write = Neo4jTransaction(tx, namespace)
+            write = Neo4jTransaction(tx, namespace, attempt)
+            if done and write.noted_since(done[0][0]):
+                return done[0][1]  # the connection broke after the commit
             check_embedder(embedder, vectors, header=write.header, where=self._where)
-            return work(write)
+            done[:] = [(write.header.revision, work(write))]
+            return done[0][1]
 
         return self._connection.write(checked)
 
@@ -262,11 +269,16 @@ def run(tx: neo4j.ManagedTransaction, name: str, /, **values: object) -> None:
 
 
 class Neo4jTransaction(Sender, TransactionState):
-    """Runs, counts and lessons of one namespace in a write transaction (see `hepm.graph.changes`)."""
+    """Runs, counts and lessons of one namespace in a write transaction (see `hepm.graph.changes`).
 
-    def __init__(self, tx: neo4j.ManagedTransaction, namespace: str) -> None:
+    Args:
+        attempt: Names the write in the journal: a repeated one finds whether the first was committed.
+    """
+
+    def __init__(self, tx: neo4j.ManagedTransaction, namespace: str, attempt: str = "") -> None:
         TransactionState.__init__(self, namespace)
         Sender.__init__(self, tx, namespace)
+        self._attempt = attempt
         ((self._last_run, self._last_state, shown, marked),) = self.run("counters", space=self.space)
         self.aliases = marks_of(marked).aliases
         self.lessons = self._lessons = Neo4jLessonTransaction(self, shown=shown)
@@ -280,10 +292,15 @@ class Neo4jTransaction(Sender, TransactionState):
             space=self.space,
             sources=json.dumps(sources, ensure_ascii=False),
             rewritten=self.how_rewritten(everything=everything),
+            attempt=self._attempt,
             last_run=self._last_run,
             last_state=self._last_state,
             kept=KEPT_CHANGES,
         )
+
+    def noted_since(self, revision: int) -> bool:
+        """Whether a former transaction of the same attempt was committed after a revision."""
+        return bool(self.run("noted_since", revision=revision, attempt=self._attempt)[0][0])
 
     # Runs
 
@@ -353,7 +370,8 @@ class Neo4jTransaction(Sender, TransactionState):
         gone = set(ids)
         found = [row for row in self.ask("reduce_states", rows) if row[1] <= 0 or row[2] in gone]
         self.put("drop_states", [name for name, *_ in found], key="uids")
-        self.send("drop_empty_tools", space=self.space)
+        ends = {tool for edge in delta.edges for tool in edge}
+        self.put("drop_uncalled_tools", list(map(self._tool, sorted(ends | delta.tools.keys()))), key="uids")
         orphaned = {places[name]: count for name, count, _, _ in found if count > 0}
         return orphaned, {places[name][0] for name, _, _, kept in found if kept}
 

@@ -23,11 +23,13 @@ from typing import Any, Final
 import networkx as nx
 
 from hepm.errors import MissingExtraError, NotFoundError
+from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.page.layout import layout
 from hepm.text import count_of
 from hepm.types import START, Evidence, ToolName
 
 _LABEL_CHARACTERS: Final = 36
+_EDGES_PER_TOOL: Final = 10  # on average; more would hide one another
 # Limits on the texts of one tool or edge, so that a page of 200 tools has a few MB.
 _SUMMARIES: Final = 6
 _RUNS: Final = 30
@@ -46,6 +48,7 @@ class PageContent:
         focus: Index of the tool whose neighbourhood this is; None for the whole graph.
         left_out: Tools beyond `max_tools`.
         outcomes: Successful and failed runs of the whole log; colours are relative to their ratio.
+        edges_left_out: Edges among these tools beyond the strongest.
     """
 
     tools: list[dict[str, Any]]
@@ -54,6 +57,28 @@ class PageContent:
     focus: int | None
     left_out: list[ToolName]
     outcomes: tuple[int, int]
+    edges_left_out: int = 0
+
+
+def part_of(mirror: NamespaceMirror, *, focus: ToolName | None, max_tools: int) -> nx.DiGraph[ToolName]:
+    """All tools of a namespace, with those edges alone that `read_content` looks at for the same arguments."""
+    tools = {row.name: row.calls for row in mirror.store.tools(namespace=mirror.name) if row.calls}
+    if focus is None:
+        strength = dict.fromkeys(tools, 0.0)
+    else:
+        near = mirror.graph(among=(), at=focus)
+        strength = _strengths(near, focus) if focus in near else {}
+    kept = sorted(strength.keys() - {START}, key=lambda n: (n != focus, -strength[n], -tools.get(n, 0), n))[:max_tools]
+    return mirror.graph(among={START, *kept}, at=focus)
+
+
+def _strengths(graph: nx.DiGraph[ToolName], focus: ToolName) -> dict[ToolName, float]:
+    """The weight of the strongest edge between a tool and each of its neighbours; 1 for itself."""
+    strength = {focus: 1.0}
+    for a, b in [*graph.in_edges(focus), *graph.out_edges(focus)]:
+        other = b if a == focus else a
+        strength[other] = max(strength.get(other, 0.0), graph.edges[a, b]["weight"])
+    return strength
 
 
 def read_content(
@@ -71,7 +96,8 @@ def read_content(
         evidence: Returns runs and summaries behind edges, in their order; None leaves them out.
         lessons: Lessons about each tool, the best supported first.
         focus: Keep this tool, the tools before and after it, and the edges among them.
-        max_tools: Keep the most called; in a neighbourhood, the tools with the strongest edge to its centre.
+        max_tools: Keep the most called; in a neighbourhood, the tools with the strongest edge to its centre. Of the
+            edges among them keep ten per tool, the strongest.
     Raises:
         InputError: `focus` is not in the graph.
     """
@@ -85,11 +111,7 @@ def read_content(
                 f". Close to it: {', '.join(near)}" if near else f"; it has {len(calls)} tools, none of a similar name"
             )
             raise NotFoundError(f"no tool {_short_label(focus)!r} in this graph{known}")
-        strength = {focus: 1.0}
-        for a, b, edge in graph.edges(data=True):
-            if focus in {a, b}:
-                other = b if a == focus else a
-                strength[other] = max(strength.get(other, 0.0), edge["weight"])
+        strength = _strengths(graph, focus)
     ordered = sorted(strength.keys() - {START}, key=lambda n: (n != focus, -strength[n], -calls[n], n))
     kept = sorted(ordered[:max_tools], key=lambda n: (-calls[n], n))
     names = [START, *kept] if START in strength and kept else kept
@@ -104,7 +126,8 @@ def read_content(
         }
         for name in names
     ]
-    drawn = [edge for edge in graph.edges if index.keys() >= {*edge}]
+    among = [edge for edge in graph.edges if index.keys() >= {*edge}]
+    drawn = _strongest(graph, among, len(among) if max_tools is None else _EDGES_PER_TOOL * max_tools)
     behind: list[dict[str, Any]] = [{}] * len(drawn) if evidence is None else [*map(texts_of, evidence(drawn))]
     edges: list[dict[str, Any]] = [
         {
@@ -119,7 +142,23 @@ def read_content(
     ]
     edges.sort(key=lambda e: (e["source"], -e["weight"], -e["support"], e["target"]))
     centre = None if focus is None else index.get(focus)
-    return PageContent(tools, edges, len(kept), centre, ordered[len(kept) :], outcomes)
+    return PageContent(
+        tools, edges, len(kept), centre, ordered[len(kept) :], outcomes, edges_left_out=len(among) - len(drawn)
+    )
+
+
+def _strongest(
+    graph: nx.DiGraph[ToolName], edges: Sequence[tuple[ToolName, ToolName]], most: int
+) -> list[tuple[ToolName, ToolName]]:
+    """The strongest edge from and to each tool, and of the others those that most runs took, up to `most` in all."""
+    if len(edges) <= most:
+        return list(edges)
+    runs = {edge: graph.edges[edge]["support"] + graph.edges[edge]["failures"] for edge in edges}
+    weights = {edge: graph.edges[edge]["weight"] for edge in edges}
+    ordered = sorted(edges, key=lambda edge: (-runs[edge], -weights[edge], edge))
+    by_weight = sorted(edges, key=lambda edge: (-weights[edge], -runs[edge], edge))
+    first = {("from", a): (a, b) for a, b in reversed(by_weight)} | {("to", b): (a, b) for a, b in reversed(by_weight)}
+    return list(dict.fromkeys([*first.values(), *ordered]))[:most]
 
 
 def texts_of(behind: Evidence) -> dict[str, Any]:
@@ -153,9 +192,14 @@ def counts_of(content: PageContent) -> str:
         counts = f"neighbourhood of {content.tools[content.focus]['label']}: {counts}"
     if runs:
         counts += f"; {successes:,} of {count_of(runs, 'run')} succeeded ({100 * successes / runs:.0f} %)"
-    if content.left_out:
-        counts += f" ({count_of(len(content.left_out), 'more tool')} left out)"
-    return counts
+    return counts + left_out_of(content)
+
+
+def left_out_of(content: PageContent) -> str:
+    """What a page leaves out, in words; "" if nothing."""
+    more = {"more tool": len(content.left_out), "weaker edge": content.edges_left_out}
+    words = " and ".join(count_of(number, what) for what, number in more.items() if number)
+    return f" ({words} left out)" if words else ""
 
 
 def graph_data(content: PageContent, places: Mapping[ToolName, tuple[int, int]] | None = None) -> dict[str, Any]:

@@ -22,21 +22,31 @@ DELETE FROM change WHERE revision <= :revision - 10000;
 SELECT revision, namespace, sources, rewritten FROM change WHERE revision > :revision ORDER BY revision;
 
 -- name: namespaces
-SELECT namespace FROM (SELECT DISTINCT namespace FROM trajectory UNION SELECT DISTINCT namespace FROM tool
-                       UNION SELECT DISTINCT namespace FROM lesson) ORDER BY 1;
+-- One look into the indexes for each: DISTINCT would read them whole.
+WITH RECURSIVE found (namespace) AS (
+    SELECT min(namespace) FROM (SELECT min(namespace) AS namespace FROM trajectory
+                                UNION ALL SELECT min(namespace) FROM tool UNION ALL SELECT min(namespace) FROM lesson)
+    UNION ALL
+    SELECT (SELECT min(namespace) FROM (
+                SELECT min(namespace) AS namespace FROM trajectory WHERE namespace > found.namespace
+                UNION ALL SELECT min(namespace) FROM tool WHERE namespace > found.namespace
+                UNION ALL SELECT min(namespace) FROM lesson WHERE namespace > found.namespace))
+    FROM found WHERE found.namespace IS NOT NULL
+)
+SELECT namespace FROM found WHERE namespace IS NOT NULL;
 
 -- name: totals
-SELECT
-    (SELECT count(*) FROM trajectory WHERE namespace = :namespace),
-    (SELECT count(*) FROM trajectory WHERE namespace = :namespace AND success = 1),
-    (SELECT count(*) FROM trajectory WHERE namespace = :namespace AND success = 0),
-    (SELECT count(*) FROM trajectory WHERE namespace = :namespace AND success IS NULL),
+-- Runs and states are counted from the indexes `trajectory_outcome` and `state_kept`.
+SELECT runs, successes, failures, runs - successes - failures,
     (SELECT count(*) FROM tool WHERE namespace = :namespace),
     (SELECT count(*) FROM edge WHERE namespace = :namespace),
     (SELECT count(*) FROM state WHERE namespace = :namespace AND summary IS NOT NULL),
     (SELECT count(*) FROM lesson WHERE namespace = :namespace AND live = 1 AND kind = 'experience'),
     (SELECT count(*) FROM lesson WHERE namespace = :namespace AND live = 1 AND kind = 'principle'),
-    (SELECT count(*) FROM lesson WHERE namespace = :namespace AND live = 1 AND kind = 'notes');
+    (SELECT count(*) FROM lesson WHERE namespace = :namespace AND live = 1 AND kind = 'notes')
+FROM (SELECT count(*) AS runs, count(CASE WHEN success = 1 THEN 1 END) AS successes,
+             count(CASE WHEN success = 0 THEN 1 END) AS failures
+      FROM trajectory WHERE namespace = :namespace);
 
 -- name: find_runs
 SELECT id, digest, success, seq FROM trajectory
@@ -154,8 +164,9 @@ WHERE p.namespace = :namespace AND p.source = :source AND p.target = :target AND
   AND (:texts = '[]' OR EXISTS (SELECT 1 FROM json_each(:texts) j WHERE instr(t.sequence, j.value) > 0));
 
 -- name: run_edges
-SELECT p.source, p.target, t.id FROM passage p JOIN trajectory t ON t.seq = p.trajectory
-WHERE p.namespace = :namespace ORDER BY t.id;
+-- By the arrival of the runs.
+SELECT p.source, p.target, t.id FROM trajectory t CROSS JOIN passage p ON p.trajectory = t.seq AND p.namespace = t.namespace
+WHERE t.namespace = :namespace ORDER BY t.seq;
 
 -- name: runs_after
 SELECT t.seq, t.id, t.success, t.sequence, v.embedding
@@ -167,6 +178,17 @@ SELECT t.seq, t.id, t.success, t.sequence, v.embedding
 FROM trajectory t LEFT JOIN run_vector v ON v.trajectory = t.seq
 WHERE t.namespace = :namespace AND t.seq < :before AND t.counted = 1 AND t.success IS NOT NULL
 ORDER BY t.seq DESC LIMIT :most;
+
+-- name: runs_from_points
+-- The first run from each of some row numbers on.
+SELECT t.seq, t.id, t.success, t.sequence, v.embedding
+FROM (SELECT DISTINCT (
+          SELECT seq FROM trajectory
+          WHERE namespace = :namespace AND seq >= j.value AND counted = 1 AND success IS NOT NULL ORDER BY seq LIMIT 1
+      ) AS seq FROM json_each(:points) j) p
+CROSS JOIN trajectory t ON t.seq = p.seq
+LEFT JOIN run_vector v ON v.trajectory = t.seq
+WHERE t.seq < :before ORDER BY t.seq;
 
 -- name: runs_at
 -- Without their vectors.
@@ -266,8 +288,9 @@ SELECT j.value, (SELECT group_concat(failed, '') FROM (
 FROM json_each(:tools) j;
 
 -- name: outcomes
-SELECT r.tool, t.id, r.ended, r.failed FROM tool_run r JOIN trajectory t ON t.seq = r.trajectory
-WHERE r.namespace = :namespace ORDER BY r.tool, t.id;
+-- By the arrival of the runs.
+SELECT r.tool, t.id, r.ended, r.failed FROM trajectory t CROSS JOIN tool_run r ON r.trajectory = t.seq AND r.namespace = t.namespace
+WHERE t.namespace = :namespace ORDER BY t.seq;
 
 -- name: runs_naming
 -- Runs with a text in their record.
@@ -306,8 +329,9 @@ SELECT source, target, support, inverse_steps, failures, unlabelled FROM edge
 WHERE namespace = :namespace ORDER BY source, target;
 
 -- name: edges_from
-SELECT source, target, support, inverse_steps, failures, unlabelled FROM edge
-WHERE namespace = :namespace AND source = :source ORDER BY target;
+SELECT e.source, e.target, e.support, e.inverse_steps, e.failures, e.unlabelled
+FROM json_each(:sources) j CROSS JOIN edge e ON e.namespace = :namespace AND e.source = j.value
+ORDER BY e.source, e.target;
 
 -- name: reached_tools
 SELECT target, sum(CASE WHEN source <> :start THEN support ELSE 0 END), max(support), max(failures) FROM edge
@@ -320,12 +344,13 @@ INSERT INTO passage (namespace, source, target, trajectory) VALUES (:namespace, 
 DELETE FROM passage WHERE trajectory = :seq;
 
 -- name: runs_of_edges
-SELECT edge, id FROM (
-    SELECT e.key AS edge, t.id, row_number() OVER (PARTITION BY e.key ORDER BY p.trajectory DESC) AS place
-    FROM json_each(:edges) e
-    CROSS JOIN passage p ON p.namespace = :namespace AND p.source = e.value ->> 0 AND p.target = e.value ->> 1
-    JOIN trajectory t ON t.seq = p.trajectory WHERE t.success = 1
-) WHERE place <= :limit ORDER BY edge, place;
+-- As a JSON list, the latest first: it stops at the last one wanted, however many runs took the edge.
+SELECT e.key, (SELECT json_group_array(id) FROM (
+    SELECT t.id FROM passage p CROSS JOIN trajectory t INDEXED BY trajectory_outcome
+        ON t.namespace = p.namespace AND t.success = 1 AND t.seq = p.trajectory
+    WHERE p.namespace = :namespace AND p.source = e.value ->> 0 AND p.target = e.value ->> 1
+    ORDER BY p.trajectory DESC LIMIT :limit))
+FROM json_each(:edges) e;
 
 -- name: add_state
 -- Merge a state into its move. Of two wordings the later one stays, ties by run and step, so that order cannot show.
@@ -436,6 +461,10 @@ SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajecto
 FROM state s JOIN vector v ON v.state = s.id
 WHERE s.namespace = :namespace AND s.id > :newer_than AND s.summary IS NOT NULL ORDER BY s.id;
 
+-- name: vectors_of_states
+SELECT s.summary, v.embedding FROM json_each(:ids) j CROSS JOIN state s ON s.id = j.value JOIN vector v ON v.state = s.id
+WHERE s.namespace = :namespace AND s.summary IS NOT NULL;
+
 -- name: embedded_states
 SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajectory, s.step, s.summary, v.embedding
 FROM state s JOIN vector v ON v.state = s.id
@@ -447,8 +476,9 @@ FROM state s LEFT JOIN vector v ON v.state = s.id
 WHERE s.namespace = :namespace AND s.summary IS NOT NULL ORDER BY s.id;
 
 -- name: held_states
+-- NOT INDEXED reads the table in order; through an index, all rows would be sorted.
 SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajectory, s.step, s.summary, v.embedding
-FROM state s LEFT JOIN vector v ON v.state = s.id WHERE s.namespace = :namespace ORDER BY s.id;
+FROM state s NOT INDEXED LEFT JOIN vector v ON v.state = s.id WHERE s.namespace = :namespace ORDER BY s.id;
 
 -- name: summaries_of_edges
 -- Each state is read once, however many edges leave its tool.
@@ -493,7 +523,8 @@ DELETE FROM passage WHERE namespace = :namespace;
 DELETE FROM tool_run WHERE namespace = :namespace;
 
 -- name: orphan_vectors
-SELECT count(*) FROM state s JOIN vector v ON v.state = s.id WHERE s.namespace = :namespace AND s.summary IS NULL;
+SELECT count(*) FROM state s NOT INDEXED CROSS JOIN vector v ON v.state = s.id
+WHERE s.namespace = :namespace AND s.summary IS NULL;
 
 -- name: stray_vectors
 -- Of no namespace any more.
@@ -551,6 +582,7 @@ WHERE s.namespace = :namespace AND s.summary IS NOT NULL AND instr(s.sources, '\
 -- name: orphan_run_edges
 SELECT count(*) FROM passage p
 WHERE p.namespace = :namespace
-  AND (NOT EXISTS (SELECT 1 FROM trajectory t WHERE t.seq = p.trajectory AND t.namespace = p.namespace)
+  AND (NOT EXISTS (SELECT 1 FROM trajectory t INDEXED BY trajectory_arrival
+                   WHERE t.seq = p.trajectory AND t.namespace = p.namespace)
        OR NOT EXISTS (SELECT 1 FROM edge e
                       WHERE e.namespace = p.namespace AND e.source = p.source AND e.target = p.target));

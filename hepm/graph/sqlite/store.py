@@ -7,9 +7,8 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from hepm.cypher.model import Result
 from hepm.graph.changes import Transaction, TransactionState
 from hepm.graph.delta import Delta, Edge, Move, Place, Run, StateSeen, key_texts
 from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
@@ -31,6 +30,9 @@ from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_state
 from hepm.graph.sqlite.lessons import SQLiteLessonTransaction
 from hepm.graph.store import Store
 from hepm.types import START, Evidence, ToolName
+
+if TYPE_CHECKING:
+    from hepm.cypher.model import Result
 
 T = TypeVar("T")
 
@@ -123,16 +125,15 @@ class SQLiteStore(Store):
     def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[Any, ...]]:
         if sources is None:
             return self.read("edges", namespace=namespace)
-        return [row for one in sorted(sources) for row in self.read("edges_from", namespace=namespace, source=one)]
+        return self.read("edges_from", namespace=namespace, sources=list(sources))
 
     def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
         return self._batch(self.read("states_after", namespace=namespace, tool=tool, newer_than=newer_than))
 
     def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:
         queries = {"namespace": namespace, "edges": list(edges)}
-        ids, texts = defaultdict[int, list[str]](list), defaultdict[int, list[str]](list)
-        for edge, run in self.read("runs_of_edges", **queries, limit=runs):
-            ids[edge].append(run)
+        ids = {edge: json.loads(found) for edge, found in self.read("runs_of_edges", **queries, limit=runs)}
+        texts = defaultdict[int, list[str]](list)
         for edge, text in self.read("summaries_of_edges", **queries, limit=summaries):
             texts[edge].append(text)
         return [Evidence(tuple(ids[edge]), tuple(texts[edge])) for edge in range(len(edges))]

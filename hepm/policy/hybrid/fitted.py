@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from hepm.graph.calls import ORDER, CallMatrix, IntArray, RecentlyUsed
 from hepm.graph.delta import flags_of
 from hepm.graph.nearest import StateBlock
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import FloatArray, spread_over
 from hepm.policy.hybrid.after import CallsAfter
 from hepm.policy.hybrid.odds import EncodedQuery, Odds
 from hepm.policy.hybrid.ridge import Inputs, Ridge
 from hepm.policy.query import Query
 from hepm.types import START, USER_SIDE, StateSummary, ToolName
 
-MOST_RUNS: Final = 500  # the latest runs that a whole run is compared with
-MOST_STATES: Final = 2000  # the latest states that are compared whatever their last tool
+MOST_RUNS: Final = 1000  # runs that a whole run is compared with
+MOST_STATES: Final = 4000  # states that are compared whatever their last tool
 MOST_KEPT: Final = 65_536  # calls after tools that are kept ready for comparison
 TEMPERATURE: Final = 0.05  # of every softmax over cosines: what is .05 less similar has 1/e of the vote
 FAILED_SHARE: Final = 0.25  # weight of a failed run among those with similar requests
@@ -58,11 +58,13 @@ class FittedMemory:
         learned_N = known_N & calls.success_R[calls.run_N]
         rows = np.flatnonzero(later_N & learned_N)
         self.ridge = Ridge(Inputs(calls), rows, calls.next_N[rows], self.tools, former=former and former.ridge)
-        self._later = _latest_states(calls, rows)
-        self._first = _latest_states(calls, np.flatnonzero(~later_N & learned_N))
-        self._said = _block(calls.said_RD[-MOST_RUNS:])
-        self._called_TR = np.ascontiguousarray(calls.calls_RT[-MOST_RUNS:].T)
-        self._counts_R = np.where(calls.success_R[-MOST_RUNS:], 1.0, FAILED_SHARE).astype(np.float32)
+        self._later = _compared_states(calls, rows)
+        self._first = _compared_states(calls, np.flatnonzero(~later_N & learned_N))
+        runs = spread(np.arange(len(calls.said_RD)), MOST_RUNS)
+        self._said_RD = calls.said_RD[runs]
+        self._said = _block(self._said_RD)
+        self._called_TR = np.ascontiguousarray(calls.calls_RT[runs].T)
+        self._counts_R = np.where(calls.success_R[runs], 1.0, FAILED_SHARE).astype(np.float32)
         self.odds = Odds(calls, np.flatnonzero(later_N & known_N), former and former.odds)
 
     def _count(self, calls: CallMatrix, former: FittedMemory | None) -> None:
@@ -102,9 +104,10 @@ class FittedMemory:
         found = cls.__new__(cls)
         found._count(calls, None)
         found.ridge = Ridge.restored(Inputs(calls), kept["ridge_TX"])
-        found._later = _Latest.of(kept["later_ND"], kept["later_next_N"])
-        found._first = _Latest.of(kept["first_ND"], kept["first_next_N"])
-        found._said = _block(kept["said_RD"])
+        found._later = _Compared.of(kept["later_ND"], kept["later_next_N"])
+        found._first = _Compared.of(kept["first_ND"], kept["first_next_N"])
+        found._said_RD = kept["said_RD"]
+        found._said = _block(found._said_RD)
         found._called_TR, found._counts_R = kept["called_TR"], kept["counts_R"]
         found.odds = Odds.restored(calls, kept)
         return found
@@ -117,7 +120,7 @@ class FittedMemory:
             "later_next_N": self._later.next_N,
             "first_ND": self._first.vectors_ND,
             "first_next_N": self._first.next_N,
-            "said_RD": self.calls.said_RD[-MOST_RUNS:],
+            "said_RD": self._said_RD,
             "called_TR": self._called_TR,
             "counts_R": self._counts_R,
             **self.odds.to_keep(),
@@ -216,7 +219,7 @@ class FittedMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class _Latest:
+class _Compared:
     """States, shape (N, D), and the tools called next."""
 
     vectors_ND: FloatArray
@@ -224,13 +227,21 @@ class _Latest:
     block: StateBlock
 
     @classmethod
-    def of(cls, vectors_ND: FloatArray, next_N: IntArray) -> _Latest:
+    def of(cls, vectors_ND: FloatArray, next_N: IntArray) -> _Compared:
         return cls(vectors_ND, next_N, _block(vectors_ND))
 
 
-def _latest_states(calls: CallMatrix, rows: NDArray[np.intp]) -> _Latest:
-    rows = rows[-MOST_STATES:]
-    return _Latest.of(calls.states_SD[calls.state_N[rows]], calls.next_N[rows])
+def spread(rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+    """At most so many rows: the last ones, and as many that are evenly spread over those before."""
+    if len(rows) <= most:
+        return rows
+    earlier, last = np.split(rows, [len(rows) - most // 2])
+    return np.concatenate([earlier[spread_over(len(earlier), most - len(last))], last])
+
+
+def _compared_states(calls: CallMatrix, rows: NDArray[np.intp]) -> _Compared:
+    rows = spread(rows, MOST_STATES)
+    return _Compared.of(calls.states_SD[calls.state_N[rows]], calls.next_N[rows])
 
 
 def _block(vectors_ND: FloatArray) -> StateBlock:

@@ -18,7 +18,7 @@ from hepm.graph.calls import CallMatrix
 from hepm.graph.rows import FloatArray
 
 LAMBDA: Final = 1.0
-MOST_CALLS: Final = 10_000
+MOST_CALLS: Final = 24_000
 """The latest calls that are learned from: further ones change little and cost 3 ms a hundred."""
 MOST_TOOLS: Final = 256
 """Tools with a column of their own in each one-hot block; in a larger memory several share one."""

@@ -1,0 +1,133 @@
+"""What a training epoch and a suggestion of the ranker cost in a memory of many tools, edges and states."""
+
+from __future__ import annotations
+
+import gc
+import json
+import multiprocessing
+import resource
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from hepm.embed import HashingEmbedder
+from hepm.graph.calls import CallMatrix, CallReader
+from hepm.graph.rows import EdgeRow, RunRow, StateBatch, StateRow
+from hepm.policy import Query
+from hepm.policy.hybrid.fitted import FittedMemory
+from hepm.rank.data import graph_of
+from hepm.rank.ranker import Ranker
+from hepm.rank.situations import tool_vectors
+from hepm.rank.train import Epoch, TrainOptions, export, train
+from hepm.types import START, StateSummary
+
+SIZES = ((2_500, 100_000, 250_000), (5_000, 200_000, 500_000))  # tools, edges, states
+CALLS, RUNS_A_TASK, DIMENSIONS = 10, 5, 512
+NOISE = 8.0  # of a state, beside the direction of the tool that is called next
+AT_ONCE = 1_000  # runs
+EPOCHS = 2
+
+
+def walks(tools: int, edges: int, states: int) -> Iterator[tuple[list[RunRow], StateBatch]]:
+    """Runs over a random graph in which each tool has equally many successors; every state hints at the next tool."""
+    rng = np.random.default_rng(0)
+    after = rng.integers(tools, size=(tools, edges // tools))
+    meant = rng.standard_normal((tools, DIMENSIONS)).astype(np.float32)
+    count = 0
+    for first in range(0, states // CALLS, AT_ONCE):
+        runs: list[RunRow] = []
+        rows: list[StateRow] = []
+        called: list[int] = []
+        for run in range(first, min(first + AT_ONCE, states // CALLS)):
+            success, here, steps, last = bool(rng.random() < 0.7), int(rng.integers(tools)), [], (START,)
+            for step in range(CALLS):
+                here = int(rng.choice(after[here]))
+                count += 1
+                steps.append(([f"tool_{here}"], 0, count))
+                called.append(here)
+                rows.append(StateRow(count, last, (f"tool_{here}",), success, count, 1, 0.0, str(run), step, ""))
+                last = (f"tool_{here}",)
+            said = meant[called[-1]] / np.linalg.norm(meant[called[-1]])
+            runs.append(RunRow(run + 1, str(run), success, json.dumps(steps), said))
+        vectors = meant[called] + NOISE * rng.standard_normal((len(called), DIMENSIONS)).astype(np.float32)
+        yield runs, StateBatch(rows, vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+
+
+def edges_of(calls: CallMatrix) -> list[EdgeRow]:
+    names, success_N = calls.names, calls.success_R[calls.run_N].tolist()
+    counts = Counter(zip(calls.before_NK[:, 0].tolist(), calls.next_N.tolist(), success_N, strict=True))
+    pairs = {(source, target) for source, target, _ in counts}
+    return [
+        EdgeRow(names[a], names[b], counts[a, b, True], counts[a, b, True] << 32, counts[a, b, False], 0)
+        for a, b in pairs
+    ]
+
+
+def resident() -> int:
+    """MiB that this process holds now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() >> 20
+
+
+def measure(size: tuple[int, int, int], model: str, threads: int) -> Mapping[str, object]:
+    """Times in s or ms, memory in MiB; `training adds` is the peak of training above what held the data."""
+    torch.set_num_threads(threads)
+    reader, embedder = CallReader(), HashingEmbedder()
+    for runs, states in walks(*size):
+        reader.read(runs, states)
+    calls = reader.snapshot(DIMENSIONS)
+    tasks = {run: f"task {int(run) // RUNS_A_TASK}" for run in calls.run_ids}
+    started = time.perf_counter()
+    data = graph_of(calls, edges_of(calls), {}, tasks, embedder)
+    made = time.perf_counter() - started
+    edges, tools = data["tool", "next", "tool"].edge_index.shape[1], len(data["tool"].name)
+    gc.collect()
+    held = resident()
+    ends = [(time.perf_counter(), time.process_time())]
+    losses: list[float] = []
+
+    def seen(epoch: Epoch) -> None:
+        ends.append((time.perf_counter(), time.process_time()))
+        losses.append(epoch.held_out_loss)
+
+    # The highest mark of memory starts anew: building the data went higher than what it holds.
+    Path("/proc/self/clear_refs").write_text("5")
+    network = train(data, TrainOptions(model, epochs=EPOCHS), on_epoch=seen)
+    lines = Path("/proc/self/status").read_text().splitlines()
+    peak = next(int(line.split()[1]) >> 10 for line in lines if line.startswith("VmHWM"))
+    weights = export(network, data)
+    ranker = Ranker(weights, data["tool"].name, lambda names: tool_vectors(names, {}, embedder))
+    return {
+        "tools, edges, states": [tools, edges, size[2]],
+        "graph s": round(made, 1),
+        "epoch s, CPU s": [[round(b - a, 1) for a, b in zip(*of, strict=True)] for of in pairwise(ends)],
+        "loss": [round(loss, 3) for loss in losses],
+        "data MiB": held,
+        "training adds MiB": peak - held,
+        **suggestion(ranker, calls),
+    }
+
+
+def suggestion(ranker: Ranker, calls: CallMatrix) -> Mapping[str, object]:
+    """Scores of all tools at recorded situations, with encodings made before."""
+    here, fitted = ranker.on(calls), FittedMemory(calls)
+    rng, took = np.random.default_rng(0), list[float]()
+    for row in rng.choice(np.flatnonzero(calls.position_N > 3), 300).tolist():
+        names = [calls.names[tool] for tool in calls.next_N[row - calls.position_N[row] : row]]
+        state = calls.states_SD[calls.state_N[row]]
+        query = fitted.encode(Query((names[-1],), tuple(names), StateSummary(), state), names[-1])
+        started = time.thread_time()
+        ranker.scores(here, query)
+        took.append(1e3 * (time.thread_time() - started))
+    return {"scores CPU ms, median and 90 %": np.percentile(took, [50, 90]).round(2).tolist()}
+
+
+def report(model: str, threads: int) -> Iterator[str]:
+    """One JSON line for each size, each measured in a process of its own."""
+    for size in SIZES:
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            yield json.dumps(dict(pool.apply(measure, (size, model, threads))))

@@ -1,0 +1,118 @@
+"""What is wrong in a store, in sentences: rows that differ from what they should be, and vectors of other texts."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+from hepm.graph.rows import FloatArray, TextEmbedder, of_size
+from hepm.text import count_of
+
+Columns: TypeAlias = Mapping[str, object]
+
+SHOWN: Final = 3
+_SHOWN_CHARS: Final = 60
+_BATCH: Final = 500
+_SAME: Final = 0.99
+"""Least cosine of a stored vector with that of its text: float16 and the order of sums cost far less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong in a store, and what mends it; "" if nothing can."""
+
+    what: str
+    repair: Literal["rebuild", "reembed", "prepare", ""] = "rebuild"
+
+
+class Differing:
+    """Counts the rows of one kind that differ, and keeps sentences on the first few.
+
+    Args:
+        what: The noun of such a row.
+        right: What says how they should be.
+        label: Names a row by its key.
+    """
+
+    def __init__(self, what: str, *, right: str = "the stored records", label: Callable[[Any], str] = str) -> None:
+        self._what, self._right, self._label = what, right, label
+        self._number = 0
+        self._first: list[tuple[str, str]] = []
+
+    def compare(self, key: object, expected: Columns | None, stored: Columns | None) -> None:
+        """Compare a row; None if it is missing. Columns without an expected value are not compared."""
+        if expected is None or stored is None:
+            self._add(key, f"is {'missing' if stored is None else 'in no record'}")
+        elif differ := [
+            f"{name.replace('_', ' ')} {_short(stored.get(name))} for {_short(value)}"
+            for name, value in expected.items()
+            if stored.get(name) != value
+        ]:
+            self._add(key, f"has {', '.join(differ)}")
+
+    def _add(self, key: object, how: str) -> None:
+        self._number += 1
+        name = str(key)
+        if len(self._first) < SHOWN or name < self._first[-1][0]:
+            insort(self._first, (name, f"{self._label(key)} {how}"))
+            del self._first[SHOWN:]
+
+    def findings(self) -> Iterator[Finding]:
+        """One finding for all that differ."""
+        if self._number:
+            shown = "; ".join(sentence for _, sentence in self._first)
+            differ = "differs" if self._number == 1 else "differ"
+            yield Finding(f"{count_of(self._number, self._what)} {differ} from {self._right}: {shown}")
+
+
+def _short(value: object) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…"
+
+
+class Vectors:
+    """Compares stored vectors with those of their texts, a batch at a time."""
+
+    def __init__(self, dimensions: int, embedder: TextEmbedder | None) -> None:
+        self._dimensions = dimensions
+        self._embedder = embedder
+        self._waiting: list[tuple[str, str, FloatArray]] = []
+        self._missing, self._others = Counter[str](), Counter[str]()
+        self._bad = 0
+
+    def check(self, what: str, text: str, stored: bytes | None) -> None:
+        """Compare the vector of a text; `what` is the noun of what it belongs to."""
+        if stored is None:
+            self._missing[what] += 1
+            return
+        vector = of_size(stored, self._dimensions)
+        if vector is None or not abs(float(np.linalg.norm(vector)) - 1.0) < 0.01:  # negated, so that NaN is bad too
+            self._bad += 1
+        elif self._embedder is not None:
+            self._waiting.append((what, text, vector))
+            if len(self._waiting) == _BATCH:
+                self._compare(self._embedder)
+
+    def _compare(self, embedder: TextEmbedder) -> None:
+        right_ND = embedder.embed([text for _, text, _ in self._waiting])
+        cosines_N = np.einsum("nd,nd->n", right_ND, np.stack([vector for *_, vector in self._waiting]))
+        self._others.update(self._waiting[at][0] for at in np.flatnonzero(cosines_N < _SAME))
+        self._waiting = []
+
+    def findings(self) -> Iterator[Finding]:
+        """What is wrong with the vectors checked so far."""
+        if self._embedder is not None and self._waiting:
+            self._compare(self._embedder)
+        if self._bad:
+            yield Finding(f"{self._bad} vectors are of the wrong size, zero or not a number")
+        for what, number in self._others.items():
+            yield Finding(f"{count_of(number, what)} {'has' if number == 1 else 'have'} the vector of another text")
+        for what, number in self._missing.items():
+            have, are = ("has", "is") if number == 1 else ("have", "are")
+            lost = "found" if what == "lesson" else "compared"
+            yield Finding(f"{count_of(number, what)} {have} no vector and {are} not {lost}", "reembed")

@@ -1,0 +1,150 @@
+"""What a large store costs to read: statements and memory that do not grow with what need not be read."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from hepm import Memory
+from hepm.cli.stores import PartName
+from hepm.graph.doctor import PARTS, Part
+from hepm.graph.page import left_out_of, part_of, read_content
+from hepm.graph.sqlite import SQLiteStore
+from hepm.graph.sqlite.connection import load_statements
+from tests.runs import trajectory
+
+
+def fill(path: Path, runs: int, tools: int) -> Memory:
+    """A memory of runs that walk through the tools in steps of different length."""
+    memory = Memory(SQLiteStore(path / "memory.hepm"))
+    memory.ingest(
+        trajectory(f"{at:05}", *(f"t{(at + step * (1 + at % 5)) % tools}" for step in range(4)), success=at % 3 > 0)
+        for at in range(runs)
+    )
+    return memory
+
+
+def statements_of(memory: Memory, part: Sequence[Part] | None = None) -> list[str]:
+    """The statements that the page or, if parts are given, an examination sends."""
+    store = memory.mirror().store
+    assert isinstance(store, SQLiteStore)
+    with store._connections.reading() as connection:
+        sent: list[str] = []
+        connection.set_trace_callback(sent.append)
+        if part is None:
+            mirror = memory.mirror()
+            content = part_of(mirror, focus=None, max_tools=200)
+            read_content(content, evidence=mirror.evidence_of, lessons={}, outcomes=(0, 0))
+        else:
+            memory.examine(parts=part)
+        connection.set_trace_callback(None)
+    return sent
+
+
+def test_a_page_of_many_edges_takes_as_many_statements_as_one_of_few(tmp_path: Path) -> None:
+    few, many = (tmp_path / name for name in ("few", "many"))
+    few.mkdir()
+    many.mkdir()
+    with fill(few, 20, 10) as small, fill(many, 400, 60) as large:
+        assert len(large.graph().edges) > 5 * len(small.graph().edges)
+        assert len(statements_of(large)) == len(statements_of(small))
+
+
+@pytest.mark.parametrize("focus", [None, "t3"])
+@pytest.mark.parametrize("most", [4, 12, 200])
+def test_a_page_shows_the_same_of_a_part_of_the_graph_as_of_all(tmp_path: Path, focus: str | None, most: int) -> None:
+    with fill(tmp_path, 60, 12) as memory:
+        about = {"evidence": None, "lessons": {}, "outcomes": (0, 0), "focus": focus, "max_tools": most}
+        part = part_of(memory.mirror(), focus=focus, max_tools=most)
+        assert read_content(part, **about) == read_content(memory.graph(), **about)
+
+
+def test_of_too_many_edges_each_tool_keeps_its_strongest_and_the_page_says_how_many_are_left_out(
+    tmp_path: Path,
+) -> None:
+    with fill(tmp_path, 300, 60) as memory:
+        graph = memory.graph()
+        content = read_content(graph, evidence=None, lessons={}, outcomes=(0, 0), max_tools=15)
+        among = {tool["name"] for tool in content.tools}
+        assert content.edges_left_out == 0
+        graph.add_weighted_edges_from(
+            [(a, b, 0.0) for a in among for b in among if not graph.has_edge(a, b)], support=0, failures=0
+        )
+        for edge in graph.edges.values():
+            edge.setdefault("failure_share", 0.0)
+        full = read_content(graph, evidence=None, lessons={}, outcomes=(0, 0), max_tools=15)
+        assert len(full.edges) == 150
+        assert full.edges_left_out == len(among) ** 2 - 150
+        assert left_out_of(full) == f" (45 more tools and {full.edges_left_out} weaker edges left out)"
+        assert {edge["source"] for edge in full.edges} == {edge["target"] for edge in full.edges} == {*range(16)}
+
+
+def test_the_memory_of_an_examination_does_not_grow_with_the_runs(tmp_path: Path) -> None:
+    peaks: list[int] = []
+    for runs in (600, 2_000):
+        folder = tmp_path / str(runs)
+        folder.mkdir()
+        with fill(folder, runs, 12) as memory:
+            assert memory.examine(parts=["links"]) == []
+            tracemalloc.start()
+            assert memory.examine() == []
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    assert peaks[1] < 1.3 * peaks[0]
+
+
+def test_parts_that_need_no_record_read_none(tmp_path: Path) -> None:
+    with fill(tmp_path, 10, 5) as memory:
+        assert not any("record" in sent for sent in statements_of(memory, ["links"]))
+        assert any("t.record" in sent for sent in statements_of(memory, ["runs"]))
+
+
+@pytest.mark.parametrize(
+    ("sql", "part", "told"),
+    [
+        ("UPDATE trajectory SET user = 'eve' WHERE id = '00001'", "runs", "user eve for"),
+        ("UPDATE edge SET support = support + 1", "counts", "support"),
+        ("UPDATE state SET summary = summary || 'x'", "states", "summary"),
+        ("UPDATE vector SET embedding = zeroblob(1024)", "vectors", "zero"),
+        ("DELETE FROM state_after", "links", "lack a link"),
+    ],
+)
+def test_an_examination_of_a_part_finds_what_is_wrong_there_and_nothing_else(
+    tmp_path: Path, sql: str, part: Part, told: str
+) -> None:
+    with fill(tmp_path, 10, 5) as memory:
+        store = memory.mirror().store
+        assert isinstance(store, SQLiteStore)
+        with store._connections.writing() as database:
+            database.execute(sql)
+        assert any(told in finding.what for finding in memory.examine(parts=[part]))
+        others = [other for other in PARTS if other != part and {other, part} != {"states", "vectors"}]
+        assert memory.examine(parts=others) == []
+
+
+def test_progress_ends_at_the_total(tmp_path: Path) -> None:
+    with fill(tmp_path, 10, 5) as memory:
+        told: list[tuple[int, int]] = []
+        memory.examine(on_progress=lambda done, total: told.append((done, total)))
+        totals = memory.totals()
+        assert told[-1] == (totals.trajectories + totals.states,) * 2
+
+
+def test_the_parts_of_the_command_are_those_of_the_library() -> None:
+    assert get_args(PartName) == PARTS
+
+
+def test_counts_of_a_store_are_read_from_indexes_alone(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "memory.hepm")
+    with store._connections.reading() as database:
+        plan = database.execute(
+            "EXPLAIN QUERY PLAN " + load_statements()["totals"], {"namespace": "default"}
+        ).fetchall()
+    steps = [step[-1] for step in plan]
+    assert any("trajectory USING COVERING INDEX trajectory_outcome" in step for step in steps)
+    assert any("state USING INDEX state_kept" in step for step in steps)
+    store.close()

@@ -1,0 +1,148 @@
+"""Commits that fail or are not confirmed, as when a cluster changes its leader: nothing is lost or counted twice."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
+from hepm.graph.neo4j.connection import BYTES, Sender, parts
+from tests.neo4j.conftest import Relay
+from tests.neo4j.test_faults import TOOLS, some_runs
+from tests.neo4j_server import Neo4jServer, emptied
+from tests.runs import trajectory
+
+_COMMIT = b"\x00\x02\xb0\x12\x00\x00"  # Bolt's message, as one chunk; nothing follows it before its answer
+
+
+def failure(code: str) -> bytes:
+    """Bolt's message FAILURE, as one chunk."""
+    told = {"neo4j_code": code, "message": "as in a test", "description": "as in a test", "gql_status": "50N42"}
+    texts = b"".join(bytes([0xD0, len(text)]) + text.encode() for item in told.items() for text in item)
+    message = b"\xb1\x7f" + bytes([0xA0 + len(told)]) + texts
+    return len(message).to_bytes(2, "big") + message + b"\x00\x00"
+
+
+class Faulty(Relay):
+    """A relay that makes every second commit fail, from the first one after `fault` is set."""
+
+    def __init__(self, server: Neo4jServer) -> None:
+        self.fault = ""
+        self.faults = 0
+        self._commits = 0
+        super().__init__(server)
+
+    def _carry(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while part := source.recv(65_536):
+                if part.endswith(_COMMIT) and self._fails():
+                    if self.fault == "cut before the commit":
+                        break
+                    if self.fault != "cut after the commit":
+                        source.sendall(failure(self.fault))  # the server waits for the driver's RESET
+                        continue
+                    source.shutdown(socket.SHUT_RDWR)  # the driver gets no answer, and the server commits
+                target.sendall(part)
+        for one in (source, target):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def _fails(self) -> bool:
+        self._commits += self.fault != ""
+        failing = self._commits % 2 == 1
+        self.faults += failing
+        return failing
+
+
+@pytest.fixture
+def faulty(neo4j_server: Neo4jServer) -> Iterator[Faulty]:
+    """The session's server, emptied, behind a relay that can make commits fail."""
+    relay = Faulty(emptied(neo4j_server, header=True))
+    yield relay
+    relay.kill()
+
+
+def written(memory: Memory) -> Iterator[object]:
+    """What every kind of write returned, and what is stored after all of them."""
+    report = memory.ingest(some_runs(20), tools=[{"name": "pay", "description": "pays a bill"}])
+    yield report.stored, report.duplicates
+    late = trajectory("late", "look", "pay", success=None)
+    report = memory.ingest([*some_runs(20), *some_runs(6, "more"), late])
+    yield report.stored, report.duplicates, report.unlabelled
+    memory.label("late", success=True)
+    memory.add_alias("seek", "find")
+    memory.retire_tool("send")
+    yield memory.forget(trajectory="run-3")
+    memory.ingest([trajectory(f"solved-{i}", *TOOLS[: 2 + i], task="a parcel", success=i > 0) for i in range(3)])
+    yield memory.experiences.distill().new
+    lessons = [one.row.id for one in memory.library.list("experience")]
+    assert lessons
+    memory.library.show("more-1", lessons)
+    memory.library.show("unknown", lessons[:2])
+    memory.library.record_outcome("unknown", success=True)
+    memory.library.deliver()
+    yield memory.forget(trajectory="more-2")
+    yield [(one.row.id, one.uses) for one in memory.library.list("experience")]
+    yield sorted(memory.export())
+    yield memory.totals(), memory.examine()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "cut after the commit",
+        pytest.param("cut before the commit", marks=pytest.mark.exhaustive),
+        "Neo.ClientError.Cluster.NotALeader",
+        pytest.param("Neo.ClientError.General.ForbiddenOnReadOnlyDatabase", marks=pytest.mark.exhaustive),
+        pytest.param("Neo.TransientError.Transaction.DeadlockDetected", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_writes_whose_commits_fail_do_the_same_as_others(
+    faulty: Faulty, tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("neo4j._sync.work.session.sleep", lambda _: None)  # the driver's second before it tries again
+    with Memory.open(tmp_path / "embedded.hepm") as memory:
+        expected = list(written(memory))
+    with Memory.open(faulty.uri, auth=faulty.auth) as memory:
+        faulty.fault = fault
+        found = list(written(memory))
+    assert found == expected
+    assert faulty.faults >= 10
+
+
+@given(st.lists(st.binary(max_size=40)), st.integers(1, 5), st.integers(1, 60))
+def test_statements_are_cut_by_rows_and_by_bytes_and_lose_no_row(rows: list[bytes], size: int, most: int) -> None:
+    found = list(parts(rows, size, most))
+    assert [row for part in found for row in part] == rows
+    assert all(1 <= len(part) <= size for part in found)
+    assert all(len(part) == 1 or sum(map(len, part)) <= most for part in found)
+    assert all(len(a) == size or sum(map(len, a)) + len(b[0]) > most for a, b in itertools.pairwise(found))
+
+
+@pytest.mark.soak
+def test_runs_of_many_megabytes_are_sent_in_messages_of_a_few(
+    server: Neo4jServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[int] = []
+    send = Sender.send
+
+    def noted(self: Sender, name: str, /, **values: Any) -> object:
+        if name == "add_runs":
+            sent.append(sum(len(row["record"]) for row in values["rows"]))
+        return send(self, name, **values)
+
+    monkeypatch.setattr(Sender, "send", noted)
+    calls = tuple(ToolCall("look", result=f"{i} " + "found nothing " * 200) for i in range(400))
+    big = [Trajectory(f"big-{i}", (Turn("assistant", "", calls),), Outcome(1.0, True)) for i in range(20)]
+    with Memory.open(server.uri, auth=(server.username, server.password)) as memory:
+        assert memory.ingest(big).stored == 20
+        assert memory.examine() == []
+    assert sum(sent) > BYTES > max(sent)
