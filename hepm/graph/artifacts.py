@@ -25,7 +25,7 @@ _ABOUT: Final = "about.json"
 
 
 class Artifacts:
-    """Named arrays of one namespace in a folder; each version is a folder of its own, written whole or not at all."""
+    """Named arrays of one namespace in a folder; each version is a folder of its own, written atomically."""
 
     def __init__(self, folder: Path, namespace: str) -> None:
         # A namespace may hold characters that no file name may.
@@ -33,7 +33,7 @@ class Artifacts:
         self._folder = folder / digest
 
     def write(self, version: int, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Keep arrays, and what JSON can say about them; earlier versions are removed. A full disk keeps nothing."""
+        """Keep arrays, and what JSON can say about them; earlier versions are removed. A full disk keeps none."""
         target, part = self._folder / str(version), self._folder / f".{version}-{os.getpid()}"
         try:
             part.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ def read_part(file: Path) -> dict[str, NDArray[Any]] | None:
 
 
 def write_part(file: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write arrays to a file in the folder of a version, unless that is gone; whole or not at all."""
+    """Write arrays to a file in the folder of a version, atomically, unless that is gone."""
     part = file.with_name(f".{file.name}-{os.getpid()}-{threading.get_ident()}")
     try:
         with part.open("wb") as stream:

@@ -130,7 +130,7 @@ class RecentlyUsed(OrderedDict[K, V]):
         self._total = 0
 
     def put(self, key: K, value: V, rows: int) -> None:
-        """Keep a value of so many rows."""
+        """Keep a value that holds `rows` rows."""
         self._total += rows + 1 - self._rows.get(key, 0)
         self[key], self._rows[key] = value, rows + 1
         self.move_to_end(key)

@@ -35,7 +35,7 @@ MOST_KEPT: Final = 65_536
 FEWEST_KEPT: Final = 64
 """Calls after a tool from which on they are kept in a file: fewer are read from the store in less than 2 ms."""
 _AT_ONCE: Final = 512
-_GROWTH: Final = 1.25  # what was read grows so many times before it is read anew
+_GROWTH: Final = 1.25  # factor by which what was read grows before it is read anew
 NEWEST: Final = 2**62
 
 

@@ -264,7 +264,7 @@ class Totals:
 
 
 def spread_over(size: int, count: int) -> list[int]:
-    """So many numbers below `size`, one in each of equal parts; logs that repeat themselves are not hit in step."""
+    """Numbers below `size`, `count` of them, one in each of equal parts at uneven distances: logs may be periodic."""
     return [int((at + at * _GOLDEN % 1) * size / count) for at in range(count)]
 
 

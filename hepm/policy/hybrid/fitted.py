@@ -232,7 +232,7 @@ class _Compared:
 
 
 def spread(rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
-    """At most so many rows: the last ones, and as many that are evenly spread over those before."""
+    """At most `most` rows: the last ones, and as many that are evenly spread over those before."""
     if len(rows) <= most:
         return rows
     earlier, last = np.split(rows, [len(rows) - most // 2])
