@@ -1,0 +1,100 @@
+"""Environments in which an agent works on tasks that have a reward: one file each, on the package its authors publish.
+
+Packages are imported when an environment is used. One whose pins collide with ours runs in a virtual environment and a
+process of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+Schema: TypeAlias = Mapping[str, Any]
+"""A tool as endpoints take it: {"type": "function", "function": {"name", "description", "parameters"}}."""
+
+
+class ToolFailed(Exception):
+    """A call that the environment refused or that raised: the agent reads the text and goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool with its arguments."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class GoldTurn:
+    """What the environment's authors give as right between one text of the user and the next.
+
+    `text` is the answer they expect after the calls, "" where any will do.
+    """
+
+    calls: tuple[Call, ...]
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task.
+
+    Attributes:
+        id: Unique in its environment.
+        request: The user's first text.
+        system: The instructions and policy that the agent works by.
+        family: Tasks that share what they are about: they are held apart together.
+        split: "train" or "test" as published, "" where nothing is.
+        gold: Empty where the authors give none.
+    """
+
+    id: str
+    request: str
+    system: str = ""
+    family: str = ""
+    split: str = ""
+    gold: tuple[GoldTurn, ...] = ()
+
+
+class Episode(Protocol):
+    """One run of a task, with a state of its own."""
+
+    @property
+    def tools(self) -> Sequence[Schema]:
+        """Those that can be called now; some environments add tools between the user's texts."""
+        ...
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """What the tool returns, as the agent reads it.
+
+        Raises:
+            ToolFailed: the call was refused or raised.
+        """
+        ...
+
+    def answer(self, text: str) -> str | None:
+        """What the user says to a text of the agent; None ends the run."""
+        ...
+
+    def reward(self) -> float:
+        """Of the run as it is now, in [0, 1] by the environment's own judgement; 1 is full success."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Environment(Protocol):
+    """Tasks, and a way to work on them."""
+
+    @property
+    def name(self) -> str: ...
+
+    def tasks(self) -> Sequence[Task]: ...
+
+    def start(self, task: Task, *, seed: int = 0) -> Episode:
+        """A fresh state. Two runs of one task with one seed and the same calls are equal."""
+        ...
+
+    def close(self) -> None: ...
