@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+from hepm.errors import NotFoundError
+
 Schema: TypeAlias = Mapping[str, Any]
 """A tool as endpoints take it: {"type": "function", "function": {"name", "description", "parameters"}}."""
 
@@ -82,6 +84,10 @@ class Episode(Protocol):
         """Of the run as it is now, in [0, 1] by the environment's own judgement; 1 is full success."""
         ...
 
+    def scores(self) -> Mapping[str, float]:
+        """What the environment judges besides, by name, in [0, 1] with 1 the best: "security" under attack."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -98,3 +104,23 @@ class Environment(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def environment_names() -> list[str]:
+    """What `find_environment` knows."""
+    from hepm.evals.environments import bfcl
+
+    return ["bfcl", *(f"bfcl-{part}" for part in bfcl.PARTS[1:])]
+
+
+def find_environment(name: str) -> Environment:
+    """The environment of that name. Its package is installed when its tasks are first asked for.
+
+    Raises:
+        NotFoundError: there is none; the message lists the known ones.
+    """
+    from hepm.evals.environments import bfcl
+
+    if name in environment_names():
+        return bfcl.bfcl(name.partition("-")[2] or "base")
+    raise NotFoundError(f"no environment {name!r}: known are {', '.join(environment_names())}")
