@@ -6,8 +6,9 @@ process of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from hepm.errors import NotFoundError
@@ -106,11 +107,23 @@ class Environment(Protocol):
     def close(self) -> None: ...
 
 
-def environment_names() -> list[str]:
-    """What `find_environment` knows."""
-    from hepm.evals.environments import bfcl
+def _environments() -> dict[str, Callable[[], Environment]]:
+    from hepm.evals.environments import agentdojo, bfcl
 
-    return ["bfcl", *(f"bfcl-{part}" for part in bfcl.PARTS[1:])]
+    named: dict[str, tuple[Callable[[str], Environment], Sequence[str]]] = {
+        "bfcl": (bfcl.bfcl, bfcl.PARTS),
+        "agentdojo": (agentdojo.agentdojo, agentdojo.PARTS),
+    }
+    return {
+        "-".join(filter(None, (name, part))): partial(make, part)
+        for name, (make, parts) in named.items()
+        for part in parts
+    }
+
+
+def environment_names() -> list[str]:
+    """What `find_environment` knows: the package, and which of its tasks."""
+    return [*_environments()]
 
 
 def find_environment(name: str) -> Environment:
@@ -119,8 +132,7 @@ def find_environment(name: str) -> Environment:
     Raises:
         NotFoundError: there is none; the message lists the known ones.
     """
-    from hepm.evals.environments import bfcl
-
-    if name in environment_names():
-        return bfcl.bfcl(name.partition("-")[2] or "base")
-    raise NotFoundError(f"no environment {name!r}: known are {', '.join(environment_names())}")
+    known = _environments()
+    if name not in known:
+        raise NotFoundError(f"no environment {name!r}: known are {', '.join(known)}")
+    return known[name]()

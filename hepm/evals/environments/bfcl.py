@@ -10,18 +10,18 @@ from typing import Any, Final
 
 from hepm.evals.environments import Call, GoldTurn, Schema, Task
 from hepm.evals.environments.packages import Package
-from hepm.evals.environments.worker import WorkerEnvironment
+from hepm.evals.environments.worker import WorkerEnvironment, schema_of
 from hepm.ingest.bfcl import json_schema, parse_call
 from hepm.types import Tool
 
 PACKAGE: Final = Package(("bfcl-eval==2026.3.23", "mpmath==1.3.0"), complete=True, size="10 MB")
-PARTS: Final = ("base", "miss_func", "miss_param", "long_context")
+PARTS: Final = ("", "miss_func", "miss_param", "long_context")
 
 
 def bfcl(part: str) -> WorkerEnvironment:
     """The 200 tasks of a variant, with a family for each number, as the variants are of the same tasks."""
-    name = "bfcl" if part == "base" else f"bfcl-{part}"
-    return WorkerEnvironment(name, PACKAGE, side="bfcl_side", part=part, task_of=_task, describe=_describe)
+    name = "-".join(filter(None, ("bfcl", part)))
+    return WorkerEnvironment(name, PACKAGE, side="bfcl_side", part=part or "base", task_of=_task, schema_of=_schema_of)
 
 
 def _task(record: Mapping[str, Any]) -> Task:
@@ -39,6 +39,6 @@ def _call(text: str, tools: dict[str, Tool]) -> Call:
     return Call(call.name, call.arguments)
 
 
-def _describe(tool: Mapping[str, Any]) -> Schema:
-    function = {"name": tool["name"], "description": tool["description"], "parameters": json_schema(tool["parameters"])}
-    return {"type": "function", "function": function}
+def _schema_of(tool: Mapping[str, Any]) -> Schema:
+    parameters = json_schema(tool["parameters"])
+    return schema_of({"name": tool["name"], "description": tool["description"], "parameters": parameters})

@@ -80,14 +80,14 @@ class Worker:
 class WorkerEpisode:
     """An episode in a worker, which is its own until it is closed."""
 
-    def __init__(self, worker: Worker, describe: Callable[[Any], Schema], release: Callable[[Worker], None]) -> None:
-        self._worker, self._describe, self._release = worker, describe, release
+    def __init__(self, worker: Worker, schema_of: Callable[[Any], Schema], release: Callable[[Worker], None]) -> None:
+        self._worker, self._schema_of, self._release = worker, schema_of, release
         self._tools: Sequence[Schema] | None = None
 
     @property
     def tools(self) -> Sequence[Schema]:
         if self._tools is None:
-            self._tools = [self._describe(tool) for tool in self._worker.ask("tools")]
+            self._tools = [self._schema_of(tool) for tool in self._worker.ask("tools")]
         return self._tools
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
@@ -113,15 +113,15 @@ class WorkerEpisode:
         self._release(self._worker)
 
 
-def described(tool: Schema) -> Schema:
-    """The schema of a tool that the side gives as endpoints take it."""
-    return tool
+def schema_of(tool: Mapping[str, Any]) -> Schema:
+    """The schema of a tool as endpoints take it, from its name, description and parameters."""
+    return {"type": "function", "function": tool}
 
 
-def task_of(record: Mapping[str, Any]) -> Task:
+def task_of(record: dict[str, Any]) -> Task:
     """A task as sides give it: the fields of `Task`, and gold as [[[[tool, arguments], ...], text], ...]."""
-    gold = tuple(GoldTurn(tuple(Call(*call) for call in calls), text) for calls, text in record["gold"])
-    return Task(**dict[str, Any](record) | {"gold": gold})
+    gold = tuple(GoldTurn(tuple(Call(*call) for call in calls), text) for calls, text in record.pop("gold"))
+    return Task(**record, gold=gold)
 
 
 class WorkerEnvironment:
@@ -135,11 +135,11 @@ class WorkerEnvironment:
         side: str,
         part: str,
         task_of: Callable[[Any], Task] = task_of,
-        describe: Callable[[Any], Schema] = described,
+        schema_of: Callable[[Any], Schema] = schema_of,
     ) -> None:
         self.name = name
         self._package, self._side, self._part = package, side, part
-        self._task_of, self._describe = task_of, describe
+        self._task_of, self._schema_of = task_of, schema_of
         self._tasks: Sequence[Task] | None = None
         self._idle: list[Worker] = []
         self._lock = Lock()
@@ -156,7 +156,7 @@ class WorkerEnvironment:
         with self._lock:
             worker = self._take()
         worker.ask("start", self._part, task.id, seed)
-        return WorkerEpisode(worker, self._describe, self._release)
+        return WorkerEpisode(worker, self._schema_of, self._release)
 
     def _take(self) -> Worker:
         return self._idle.pop() if self._idle else Worker(self._package, self._side)

@@ -103,9 +103,8 @@ class Episode:
 
 
 def _forget(name: str) -> None:
-    kept: dict[str, Any] = vars(_utils)
-    for key in [key for key in kept if key.startswith(f"{name}_")]:
-        del kept[key]
+    for kept in [kept for kept in dir(_utils) if kept.startswith(f"{name}_")]:
+        delattr(_utils, kept)
 
 
 def start(part: str, task: str, seed: int) -> Episode:
