@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import importlib
 import warnings
 from functools import cache, lru_cache
@@ -20,6 +21,19 @@ _pipeline: Any = importlib.import_module("agentdojo.agent_pipeline.agent_pipelin
 _types: Any = importlib.import_module("agentdojo.types")
 _attacks: Any = importlib.import_module("agentdojo.attacks.attack_registry")
 importlib.import_module("agentdojo.attacks")  # registers them
+
+
+class _Clock(datetime.datetime):
+    """The day on which the suites play, so that runs of any day are equal."""
+
+    @classmethod
+    def now(cls, tz: datetime.tzinfo | None = None) -> Any:
+        return datetime.datetime(2024, 5, 15, 12, tzinfo=tz)
+
+
+for _client in ("cloud_drive_client", "email_client"):  # the two that ask for the time
+    _module: Any = importlib.import_module(f"agentdojo.default_suites.v1.tools.{_client}")
+    _module.datetime = SimpleNamespace(**vars(datetime) | {"datetime": _Clock})
 
 
 def tasks(part: str) -> list[dict[str, Any]]:
