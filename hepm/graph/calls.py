@@ -243,7 +243,9 @@ class CallReader:
     ) -> None:
         """Add runs with their steps, and states with their vectors, shape (S, D)."""
         if places:
-            self._state_rows.update(zip(places, range(len(self._vectors), len(self._vectors) + len(places)), strict=True))
+            self._state_rows.update(
+                zip(places, range(len(self._vectors), len(self._vectors) + len(places)), strict=True)
+            )
             self._vectors.extend(np.rint(np.clip(vectors_SD, -1, 1) * PARTS) if self._only else vectors_SD)
         if not runs:
             return
@@ -291,9 +293,7 @@ class CallReader:
                     yield (*before, tool, number, len(history) - 1, flags, state), sources
                 history.append(tool)
 
-    def _add_groups(
-        self, tables: dict[int, _GrowingArray], tools_P: NDArray[Any], rows_P: NDArray[np.intp]
-    ) -> None:
+    def _add_groups(self, tables: dict[int, _GrowingArray], tools_P: NDArray[Any], rows_P: NDArray[np.intp]) -> None:
         if self._only:
             groups = [(tool, rows_P[tools_P == tool]) for tool in sorted(self._numbers[name] for name in self._only)]
         else:

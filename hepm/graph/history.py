@@ -65,13 +65,14 @@ class CallHistory:
         self._after = _Kept(MOST_KEPT)
         self._lock = Lock()
         self._parts: Path | None = None
-        self._known = 0
+        self._known = self._dimensions = 0
         self.revision = 0
         self.newest = 0
 
     def latest(self) -> CallMatrix:
         """All calls, or a part (see `CallHistory`); what came since the last time is added."""
-        self.revision = self._store.header.revision
+        header = self._store.header
+        self.revision, self._dimensions = header.revision, header.dimensions
         reader = self._latest
         if reader is not None:
             runs = self._store.runs_after(reader.newest_run, namespace=self._namespace)
@@ -83,7 +84,7 @@ class CallHistory:
         if reader is None:
             reader = self._latest = self._first_read()
         self.newest = reader.newest_run
-        found = reader.snapshot(self._store.header.dimensions)
+        found = reader.snapshot(self._dimensions)
         return found if self.whole else self._with_counts(found)
 
     def restored(self, tools: Sequence[ToolName], counts_3T: Sequence[NDArray[np.int64]]) -> CallMatrix:
@@ -91,7 +92,8 @@ class CallHistory:
         with self._lock:
             self._after = _Kept(MOST_KEPT)
             self.whole, self._latest, self._numbers, self._parts = False, None, ToolNumbers(tools), None
-        calls = CallReader(self._numbers).snapshot(self._store.header.dimensions)
+        self._dimensions = self._store.header.dimensions
+        calls = CallReader(self._numbers).snapshot(self._dimensions)
         return replace(calls, reached=Reached(*counts_3T), after=partial(self._read_after, self._numbers))
 
     def _first_read(self) -> CallReader:
@@ -145,7 +147,7 @@ class CallHistory:
         key = frozenset(tools)
         with self._lock:
             if numbers is not self._numbers:  # of a memory that has become small enough to be read whole
-                return CallReader(numbers, only=key).snapshot(self._store.header.dimensions)
+                return CallReader(numbers, only=key).snapshot(self._dimensions)
             reader = self._after.use(key)
             if reader is None:
                 reader = self._kept_after(key) or CallReader(numbers, only=key)
@@ -157,7 +159,7 @@ class CallHistory:
                     self._after.put(key, reader, reader.held)
                 except StoreUnavailableError as error:
                     _log.debug("the runs that called %s cannot be read for now: %s", ", ".join(sorted(key)), error)
-            return reader.snapshot(self._store.header.dimensions)
+            return reader.snapshot(self._dimensions)
 
     def _file(self, key: frozenset[ToolName]) -> Path | None:
         digest = hashlib.blake2b("\0".join(sorted(key)).encode("utf-8", "replace"), digest_size=9).hexdigest()

@@ -76,6 +76,7 @@ class CallsAfter:
             before, and the tool of the call before that.
         compared_N: Rows of those that have states.
         won_N, next_N: Whether their runs succeeded, and the tools called.
+        likely: The tools to rank after this one, kept by `FittedMemory.likely`.
     """
 
     def __init__(self, calls: CallMatrix, often_T: FloatArray, tool: int, *, parallel: bool) -> None:
@@ -92,6 +93,7 @@ class CallsAfter:
         known_N = calls.state_N[self.rows_N] >= 0
         self.compared_N, self.won_N = self.rows_N[known_N], won_N[known_N]
         self.next_N = calls.next_N[self.compared_N]
+        self.likely: NDArray[np.intp] | None = None
         self._lengths_of: tuple[FloatArray, FloatArray] | None = None
 
     def cosines(self, state_D: FloatArray, relevance_D: FloatArray) -> tuple[FloatArray, FloatArray]:
