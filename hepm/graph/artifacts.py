@@ -10,9 +10,10 @@ import math
 import mmap
 import os
 import shutil
+import sqlite3
 import threading
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ _log = logging.getLogger("hepm")
 FORMAT: Final = 2
 _ABOUT: Final = "about.json"
 PART: Final = ".part"
+_PATIENCE_S: Final = 60.0
 _ALIGNED: Final = 64  # bytes at whose multiples arrays begin
 _LONGEST_HEAD: Final = 4096
 
@@ -72,6 +74,23 @@ class Artifacts:
             except (OSError, ValueError, KeyError, TypeError, EOFError) as error:  # or another process just replaced it
                 _log.debug("%s cannot be read: %s", folder, error)
         return None
+
+    @contextlib.contextmanager
+    def alone(self) -> Generator[None]:
+        """Let no other process compute the same meanwhile; after `_PATIENCE_S` each computes for itself."""
+        lock = None
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            # Locks of SQLite work on every system, and go with a process that is killed.
+            lock = sqlite3.connect(self._folder / "lock", timeout=_PATIENCE_S, check_same_thread=False)
+            lock.execute("BEGIN EXCLUSIVE")
+        except (OSError, sqlite3.Error) as error:
+            _log.debug("%s cannot be locked: %s", self._folder, error)
+        try:
+            yield
+        finally:
+            if lock is not None:
+                lock.close()
 
     def damage(self) -> Iterator[str]:
         """Sentences on the files of the last version that cannot be read, or hold other numbers than were written."""

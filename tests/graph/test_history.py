@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from hepm import Memory
-from hepm.graph import history
+from hepm.graph import fits, history
 from hepm.graph.calls import PARTS, CallMatrix
 from hepm.graph.history import CallHistory, all_calls
 from hepm.graph.store import Store
@@ -154,7 +158,7 @@ def test_a_memory_that_was_read_whole_and_outgrows_it_goes_on(small_parts: None,
             memory.ingest(runs(50, first=start))
             memory.refresh()
             assert ranked(memory)[0][0] == "refund"
-        assert not memory.mirror().cached(Whole)
+        assert not memory.mirror().fits.of(Whole)
 
 
 class Whole:
@@ -179,3 +183,25 @@ def test_doctor_finds_damaged_files_and_repairs_them(memory: Memory, tmp_path: P
     with Memory.open(tmp_path / "runs.hepm", poll_s=60) as fresh:
         assert ranked(fresh) == expected
         assert fresh.examine() == []
+
+
+def test_of_memories_that_open_together_one_computes_and_the_others_wait(
+    small_parts: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fits, "MANY_RUNS", 100)
+    with Memory.open(tmp_path / "runs.hepm") as memory:
+        memory.ingest(runs(300))
+    read: list[int] = []
+    latest = CallHistory.latest
+
+    def slow(self: CallHistory) -> CallMatrix:
+        read.append(threading.get_ident())
+        time.sleep(0.2)
+        return latest(self)
+
+    monkeypatch.setattr(CallHistory, "latest", slow)
+    with ExitStack() as stack, ThreadPoolExecutor(4) as pool:
+        opened = [stack.enter_context(Memory.open(tmp_path / "runs.hepm", poll_s=60)) for _ in range(4)]
+        first, *others = pool.map(ranked, opened)
+    assert len(read) == 1
+    assert others == [first] * 3
