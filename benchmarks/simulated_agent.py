@@ -1,14 +1,15 @@
 """Success of a simulated agent in real environments, without memory and with the hints of each policy.
 
 usage: python benchmarks/simulated_agent.py [RUNS] [--environment NAME]... [--policy NAME]... [--follow P]...
-           [--skill Q] [--trials 3] [--markdown] [--show TASK]
+           [--skill Q] [--seen] [--trials 3] [--markdown] [--show TASK]
 
 The agent's next call is drawn from what recorded runs of other families of tasks did in like situations, mistakes
 included; with probability q it is what is right. Where it calls a tool, it takes the one that the hint names with
 probability p instead; its decision to answer is its own. A call of a tool that is still needed in the user's turn gets
 the right arguments, any other one those of a recorded call. RUNS is a folder of recorded runs, else
 $HEPM_RECORDED_RUNS, else ../shared/data. "oracle" hints the next right call: it is the most that hints of tools can
-bring. "hybrid, sure" is silent below a score of .8. Prints one JSON line; --show prints the runs of a task side by
+bring. "hybrid, sure" is silent below a score of .8. With --seen, memory (not the agent) knows other agents' runs of the
+task too, as where tasks repeat. Prints one JSON line; --show prints the runs of a task side by
 side instead.
 """
 
@@ -273,8 +274,9 @@ def measure_fold(job: tuple[argparse.Namespace, str, int]) -> list[Measured]:
     learned = [run for run in runs if fold_of(run.family, FOLDS) != fold]
     known, environment = {run.family for run in runs}, opened(name)
     found: list[Measured] = []
-    with remembered(learned) as memory:
-        agent, hints = Imitator(learned, memory), hinters(memory, learned, arguments.policy)
+    kept = runs if arguments.seen else learned
+    with remembered(kept) as memory:
+        agent, hints = Imitator(learned, memory), hinters(memory, kept, arguments.policy)
         settings: list[tuple[str, float]] = [("none", 0.0), *product(hints, arguments.follow or FOLLOWS)]
         for task in environment.tasks():
             family = family_of(name, task)
@@ -371,6 +373,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--policy", action="append", default=[])
     parser.add_argument("--follow", action="append", type=float, default=[])
     parser.add_argument("--skill", type=float, default=0.0)
+    parser.add_argument("--seen", action="store_true")
     parser.add_argument("--trials", type=int, default=3)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--markdown", action="store_true")
