@@ -159,7 +159,7 @@ def test_a_hidden_function_gives_neither_its_test_value_nor_a_second_chance() ->
 )
 def test_right_calls_win_every_task_and_idleness_none(name: str) -> None:
     environment = find_environment(name)
-    won = WON_BY_DOING_NOTHING.get(name.removesuffix("-attacked"), set())
+    won = next((tasks for start, tasks in WON_BY_DOING_NOTHING.items() if name.startswith(start)), set[str]())
     for task in environment.tasks():
         ended = play(environment, task, gold=True)
         assert ended == play(environment, task, gold=True), task.id
