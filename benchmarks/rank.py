@@ -1,8 +1,9 @@
 """Compare trained rankers with the hybrid policy and plain ones, alone and as one more voice in the hybrid.
 
 usage: python benchmarks/rank.py [RUNS] [--part compare|cold|scale] [--domain NAME]... [--model NAME]... [--seen]
-       [--seeds 1]
+       [--seeds 1] [--keep FOLDER]
 
+--keep keeps trained networks in a folder, so that a run that is cut off goes on from there.
 compare: everything in one run, per domain with the task's family out of memory (five folds); --seen adds hints with the
 run alone left out (ten folds). Weights of the hybrid and of each voice are fitted on other environments only (*cross*,
 see benchmarks/fit_hybrid.py). Prints Markdown: hit@1, hit@2, hit@3 and MRR, the differences from the hybrid with paired
@@ -29,6 +30,7 @@ import torch
 from fit_hybrid import FITTED, FLOOR, Judged, Sample, collect, environment, fit, pairs_of
 from parts import rank_cold, rank_scale
 from parts.gnn4plan import Gnn4Plan
+from parts.rank_kept import Kept
 
 from hepm.evals.baselines import Hint
 from hepm.evals.domains import Domain, by_family, by_run, ten_domains
@@ -42,7 +44,7 @@ from hepm.rank import sgc
 from hepm.rank.data import NEXT, graph_data
 from hepm.rank.ranker import Ranker
 from hepm.rank.situations import tool_vectors
-from hepm.rank.train import TrainOptions, export, train
+from hepm.rank.train import TrainOptions
 
 BASELINES = ("sgc", "gnn4plan")
 TRAINED = ("sage", "gatv2", "hetero")
@@ -66,14 +68,16 @@ class Variant:
         return [names[at] for at in order], float(chances.max() / chances.sum())
 
 
-def voices(models: Sequence[str], seeds: int) -> Callable[[FilledMemory], Callable[[EncodedQuery, str], np.ndarray]]:
+def voices(
+    models: Sequence[str], seeds: int, kept: Kept
+) -> Callable[[FilledMemory], Callable[[EncodedQuery, str], np.ndarray]]:
     """Columns of each model and seed, log-chances of the candidates, learned from a memory."""
 
     def learn(filled: FilledMemory) -> Callable[[EncodedQuery, str], np.ndarray]:
         mirror, embedder = filled.mirror, filled.embedder
         fitted = mirror.cached(FittedMemory)
         data = graph_data(mirror, embedder)
-        scorers = [scorer(model, seed, fitted, data, embedder) for model in models for seed in range(seeds)]
+        scorers = [scorer(model, seed, fitted, data, embedder, kept) for model in models for seed in range(seeds)]
 
         def columns(query: EncodedQuery, last: str) -> np.ndarray:
             del last
@@ -86,7 +90,9 @@ def voices(models: Sequence[str], seeds: int) -> Callable[[FilledMemory], Callab
     return learn
 
 
-def scorer(model: str, seed: int, fitted: FittedMemory, data, embedder) -> Callable[[EncodedQuery], np.ndarray]:
+def scorer(
+    model: str, seed: int, fitted: FittedMemory, data, embedder, kept: Kept
+) -> Callable[[EncodedQuery], np.ndarray]:
     calls = fitted.calls
     if model == "sgc":
         tools_TD = sgc.smoothed(data["tool"].x.numpy(), data[NEXT].edge_index.numpy())
@@ -111,8 +117,8 @@ def scorer(model: str, seed: int, fitted: FittedMemory, data, embedder) -> Calla
             return found
 
         return greedy
-    options = TrainOptions(model, seed)
-    ranker = Ranker(export(train(data, options), data), data["tool"].name, lambda n: tool_vectors(n, {}, embedder))
+    weights = kept.weights(data, TrainOptions(model, seed))
+    ranker = Ranker(weights, data["tool"].name, lambda n: tool_vectors(n, {}, embedder))
     here = ranker.on(calls)
     return lambda query: ranker.scores(here, query)
 
@@ -125,7 +131,7 @@ def fitted_across(unseen: Sequence[Sample], seen: Sequence[Sample], columns: Seq
             [only(sample, columns) for sample in samples if environment(sample.name) != held_out]
             for samples in (unseen, seen)
         ]
-        beside = [(MU, pairs_of(samples)) for samples in parts if samples]
+        beside = [(MU, pairs_of(samples)) for samples in parts if any(sample.judged for sample in samples)]
         weights = np.zeros(unseen[0].rows_MF.shape[1])
         weights[list(columns)] = fit([*parts[0], *parts[1]], beside=beside)
         found |= {sample.name: weights for sample in unseen if environment(sample.name) == held_out}
@@ -219,6 +225,7 @@ def main() -> None:
     parser.add_argument("--model", action="append", default=[], choices=(*BASELINES, *TRAINED))
     parser.add_argument("--seen", action="store_true")
     parser.add_argument("--seeds", type=int, default=1, help="rankers of each model, whose measures are averaged")
+    parser.add_argument("--keep", type=Path, help="folder of trained networks, which are not trained again")
     parser.add_argument("--part", choices=("compare", "cold", "scale"), default="compare")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -234,15 +241,16 @@ def main() -> None:
             for line in rank_cold.report(domains, TrainOptions(model), environment):
                 print(line, flush=True)
         return
-    compare(domains, arguments.model or [*BASELINES, *TRAINED], arguments.seeds, seen_too=arguments.seen)
+    models = arguments.model or [*BASELINES, *TRAINED]
+    compare(domains, models, arguments.seeds, Kept(arguments.keep), seen_too=arguments.seen)
 
 
-def compare(domains: Sequence[Domain], models: Sequence[str], seeds: int, *, seen_too: bool) -> None:
+def compare(domains: Sequence[Domain], models: Sequence[str], seeds: int, kept: Kept, *, seen_too: bool) -> None:
     columns = [NAMES.index(name) for name in FITTED]
     unseen: list[Sample] = []
     seen: list[Sample] = []
     for domain in domains:
-        started, learn = time.perf_counter(), voices(models, seeds)
+        started, learn = time.perf_counter(), voices(models, seeds, kept)
         unseen.append(collect(domain, columns, by_family(domain.runs, 5), plainly=False, further=learn))
         if seen_too:
             seen.append(collect(domain, columns, by_run(domain.runs, 10), plainly=False, further=learn))
