@@ -1,14 +1,15 @@
 """Compare trained rankers with the hybrid policy and plain ones, alone and as one more voice in the hybrid.
 
-usage: python benchmarks/rank.py [RUNS] [--part compare|cold|scale] [--domain NAME]... [--model NAME]... [--seen]
-       [--seeds 1] [--keep FOLDER]
+usage: python benchmarks/rank.py [RUNS] [--part compare|cold|followed|scale] [--domain NAME]... [--model NAME]...
+       [--seen] [--seeds 1] [--keep FOLDER] [--desks 10]
 
 --keep keeps trained networks in a folder, so that a run that is cut off goes on from there.
 compare: everything in one run, per domain with the task's family out of memory (five folds); --seen adds hints with the
 run alone left out (ten folds). Weights of the hybrid and of each voice are fitted on other environments only (*cross*,
 see benchmarks/fit_hybrid.py). Prints Markdown: hit@1, hit@2, hit@3 and MRR, the differences from the hybrid with paired
 95 % intervals, and what hints of two tools are worth at divergences, each the mean over seeds of training.
-cold: memories of few runs, tools that no run in memory calls, and a ranker of other environments.
+cold: tools that no run in memory calls, memories of few runs, and a ranker of other environments.
+followed: success of simulated agents that follow hints, by the hybrid without and with a ranker.
 scale: a training epoch and a suggestion with 5,000 tools, 200,000 edges and 500,000 states, and with half of them.
 """
 
@@ -28,14 +29,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import torch
 from fit_hybrid import FITTED, FLOOR, Judged, Sample, collect, environment, fit, pairs_of
-from parts import rank_cold, rank_scale
+from parts import rank_cold, rank_followed, rank_scale
 from parts.gnn4plan import Gnn4Plan
 from parts.rank_kept import Kept
 
 from hepm.evals.baselines import Hint
 from hepm.evals.domains import Domain, by_family, by_run, ten_domains
 from hepm.evals.methods import FilledMemory
-from hepm.evals.metrics import METRICS, Bootstrap, Hints, interval, values_of
+from hepm.evals.metrics import METRICS, POINTINGS, Bootstrap, interval, values_of
 from hepm.ingest import Rejection, read_runs
 from hepm.policy.hybrid.features import NAMES
 from hepm.policy.hybrid.fitted import FittedMemory
@@ -180,17 +181,31 @@ def ranks(sample: Sample, variant: Variant, seed: int) -> np.ndarray:
     return np.array(found)
 
 
-def hint(one: Judged, variant: Variant, domain: str, seed: int) -> Hint:
-    names, chance = variant.order(one.rows_CF, one.added_C, one.here, one.candidates, domain, seed)
-    return Hint(tuple(names[:2])) if chance >= FLOOR else Hint()
+def gains(samples: Sequence[Sample], variant: Variant) -> np.ndarray:
+    """Of each divergence, the share of hints of two tools that rescue less the share that mislead; mean over seeds."""
+
+    def gain(one: Judged, domain: str, seed: int) -> float:
+        names, chance = variant.order(one.rows_CF, one.added_C, one.here, one.candidates, domain, seed)
+        shares = one.divergence.judge(Hint(tuple(names[:2])) if chance >= FLOOR else Hint())
+        return shares[POINTINGS.index("rescue")] - shares[POINTINGS.index("misled")]
+
+    seeds = range(len(variant.weights))
+    return np.array([np.mean([gain(one, s.name, seed) for seed in seeds]) for s in samples for one in s.judged])
 
 
 def table(variants: Sequence[Variant], unseen: Sequence[Sample], seen: Sequence[Sample]) -> Iterable[str]:
     placed = {v.name: {s.name: values(s, v) for s in unseen} for v in variants}
     bootstraps = [Bootstrap(sample.families, seed=[0, at]) for at, sample in enumerate(unseen)]
+    divided = {title: some for title, some in (("unseen", unseen), ("seen", seen)) if any(s.judged for s in some)}
+    families = {
+        title: Bootstrap([f"{s.name}/{one.divergence.event.run.family}" for s in samples for one in s.judged])
+        for title, samples in divided.items()
+    }
     reference = placed["hybrid"]
-    yield "| | hit@1 / hit@2 / hit@3 / MRR | Δ hit@2 to the hybrid | Δ MRR | gain, unseen | gain, seen |"
-    yield "|---|---|---|---|---|---|"
+    plain = {title: gains(samples, variants[0]) for title, samples in divided.items()}
+    head = [cell for title in divided for cell in (f"gain, {title}", "against hybrid")]
+    yield f"| | hit@1 / hit@2 / hit@3 / MRR | hit@2 against hybrid | MRR against hybrid | {' | '.join(head)} |"
+    yield "|---" * (4 + len(head)) + "|"
     for variant in variants:
         found = [placed[variant.name][s.name] for s in unseen]
         means = np.mean([v.mean(0) for v in found], axis=0)
@@ -198,22 +213,26 @@ def table(variants: Sequence[Variant], unseen: Sequence[Sample], seen: Sequence[
         ahead = [v - reference[s.name] for v, s in zip(found, unseen, strict=True)]
         for metric in (METRICS.index("hit@2"), METRICS.index("mrr")):
             drawn = [b.means(a[:, metric]) for b, a in zip(bootstraps, ahead, strict=True)]
-            at = interval(np.mean(drawn, axis=0))
-            cells.append(f"{np.mean([a[:, metric].mean() for a in ahead]):+.3f} [{at.low:+.3f}, {at.high:+.3f}]")
-        for samples in (unseen, seen):
-            at_all = [(one, s.name, seed) for s in samples for one in s.judged for seed in range(len(variant.weights))]
-            hints = [(one.divergence, hint(one, variant, domain, seed)) for one, domain, seed in at_all]
-            if hints:
-                helped = Hints(hints).measure(k=2)
-                low, high = helped.interval["gain"]
-                cells.append(f"{helped.gain:+.3f} [{low:+.3f}, {high:+.3f}]")
+            cells.append(spanned(np.mean([a[:, metric].mean() for a in ahead]), np.mean(drawn, axis=0)))
+        for title, samples in divided.items():
+            gained = gains(samples, variant)
+            cells += [spanned(v.mean(), families[title].means(v)) for v in (gained, gained - plain[title])]
         yield f"| {variant.name} | {' | '.join(cells)} |"
-    yield "\nhit@2 / MRR by domain:\n"
-    yield f"| | {' | '.join(f'{s.name} ({len(s.starts)})' for s in unseen)} |"
+    yield "\nhit@2 / MRR / gain, unseen, by domain:\n"
+    yield f"| | {' | '.join(f'{s.name} ({len(s.starts)}, {len(s.judged)})' for s in unseen)} |"
     yield "|---" * (len(unseen) + 1) + "|"
     for variant in variants:
-        by_domain = (placed[variant.name][s.name].mean(0) for s in unseen)
-        yield f"| {variant.name} | {' | '.join(f'{v[1]:.3f} / {v[3]:.3f}' for v in by_domain)} |"
+        cells = []
+        for sample in unseen:
+            means = placed[variant.name][sample.name].mean(0)
+            gain = f"{gains([sample], variant).mean():+.3f}" if sample.judged else "–"
+            cells.append(f"{means[METRICS.index('hit@2')]:.3f} / {means[METRICS.index('mrr')]:.3f} / {gain}")
+        yield f"| {variant.name} | {' | '.join(cells)} |"
+
+
+def spanned(mean: float, drawn: np.ndarray) -> str:
+    low, high = interval(drawn)
+    return f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"
 
 
 def main() -> None:
@@ -225,14 +244,19 @@ def main() -> None:
     parser.add_argument("--model", action="append", default=[], choices=(*BASELINES, *TRAINED))
     parser.add_argument("--seen", action="store_true")
     parser.add_argument("--seeds", type=int, default=1, help="rankers of each model, whose measures are averaged")
+    parser.add_argument("--desks", type=int, default=10, help="of followed hints")
     parser.add_argument("--keep", type=Path, help="folder of trained networks, which are not trained again")
-    parser.add_argument("--part", choices=("compare", "cold", "scale"), default="compare")
+    parser.add_argument("--part", choices=("compare", "cold", "followed", "scale"), default="compare")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.part == "scale":
         for model in arguments.model or ["hetero"]:
             for line in rank_scale.report(model, 1):
                 print(line, flush=True)
+        return
+    if arguments.part == "followed":
+        for line in rank_followed.report(TrainOptions(*(arguments.model or ["hetero"])), arguments.desks):
+            print(line, flush=True)
         return
     records = [(name, run) for name, run in read_runs([arguments.runs]) if not isinstance(run, Rejection)]
     domains = [d for d in ten_domains(records) if not arguments.domain or d.name in arguments.domain]
