@@ -140,20 +140,26 @@ def fitted_across(unseen: Sequence[Sample], seen: Sequence[Sample], columns: Seq
 
 
 def with_voice(
-    unseen: Sequence[Sample], plain: Mapping[str, np.ndarray], column: int
+    unseen: Sequence[Sample], plain: Mapping[str, np.ndarray], columns: Sequence[int]
 ) -> tuple[dict[str, np.ndarray], list[float]]:
-    """The hybrid's weights and one for a voice, for each domain: that with the best mean MRR in other environments."""
+    """The hybrid's weights and one for the mean of some columns, for each domain.
+
+    It is the one with the best mean MRR in other environments.
+    """
+
+    def weighed(of: np.ndarray, weight: float) -> np.ndarray:
+        return np.where(np.isin(np.arange(len(of)), columns), weight / len(columns), of)
+
     mrr: dict[float, dict[str, float]] = {}
     for weight in WEIGHTS:
-        tried = {name: np.where(np.arange(len(of)) == column, weight, of) for name, of in plain.items()}
-        variant = Variant("", [tried], True)
+        variant = Variant("", [{name: weighed(of, weight) for name, of in plain.items()}], True)
         mrr[weight] = {s.name: float(values(s, variant)[:, METRICS.index("mrr")].mean()) for s in unseen}
     found: dict[str, np.ndarray] = {}
     chosen: list[float] = []
     for name, of in plain.items():
         others = [s.name for s in unseen if environment(s.name) != environment(name)]
         best = max(WEIGHTS, key=lambda weight: np.mean([mrr[weight][other] for other in others]))
-        found[name] = np.where(np.arange(len(of)) == column, best, of)
+        found[name] = weighed(of, best)
         chosen.append(best)
     return found, chosen
 
@@ -290,9 +296,12 @@ def compare(domains: Sequence[Domain], models: Sequence[str], seeds: int, kept: 
         alone = [{sample.name: np.eye(width)[at] for sample in unseen} for at in of_model]
         variants.append(Variant(model, alone, False))
         if model in TRAINED:
-            found = [with_voice(unseen, plain, at) for at in of_model]
+            found = [with_voice(unseen, plain, [at]) for at in of_model]
             print(f"weights of {model} in the hybrid: {[c for _, c in found]}", file=sys.stderr, flush=True)
             variants.append(Variant(f"hybrid + {model}", [weights for weights, _ in found], True))
+            if seeds > 1:
+                together, _ = with_voice(unseen, plain, of_model)
+                variants.append(Variant(f"hybrid + mean of {seeds} {model}", [together], True))
             refitted = [fitted_across(unseen, seen, [*own, at]) for at in of_model]
             variants.append(Variant(f"linear ranker + {model}", refitted, False))
     for line in table(variants, unseen, seen):

@@ -262,6 +262,11 @@ class NamespaceMirror:
                 found = self._cached[make]
         return found  # type: ignore[return-value]
 
+    def drop(self, make: Callable[[CallMatrix, Any], object]) -> None:
+        """Keep no result of `make` any longer; one that is asked for again is made again."""
+        with self._calls_lock:
+            self._cached.pop(make, None)
+
     def _restore(self, make: Callable[[CallMatrix, Any], object]) -> bool:
         """Take what another process computed, if it lacks few runs."""
         from hepm.graph.calls import Reached

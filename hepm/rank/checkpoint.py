@@ -205,8 +205,11 @@ class Rankers:
                 f"no ranker was trained for the namespace {mirror.name!r} ({file} is missing): run `hepm rank train`"
             ) from error
         key = stat.st_mtime_ns, stat.st_size
-        if mirror.name not in self._loaded or self._loaded[mirror.name][0] != key:
+        former_key, former = self._loaded.get(mirror.name, (None, None))
+        if former_key != key:
             self._loaded[mirror.name] = key, self._load(file, mirror, embedder)
+            if isinstance(former, Trained):
+                mirror.drop(former.ranker.on)
         found = self._loaded[mirror.name][1]
         if isinstance(found, InputError):
             raise found

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,6 +81,17 @@ def test_a_ranker_that_does_not_fit_is_refused_and_the_hybrid_policy_goes_on(
                 memory.suggest(**ASKED, policy="gnn")
             assert memory.suggest(**ASKED)
         assert "goes on without its trained ranker" in caplog.text
+
+
+def test_a_ranker_that_was_trained_again_replaces_the_former_one_in_memory(shop: Path, checkpoint: Checkpoint) -> None:
+    with Memory.open(shop) as memory:
+        mirror = memory.mirror()
+        memory.suggest(**ASKED, policy="gnn")
+        former = weakref.ref(memory.rankers.get(mirror, memory.embedder).ranker)
+        memory.rankers.save(replace(checkpoint, seed=10_000))
+        memory.suggest(**ASKED, policy="gnn")
+        gc.collect()
+        assert former() is None
 
 
 def test_a_damaged_file_is_refused_in_a_sentence(shop: Path) -> None:
