@@ -68,6 +68,19 @@ def test_the_hybrid_policy_uses_a_ranker_only_if_it_passed_its_gate(shop: Path, 
         assert replace(fewer, gain=(0.1, 0.2)).passed
 
 
+@pytest.mark.parametrize(
+    ("gate", "said"),
+    [
+        (WON, "uses it. On 200 calls of 20 held-out families"),
+        (replace(WON, interval=(-0.01, 0.08)), "does not use it: it did not predict better beyond chance. "),
+        (replace(WON, hit2=(0.7, 0.69)), "does not use it: it did not predict better beyond chance. "),
+        (replace(WON, divergences=10, gain=(0.2, 0.1)), "does not use it: it predicts better, and helps less "),
+    ],
+)
+def test_the_gate_names_the_measure_that_decided(gate: Gate, said: str) -> None:
+    assert gate.sentence().startswith(f"The hybrid policy {said}")
+
+
 def test_a_ranker_that_does_not_fit_is_refused_and_the_hybrid_policy_goes_on(
     shop: Path, checkpoint: Checkpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
