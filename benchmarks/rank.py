@@ -38,7 +38,7 @@ from hepm.evals.domains import Domain, by_family, by_run, ten_domains
 from hepm.evals.methods import FilledMemory
 from hepm.evals.metrics import METRICS, POINTINGS, Bootstrap, interval, values_of
 from hepm.ingest import Rejection, read_runs
-from hepm.policy.hybrid.features import NAMES
+from hepm.policy.hybrid.features import NAMES, VOICE
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.rank import sgc
@@ -139,27 +139,27 @@ def fitted_across(unseen: Sequence[Sample], seen: Sequence[Sample], columns: Seq
     return found
 
 
+def weighed(plain: Mapping[str, np.ndarray], columns: Sequence[int], weight: float) -> dict[str, np.ndarray]:
+    """The hybrid's weights and one for the mean of some columns."""
+    return {
+        name: np.where(np.isin(np.arange(len(of)), columns), weight / len(columns), of) for name, of in plain.items()
+    }
+
+
 def with_voice(
     unseen: Sequence[Sample], plain: Mapping[str, np.ndarray], columns: Sequence[int]
 ) -> tuple[dict[str, np.ndarray], list[float]]:
-    """The hybrid's weights and one for the mean of some columns, for each domain.
-
-    It is the one with the best mean MRR in other environments.
-    """
-
-    def weighed(of: np.ndarray, weight: float) -> np.ndarray:
-        return np.where(np.isin(np.arange(len(of)), columns), weight / len(columns), of)
-
+    """The same with the weight, for each domain, that has the best mean MRR in other environments."""
     mrr: dict[float, dict[str, float]] = {}
     for weight in WEIGHTS:
-        variant = Variant("", [{name: weighed(of, weight) for name, of in plain.items()}], True)
+        variant = Variant("", [weighed(plain, columns, weight)], True)
         mrr[weight] = {s.name: float(values(s, variant)[:, METRICS.index("mrr")].mean()) for s in unseen}
     found: dict[str, np.ndarray] = {}
     chosen: list[float] = []
-    for name, of in plain.items():
+    for name in plain:
         others = [s.name for s in unseen if environment(s.name) != environment(name)]
         best = max(WEIGHTS, key=lambda weight: np.mean([mrr[weight][other] for other in others]))
-        found[name] = weighed(of, best)
+        found[name] = weighed(plain, columns, best)[name]
         chosen.append(best)
     return found, chosen
 
@@ -234,6 +234,15 @@ def table(variants: Sequence[Variant], unseen: Sequence[Sample], seen: Sequence[
             gain = f"{gains([sample], variant).mean():+.3f}" if sample.judged else "–"
             cells.append(f"{means[METRICS.index('hit@2')]:.3f} / {means[METRICS.index('mrr')]:.3f} / {gain}")
         yield f"| {variant.name} | {' | '.join(cells)} |"
+    yield "\nMRR against hybrid, by domain:\n"
+    yield f"| | {' | '.join(s.name for s in unseen)} |"
+    yield "|---" * (len(unseen) + 1) + "|"
+    for variant in variants[1:]:
+        cells = []
+        for sample, bootstrap in zip(unseen, bootstraps, strict=True):
+            ahead = (placed[variant.name][sample.name] - reference[sample.name])[:, METRICS.index("mrr")]
+            cells.append(spanned(ahead.mean(), bootstrap.means(ahead)))
+        yield f"| {variant.name} | {' | '.join(cells)} |"
 
 
 def spanned(mean: float, drawn: np.ndarray) -> str:
@@ -299,6 +308,8 @@ def compare(domains: Sequence[Domain], models: Sequence[str], seeds: int, kept: 
             found = [with_voice(unseen, plain, [at]) for at in of_model]
             print(f"weights of {model} in the hybrid: {[c for _, c in found]}", file=sys.stderr, flush=True)
             variants.append(Variant(f"hybrid + {model}", [weights for weights, _ in found], True))
+            shipped = [weighed(plain, [at], VOICE) for at in of_model]
+            variants.append(Variant(f"hybrid + {model}, weight {VOICE:g}", shipped, True))
             if seeds > 1:
                 together, _ = with_voice(unseen, plain, of_model)
                 variants.append(Variant(f"hybrid + mean of {seeds} {model}", [together], True))
