@@ -8,7 +8,8 @@ compare: everything in one run, per domain with the task's family out of memory 
 run alone left out (ten folds). Weights of the hybrid and of each voice are fitted on other environments only (*cross*,
 see benchmarks/fit_hybrid.py). Prints Markdown: hit@1, hit@2, hit@3 and MRR, the differences from the hybrid with paired
 95 % intervals, and what hints of two tools are worth at divergences, each the mean over seeds of training.
-cold: tools that no run in memory calls, memories of few runs, and a ranker of other environments.
+cold: tools that no run in memory calls, memories of few runs, and a ranker of other environments, of which all others
+among the ten domains are taken, whatever --domain names.
 followed: success of simulated agents that follow hints, by the hybrid without and with a ranker.
 scale: a training epoch and a suggestion with 5,000 tools, 200,000 edges and 500,000 states, and with half of them.
 """
@@ -274,10 +275,11 @@ def main() -> None:
             print(line, flush=True)
         return
     records = [(name, run) for name, run in read_runs([arguments.runs]) if not isinstance(run, Rejection)]
-    domains = [d for d in ten_domains(records) if not arguments.domain or d.name in arguments.domain]
+    every = ten_domains(records)
+    domains = [d for d in every if not arguments.domain or d.name in arguments.domain]
     if arguments.part == "cold":
         for model in arguments.model or ["hetero"]:
-            for line in rank_cold.report(domains, TrainOptions(model), environment):
+            for line in rank_cold.report(domains, every, TrainOptions(model), environment):
                 print(line, flush=True)
         return
     models = arguments.model or [*BASELINES, *TRAINED]

@@ -62,8 +62,8 @@ def compared(domains: Sequence[Domain], memory: Callable[[Training], Training], 
     for name, scores in report.macro.items():
         cells = [" / ".join(f"{scores.values[metric]:.3f}" for metric in METRICS)]
         for metric in ("hit@2", "mrr"):
-            value, (low, high) = scores.difference[metric].value, scores.difference[metric].interval
-            cells.append(f"{value:+.3f} [{low:+.3f}, {high:+.3f}]")
+            found = scores.difference.get(metric)
+            cells.append(f"{found.value:+.3f} [{found.interval.low:+.3f}, {found.interval.high:+.3f}]" if found else "")
         if helped := report.rescue.get(name):
             low, high = helped.interval["gain"]
             cells.append(f"{helped.gain:+.3f} [{low:+.3f}, {high:+.3f}]")
@@ -71,7 +71,9 @@ def compared(domains: Sequence[Domain], memory: Callable[[Training], Training], 
     return "\n".join(rows)
 
 
-def few_runs(domains: Sequence[Domain], options: TrainOptions, environment: Callable[[str], str]) -> Iterator[str]:
+def few_runs(
+    domains: Sequence[Domain], every: Sequence[Domain], options: TrainOptions, environment: Callable[[str], str]
+) -> Iterator[str]:
     """Memories of some runs of each domain, drawn at random, and of all.
 
     One ranker is trained on the memory itself, another one on the runs of all other environments.
@@ -79,7 +81,7 @@ def few_runs(domains: Sequence[Domain], options: TrainOptions, environment: Call
 
     @cache
     def of_others(apart: str) -> GraphRanker:
-        filled = FilledMemory(Training([run for d in domains if environment(d.name) != apart for run in d.runs]))
+        filled = FilledMemory(Training([run for d in every if environment(d.name) != apart for run in d.runs]))
         return train(graph_data(filled.mirror, filled.embedder), options)
 
     for size in SIZES:
@@ -152,7 +154,9 @@ def drawn_tools(runs: Sequence[Run], seed: int) -> set[str]:
     return set(np.random.default_rng(seed).permutation(tools)[:count].tolist())
 
 
-def report(domains: Sequence[Domain], options: TrainOptions, environment: Callable[[str], str]) -> Iterator[str]:
-    """Markdown of all."""
+def report(
+    domains: Sequence[Domain], every: Sequence[Domain], options: TrainOptions, environment: Callable[[str], str]
+) -> Iterator[str]:
+    """Markdown of all, asked in some of the domains."""
     yield from absent_tools(domains, options)
-    yield from few_runs(domains, options, environment)
+    yield from few_runs(domains, every, options, environment)
