@@ -33,7 +33,7 @@ class Voiced:
     options: TrainOptions
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
-        runs = len(mirror.cached(FittedMemory).calls.run_ids)
+        runs = len(mirror.fits.of(FittedMemory).calls.run_ids)
         if mirror not in _trained or runs >= GROWN * _trained[mirror][0]:
             _trained[mirror] = runs, self._trained_on(mirror)
         return Hybrid(voice=_trained[mirror][1]).suggest(mirror, query)

@@ -6,12 +6,14 @@ import contextlib
 import hashlib
 import json
 import logging
+import math
+import mmap
 import os
 import shutil
+import sqlite3
 import threading
-import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,8 +22,12 @@ from numpy.typing import NDArray
 
 _log = logging.getLogger("hepm")
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 _ABOUT: Final = "about.json"
+PART: Final = ".part"
+_PATIENCE_S: Final = 60.0
+_ALIGNED: Final = 64  # bytes at whose multiples arrays begin
+_LONGEST_HEAD: Final = 4096
 
 
 class Artifacts:
@@ -69,6 +75,23 @@ class Artifacts:
                 _log.debug("%s cannot be read: %s", folder, error)
         return None
 
+    @contextlib.contextmanager
+    def alone(self) -> Generator[None]:
+        """Let no other process compute the same meanwhile; after `_PATIENCE_S` each computes for itself."""
+        lock = None
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            # Locks of SQLite work on every system, and go with a process that is killed.
+            lock = sqlite3.connect(self._folder / "lock", timeout=_PATIENCE_S, check_same_thread=False)
+            lock.execute("BEGIN EXCLUSIVE")
+        except (OSError, sqlite3.Error) as error:
+            _log.debug("%s cannot be locked: %s", self._folder, error)
+        try:
+            yield
+        finally:
+            if lock is not None:
+                lock.close()
+
     def damage(self) -> Iterator[str]:
         """Sentences on the files of the last version that cannot be read, or hold other numbers than were written."""
         for version in self._versions()[-1:]:
@@ -79,7 +102,7 @@ class Artifacts:
             for name, checksum in kept[0]["checksums"].items():
                 if name not in kept[1] or _checksum(kept[1][name]) != checksum:
                     yield f"{self._folder / str(version) / name}.npy is not as it was written"
-            for file in sorted(self.parts(version).glob("*.npz")):
+            for file in sorted(self.parts(version).glob(f"*{PART}")):
                 if read_part(file) is None:
                     yield f"{file} cannot be read"
 
@@ -101,22 +124,40 @@ def _checksum(array: NDArray[Any]) -> int:
     return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
-def read_part(file: Path) -> dict[str, NDArray[Any]] | None:
-    """Arrays that `write_part` wrote; None if there are none, or they are damaged."""
-    try:
-        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as kept:
-            return {name: kept[name] for name in kept.files}
-    except (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile):  # TypeError: one bare array
-        return None
-
-
 def write_part(file: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays to a file in the folder of a version, atomically, unless that is gone."""
+    flat = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    about = {name: (array.dtype.str, array.shape, _checksum(array)) for name, array in flat.items()}
+    head = json.dumps(about).encode()
     part = file.with_name(f".{file.name}-{os.getpid()}-{threading.get_ident()}")
     try:
         with part.open("wb") as stream:
-            np.savez(stream, allow_pickle=False, **arrays)
+            for piece in (head + b"\n", *(array.tobytes() for array in flat.values())):
+                stream.write(piece + bytes(-len(piece) % _ALIGNED))
         part.replace(file)
     except OSError:
         with contextlib.suppress(OSError):
             part.unlink()
+
+
+def read_part(file: Path, *, unchecked: Collection[str] = ()) -> dict[str, NDArray[Any]] | None:
+    """Arrays that `write_part` wrote, mapped into memory; None if there are none, or they are damaged.
+
+    Of the arrays named in `unchecked`, which may be long, the size alone is checked.
+    """
+    try:
+        with file.open("rb") as stream:
+            head = stream.readline(_LONGEST_HEAD)
+            mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        found: dict[str, NDArray[Any]] = {}
+        at = len(head) + -len(head) % _ALIGNED
+        for name, (kind, shape, checksum) in json.loads(head).items():
+            dtype = np.dtype(kind)
+            array = np.frombuffer(mapped, dtype, math.prod(shape), at).reshape(shape)
+            if name not in unchecked and _checksum(array) != checksum:
+                return None
+            found[name] = array
+            at += array.nbytes + -array.nbytes % _ALIGNED
+    except (OSError, ValueError, TypeError, AttributeError):
+        return None
+    return found if at == len(mapped) else None

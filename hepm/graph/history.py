@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.errors import StoreUnavailableError
-from hepm.graph.artifacts import read_part, write_part
+from hepm.graph.artifacts import PART, read_part, write_part
 from hepm.graph.calls import CallMatrix, CallReader, Reached, RecentlyUsed, Step, ToolNumbers, steps_of
 from hepm.graph.delta import Edge
 from hepm.graph.rows import RunRow
@@ -31,7 +31,8 @@ MOST_AFTER: Final = 1_024
 """The runs that are read to know the calls after a tool, where not all are."""
 FEWEST_ON_EDGE: Final = 4  # of these on each edge from there, if so many took it
 MOST_KEPT: Final = 65_536
-"""Calls after tools that are kept in memory, each with a vector of two bytes a dimension."""
+"""Calls after tools that are kept in memory, each with a vector of two bytes a dimension; of those mapped from a file
+so many times `MAPPED`."""
 FEWEST_KEPT: Final = 64
 """Calls after a tool from which on they are kept in a file: fewer are read from the store in less than 2 ms."""
 _AT_ONCE: Final = 512
@@ -64,13 +65,14 @@ class CallHistory:
         self._after = _Kept(MOST_KEPT)
         self._lock = Lock()
         self._parts: Path | None = None
-        self._known = 0
+        self._known = self._dimensions = 0
         self.revision = 0
         self.newest = 0
 
     def latest(self) -> CallMatrix:
         """All calls, or a part (see `CallHistory`); what came since the last time is added."""
-        self.revision = self._store.header.revision
+        header = self._store.header
+        self.revision, self._dimensions = header.revision, header.dimensions
         reader = self._latest
         if reader is not None:
             runs = self._store.runs_after(reader.newest_run, namespace=self._namespace)
@@ -82,7 +84,7 @@ class CallHistory:
         if reader is None:
             reader = self._latest = self._first_read()
         self.newest = reader.newest_run
-        found = reader.snapshot(self._store.header.dimensions)
+        found = reader.snapshot(self._dimensions)
         return found if self.whole else self._with_counts(found)
 
     def restored(self, tools: Sequence[ToolName], counts_3T: Sequence[NDArray[np.int64]]) -> CallMatrix:
@@ -90,7 +92,8 @@ class CallHistory:
         with self._lock:
             self._after = _Kept(MOST_KEPT)
             self.whole, self._latest, self._numbers, self._parts = False, None, ToolNumbers(tools), None
-        calls = CallReader(self._numbers).snapshot(self._store.header.dimensions)
+        self._dimensions = self._store.header.dimensions
+        calls = CallReader(self._numbers).snapshot(self._dimensions)
         return replace(calls, reached=Reached(*counts_3T), after=partial(self._read_after, self._numbers))
 
     def _first_read(self) -> CallReader:
@@ -144,7 +147,7 @@ class CallHistory:
         key = frozenset(tools)
         with self._lock:
             if numbers is not self._numbers:  # of a memory that has become small enough to be read whole
-                return CallReader(numbers, only=key).snapshot(self._store.header.dimensions)
+                return CallReader(numbers, only=key).snapshot(self._dimensions)
             reader = self._after.use(key)
             if reader is None:
                 reader = self._kept_after(key) or CallReader(numbers, only=key)
@@ -152,28 +155,32 @@ class CallHistory:
                     if not reader.calls:
                         runs = self._runs_after(key)
                         self._read(reader, runs, list(map(steps_of, runs)))
-                        self._keep_after(key, reader)
-                    self._after.put(key, reader, reader.calls)
+                        reader = self._keep_after(key, reader)
+                    self._after.put(key, reader, reader.held)
                 except StoreUnavailableError as error:
                     _log.debug("the runs that called %s cannot be read for now: %s", ", ".join(sorted(key)), error)
-            return reader.snapshot(self._store.header.dimensions)
+            return reader.snapshot(self._dimensions)
 
     def _file(self, key: frozenset[ToolName]) -> Path | None:
         digest = hashlib.blake2b("\0".join(sorted(key)).encode("utf-8", "replace"), digest_size=9).hexdigest()
-        return None if self._parts is None else self._parts / f"after-{digest}.npz"
+        return None if self._parts is None else self._parts / f"after-{digest}{PART}"
 
     def _kept_after(self, key: frozenset[ToolName]) -> CallReader | None:
         file = self._file(key)
-        kept = None if file is None else read_part(file)
+        kept = None if file is None else read_part(file, unchecked=["vectors"])
         try:
             return None if kept is None else CallReader.restored(self._numbers, key, kept)
         except (KeyError, ValueError, IndexError):
             return None
 
-    def _keep_after(self, key: frozenset[ToolName], reader: CallReader) -> None:
+    def _keep_after(self, key: frozenset[ToolName], reader: CallReader) -> CallReader:
+        """The same from the file, which takes no memory of this process's own."""
         file = self._file(key)
-        if file is not None and reader.calls >= FEWEST_KEPT:
-            write_part(file, reader.to_keep(self._known))
+        if file is None or reader.calls < FEWEST_KEPT:
+            return reader
+        write_part(file, reader.to_keep(self._known))
+        kept = self._kept_after(key)
+        return kept if kept is not None and kept.calls == reader.calls else reader
 
     def keep_in(self, folder: Path, tools: int) -> None:
         """Keep the calls after tools as files too, by the numbers of the first `tools` tools."""
@@ -210,7 +217,7 @@ class CallHistory:
                     self._after.drop(key)
                 else:
                     self._read(reader, [runs[at] for at in new], [steps[at] for at in new])
-                    self._after.put(key, reader, reader.calls)
+                    self._after.put(key, reader, reader.held)
 
     def forget(self, tools: Collection[ToolName] | None) -> None:
         """Read the calls after these tools again when they are next asked for, since runs were removed; None for all.

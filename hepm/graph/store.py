@@ -235,7 +235,10 @@ class Store(Backend):
         By the end of the runs; those of unknown end come first, in order of arrival.
         """
         rows = self.read("latest_outcomes", namespace=namespace, tools=tools, most=MOST_RUNS)
-        return {tool: "".join(map(str, map(int, failed or ()))) for tool, failed in rows}
+        return {
+            tool: failed if isinstance(failed, str) else "".join(str(int(one)) for one in failed or ())
+            for tool, failed in rows
+        }
 
     def iter_outcomes(self, *, namespace: str) -> Iterator[tuple[ToolName, str, float, bool]]:
         """Tool, run, when it ended and whether its calls to the tool failed, by the arrival of the runs; lazy.

@@ -212,7 +212,7 @@ class Rankers:
         if former_key != key:
             self._loaded[mirror.name] = key, self._load(file, mirror, embedder)
             if isinstance(former, Trained):
-                mirror.drop(former.ranker.on)
+                mirror.fits.drop(former.ranker.on)
         found = self._loaded[mirror.name][1]
         if isinstance(found, InputError):
             raise found
