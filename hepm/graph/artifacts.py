@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 _log = logging.getLogger("hepm")
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 _ABOUT: Final = "about.json"
 PART: Final = ".part"
+PARTS: Final = "parts-"
 _PATIENCE_S: Final = 60.0
 _ALIGNED: Final = 64  # bytes at whose multiples arrays begin
 _LONGEST_HEAD: Final = 4096
@@ -38,17 +39,22 @@ class Artifacts:
         digest = hashlib.blake2b(namespace.encode("utf-8", "replace"), digest_size=6).hexdigest()
         self._folder = folder / digest
 
-    def write(self, version: int, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Keep arrays, and what JSON can say about them; earlier versions are removed. A full disk keeps none."""
+    def write(self, version: int, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], parts: str) -> None:
+        """Keep arrays, and what JSON can say about them; earlier versions are removed. A full disk keeps none.
+
+        Args:
+            parts: Name of a folder for arrays that are added later (see `write_part`). It stays while versions name it.
+        """
         target, part = self._folder / str(version), self._folder / f".{version}-{os.getpid()}"
         try:
             part.mkdir(parents=True, exist_ok=True)
             for name, array in arrays.items():
                 np.save(part / f"{name}.npy", array, allow_pickle=False)
             sums = {name: _checksum(array) for name, array in arrays.items()}
-            text = json.dumps({**about, "format": FORMAT, "checksums": sums})
+            text = json.dumps({**about, "format": FORMAT, "checksums": sums, "parts": parts})
             (part / _ABOUT).write_text(text, encoding="utf-8")
             shutil.rmtree(target, ignore_errors=True)
+            self.parts(parts).mkdir(exist_ok=True)
             part.rename(target)
         except OSError as error:
             _log.info("%s cannot be written, and is computed again by the next process: %s", target, error)
@@ -57,6 +63,9 @@ class Artifacts:
         for other in self._versions():
             if other < version:
                 shutil.rmtree(self._folder / str(other), ignore_errors=True)
+        for former in self._folder.glob(f"{PARTS}*"):
+            if former.name != parts:
+                shutil.rmtree(former, ignore_errors=True)
 
     def read(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
         """What was kept last, its arrays mapped into memory; None if there is nothing, or it is damaged."""
@@ -102,13 +111,13 @@ class Artifacts:
             for name, checksum in kept[0]["checksums"].items():
                 if name not in kept[1] or _checksum(kept[1][name]) != checksum:
                     yield f"{self._folder / str(version) / name}.npy is not as it was written"
-            for file in sorted(self.parts(version).glob(f"*{PART}")):
+            for file in sorted(self.parts(kept[0]["parts"]).glob(f"*{PART}")):
                 if read_part(file) is None:
                     yield f"{file} cannot be read"
 
-    def parts(self, version: int) -> Path:
-        """The folder of a version, for parts that are added to it later (see `read_part`)."""
-        return self._folder / str(version)
+    def parts(self, name: str) -> Path:
+        """A folder for parts."""
+        return self._folder / name
 
     def drop(self) -> None:
         """Remove all versions."""

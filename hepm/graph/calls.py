@@ -201,6 +201,8 @@ class CallReader:
     Args:
         numbers: Of the tools, shared with other readers.
         only: Read only the calls right after one of these tools; () for all.
+    Attributes:
+        read_first: The runs that were read at once, before new ones were added.
     """
 
     def __init__(self, numbers: ToolNumbers | None = None, only: Collection[ToolName] = ()) -> None:
@@ -216,10 +218,16 @@ class CallReader:
         self._arrivals = _GrowingArray(1, np.int64)
         self._run_ids: list[str] = []
         self._state_rows: dict[Place, int] = {}
+        self.read_first = 0
+
+    @property
+    def runs(self) -> int:
+        """How many were read."""
+        return len(self._arrivals)
 
     @property
     def calls(self) -> int:
-        """How many were read."""
+        """How many of them were read."""
         return len(self._rows)
 
     @property
@@ -271,6 +279,7 @@ class CallReader:
             self._run_ids += [run.id for run in runs]
         self._success.extend(np.array([[run.success] for run in runs]))
         self._arrivals.extend(np.array([[run.seq] for run in runs]))
+        self.read_first = self.read_first or self.runs
 
     def _add_user_vectors(self, runs: Sequence[RunRow]) -> None:
         vectors = {at: run.vector for at, run in enumerate(runs) if run.vector is not None}
@@ -321,6 +330,7 @@ class CallReader:
             "success": self._success.read(),
             "vectors": self._vectors.read().T,  # which is faster to compare
             "arrivals": self._arrivals.read(),
+            "read_first": np.array([self.read_first]),
         }
 
     @classmethod
@@ -332,7 +342,7 @@ class CallReader:
         found._add_groups(found._by_last, rows_NK[:, 0], np.arange(len(rows_NK)))
         found._add_groups(found._by_turn, after_P2[:, 0], after_P2[:, 1])
         found._success, found._vectors = _GrowingArray.of(kept["success"]), _GrowingArray.of(kept["vectors"].T)
-        found._arrivals = _GrowingArray.of(kept["arrivals"])
+        found._arrivals, found.read_first = _GrowingArray.of(kept["arrivals"]), int(kept["read_first"][0])
         return found
 
     def snapshot(self, dimensions: int) -> CallMatrix:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Final, TypeVar
 
-from hepm.graph.artifacts import Artifacts
+from numpy.typing import NDArray
+
+from hepm.graph.artifacts import PARTS, Artifacts
 from hepm.graph.calls import CallMatrix, Reached
 from hepm.graph.history import NEWEST, CallHistory
 from hepm.graph.rows import Change
@@ -33,6 +36,7 @@ class Fits:
         self._namespace = namespace
         self._artifacts = None if folder is None else Artifacts(folder, namespace)
         self._newest_kept = 0  # the newest run that a file knows
+        self._parts = ""
         self._history = CallHistory(store, namespace)
         self._lock = threading.Lock()
         self._calls: CallMatrix | None = None
@@ -88,41 +92,59 @@ class Fits:
             self._replace_calls(calls)
         return calls.reached is None
 
+    def _read_kept(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
+        """What another process kept, if it is of this store."""
+        kept = None if self._artifacts is None else self._artifacts.read()
+        if kept is None or self._artifacts is None:
+            return None
+        about, _ = kept
+        held = self._store.runs_at([about["newest"]], namespace=self._namespace)
+        if [run.id for run in held] != [about["newest_id"]]:  # of another store, or the run was removed
+            self._artifacts.drop()
+            return None
+        return kept if about["embedder"] == self._store.header.embedder else None
+
+    def _keep_parts(self, about: Mapping[str, Any], changes: Sequence[Change] | None) -> None:
+        """Take the calls after tools from files of other processes, but for what `changes` removed; None: all."""
+        if self._artifacts is None or not self._history.keep_in(self._artifacts.parts(about["parts"]), about["tools"]):
+            return
+        self._parts = about["parts"]
+        removed = [None] if changes is None else [one.sources for one in changes if one.removed]
+        if removed:
+            self._history.forget(None if None in removed else {tool for of in removed for tool in of or ()})
+
+    def _changes_since(self, revision: int) -> list[Change] | None:
+        """Those of the namespace; None if the store does not know any more."""
+        if self._store.header.revision == revision:
+            return []
+        changes = self._store.changes_since(revision)
+        return None if changes is None else [one for one in changes if one.namespace == self._namespace]
+
     def _restore(self, make: Callable[[CallMatrix, Any], object]) -> bool:
         """Take what another process computed, if it lacks few runs."""
         restored = getattr(make, "restored", None)
-        kept = None if restored is None or self._artifacts is None else self._artifacts.read()
-        if kept is None or restored is None or self._artifacts is None:
-            return False
-        about, arrays = kept
-        header = self._store.header
         try:
-            now = self._store.latest_runs(namespace=self._namespace, before=NEWEST, most=1)
-            held = self._store.runs_at([about["newest"]], namespace=self._namespace)
-            missed = now[-1].seq - about["newest"] if now else 0
-            if (
-                about["newest"] <= self._newest_kept
-                or about["embedder"] != header.embedder
-                or missed > about["runs"] * MISSED
-            ):
+            kept = self._read_kept() if restored is not None else None
+            if kept is None or restored is None:
                 return False
-            if [run.id for run in held] != [about["newest_id"]]:  # of another store, or the run was removed
-                self._artifacts.drop()
+            about, arrays = kept
+            changes = self._changes_since(about["revision"])
+            now = self._store.latest_runs(namespace=self._namespace, before=NEWEST, most=1)
+            missed = now[-1].seq - about["newest"] if now else 0
+            if about["newest"] <= self._newest_kept or missed > about["runs"] * MISSED:
+                self._keep_parts(about, changes)
                 return False
             calls = self._history.restored(about["tools"], [arrays[name] for name in Reached.__slots__])
             self._made[make] = restored(calls, arrays)
-            self._history.keep_in(self._artifacts.parts(about["revision"]), len(calls.names))
+            self._keep_parts(about, changes)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             _log.warning(
                 "what was computed for the namespace %r is damaged, and is computed again: %r", self._namespace, error
             )
             return False
         self._calls, self._newest_kept = None, about["newest"]
-        if header.revision != about["revision"]:
-            changes = self._store.changes_since(about["revision"])
-            mine = [one for one in changes or () if one.namespace == self._namespace]
-            if mine or changes is None:
-                self._mark_behind(rewritten=changes is None or any(one.removed for one in mine))
+        if changes is None or changes:
+            self._mark_behind(rewritten=changes is None or any(one.removed for one in changes))
         return True
 
     def _keep(self, make: Callable[[CallMatrix, Any], object], calls: CallMatrix) -> None:
@@ -134,16 +156,24 @@ class Fits:
         if self._newest_kept and newest - self._newest_kept <= len(calls.run_ids) * MISSED / 2:
             return
         counts = {name: getattr(reached, name) for name in Reached.__slots__}
+        tools, before = list(calls.names[1:]), self._artifacts.read()
         about = {
             "revision": self._history.revision,
             "newest": newest,
             "newest_id": calls.run_ids[-1],
             "runs": len(calls.run_ids),
             "embedder": self._store.header.embedder,
-            "tools": calls.names[1:],
+            "tools": tools,
         }
-        self._artifacts.write(self._history.revision, about, {**to_keep(), **counts})
-        self._history.keep_in(self._artifacts.parts(self._history.revision), len(calls.names))
+        # Files of processes that gave new tools other numbers are left to them.
+        if (
+            before is None
+            or before[0]["parts"] != self._parts
+            or tools[: len(before[0]["tools"])] != before[0]["tools"]
+        ):
+            self._parts = PARTS + token_hex(4)
+        self._artifacts.write(self._history.revision, about, {**to_keep(), **counts}, self._parts)
+        self._history.keep_in(self._artifacts.parts(self._parts), tools)
         self._newest_kept = newest
 
     def _replace_calls(self, calls: CallMatrix, *, anew: bool = True) -> None:

@@ -109,7 +109,7 @@ def test_a_fresh_process_takes_what_another_computed(memory: Memory, tmp_path: P
 def test_damaged_files_are_computed_again(memory: Memory, tmp_path: Path, damage: bytes | None) -> None:
     expected = ranked(memory)
     kept = sorted((tmp_path / "runs.hepm-fit").rglob("*.*p*"))
-    assert any(file.name.startswith("after-") for file in kept)
+    assert any(file.suffix == ".part" for file in kept)
     for file in kept:
         if damage is None:
             file.write_bytes(file.read_bytes()[:-8])
@@ -168,7 +168,7 @@ class Whole:
         return calls.reached is None
 
 
-@pytest.mark.parametrize("damaged", ["ridge_TX.npy", "successes_T.npy", "after-*.part", "about.json"])
+@pytest.mark.parametrize("damaged", ["ridge_TX.npy", "successes_T.npy", "*.part", "about.json"])
 def test_doctor_finds_damaged_files_and_repairs_them(memory: Memory, tmp_path: Path, damaged: str) -> None:
     expected = ranked(memory)
     assert memory.examine() == []
@@ -205,3 +205,39 @@ def test_of_memories_that_open_together_one_computes_and_the_others_wait(
         first, *others = pool.map(ranked, opened)
     assert len(read) == 1
     assert others == [first] * 3
+
+
+def test_files_of_calls_after_a_tool_outlive_what_else_is_computed_again(memory: Memory, tmp_path: Path) -> None:
+    assert ranked(memory)
+    files = sorted((tmp_path / "runs.hepm-fit").rglob("*.part"))
+    assert files
+    before = [file.stat().st_mtime_ns for file in files]
+    memory.ingest(runs(3, first=300))
+    memory.refresh()
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as fresh:
+        fresh.prepare()
+        fresh.refresh()
+        assert ranked(fresh)[0][0] == "refund"
+    assert [file.stat().st_mtime_ns for file in files] == before
+
+
+def test_runs_newer_than_a_file_are_added_to_it(memory: Memory, tmp_path: Path) -> None:
+    assert "sing" not in dict(ranked(memory, "sing a song"))
+    memory.close()
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as elsewhere:
+        elsewhere.ingest(trajectory(f"new {number}", "look", "sing", goal="sing a song") for number in range(12))
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as fresh:
+        fresh.prepare()
+        fresh.refresh()
+        assert ranked(fresh, "sing a song")[0][0] == "sing"
+
+
+def test_a_file_loses_the_runs_of_a_tool_whose_outcome_was_corrected(memory: Memory, tmp_path: Path) -> None:
+    assert ranked(memory)[0][0] == "refund"
+    assert list((tmp_path / "runs.hepm-fit").rglob("*.part"))
+    memory.close()
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as elsewhere:
+        for number in range(1, 299, 2):
+            elsewhere.label(f"r{number:04d}", success=False)
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as fresh:
+        assert "refund" not in dict(ranked(fresh))
