@@ -1,13 +1,16 @@
 """Compare trained rankers with the hybrid policy and plain ones, alone and as one more voice in the hybrid.
 
-usage: python benchmarks/rank.py [RUNS] [--part compare|cold|scale] [--domain NAME]... [--model NAME]... [--seen]
-       [--seeds 1]
+usage: python benchmarks/rank.py [RUNS] [--part compare|cold|followed|scale] [--domain NAME]... [--model NAME]...
+       [--seen] [--seeds 1] [--keep FOLDER] [--desks 10]
 
+--keep keeps trained networks in a folder, so that a run that is cut off goes on from there.
 compare: everything in one run, per domain with the task's family out of memory (five folds); --seen adds hints with the
 run alone left out (ten folds). Weights of the hybrid and of each voice are fitted on other environments only (*cross*,
 see benchmarks/fit_hybrid.py). Prints Markdown: hit@1, hit@2, hit@3 and MRR, the differences from the hybrid with paired
 95 % intervals, and what hints of two tools are worth at divergences, each the mean over seeds of training.
-cold: memories of few runs, tools that no run in memory calls, and a ranker of other environments.
+cold: tools that no run in memory calls, memories of few runs, and a ranker of other environments, of which all others
+among the ten domains are taken, whatever --domain names.
+followed: success of simulated agents that follow hints, by the hybrid without and with a ranker.
 scale: a training epoch and a suggestion with 5,000 tools, 200,000 edges and 500,000 states, and with half of them.
 """
 
@@ -27,22 +30,23 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import torch
 from fit_hybrid import FITTED, FLOOR, Judged, Sample, collect, environment, fit, pairs_of
-from parts import rank_cold, rank_scale
+from parts import rank_cold, rank_followed, rank_scale
 from parts.gnn4plan import Gnn4Plan
+from parts.rank_kept import Kept
 
 from hepm.evals.baselines import Hint
 from hepm.evals.domains import Domain, by_family, by_run, ten_domains
 from hepm.evals.methods import FilledMemory
-from hepm.evals.metrics import METRICS, Bootstrap, Hints, interval, values_of
+from hepm.evals.metrics import METRICS, POINTINGS, Bootstrap, interval, values_of
 from hepm.ingest import Rejection, read_runs
-from hepm.policy.hybrid.features import NAMES
+from hepm.policy.hybrid.features import NAMES, VOICE
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.rank import sgc
 from hepm.rank.data import NEXT, graph_data
 from hepm.rank.ranker import Ranker
 from hepm.rank.situations import tool_vectors
-from hepm.rank.train import TrainOptions, export, train
+from hepm.rank.train import TrainOptions
 
 BASELINES = ("sgc", "gnn4plan")
 TRAINED = ("sage", "gatv2", "hetero")
@@ -66,14 +70,16 @@ class Variant:
         return [names[at] for at in order], float(chances.max() / chances.sum())
 
 
-def voices(models: Sequence[str], seeds: int) -> Callable[[FilledMemory], Callable[[EncodedQuery, str], np.ndarray]]:
+def voices(
+    models: Sequence[str], seeds: int, kept: Kept
+) -> Callable[[FilledMemory], Callable[[EncodedQuery, str], np.ndarray]]:
     """Columns of each model and seed, log-chances of the candidates, learned from a memory."""
 
     def learn(filled: FilledMemory) -> Callable[[EncodedQuery, str], np.ndarray]:
         mirror, embedder = filled.mirror, filled.embedder
         fitted = mirror.fits.of(FittedMemory)
         data = graph_data(mirror, embedder)
-        scorers = [scorer(model, seed, fitted, data, embedder) for model in models for seed in range(seeds)]
+        scorers = [scorer(model, seed, fitted, data, embedder, kept) for model in models for seed in range(seeds)]
 
         def columns(query: EncodedQuery, last: str) -> np.ndarray:
             del last
@@ -86,7 +92,9 @@ def voices(models: Sequence[str], seeds: int) -> Callable[[FilledMemory], Callab
     return learn
 
 
-def scorer(model: str, seed: int, fitted: FittedMemory, data, embedder) -> Callable[[EncodedQuery], np.ndarray]:
+def scorer(
+    model: str, seed: int, fitted: FittedMemory, data, embedder, kept: Kept
+) -> Callable[[EncodedQuery], np.ndarray]:
     calls = fitted.calls
     if model == "sgc":
         tools_TD = sgc.smoothed(data["tool"].x.numpy(), data[NEXT].edge_index.numpy())
@@ -111,8 +119,8 @@ def scorer(model: str, seed: int, fitted: FittedMemory, data, embedder) -> Calla
             return found
 
         return greedy
-    options = TrainOptions(model, seed)
-    ranker = Ranker(export(train(data, options), data), data["tool"].name, lambda n: tool_vectors(n, {}, embedder))
+    weights = kept.weights(data, TrainOptions(model, seed))
+    ranker = Ranker(weights, data["tool"].name, lambda n: tool_vectors(n, {}, embedder))
     here = ranker.on(calls)
     return lambda query: ranker.scores(here, query)
 
@@ -125,28 +133,34 @@ def fitted_across(unseen: Sequence[Sample], seen: Sequence[Sample], columns: Seq
             [only(sample, columns) for sample in samples if environment(sample.name) != held_out]
             for samples in (unseen, seen)
         ]
-        beside = [(MU, pairs_of(samples)) for samples in parts if samples]
+        beside = [(MU, pairs_of(samples)) for samples in parts if any(sample.judged for sample in samples)]
         weights = np.zeros(unseen[0].rows_MF.shape[1])
         weights[list(columns)] = fit([*parts[0], *parts[1]], beside=beside)
         found |= {sample.name: weights for sample in unseen if environment(sample.name) == held_out}
     return found
 
 
+def weighed(plain: Mapping[str, np.ndarray], columns: Sequence[int], weight: float) -> dict[str, np.ndarray]:
+    """The hybrid's weights and one for the mean of some columns."""
+    return {
+        name: np.where(np.isin(np.arange(len(of)), columns), weight / len(columns), of) for name, of in plain.items()
+    }
+
+
 def with_voice(
-    unseen: Sequence[Sample], plain: Mapping[str, np.ndarray], column: int
+    unseen: Sequence[Sample], plain: Mapping[str, np.ndarray], columns: Sequence[int]
 ) -> tuple[dict[str, np.ndarray], list[float]]:
-    """The hybrid's weights and one for a voice, for each domain: that with the best mean MRR in other environments."""
+    """The same with the weight, for each domain, that has the best mean MRR in other environments."""
     mrr: dict[float, dict[str, float]] = {}
     for weight in WEIGHTS:
-        tried = {name: np.where(np.arange(len(of)) == column, weight, of) for name, of in plain.items()}
-        variant = Variant("", [tried], True)
+        variant = Variant("", [weighed(plain, columns, weight)], True)
         mrr[weight] = {s.name: float(values(s, variant)[:, METRICS.index("mrr")].mean()) for s in unseen}
     found: dict[str, np.ndarray] = {}
     chosen: list[float] = []
-    for name, of in plain.items():
+    for name in plain:
         others = [s.name for s in unseen if environment(s.name) != environment(name)]
         best = max(WEIGHTS, key=lambda weight: np.mean([mrr[weight][other] for other in others]))
-        found[name] = np.where(np.arange(len(of)) == column, best, of)
+        found[name] = weighed(plain, columns, best)[name]
         chosen.append(best)
     return found, chosen
 
@@ -174,17 +188,31 @@ def ranks(sample: Sample, variant: Variant, seed: int) -> np.ndarray:
     return np.array(found)
 
 
-def hint(one: Judged, variant: Variant, domain: str, seed: int) -> Hint:
-    names, chance = variant.order(one.rows_CF, one.added_C, one.here, one.candidates, domain, seed)
-    return Hint(tuple(names[:2])) if chance >= FLOOR else Hint()
+def gains(samples: Sequence[Sample], variant: Variant) -> np.ndarray:
+    """Of each divergence, the share of hints of two tools that rescue less the share that mislead; mean over seeds."""
+
+    def gain(one: Judged, domain: str, seed: int) -> float:
+        names, chance = variant.order(one.rows_CF, one.added_C, one.here, one.candidates, domain, seed)
+        shares = one.divergence.judge(Hint(tuple(names[:2])) if chance >= FLOOR else Hint())
+        return shares[POINTINGS.index("rescue")] - shares[POINTINGS.index("misled")]
+
+    seeds = range(len(variant.weights))
+    return np.array([np.mean([gain(one, s.name, seed) for seed in seeds]) for s in samples for one in s.judged])
 
 
 def table(variants: Sequence[Variant], unseen: Sequence[Sample], seen: Sequence[Sample]) -> Iterable[str]:
     placed = {v.name: {s.name: values(s, v) for s in unseen} for v in variants}
     bootstraps = [Bootstrap(sample.families, seed=[0, at]) for at, sample in enumerate(unseen)]
+    divided = {title: some for title, some in (("unseen", unseen), ("seen", seen)) if any(s.judged for s in some)}
+    families = {
+        title: Bootstrap([f"{s.name}/{one.divergence.event.run.family}" for s in samples for one in s.judged])
+        for title, samples in divided.items()
+    }
     reference = placed["hybrid"]
-    yield "| | hit@1 / hit@2 / hit@3 / MRR | Δ hit@2 to the hybrid | Δ MRR | gain, unseen | gain, seen |"
-    yield "|---|---|---|---|---|---|"
+    plain = {title: gains(samples, variants[0]) for title, samples in divided.items()}
+    head = [cell for title in divided for cell in (f"gain, {title}", "against hybrid")]
+    yield f"| | hit@1 / hit@2 / hit@3 / MRR | hit@2 against hybrid | MRR against hybrid | {' | '.join(head)} |"
+    yield "|---" * (4 + len(head)) + "|"
     for variant in variants:
         found = [placed[variant.name][s.name] for s in unseen]
         means = np.mean([v.mean(0) for v in found], axis=0)
@@ -192,22 +220,35 @@ def table(variants: Sequence[Variant], unseen: Sequence[Sample], seen: Sequence[
         ahead = [v - reference[s.name] for v, s in zip(found, unseen, strict=True)]
         for metric in (METRICS.index("hit@2"), METRICS.index("mrr")):
             drawn = [b.means(a[:, metric]) for b, a in zip(bootstraps, ahead, strict=True)]
-            at = interval(np.mean(drawn, axis=0))
-            cells.append(f"{np.mean([a[:, metric].mean() for a in ahead]):+.3f} [{at.low:+.3f}, {at.high:+.3f}]")
-        for samples in (unseen, seen):
-            at_all = [(one, s.name, seed) for s in samples for one in s.judged for seed in range(len(variant.weights))]
-            hints = [(one.divergence, hint(one, variant, domain, seed)) for one, domain, seed in at_all]
-            if hints:
-                helped = Hints(hints).measure(k=2)
-                low, high = helped.interval["gain"]
-                cells.append(f"{helped.gain:+.3f} [{low:+.3f}, {high:+.3f}]")
+            cells.append(spanned(np.mean([a[:, metric].mean() for a in ahead]), np.mean(drawn, axis=0)))
+        for title, samples in divided.items():
+            gained = gains(samples, variant)
+            cells += [spanned(v.mean(), families[title].means(v)) for v in (gained, gained - plain[title])]
         yield f"| {variant.name} | {' | '.join(cells)} |"
-    yield "\nhit@2 / MRR by domain:\n"
-    yield f"| | {' | '.join(f'{s.name} ({len(s.starts)})' for s in unseen)} |"
+    yield "\nhit@2 / MRR / gain, unseen, by domain:\n"
+    yield f"| | {' | '.join(f'{s.name} ({len(s.starts)}, {len(s.judged)})' for s in unseen)} |"
     yield "|---" * (len(unseen) + 1) + "|"
     for variant in variants:
-        by_domain = (placed[variant.name][s.name].mean(0) for s in unseen)
-        yield f"| {variant.name} | {' | '.join(f'{v[1]:.3f} / {v[3]:.3f}' for v in by_domain)} |"
+        cells = []
+        for sample in unseen:
+            means = placed[variant.name][sample.name].mean(0)
+            gain = f"{gains([sample], variant).mean():+.3f}" if sample.judged else "–"
+            cells.append(f"{means[METRICS.index('hit@2')]:.3f} / {means[METRICS.index('mrr')]:.3f} / {gain}")
+        yield f"| {variant.name} | {' | '.join(cells)} |"
+    yield "\nMRR against hybrid, by domain:\n"
+    yield f"| | {' | '.join(s.name for s in unseen)} |"
+    yield "|---" * (len(unseen) + 1) + "|"
+    for variant in variants[1:]:
+        cells = []
+        for sample, bootstrap in zip(unseen, bootstraps, strict=True):
+            ahead = (placed[variant.name][sample.name] - reference[sample.name])[:, METRICS.index("mrr")]
+            cells.append(spanned(ahead.mean(), bootstrap.means(ahead)))
+        yield f"| {variant.name} | {' | '.join(cells)} |"
+
+
+def spanned(mean: float, drawn: np.ndarray) -> str:
+    low, high = interval(drawn)
+    return f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"
 
 
 def main() -> None:
@@ -219,7 +260,9 @@ def main() -> None:
     parser.add_argument("--model", action="append", default=[], choices=(*BASELINES, *TRAINED))
     parser.add_argument("--seen", action="store_true")
     parser.add_argument("--seeds", type=int, default=1, help="rankers of each model, whose measures are averaged")
-    parser.add_argument("--part", choices=("compare", "cold", "scale"), default="compare")
+    parser.add_argument("--desks", type=int, default=10, help="of followed hints")
+    parser.add_argument("--keep", type=Path, help="folder of trained networks, which are not trained again")
+    parser.add_argument("--part", choices=("compare", "cold", "followed", "scale"), default="compare")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.part == "scale":
@@ -227,22 +270,28 @@ def main() -> None:
             for line in rank_scale.report(model, 1):
                 print(line, flush=True)
         return
+    if arguments.part == "followed":
+        for line in rank_followed.report(TrainOptions(*(arguments.model or ["hetero"])), arguments.desks):
+            print(line, flush=True)
+        return
     records = [(name, run) for name, run in read_runs([arguments.runs]) if not isinstance(run, Rejection)]
-    domains = [d for d in ten_domains(records) if not arguments.domain or d.name in arguments.domain]
+    every = ten_domains(records)
+    domains = [d for d in every if not arguments.domain or d.name in arguments.domain]
     if arguments.part == "cold":
         for model in arguments.model or ["hetero"]:
-            for line in rank_cold.report(domains, TrainOptions(model), environment):
+            for line in rank_cold.report(domains, every, TrainOptions(model), environment):
                 print(line, flush=True)
         return
-    compare(domains, arguments.model or [*BASELINES, *TRAINED], arguments.seeds, seen_too=arguments.seen)
+    models = arguments.model or [*BASELINES, *TRAINED]
+    compare(domains, models, arguments.seeds, Kept(arguments.keep), seen_too=arguments.seen)
 
 
-def compare(domains: Sequence[Domain], models: Sequence[str], seeds: int, *, seen_too: bool) -> None:
+def compare(domains: Sequence[Domain], models: Sequence[str], seeds: int, kept: Kept, *, seen_too: bool) -> None:
     columns = [NAMES.index(name) for name in FITTED]
     unseen: list[Sample] = []
     seen: list[Sample] = []
     for domain in domains:
-        started, learn = time.perf_counter(), voices(models, seeds)
+        started, learn = time.perf_counter(), voices(models, seeds, kept)
         unseen.append(collect(domain, columns, by_family(domain.runs, 5), plainly=False, further=learn))
         if seen_too:
             seen.append(collect(domain, columns, by_run(domain.runs, 10), plainly=False, further=learn))
@@ -258,9 +307,14 @@ def compare(domains: Sequence[Domain], models: Sequence[str], seeds: int, *, see
         alone = [{sample.name: np.eye(width)[at] for sample in unseen} for at in of_model]
         variants.append(Variant(model, alone, False))
         if model in TRAINED:
-            found = [with_voice(unseen, plain, at) for at in of_model]
+            found = [with_voice(unseen, plain, [at]) for at in of_model]
             print(f"weights of {model} in the hybrid: {[c for _, c in found]}", file=sys.stderr, flush=True)
             variants.append(Variant(f"hybrid + {model}", [weights for weights, _ in found], True))
+            shipped = [weighed(plain, [at], VOICE) for at in of_model]
+            variants.append(Variant(f"hybrid + {model}, weight {VOICE:g}", shipped, True))
+            if seeds > 1:
+                together, _ = with_voice(unseen, plain, of_model)
+                variants.append(Variant(f"hybrid + mean of {seeds} {model}", [together], True))
             refitted = [fitted_across(unseen, seen, [*own, at]) for at in of_model]
             variants.append(Variant(f"linear ranker + {model}", refitted, False))
     for line in table(variants, unseen, seen):

@@ -1,4 +1,4 @@
-"""Where a ranker meets what it was not trained on: few runs, tools of no run, runs of no such environment."""
+"""Where a ranker meets what it was not trained on: few runs, runs of no such environment, tools of no run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hepm.evals.evaluate import evaluate
 from hepm.evals.methods import FilledMemory, PolicyPredictor
 from hepm.evals.metrics import METRICS, Bootstrap, interval, values_of
 from hepm.evals.report import EvalOptions
-from hepm.policy import Hybrid
+from hepm.policy import Floors, Hybrid
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.rank.data import graph_data
 from hepm.rank.policy import Gnn
@@ -22,9 +22,9 @@ from hepm.rank.ranker import Ranker
 from hepm.rank.situations import tool_vectors
 from hepm.rank.train import GraphRanker, TrainOptions, export, train
 
-SIZES = (10, 30, 100)
+SIZES = (10, 30, 100, None)
 ABSENT = 0.1  # share of a domain's tools that no run in memory calls
-HEAD = "| | hit@1 / hit@2 / hit@3 / MRR | MRR against hybrid | gain |\n|---|---|---|---|"
+Made = Callable[[Training], Ranker | None]
 
 
 def ranker_of(network: GraphRanker, filled: FilledMemory, described: Mapping[str, str] = {}) -> Ranker:
@@ -35,74 +35,78 @@ def ranker_of(network: GraphRanker, filled: FilledMemory, described: Mapping[str
     )
 
 
-def compared(
-    domains: Sequence[Domain], memory: Callable[[Training], Training], ranker: Callable[[Training], Ranker | None]
-) -> Iterator[str]:
-    """Rows of the hybrid, the hybrid with a ranker and the ranker alone; without a ranker the hybrid answers alone."""
-    kept, made = cache(memory), cache(ranker)
+def compared(domains: Sequence[Domain], memory: Callable[[Training], Training], made: Mapping[str, Made]) -> str:
+    """A table of the hybrid, and of each ranker in the hybrid and alone; without a ranker the hybrid answers alone."""
+    kept = cache(memory)
 
-    def hybrid(training: Training, *, voice: bool) -> PolicyPredictor:
-        found = made(kept(training)) if voice else None
-        return PolicyPredictor(lambda floors: Hybrid(floors=floors, voice=found), kept(training))
+    def method(name: str, ranker: Made, *, alone: bool) -> Method:
+        def fit(training: Training) -> PolicyPredictor:
+            found, kept_training = ranker(kept(training)), kept(training)
 
-    def alone(training: Training) -> PolicyPredictor:
-        found = made(kept(training))
-        if found is None:
-            return hybrid(training, voice=False)
-        return PolicyPredictor(lambda floors: Gnn(found, floors=floors), kept(training))
+            def make(floors: Floors) -> Hybrid | Gnn:
+                return Gnn(found, floors=floors) if alone and found else Hybrid(floors=floors, voice=found)
 
-    methods = [
-        Method("hybrid", "", lambda training: hybrid(training, voice=False)),
-        Method("hybrid + ranker", "", lambda training: hybrid(training, voice=True)),
-        Method("ranker alone", "", alone),
-    ]
+            return PolicyPredictor(make, kept_training)
+
+        return Method(name, "", fit)
+
+    methods = [method("hybrid", lambda _: None, alone=False)]
+    for name, ranker in made.items():
+        once = cache(ranker)
+        methods += [method(f"hybrid + {name}", once, alone=False), method(f"{name}, alone", once, alone=True)]
     report = evaluate(domains, methods, EvalOptions(reference="hybrid", seen=False))
-    yield HEAD
+    rows = [
+        "| | hit@1 / hit@2 / hit@3 / MRR | hit@2 against hybrid | MRR against hybrid | gain |",
+        "|---|---|---|---|---|",
+    ]
     for name, scores in report.macro.items():
-        low, high = scores.difference["mrr"].interval
-        gains = [of.rescue[name].gain for of in report.domains.values() if of.rescue and of.rescue[name].divergences]
-        values = " / ".join(f"{scores.values[metric]:.3f}" for metric in METRICS)
-        gain = f"{np.mean(gains):+.3f}" if gains else ""
-        yield f"| {name} | {values} | [{low:+.3f}, {high:+.3f}] | {gain} |"
+        cells = [" / ".join(f"{scores.values[metric]:.3f}" for metric in METRICS)]
+        for metric in ("hit@2", "mrr"):
+            found = scores.difference.get(metric)
+            cells.append(f"{found.value:+.3f} [{found.interval.low:+.3f}, {found.interval.high:+.3f}]" if found else "")
+        if helped := report.rescue.get(name):
+            low, high = helped.interval["gain"]
+            cells.append(f"{helped.gain:+.3f} [{low:+.3f}, {high:+.3f}]")
+        rows.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(rows)
 
 
-def few_runs(domains: Sequence[Domain], options: TrainOptions) -> Iterator[str]:
-    """Memories of some runs of each domain, drawn at random; the ranker is trained on these."""
+def few_runs(
+    domains: Sequence[Domain], every: Sequence[Domain], options: TrainOptions, environment: Callable[[str], str]
+) -> Iterator[str]:
+    """Memories of some runs of each domain, drawn at random, and of all.
+
+    One ranker is trained on the memory itself, another one on the runs of all other environments.
+    """
+
+    @cache
+    def of_others(apart: str) -> GraphRanker:
+        filled = FilledMemory(Training([run for d in every if environment(d.name) != apart for run in d.runs]))
+        return train(graph_data(filled.mirror, filled.embedder), options)
+
     for size in SIZES:
-        refused = [0]
+        refused = 0
 
-        def some(training: Training, size: int = size) -> Training:
+        def some(training: Training, size: int | None = size) -> Training:
             order = np.random.default_rng(options.seed).permutation(len(training.runs))[:size]
             found = Training([training.runs[at] for at in order.tolist()])
             return found if found.events else training
 
-        def ranker(training: Training, refused: list[int] = refused) -> Ranker | None:
+        def own(training: Training) -> Ranker | None:
+            nonlocal refused
             filled = FilledMemory.of(training)
             try:
                 return ranker_of(train(graph_data(filled.mirror, filled.embedder), options), filled)
             except InputError:  # too few tasks
-                refused[0] += 1
+                refused += 1
                 return None
 
-        rows = list(compared(domains, some, ranker))
-        yield f"\nMemories of {size} runs; of {5 * len(domains)} trainings {refused[0]} refused as too few tasks:\n"
-        yield from rows
+        def others(training: Training) -> Ranker:
+            return ranker_of(of_others(environment(training.runs[0].domain)), FilledMemory.of(training))
 
-
-def other_environments(
-    domains: Sequence[Domain], options: TrainOptions, environment: Callable[[str], str]
-) -> Iterator[str]:
-    """The ranker is trained on all other environments in one memory, and then works in the memory of each domain."""
-    for domain in domains:
-        others = [run for d in domains if environment(d.name) != environment(domain.name) for run in d.runs]
-        filled = FilledMemory(Training(others))
-        network = train(graph_data(filled.mirror, filled.embedder), options)
-
-        def ranker(training: Training, network: GraphRanker = network) -> Ranker:
-            return ranker_of(network, FilledMemory.of(training))
-
-        yield f"\n{domain.name}, the ranker trained on the runs of other environments:\n"
-        yield from compared([domain], lambda training: training, ranker)
+        found = compared(domains, some, {"ranker of this memory": own, "ranker of other environments": others})
+        runs = "all runs" if size is None else f"{size} runs"
+        yield f"\nMemories of {runs}; of {5 * len(domains)} trainings {refused} refused as too few tasks:\n\n{found}"
 
 
 def absent_tools(domains: Sequence[Domain], options: TrainOptions) -> Iterator[str]:
@@ -150,8 +154,9 @@ def drawn_tools(runs: Sequence[Run], seed: int) -> set[str]:
     return set(np.random.default_rng(seed).permutation(tools)[:count].tolist())
 
 
-def report(domains: Sequence[Domain], options: TrainOptions, environment: Callable[[str], str]) -> Iterator[str]:
-    """Markdown of all three."""
-    yield from few_runs(domains, options)
+def report(
+    domains: Sequence[Domain], every: Sequence[Domain], options: TrainOptions, environment: Callable[[str], str]
+) -> Iterator[str]:
+    """Markdown of all, asked in some of the domains."""
     yield from absent_tools(domains, options)
-    yield from other_environments(domains, options, environment)
+    yield from few_runs(domains, every, options, environment)

@@ -45,12 +45,12 @@ def train(
 
     options = TrainOptions(model, seed, epochs=epochs, device=device, log=log)
     with place.open() as memory:
-        checkpoint = build(memory.mirror(place.namespace), memory.embedder, options, on_epoch=_tell)
+        checkpoint = build(memory.mirror(place.namespace), memory.embedder, options, on_epoch=_print_epoch)
         memory.rankers.save(checkpoint)
         if gate:
             quiet = replace(options, log=None)
             try:
-                found = gate_of(measure(memory, place.namespace, quiet, on_fold=_tell_fold))
+                found = gate_of(measure(memory, place.namespace, quiet, on_fold=_print_fold))
                 checkpoint = replace(checkpoint, gate=found)
                 memory.rankers.save(checkpoint)
             except InputError as error:
@@ -79,7 +79,7 @@ def eval_(
 
     with place.open() as memory:
         options = TrainOptions(model, seed)
-        report = measure(memory, place.namespace, options, folds=folds, alone=True, on_fold=_tell_fold)
+        report = measure(memory, place.namespace, options, folds=folds, alone=True, on_fold=_print_fold)
     if as_json:
         print_json(report.to_json())
     else:
@@ -117,10 +117,10 @@ def _prepare() -> None:
         torch.set_num_threads(1)
 
 
-def _tell(epoch: Epoch) -> None:
+def _print_epoch(epoch: Epoch) -> None:
     line = f"epoch {epoch.number + 1}: loss {epoch.train_loss:.3f}, on held-out tasks {epoch.held_out_loss:.3f}"
     print(on_one_line(line), file=sys.stderr)
 
 
-def _tell_fold(number: int) -> None:
+def _print_fold(number: int) -> None:
     print(f"measuring on held-out tasks: part {number}", file=sys.stderr)

@@ -59,6 +59,11 @@ class Fits:
                 found = self._made[make]
         return found  # type: ignore[return-value]
 
+    def drop(self, make: Callable[[CallMatrix, Any], object]) -> None:
+        """Keep the result of `make` no longer."""
+        with self._lock:
+            self._made.pop(make, None)
+
     def _make_first(self, make: Callable[[CallMatrix, Any], object]) -> None:
         def now() -> None:
             if self._calls is None:

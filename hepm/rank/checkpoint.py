@@ -51,10 +51,14 @@ class Gate:
     gain: tuple[float, float]
 
     @property
+    def predicts(self) -> bool:
+        """Whether the ranker predicts better beyond chance."""
+        return self.interval[0] > 0 and self.hit2[1] >= self.hit2[0]
+
+    @property
     def passed(self) -> bool:
-        """Whether the ranker predicts better beyond chance, and helps no less where that could be measured."""
-        helps = self.divergences < FEWEST_DIVERGENCES or self.gain[1] >= self.gain[0]
-        return self.interval[0] > 0 and self.hit2[1] >= self.hit2[0] and helps
+        """Whether it also helps no less, if that could be measured."""
+        return self.predicts and (self.divergences < FEWEST_DIVERGENCES or self.gain[1] >= self.gain[0])
 
     def sentence(self) -> str:
         """What was measured, and what follows."""
@@ -63,13 +67,12 @@ class Gate:
         gain = ""
         if self.divergences >= FEWEST_DIVERGENCES:
             gain = ", gain at {} divergences {:+.3f} → {:+.3f}".format(self.divergences, *self.gain)
-        verdict = "uses it" if self.passed else "does not use it"
-        why = "" if self.passed else ": it did not predict better beyond chance"
-        if not self.passed and self.interval[0] > 0:
-            why = ": it predicts better, and helps less where failed runs diverged"
+        less = "it predicts better, and helps less where failed runs diverged"
+        why = less if self.predicts else "it did not predict better beyond chance"
         return (
-            f"The hybrid policy {verdict}{why}. On {self.calls:,} calls of {self.families} held-out families, without "
-            f"→ with it: MRR {mrr} (difference {low:+.3f} to {high:+.3f}), hit@2 {hit2}{gain}."
+            f"The hybrid policy {'uses it' if self.passed else f'does not use it: {why}'}. On {self.calls:,} calls of "
+            f"{self.families} held-out families, without → with it: MRR {mrr} (difference {low:+.3f} to {high:+.3f}), "
+            f"hit@2 {hit2}{gain}."
         )
 
 
@@ -205,8 +208,11 @@ class Rankers:
                 f"no ranker was trained for the namespace {mirror.name!r} ({file} is missing): run `hepm rank train`"
             ) from error
         key = stat.st_mtime_ns, stat.st_size
-        if mirror.name not in self._loaded or self._loaded[mirror.name][0] != key:
+        former_key, former = self._loaded.get(mirror.name, (None, None))
+        if former_key != key:
             self._loaded[mirror.name] = key, self._load(file, mirror, embedder)
+            if isinstance(former, Trained):
+                mirror.fits.drop(former.ranker.on)
         found = self._loaded[mirror.name][1]
         if isinstance(found, InputError):
             raise found

@@ -20,6 +20,7 @@ from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.rows import EdgeRow
 from hepm.graph.store import Store
 from hepm.graph.weights import INVERSE_STEPS_UNIT
+from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.rank.families import families_of
 from hepm.rank.situations import tool_vectors
 from hepm.types import ToolName
@@ -48,7 +49,7 @@ def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
     - `call`: all (N,), in order of the runs: `last`, `second` (tools before it, -1 for none), `next`, `run`, `state`
       (-1 for none), `position`, `flags` (see `hepm.graph.delta`).
     """
-    calls = mirror.fits.of(_as_read)
+    calls = mirror.fits.of(FittedMemory).calls
     if calls.reached is not None:
         calls = all_calls(mirror.store, mirror.name)
     described = {tool.name: tool.description for tool in mirror.store.tools(namespace=mirror.name)}
@@ -62,11 +63,6 @@ def read_graph_data(store: Store, namespace: str, embedder: Embedder) -> HeteroD
     described = {tool.name: tool.description for tool in store.tools(namespace=namespace)}
     edges = [EdgeRow(*row) for row in store.edges(namespace=namespace)]
     return graph_of(calls, edges, described, _tasks(store, namespace), embedder)
-
-
-def _as_read(calls: CallMatrix, former: CallMatrix | None) -> CallMatrix:
-    del former
-    return calls
 
 
 def _tasks(store: Store, namespace: str) -> dict[str, str]:

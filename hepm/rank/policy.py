@@ -80,10 +80,8 @@ class Gnn:
         support, failed = (here, failures) if here else (anywhere, 0 if at is None else int(fitted.failures_T[at]))
         said = ["what is known now speaks for it", "the tools just called do", "the calls so far do"]
         lost_P = np.log(chance + 1e-9) - np.log(chance_P[1:] + 1e-9)
-        reasons: list[str] = []
-        if query.vector is not None:
-            order: list[int] = np.argsort(-lost_P).tolist()
-            reasons = [said[part] for part in order if lost_P[part] > _SPEAKS]
+        order: list[int] = np.argsort(-lost_P).tolist() if query.vector is not None else []
+        reasons = [said[part] for part in order if lost_P[part] > _SPEAKS]
         share = failed / (support + failed) if support + failed else 0.0
         if here:
             ran = f"{count_of(here, 'successful run')} called it {place}"

@@ -108,7 +108,7 @@ def train(
         raise InputError(f"no ranker is called {options.model!r}; there are {', '.join(sorted(ENCODERS))}")
     torch.manual_seed(options.seed)
     device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    task = _Task(data, options, device)
+    examples = _Examples(data, options, device)
     model = GraphRanker(options.model, data["tool"].x.shape[1], options.hidden).to(device)
     scalars = [p for p in model.parameters() if p.dim() == 0 or len(p) <= 3]
     others = [p for p in model.parameters() if not (p.dim() == 0 or len(p) <= 3)]
@@ -125,15 +125,15 @@ def train(
     for number in range(options.epochs):
         model.train()
         losses: list[float] = []
-        for graph, batch, memory, hidden, target in task.batches(number):
+        for graph, batch, memory, hidden, target in examples.batches(number):
             with torch.autocast(device.type, torch.bfloat16, enabled=on_gpu):
-                scores = scored(graph, batch, memory, hidden) + task.closed_T
+                scores = scored(graph, batch, memory, hidden) + examples.closed_T
             loss = functional.cross_entropy(scores.float(), target)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             losses += [loss.item()] * len(target)
-        epoch = Epoch(number, float(np.mean(losses)), task.held_out_loss(model))
+        epoch = Epoch(number, float(np.mean(losses)), examples.held_out_loss(model))
         on_epoch(epoch)
         if writer is not None:
             writer.add_scalar("loss/train", epoch.train_loss, number)
@@ -148,7 +148,7 @@ def train(
     return model.eval().cpu()
 
 
-class _Task:
+class _Examples:
     """The calls to learn from, by groups of families, and those that early stopping looks at."""
 
     def __init__(self, data: HeteroData, options: TrainOptions, device: torch.device) -> None:

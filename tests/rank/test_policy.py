@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,6 +68,19 @@ def test_the_hybrid_policy_uses_a_ranker_only_if_it_passed_its_gate(shop: Path, 
         assert replace(fewer, gain=(0.1, 0.2)).passed
 
 
+@pytest.mark.parametrize(
+    ("gate", "said"),
+    [
+        (WON, "uses it. On 200 calls of 20 held-out families"),
+        (replace(WON, interval=(-0.01, 0.08)), "does not use it: it did not predict better beyond chance. "),
+        (replace(WON, hit2=(0.7, 0.69)), "does not use it: it did not predict better beyond chance. "),
+        (replace(WON, divergences=10, gain=(0.2, 0.1)), "does not use it: it predicts better, and helps less "),
+    ],
+)
+def test_the_gate_names_the_measure_that_decided(gate: Gate, said: str) -> None:
+    assert gate.sentence().startswith(f"The hybrid policy {said}")
+
+
 def test_a_ranker_that_does_not_fit_is_refused_and_the_hybrid_policy_goes_on(
     shop: Path, checkpoint: Checkpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -79,6 +94,17 @@ def test_a_ranker_that_does_not_fit_is_refused_and_the_hybrid_policy_goes_on(
                 memory.suggest(**ASKED, policy="gnn")
             assert memory.suggest(**ASKED)
         assert "goes on without its trained ranker" in caplog.text
+
+
+def test_a_ranker_that_was_trained_again_replaces_the_former_one_in_memory(shop: Path, checkpoint: Checkpoint) -> None:
+    with Memory.open(shop) as memory:
+        mirror = memory.mirror()
+        memory.suggest(**ASKED, policy="gnn")
+        former = weakref.ref(memory.rankers.get(mirror, memory.embedder).ranker)
+        memory.rankers.save(replace(checkpoint, seed=10_000))
+        memory.suggest(**ASKED, policy="gnn")
+        gc.collect()
+        assert former() is None
 
 
 def test_a_damaged_file_is_refused_in_a_sentence(shop: Path) -> None:
