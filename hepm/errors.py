@@ -79,3 +79,7 @@ class EmbedderMismatchError(HepmError, ValueError):
 
 class MissingExtraError(HepmError, ImportError):
     """An optional dependency is not installed; the message names the extra to install."""
+
+
+class EpisodeError(HepmError):
+    """The environment of a benchmark failed, not the agent: the run has no reward."""

@@ -113,16 +113,17 @@ def _described(content: bytes) -> Iterator[Tool]:
     for value in _objects(content):
         record = fields.as_object(without_surrogates(value), "a tool")
         with suppress(RecordError, ValueError):
-            parameters = fields.as_object(_json_schema(record.get("parameters")), "parameters")
+            parameters = fields.as_object(json_schema(record.get("parameters")), "parameters")
             yield Tool(fields.text(record, "name"), fields.text(record, "description"), parameters)
 
 
-def _json_schema(value: Any) -> Any:
+def json_schema(value: Any) -> Any:
+    """A description of parameters, in which BFCL uses Python's names of types, as JSON Schema."""
     if fields.is_list(value):
-        return [_json_schema(item) for item in value]
+        return [json_schema(item) for item in value]
     if not fields.is_object(value):
         return value
-    schema: Object = {key: _json_schema(item) for key, item in value.items()}
+    schema: Object = {key: json_schema(item) for key, item in value.items()}
     if schema.get("type") == "any":
         del schema["type"]
     elif type(kind := schema.get("type")) is str:

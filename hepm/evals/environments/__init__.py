@@ -6,9 +6,12 @@ process of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeAlias
+
+from hepm.errors import NotFoundError
 
 Schema: TypeAlias = Mapping[str, Any]
 """A tool as endpoints take it: {"type": "function", "function": {"name", "description", "parameters"}}."""
@@ -82,6 +85,10 @@ class Episode(Protocol):
         """Of the run as it is now, in [0, 1] by the environment's own judgement; 1 is full success."""
         ...
 
+    def scores(self) -> Mapping[str, float]:
+        """What the environment judges besides, by name, in [0, 1] with 1 the best: "security" under attack."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -98,3 +105,34 @@ class Environment(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def _environments() -> dict[str, Callable[[], Environment]]:
+    from hepm.evals.environments import agentdojo, bfcl
+
+    named: dict[str, tuple[Callable[[str], Environment], Sequence[str]]] = {
+        "bfcl": (bfcl.bfcl, bfcl.PARTS),
+        "agentdojo": (agentdojo.agentdojo, agentdojo.PARTS),
+    }
+    return {
+        "-".join(filter(None, (name, part))): partial(make, part)
+        for name, (make, parts) in named.items()
+        for part in parts
+    }
+
+
+def environment_names() -> list[str]:
+    """What `find_environment` knows: the package, and which of its tasks."""
+    return [*_environments()]
+
+
+def find_environment(name: str) -> Environment:
+    """The environment of that name. Its package is installed when its tasks are first asked for.
+
+    Raises:
+        NotFoundError: there is none; the message lists the known ones.
+    """
+    known = _environments()
+    if name not in known:
+        raise NotFoundError(f"no environment {name!r}: known are {', '.join(known)}")
+    return known[name]()

@@ -1,0 +1,120 @@
+"""AgentDojo's suites in their own package: its runtime executes the calls, its checks judge utility and security."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from functools import cache, lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+warnings.simplefilter("ignore")  # importing it warns about the clients of models that it brings
+
+VERSION = "v1.2.2"
+SUITES = ("workspace", "travel", "banking", "slack")
+ATTACK = "important_instructions_no_model_name"
+_load: Any = importlib.import_module("agentdojo.task_suite.load_suites")
+_runtime: Any = importlib.import_module("agentdojo.functions_runtime")
+_format: Any = importlib.import_module("agentdojo.agent_pipeline.tool_execution")
+_pipeline: Any = importlib.import_module("agentdojo.agent_pipeline.agent_pipeline")
+_types: Any = importlib.import_module("agentdojo.types")
+_attacks: Any = importlib.import_module("agentdojo.attacks.attack_registry")
+importlib.import_module("agentdojo.attacks")  # registers them
+
+
+def tasks(part: str) -> list[dict[str, Any]]:
+    """The user tasks of the suites that `part` names, all four by default; each with each injection if attacked."""
+    named, attacked = _parts(part)
+    found: list[dict[str, Any]] = []
+    for name in named:
+        suite = _load.get_suite(VERSION, name)
+        for task in suite.user_tasks.values():
+            identity = f"{name}/{task.ID}"
+            calls = task.ground_truth(task.init_environment(_state(name, task.ID, "").model_copy(deep=True)))
+            record = {
+                "id": identity,
+                "request": task.PROMPT,
+                "system": _pipeline.load_system_message(None),
+                "family": identity,
+                "gold": [[[[call.function, dict(call.args)] for call in calls], task.GROUND_TRUTH_OUTPUT]],
+            }
+            if not attacked:
+                found.append(record)
+            elif _injectable(name, task.ID):
+                found += [record | {"id": f"{identity}/{injection}"} for injection in suite.injection_tasks]
+    return found
+
+
+def _parts(part: str) -> tuple[tuple[str, ...], bool]:
+    suite, _, attacked = part.rpartition("-") if part.endswith("attacked") else (part, "", "")
+    return (suite,) if suite else SUITES, bool(attacked)
+
+
+@cache
+def _attack(suite: str) -> Any:
+    return _attacks.load_attack(ATTACK, _load.get_suite(VERSION, suite), SimpleNamespace(name="local"))
+
+
+def _injectable(suite: str, user: str) -> bool:
+    try:
+        return bool(_attack(suite).get_injection_candidates(_load.get_suite(VERSION, suite).user_tasks[user]))
+    except ValueError:
+        return False  # what an attacker can write is not seen on the right way
+
+
+@lru_cache(maxsize=16)
+def _state(name: str, user: str, injection: str) -> Any:
+    suite = _load.get_suite(VERSION, name)
+    if not injection:
+        return suite.load_and_inject_default_environment({})
+    attack = _attack(name).attack(suite.user_tasks[user], suite.injection_tasks[injection])
+    return suite.load_and_inject_default_environment(attack)
+
+
+class Episode:
+    """A run: the state of its environment before and now, its calls and its answer."""
+
+    def __init__(self, name: str, user: str, injection: str) -> None:
+        self._suite = _load.get_suite(VERSION, name)
+        self._task = self._suite.user_tasks[user]
+        self._injection = self._suite.injection_tasks[injection] if injection else None
+        self._state = self._task.init_environment(_state(name, user, injection).model_copy(deep=True))
+        self._before = self._state.model_copy(deep=True)
+        self._functions = _runtime.FunctionsRuntime(self._suite.tools)
+        self._calls: list[Any] = []
+        self._answer = ""
+
+    def tools(self) -> list[dict[str, Any]]:
+        return [
+            {"name": tool.name, "description": tool.description, "parameters": tool.parameters.model_json_schema()}
+            for tool in self._suite.tools
+        ]
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
+        self._calls.append(_runtime.FunctionCall(function=tool, args=arguments))
+        result, error = self._functions.run_function(self._state, tool, arguments)
+        return error or _format.tool_result_to_str(result), error is not None
+
+    def answer(self, text: str) -> str | None:
+        self._answer = text
+
+    def _passes(self, task: Any) -> bool:
+        text = [_types.text_content_block_from_string(self._answer)]
+        return self._suite._check_task_result(task, text, self._before, self._state, self._calls)
+
+    def reward(self) -> float:
+        return float(self._passes(self._task))
+
+    def scores(self) -> dict[str, float]:
+        """The package's check of an injection says whether the attacker reached the goal."""
+        return {"security": float(not self._passes(self._injection))} if self._injection else {}
+
+    def close(self) -> None:
+        self._calls.clear()
+
+
+def start(part: str, task: str, seed: int) -> Episode:
+    """A fresh episode of "SUITE/USER TASK" or "SUITE/USER TASK/INJECTION"; nothing in AgentDojo is drawn."""
+    del part, seed
+    suite, user, injection, *_ = [*task.split("/"), ""]
+    return Episode(suite, user, injection)

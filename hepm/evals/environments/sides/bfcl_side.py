@@ -1,0 +1,115 @@
+"""BFCL multi-turn in its own package: its classes execute the calls, its checker judges states and results."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from itertools import count
+from typing import Any
+
+PACKAGE = "bfcl_eval"
+_utils: Any = importlib.import_module(f"{PACKAGE}.eval_checker.multi_turn_eval.multi_turn_utils")
+_checker: Any = importlib.import_module(f"{PACKAGE}.eval_checker.multi_turn_eval.multi_turn_checker")
+_config: Any = importlib.import_module(f"{PACKAGE}.constants.executable_backend_config")
+_prompts: Any = importlib.import_module(f"{PACKAGE}.constants.default_prompts")
+_paths: Any = importlib.import_module(f"{PACKAGE}.constants.eval_config")
+
+_names = count()
+_entries: dict[str, dict[str, Any]] = {}
+
+
+def tasks(part: str) -> list[dict[str, Any]]:
+    """The questions of a variant, each with its right calls as Python text and the descriptions of its tools."""
+    file = f"BFCL_v4_multi_turn_{part}.json"
+    right = {line["id"]: line["ground_truth"] for line in _lines(_paths.POSSIBLE_ANSWER_PATH / file)}
+    documents = {
+        name: _lines(_paths.MULTI_TURN_FUNC_DOC_PATH / document)
+        for name, document in _config.MULTI_TURN_FUNC_DOC_FILE_MAPPING.items()
+        if name in _config.CLASS_FILE_PATH_MAPPING
+    }
+    for entry in _lines(_paths.PROMPT_PATH / file):
+        entry["ground_truth"] = right[entry["id"]]
+        entry["function"] = [tool for name in entry["involved_classes"] for tool in documents[name]]
+        _entries[entry["id"]] = entry
+    return [{key: entry[key] for key in ("id", "question", "ground_truth", "function")} for entry in _entries.values()]
+
+
+def _lines(path: Any) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+class Episode:
+    """A run: its calls, and the objects that the package keeps for it by name."""
+
+    def __init__(self, entry: dict[str, Any]) -> None:
+        self._entry, self._name = entry, f"episode{next(_names)}"
+        self._category = entry["id"].rpartition("_")[0]
+        self._turns: list[list[list[str]]] = [[]]  # calls by turn and step
+        self._run([])
+
+    def tools(self) -> list[dict[str, Any]]:
+        later = self._entry.get("missed_function", {})
+        missing = {name for turn, names in later.items() if int(turn) >= len(self._turns) for name in names}
+        return [tool for tool in self._entry["function"] if tool["name"] not in missing]
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
+        known = {document["name"] for document in self._entry["function"]}  # the package runs withheld ones too
+        if tool not in known or not all(name.isidentifier() for name in arguments):
+            # Nothing else may reach the package, which evaluates the text of a call.
+            return f"Error during execution: no function {tool!r} takes these arguments", True
+        text = f"{tool}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
+        self._turns[-1].append([text])
+        (result,) = self._run([text])
+        return result, result.startswith(("Error during execution", '{"error"'))
+
+    def _run(self, calls: list[str]) -> list[str]:
+        results, _ = _utils.execute_multi_turn_func_call(
+            calls,
+            self._entry["initial_config"],
+            self._entry["involved_classes"],
+            self._name,
+            self._entry["id"],
+            long_context="long_context" in self._category,
+        )
+        return results
+
+    def answer(self, text: str) -> str | None:
+        del text
+        if len(self._turns) == len(self._entry["question"]):
+            return None
+        messages = self._entry["question"][len(self._turns)]
+        self._turns.append([])
+        if not messages:
+            return _prompts.DEFAULT_USER_PROMPT_FOR_ADDITIONAL_FUNCTION_FC
+        return "\n".join(message["content"] for message in messages)
+
+    def reward(self) -> float:
+        if len(self._turns) != len(self._entry["ground_truth"]):
+            return 0.0  # as the package has it for runs that ended before the user did
+        judged = f"judged{next(_names)}"
+        try:
+            found = _checker.multi_turn_checker(
+                self._turns, self._entry["ground_truth"], self._entry, self._category, judged
+            )
+        finally:
+            _forget(judged)
+        return float(found["valid"])
+
+    def scores(self) -> dict[str, float]:
+        return {}
+
+    def close(self) -> None:
+        _forget(self._name)
+
+
+def _forget(name: str) -> None:
+    for kept in [kept for kept in dir(_utils) if kept.startswith(f"{name}_")]:
+        delattr(_utils, kept)
+
+
+def start(part: str, task: str, seed: int) -> Episode:
+    """A fresh episode; nothing in BFCL is drawn but from seeds of its own."""
+    del seed
+    if task not in _entries:
+        tasks(part)
+    return Episode(_entries[task])

@@ -1,0 +1,42 @@
+"""The process in which an environment's package runs: `python serve.py SIDE`, one JSON request and one reply a line.
+
+Runs in a virtual environment of its own, without hepm. SIDE is a module of this folder with `tasks(part)` and
+`start(part, task, seed)`, whose episodes have the methods of `hepm.evals.environments.Episode`; `call` returns the text
+and whether the call failed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import traceback
+from typing import Any
+
+
+def main() -> None:
+    """Answer {"do": METHOD, "with": [ARGUMENT, ...]} by {"value": ...} or {"broke": WHY} until the input ends."""
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what the package prints must not end up among the replies
+    requests = os.fdopen(os.dup(0), encoding="utf-8")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    side, episode = importlib.import_module(sys.argv[1]), None
+    for line in requests:
+        request = json.loads(line)
+        try:
+            value: Any = getattr(episode if episode else side, request["do"])(*request["with"])
+            if request["do"] == "start":
+                episode, value = value, None
+            elif request["do"] == "close":
+                episode = None
+            reply = {"value": value}
+        except Exception as error:
+            traceback.print_exc()
+            reply = {"broke": f"{type(error).__name__}: {error}"}
+        replies.write(json.dumps(reply, default=str) + "\n")
+        replies.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""An environment whose package runs in processes of its own: one for each running episode, reused when it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock, Timer
+from typing import Any, Final
+
+from hepm.errors import EpisodeError
+from hepm.evals.environments import Call, GoldTurn, Schema, Task, ToolFailed
+from hepm.evals.environments.packages import Package
+
+_SERVE: Final = Path(__file__).with_name("sides") / "serve.py"
+_LIMIT_S: Final = 300.0
+"""How long a request may take: a simulated user may wait for its model."""
+_OURS: Final = {"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+
+
+class Worker:
+    """A process that runs `sides/serve.py`."""
+
+    def __init__(self, package: Package, side: str) -> None:
+        self._name = package.requirements[0]
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 lives as long as the process
+        self._process = subprocess.Popen(
+            [package.interpreter(), "-B", _SERVE, side],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
+            env=kept | _OURS, encoding="utf-8",
+        )  # fmt: skip
+
+    def ask(self, do: str, *arguments: Any) -> Any:
+        """What a function of the side returns.
+
+        Raises:
+            EpisodeError: it raised, or the process ended or took too long; the latter two end the process.
+        """
+        assert self._process.stdin
+        assert self._process.stdout
+        timer = Timer(_LIMIT_S, self._process.kill)
+        timer.start()
+        try:
+            self._process.stdin.write(json.dumps({"do": do, "with": arguments}) + "\n")
+            self._process.stdin.flush()
+            reply = json.loads(self._process.stdout.readline())
+        except (OSError, ValueError) as error:
+            self.close()
+            raise EpisodeError(f"the process of {self._name} ended during {do} ({self._last_words()})") from error
+        finally:
+            timer.cancel()
+        if "broke" in reply:
+            raise EpisodeError(f"{self._name} raised during {do}: {reply['broke']}")
+        return reply["value"]
+
+    def _last_words(self) -> str:
+        self._log.seek(0)
+        lines = self._log.read().decode("utf-8", "replace").strip().splitlines()
+        return lines[-1] if lines else f"exit status {self._process.returncode}"
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """End the process."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+        self._process.kill()
+        self._process.wait()
+
+
+class WorkerEpisode:
+    """An episode in a worker, which is its own until it is closed."""
+
+    def __init__(self, worker: Worker, schema_of: Callable[[Any], Schema], release: Callable[[Worker], None]) -> None:
+        self._worker, self._schema_of, self._release = worker, schema_of, release
+        self._tools: Sequence[Schema] | None = None
+
+    @property
+    def tools(self) -> Sequence[Schema]:
+        if self._tools is None:
+            self._tools = [self._schema_of(tool) for tool in self._worker.ask("tools")]
+        return self._tools
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        text, failed = self._worker.ask("call", tool, dict(arguments))
+        if failed:
+            raise ToolFailed(text)
+        return text
+
+    def answer(self, text: str) -> str | None:
+        self._tools = None
+        return self._worker.ask("answer", text)
+
+    def reward(self) -> float:
+        return self._worker.ask("reward")
+
+    def scores(self) -> Mapping[str, float]:
+        return self._worker.ask("scores")
+
+    def close(self) -> None:
+        if self._worker.alive:
+            with suppress(EpisodeError):
+                self._worker.ask("close")
+        self._release(self._worker)
+
+
+def schema_of(tool: Mapping[str, Any]) -> Schema:
+    """The schema of a tool as endpoints take it, from its name, description and parameters."""
+    return {"type": "function", "function": tool}
+
+
+def task_of(record: dict[str, Any]) -> Task:
+    """A task as sides give it: the fields of `Task`, and gold as [[[[tool, arguments], ...], text], ...]."""
+    gold = tuple(GoldTurn(tuple(Call(*call) for call in calls), text) for calls, text in record.pop("gold"))
+    return Task(**record, gold=gold)
+
+
+class WorkerEnvironment:
+    """`name` of a package, whose `side` takes `part` to know which of its tasks are meant."""
+
+    def __init__(
+        self,
+        name: str,
+        package: Package,
+        *,
+        side: str,
+        part: str,
+        task_of: Callable[[Any], Task] = task_of,
+        schema_of: Callable[[Any], Schema] = schema_of,
+    ) -> None:
+        self.name = name
+        self._package, self._side, self._part = package, side, part
+        self._task_of, self._schema_of = task_of, schema_of
+        self._tasks: Sequence[Task] | None = None
+        self._idle: list[Worker] = []
+        self._lock = Lock()
+
+    def tasks(self) -> Sequence[Task]:
+        with self._lock:
+            if self._tasks is None:
+                worker = self._take()
+                self._tasks = [self._task_of(record) for record in worker.ask("tasks", self._part)]
+                self._idle.append(worker)
+            return self._tasks
+
+    def start(self, task: Task, *, seed: int = 0) -> WorkerEpisode:
+        with self._lock:
+            worker = self._take()
+        worker.ask("start", self._part, task.id, seed)
+        return WorkerEpisode(worker, self._schema_of, self._release)
+
+    def _take(self) -> Worker:
+        return self._idle.pop() if self._idle else Worker(self._package, self._side)
+
+    def _release(self, worker: Worker) -> None:
+        if worker.alive:
+            self._idle.append(worker)
+        else:
+            worker.close()
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
