@@ -17,7 +17,7 @@ from hepm.errors import InputError
 from hepm.evals.baselines import Training
 from hepm.evals.domains import Run
 from hepm.experience.model_distiller import RECORD_IS_DATA, quoted_run
-from hepm.experience.prompt import PromptOptions
+from hepm.experience.prompt import Prompt, PromptOptions
 from hepm.graph.namespace import NamespaceMirror
 from hepm.ingest.hepm import parse_run
 from hepm.ingest.pipeline import IngestReport
@@ -60,7 +60,7 @@ class Arm:
 
 
 def _suggesting(policy: str) -> PromptOptions:
-    return replace(_NOTHING, suggestions=PromptOptions.suggestions, policy=policy)
+    return replace(_NOTHING, suggestions=PromptOptions().suggestions, policy=policy)
 
 
 _LESSONS: Final = PromptOptions(suggestions=0, recalled=0, notes=False)
@@ -109,6 +109,8 @@ class KnownMemory(Memory):
     """A memory that its sessions do not change: their runs are handed out, and learned from only by `learn`."""
 
     namespace = DEFAULT_NAMESPACE
+    problem: Exception | None = None
+    """What a session went on without a hint for."""
 
     def ingest_whole(self, run: Trajectory, shown: Sequence[str] = (), **about: Any) -> IngestReport:
         """Keep a session's run for `take`, without secrets."""
@@ -154,6 +156,14 @@ class KnownMemory(Memory):
             with self._reading:
                 policy = _ToolNet(self._training[0])
         return super().suggest(*args, policy=policy, **about)
+
+    def prompt(self, *args: Any, **about: Any) -> Prompt:
+        """As `Memory.prompt`, with a note of what went wrong."""
+        try:
+            return super().prompt(*args, **about)
+        except Exception as error:
+            self.problem = error
+            raise
 
     def similar(self, request: str, k: int) -> str:
         """The k successful runs of other requests whose request is most similar, as text for a system prompt."""

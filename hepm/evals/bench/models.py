@@ -28,7 +28,6 @@ class Model:
         client: Asks for reflections and verdicts; None where no model is asked.
     """
 
-    endpoint: Endpoint
     complete: Callable[[Task], Complete]
     client: Client | None = None
     budget: Budget = field(default_factory=Budget)
@@ -60,13 +59,13 @@ class Model:
 def open_model(endpoint: Endpoint, folder: Folder, *, budget: Budget, prices: Prices | None) -> Iterator[Model]:
     """The model at an endpoint; `GOLD` and `NONE` need none."""
     if endpoint.model in (GOLD, NONE):
-        yield Model(endpoint, _gold if endpoint.model == GOLD else lambda task: _none)
+        yield Model(_gold if endpoint.model == GOLD else lambda task: _none, budget=budget)
         return
     with (
         ChatModel(endpoint) as chat,
         Client(endpoint, ledger=folder, budget=budget, prices=prices) as client,
     ):
-        yield Model(endpoint, lambda task: chat, client, budget, prices)
+        yield Model(lambda task: chat, client, budget, prices)
 
 
 def tokens_of(part: object) -> int:
@@ -76,7 +75,7 @@ def tokens_of(part: object) -> int:
 
 def _completion(text: str, *calls: Object) -> Object:
     return {
-        "choices": [{"message": {"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}}]
+        "choices": [{"message": {"role": "assistant", "content": text, **({"tool_calls": [*calls]} if calls else {})}}]
     }
 
 

@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import count
+from statistics import fmean
 from threading import Event, Lock
 from typing import Any, Literal, TypeAlias
 
@@ -27,7 +28,7 @@ from hepm.evals.environments import Environment, Task
 from hepm.experience.judge import OutcomeJudge
 from hepm.ingest.records import SOLVED
 from hepm.ingest.transitions import SUMMARY_TOOL
-from hepm.llm import Usage
+from hepm.llm import Endpoint, Usage
 from hepm.types import Trajectory
 
 _log = logging.getLogger("hepm")
@@ -88,13 +89,13 @@ class Bench:
         environment: Environment,
         tested: Sequence[Task],
         folder: Folder,
-        model: Model,
+        endpoint: Endpoint,
         options: BenchOptions,
         *,
         given: KnownMemory | None = None,
         on_run: Callable[[int, int], None] = lambda done, total: None,
     ) -> None:
-        self.environment, self.tested, self.folder, self.model = environment, tested, folder, model
+        self.environment, self.tested, self.folder, self.endpoint = environment, tested, folder, endpoint
         self.options, self.given, self.on_run = options, given, on_run
         self.tasks = {task.id: task for task in environment.tasks()}
         self.ended: dict[Key, Ended] = folder.runs()
@@ -119,13 +120,14 @@ class Bench:
     def _keys(self, arms: Sequence[str], tasks: Sequence[Task]) -> list[Key]:
         return [Key(arm, task.id, trial) for task in tasks for trial in range(self.options.trials) for arm in arms]
 
-    def play(self) -> None:
+    def play(self, model: Model) -> None:
         """Make the runs that are not there yet.
 
         Raises:
             EndpointRefusedError: the endpoint answers no request.
             BudgetSpentError: the budget has no room for the next request.
         """
+        self._model = model
         first, second = self.plan()
         with ExitStack() as stack:
             nothing = stack.enter_context(Scratch()).memory
@@ -142,6 +144,32 @@ class Bench:
             else:
                 streams = []
             self._play(streams, len(first) + len(second))
+
+    def estimate(self) -> tuple[int, Usage]:
+        """How many runs are to be made, and about what they take: as those of the folder did, if there are any.
+
+        Else a run takes the calls of the gold actions, or the maximum number of turns, and the tokens are those of the
+        task and the tools, without what tools return.
+        """
+        done = [ended.facts for key, ended in self.ended.items() if key.arm == OFF]
+        waiting = [key for keys in self.plan() for key in keys if key not in self.ended]
+        calls = tokens = 0
+        for key in waiting:
+            task = self.tasks[key.task]
+            turns = sum(len(turn.calls) + 1 for turn in task.gold) or self.options.max_turns
+            if done:
+                turns, used = (
+                    round(fmean(of_run)) for of_run in zip(*((f.turns, f.usage.tokens) for f in done), strict=True)
+                )
+            else:
+                episode = self.environment.start(task, seed=self.options.seed)
+                try:
+                    used = turns * tokens_of([task.system, task.request, list(episode.tools)])
+                finally:
+                    episode.close()
+            times = 2 if ARMS[key.arm].strategy == "explicit" else 1  # one question a turn, and more for summaries
+            calls, tokens = calls + times * turns, tokens + times * used
+        return len(waiting), Usage(calls, tokens, estimated=True)
 
     def _streams(self, keys: Sequence[Key], memory: Callable[[Key], KnownMemory]) -> Iterator[_Stream]:
         """Each run by itself, but trials of a task in order where an arm reflects on the one before."""
@@ -173,10 +201,10 @@ class Bench:
 
     def _labelled(self, run: Trajectory) -> Trajectory:
         """The run with the label that memory learns from."""
-        if not self.options.judge or self.model.client is None:
+        if not self.options.judge or self._model.client is None:
             return run
         unlabelled = replace(run, outcome=type(run.outcome)())
-        verdicts = OutcomeJudge(self.model.client, 1).verdicts([unlabelled])
+        verdicts = OutcomeJudge(self._model.client, 1).verdicts([unlabelled])
         return next((one.labelled for one in verdicts if one.success is not None), unlabelled)
 
     def _play(self, streams: Sequence[_Stream], total: int) -> None:
@@ -197,8 +225,8 @@ class Bench:
                 ended = self.ended.get(key) or self._run(key, stream)
                 if stream.learns:
                     stream.memory.learn([self._labelled(ended.run)], distil=arm.lessons)
-                if arm.reflects and not ended.facts.success and self.model.client is not None:
-                    stream.reflections.append(self.model.client.ask(reflection_on(ended.run)))
+                if arm.reflects and not ended.facts.success and self._model.client is not None:
+                    stream.reflections.append(self._model.client.ask(reflection_on(ended.run)))
             except (EndpointRefusedError, BudgetSpentError):
                 raise
             except _StoppedError:
@@ -220,7 +248,7 @@ class Bench:
         episode = self.environment.start(task, seed=self.options.seed + key.trial)
         try:
             agent = Agent(
-                endpoint=self.model.endpoint,
+                endpoint=self.endpoint,
                 memory=memory,
                 tools=lambda: list(episode.tools),
                 execute=episode.call,
@@ -229,13 +257,13 @@ class Bench:
                 prompt_options=arm.prompt,
                 max_turns=self.options.max_turns,
                 options=self.options.options,
-                complete=self._recorded(key, self.model.complete(task)),
+                complete=self._recorded(key, self._model.complete(task)),
             )
             done = agent.run(
                 task.request,
                 answer=episode.answer,
                 outcome=lambda done: float(episode.reward()),
-                id=f"{self.environment.name}/{self.model.endpoint.model}/{key}",
+                id=f"{self.environment.name}/{self.endpoint.model}/{key}",
                 task=task.id,
                 environment=self.environment.name,
                 namespace=memory.namespace,
@@ -243,6 +271,8 @@ class Bench:
         finally:
             episode.close()
         run = memory.take(done.id)
+        if memory.problem is not None:
+            raise memory.problem  # what an agent does without hints is no run of this arm
         run = replace(run, tags={**run.tags, "arm": key.arm, "trial": str(key.trial)})
         calls = [call for call in run.calls() if call.name != SUMMARY_TOOL]
         facts = Facts(
@@ -274,13 +304,13 @@ class Bench:
             if self._stop.is_set():
                 raise _StoppedError("the bench is ending")
             most, used = Usage(1, tokens_of(body), estimated=True), Usage()
-            self.model.budget.hold(most)
+            self._model.budget.hold(most)
             try:
                 found = complete(body)
-                used = self.model.usage_of(body, found)
+                used = self._model.usage_of(body, found)
                 self.folder.add_answer(key, number, body, found, used)
             finally:
-                self.model.budget.settle(most, used)
+                self._model.budget.settle(most, used)
             return found
 
         return answer

@@ -203,9 +203,11 @@ def _changes(
 def _sentence(arm: str, found: ArmScores, reference: str, tasks: int) -> str:
     gain = found.difference["success"]
     hints = " hints" if ARMS[arm].strategy != "off" else ""
+    if not (found.won or found.lost):
+        return f"With {arm}{hints} each task was solved as often as with {reference}: too few tasks, or no effect."
     low, high = (round(100 * end, 1) for end in gain.interval)
     if tasks < FEWEST_TASKS or low <= 0 <= high:
-        so = "too few tasks to say" if found.won or found.lost else "no task came out differently"
+        so = "too few tasks to say"
     else:
         so = "more than chance explains" if gain.value > 0 else "it did worse, by more than chance explains"
     return (
