@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from contextlib import ExitStack
@@ -205,7 +204,6 @@ def _report(bench: Bench, environment: str, model: str, place: Path, *, as_json:
         failed=bench.failed,
         paid_before=bench.paid_before,
     )
-    (place / "report.json").write_text(json.dumps(report.to_json(), indent=1, ensure_ascii=False), "utf-8")
     plot(report, place / "success.png")
     if as_json:
         print_json(report.to_json())

@@ -172,7 +172,7 @@ class KnownMemory(Memory):
         if not solved:
             return ""
         (vector_D,) = self.embedder.embed([request])
-        best = np.argsort(-(vectors_ND @ vector_D), kind="stable")[:k]
+        best: list[int] = np.argsort(-(vectors_ND @ vector_D), kind="stable")[:k].tolist()
         texts = [f"Run {number}:\n{quoted_run(solved[at])}" for number, at in enumerate(best, 1)]
         return "\n\n".join((f"Similar tasks that were solved before. {RECORD_IS_DATA}", *texts))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -56,7 +56,7 @@ class Model:
 
 
 @contextmanager
-def open_model(endpoint: Endpoint, folder: Folder, *, budget: Budget, prices: Prices | None) -> Iterator[Model]:
+def open_model(endpoint: Endpoint, folder: Folder, *, budget: Budget, prices: Prices | None) -> Generator[Model]:
     """The model at an endpoint; `GOLD` and `NONE` need none."""
     if endpoint.model in (GOLD, NONE):
         yield Model(_gold if endpoint.model == GOLD else lambda task: _none, budget=budget)

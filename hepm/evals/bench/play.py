@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias
 
 from hepm.agents.loop import Agent, Complete
 from hepm.agents.wire import Object
-from hepm.errors import BudgetSpentError, EndpointRefusedError, HepmError, LlmError
+from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, HepmError, LlmError
 from hepm.evals.bench.arms import ARMS, OFF, Arm, KnownMemory, Scratch, advice, reflection_on
 from hepm.evals.bench.folder import Ended, Facts, Folder, Key
 from hepm.evals.bench.models import Model, tokens_of
@@ -225,8 +225,8 @@ class Bench:
                 ended = self.ended.get(key) or self._run(key, stream)
                 if stream.learns:
                     stream.memory.learn([self._labelled(ended.run)], distil=arm.lessons)
-                if arm.reflects and not ended.facts.success and self._model.client is not None:
-                    stream.reflections.append(self._model.client.ask(reflection_on(ended.run)))
+                if arm.reflects and not ended.facts.success and key != stream.keys[-1]:
+                    stream.reflections += self._reflect(ended.run)
             except (EndpointRefusedError, BudgetSpentError):
                 raise
             except _StoppedError:
@@ -241,6 +241,12 @@ class Bench:
             with self._lock:
                 self.ended[key] = ended
                 self.on_run(len(self.ended), total)
+
+    def _reflect(self, run: Trajectory) -> list[str]:
+        try:
+            return [] if self._model.client is None else [self._model.client.ask(reflection_on(run))]
+        except AnswerError:  # it has no advice
+            return []
 
     def _run(self, key: Key, stream: _Stream) -> Ended:
         task, arm, memory = self.tasks[key.task], ARMS[key.arm], stream.memory

@@ -303,8 +303,8 @@ def plot(report: BenchReport, file: Path) -> bool:
         return False
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6, 1.2 + 0.4 * len(report.arms)), layout="constrained")
-    axes: Any = figure.add_subplot()
+    figure: Any = Figure(figsize=(6, 1.2 + 0.4 * len(report.arms)), layout="constrained")
+    axes = figure.add_subplot()
     for at, found in enumerate(report.arms.values()):
         axes.plot([100 * end for end in found.interval], [at, at], color="tab:blue")
         axes.plot([100 * (found.means["success"] or 0.0)], [at], "o", color="tab:blue")
