@@ -59,6 +59,7 @@ def bench(
     folder: Annotated[
         Path | None, Option(help="Where answers and runs are kept. Default: hepm-bench/ENV-MODEL.")
     ] = None,
+    plot: Annotated[Path | None, Option(help="Draw the success of each arm (.png, .svg; needs matplotlib).")] = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -67,10 +68,13 @@ def bench(
     A repeated command goes on where it was stopped; no recorded answer is asked for again. The models "gold" and "none"
     replay the authors' actions and do nothing. Example: `hepm bench bfcl --model gpt-5-mini --tasks 50 --dry-run`
     """
+    from rich.console import Console
+
     from hepm.evals.bench.arms import find_arms
     from hepm.evals.bench.folder import Folder
     from hepm.evals.bench.models import open_model
     from hepm.evals.bench.play import Bench, BenchOptions
+    from hepm.evals.bench.report import draw, tables
     from hepm.llm import Endpoint
 
     if not asking.model:
@@ -115,7 +119,13 @@ def bench(
             dropped = f", {kept.dropped:,} not used, as their runs took another course" if kept.dropped else ""
             print(f"{count_of(found.paid_before, 'answer was', 'answers were')} there before{dropped}", file=sys.stderr)
         print(f"asked {asking.model}: {budget.line()}; answers and runs are in {place}", file=sys.stderr)
-        _report(found, environment.name, asking.model, place, as_json=as_json)
+        report = _report(found, environment.name, asking.model)
+        if as_json:
+            print_json(report.to_json())
+        else:
+            Console().print(tables(report))
+        if plot is not None:
+            draw(report, plot)
         if ending is not None:
             raise ending
 
@@ -189,12 +199,10 @@ def _tell_estimate(bench: Bench, place: Path, *, as_json: bool) -> None:
     print(f"{count_of(runs, 'run')} would be made, with {about}, in {place}")
 
 
-def _report(bench: Bench, environment: str, model: str, place: Path, *, as_json: bool) -> BenchReport:
-    from rich.console import Console
+def _report(bench: Bench, environment: str, model: str) -> BenchReport:
+    from hepm.evals.bench.report import report_on
 
-    from hepm.evals.bench.report import plot, report_on, tables
-
-    report = report_on(
+    return report_on(
         bench.ended,
         environment=environment,
         model=model,
@@ -204,9 +212,3 @@ def _report(bench: Bench, environment: str, model: str, place: Path, *, as_json:
         failed=bench.failed,
         paid_before=bench.paid_before,
     )
-    plot(report, place / "success.png")
-    if as_json:
-        print_json(report.to_json())
-    else:
-        Console().print(tables(report))
-    return report

@@ -17,6 +17,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from hepm.errors import InputError, MissingExtraError
 from hepm.evals.bench.arms import ARMS, OFF
 from hepm.evals.bench.folder import Ended, Facts, Key
 from hepm.evals.metrics import Bootstrap, Interval, interval
@@ -297,10 +298,17 @@ def _cut(text: str) -> str:
     return line if len(line) <= _CHARS else line[: _CHARS - 1] + CUT
 
 
-def plot(report: BenchReport, file: Path) -> bool:
-    """Draw success by arm with its interval; False where matplotlib is not installed."""
-    if not report.arms or find_spec("matplotlib") is None:
-        return False
+def draw(report: BenchReport, file: Path) -> None:
+    """Draw success by arm with its interval.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        InputError: there is nothing to draw, or the file cannot be written, or has an ending of no picture.
+    """
+    if find_spec("matplotlib") is None:
+        raise MissingExtraError("a plot needs matplotlib: pip install matplotlib.")
+    if not report.arms:
+        raise InputError("there is nothing to draw: no task is finished in every arm.")
     from matplotlib.figure import Figure
 
     figure: Any = Figure(figsize=(6, 1.2 + 0.4 * len(report.arms)), layout="constrained")
@@ -313,5 +321,7 @@ def plot(report: BenchReport, file: Path) -> bool:
     axes.set_xlim(0, 100)
     axes.set_xlabel("tasks solved, %, with 95 % intervals over tasks")
     axes.set_title(f"{report.environment} with {report.model}, {count_of(report.tasks, 'task')}")
-    figure.savefig(file)
-    return True
+    try:
+        figure.savefig(file)
+    except (OSError, ValueError) as error:
+        raise InputError(f"the plot cannot be written to {file}: {error}.") from error

@@ -34,7 +34,7 @@ def clerks(loopback: Loopback) -> Loopback:  # noqa: F811
 
 
 def test_hints_help_an_agent_that_guesses_and_the_sentence_says_so(clerks: Loopback, tmp_path: Path) -> None:
-    found = report(bench(tmp_path, clerks.url, "--arms", "off,hybrid", "--json"))
+    found = report(bench(tmp_path, clerks.url, "--json"))
     off, hybrid = found["arms"]["off"], found["arms"]["hybrid"]
     assert found["tasks"] == 24
     assert off["means"]["success"] < 0.6 < hybrid["means"]["success"]
@@ -48,11 +48,10 @@ def test_hints_help_an_agent_that_guesses_and_the_sentence_says_so(clerks: Loopb
     assert found["calls"] == len(clerks.requests) == 2 * 24 * 3
     assert off["means"]["tokens"] == 20 + 5 + 2 * 15
     assert off["hinted"] == 0 < hybrid["hinted"]
-    shown = bench(tmp_path, clerks.url, "--arms", "off,hybrid")
+    shown = bench(tmp_path, clerks.url)
     assert len(clerks.requests) == 2 * 24 * 3
     for part in ("difference to off, paired by task", "won with hybrid", "memory said: Suggested next tools:"):
         assert part in shown.out
-    assert (tmp_path / "success.png").stat().st_size > 5_000
 
 
 def test_the_folder_is_an_archive_of_runs(clerks: Loopback, tmp_path: Path) -> None:
@@ -70,9 +69,9 @@ def test_the_folder_is_an_archive_of_runs(clerks: Loopback, tmp_path: Path) -> N
 
 
 def test_memory_never_holds_a_run_of_the_tasks_family(clerks: Loopback, tmp_path: Path) -> None:
-    report(bench(tmp_path, clerks.url, "--arms", "similar-3", "--json"))
+    report(bench(tmp_path, clerks.url, "--arms", "similar-3", "--tasks", "[bl]*", "--json"))
     shown = [request.body["messages"] for request in clerks.requests if "solved before" in str(request.body)]
-    assert len(shown) >= 24
+    assert len(shown) >= 12
     for messages in shown:
         name = messages[-1 if len(messages) == 2 else 1]["content"].split()[2].rstrip(".")
         assert f"I am {name}" not in messages[0]["content"]
@@ -105,22 +104,38 @@ def test_online_a_task_sees_what_came_before_it(clerks: Loopback, tmp_path: Path
 
 
 def test_a_given_memory_is_used_and_left_as_it_was(clerks: Loopback, tmp_path: Path) -> None:
-    report(bench(tmp_path / "runs", clerks.url, "--arms", "off", "--json"))
+    report(bench(tmp_path / "runs", clerks.url, "--arms", "off", "--tasks", "*-Ada,*-Ben", "--json"))
     store = tmp_path / "m.hepm"
     quick("ingest", str(tmp_path / "runs"), "--store", str(store))
     before = sorted(tmp_path.iterdir())
     with Memory.open(store) as memory:
         revision = memory.header.revision
-    found = report(bench(tmp_path / "more", clerks.url, "--memory", str(store), "--tasks", "*-Cleo", "--json"))
+    found = report(bench(tmp_path / "more", clerks.url, "--memory", str(store), "--tasks", "l*-Cleo", "--json"))
     assert found["arms"]["hybrid"]["hinted"] > 0
     assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "more"])
     with Memory.open(store) as memory:
         assert memory.header.revision == revision
 
 
-@pytest.mark.parametrize("arm", ["lessons", "all", "implicit", "explicit", "toolnet", "similar-1"])
+@pytest.mark.exhaustive
+def test_a_plot_is_drawn_where_it_is_asked_for(clerks: Loopback, tmp_path: Path) -> None:
+    assert bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--plot", str(tmp_path / "plot.png")).code == 0
+    assert (tmp_path / "plot.png").stat().st_size > 5_000
+    answer = bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--plot", str(tmp_path / "plot.txt"))
+    assert "the plot cannot be written" in answer.err
+
+
+@pytest.mark.parametrize(
+    "arm",
+    [
+        "lessons",
+        "explicit",
+        "toolnet",
+        *(pytest.param(arm, marks=pytest.mark.exhaustive) for arm in ("all", "implicit", "similar-1")),
+    ],
+)
 def test_each_arm_shows_what_it_is_called_after(arm: str, clerks: Loopback, tmp_path: Path) -> None:
-    found = report(bench(tmp_path, clerks.url, "--arms", f"off,{arm}", "--tasks", "*-Ada,*-Ben", "--json"))
+    found = report(bench(tmp_path, clerks.url, "--arms", f"off,{arm}", "--tasks", "l*-Ada,l*-Ben,[bd]*-Ada", "--json"))
     sent = [str(request.body["messages"]) for request in clerks.requests]
     shown = {
         "lessons": "Pitfalls in situations like this",
@@ -141,7 +156,7 @@ def test_reflexion_shows_an_agent_its_own_advice_after_a_failure_alone(clerks: L
     failed = round(6 * (1 - off["means"]["success"]))
     assert 0 < failed < len(asked) <= 2 * failed
     advised = [request for request in clerks.requests if "Your own advice" in str(request.body)]
-    assert len(advised) == 3 * len(asked)
+    assert len(advised) == 2 * 3 * failed
     assert own["means"]["success"] > off["means"]["success"]
     before = len(clerks.requests)
     report(bench(tmp_path, clerks.url, *options, "--tasks", "*-Ada"))
@@ -162,13 +177,13 @@ def test_gold_and_none_ask_no_model(model: str, success: float, loopback: Loopba
 
 def test_a_dry_run_asks_nothing_and_leaves_nothing(clerks: Loopback, tmp_path: Path) -> None:
     folder = tmp_path / "new"
-    found = report(bench(folder, clerks.url, "--dry-run", "--json"))
-    assert (found["runs"], found["calls"]) == (48, 48 * 3)
+    found = report(bench(folder, clerks.url, "--tasks", "6", "--dry-run", "--json"))
+    assert (found["runs"], found["calls"]) == (12, 12 * 3)
     assert not folder.exists()
-    report(bench(folder, clerks.url, "--arms", "off", "--json"))
-    found = report(bench(folder, clerks.url, "--dry-run", "--json"))
-    assert (found["runs"], found["calls"], found["tokens"]) == (24, 24 * 3, 24 * 55)
-    assert len(clerks.requests) == 24 * 3
+    report(bench(folder, clerks.url, "--tasks", "6", "--arms", "off", "--json"))
+    found = report(bench(folder, clerks.url, "--tasks", "6", "--dry-run", "--json"))
+    assert (found["runs"], found["calls"], found["tokens"]) == (6, 6 * 3, 6 * 55)
+    assert len(clerks.requests) == 6 * 3
 
 
 def test_a_spent_budget_ends_a_bench_which_then_goes_on(clerks: Loopback, tmp_path: Path) -> None:
@@ -185,11 +200,11 @@ def test_runs_whose_model_failed_are_named_and_made_again(clerks: Loopback, tmp_
         return error(400, "too long") if "parcel 2 is damp" in str(request.body) else clerk(request)
 
     clerks.script = moody
-    options = ("--arms", "off,similar-1", "--learn-from", "online", "--tasks", "*-Ben,*-Cleo")
+    options = ("--arms", "off,similar-1", "--learn-from", "online", "--tasks", "[dl]*-Ben,[dl]*-Cleo")
     found = report(bench(tmp_path, clerks.url, *options, "--json"))
     assert list(found["failed"]) == ["off/damp-Cleo/0", "similar-1/damp-Cleo/0"]
     assert "too long" in found["failed"]["off/damp-Cleo/0"]
-    assert found["unfinished"] == 12 - 10
+    assert found["unfinished"] == 6 - 5
     shown = bench(tmp_path, clerks.url, *options)
     assert "2 runs broke off (off/damp-Cleo/0)" in " ".join(shown.out.split())
     clerks.script = clerk
