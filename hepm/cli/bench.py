@@ -1,4 +1,4 @@
-"""`hepm bench`: run an agent on the tasks of an environment, with memory and without."""
+"""`hepm bench` and `hepm replay`: whether an agent does better with memory, and whether hints change its calls."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import click
 from hepm.cli.commands import Argument, Option
 from hepm.cli.model import DryRunOption, ModelChoice
 from hepm.cli.options import NAMESPACE, Bar, JsonOption, check_store, known_namespace, print_json
+from hepm.cli.reports import Runs
 from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError
 from hepm.text import count_of
 
@@ -24,9 +25,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hepm.evals.bench.arms import KnownMemory
+    from hepm.evals.bench.folder import Folder
+    from hepm.evals.bench.models import Model
     from hepm.evals.bench.play import Bench, BenchOptions
     from hepm.evals.bench.report import BenchReport
     from hepm.evals.environments import Environment, Task
+    from hepm.llm import Endpoint, Usage
+
+BaseUrlOption = Annotated[
+    str | None, Option(envvar="OPENAI_BASE_URL", help="Address of the endpoint, up to and with /v1.")
+]
+TemperatureOption = Annotated[float | None, Option(min=0, help="Sent with each request. Default: the endpoint's.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +55,13 @@ def bench(
     env: Annotated[str, Argument(help="An environment's name, or module:function of your own.")],
     asking: ModelChoice,
     remembered: Remembered,
-    base_url: Annotated[
-        str | None, Option(envvar="OPENAI_BASE_URL", help="Address of the endpoint, up to and with /v1.")
-    ] = None,
+    base_url: BaseUrlOption = None,
     arms: Annotated[str, Option(help="Ways to run the agent, separated by commas.")] = "off,hybrid",
     tasks: Annotated[str, Option(help="How many of the tasks, or ids and patterns, separated by commas.")] = "*",
     trials: Annotated[int, Option(min=1, help="Runs of each task in each arm.")] = 1,
     concurrency: Annotated[int, Option(min=1, help="Runs at the same time.")] = 4,
     max_turns: Annotated[int, Option(min=1, help="Maximum number of turns of the model in a run.")] = 30,
-    temperature: Annotated[float | None, Option(min=0, help="Sent with each request. Default: the endpoint's.")] = None,
+    temperature: TemperatureOption = None,
     seed: Annotated[int, Option(min=0, help="Of the first trial; the next ones count up.")] = 0,
     folder: Annotated[
         Path | None, Option(help="Where answers and runs are kept. Default: hepm-bench/ENV-MODEL.")
@@ -75,10 +82,8 @@ def bench(
     from hepm.evals.bench.models import open_model
     from hepm.evals.bench.play import Bench, BenchOptions
     from hepm.evals.bench.report import draw, tables
-    from hepm.llm import Endpoint
 
-    if not asking.model:
-        raise click.BadParameter("name a model, or gold, or none", param_hint="--model")
+    endpoint = _endpoint(asking, base_url, "name a model, or gold, or none")
     if remembered.memory and remembered.learn_from:
         raise click.BadParameter("--memory and --learn-from exclude each other", param_hint="--memory")
     budget, prices = asking.limits()
@@ -92,21 +97,17 @@ def bench(
         max_turns=max_turns,
         options={} if temperature is None else {"temperature": temperature},
     )
-    known = Endpoint.from_environment(model=asking.model)
-    endpoint = Endpoint(known.model, base_url or known.base_url, known.api_key)
     with ExitStack() as stack:
         environment = _environment(env, stack)
         given = _given(remembered, stack)
         tested = _tested(environment.tasks(), tasks, trained=given is None and options.learn == "train")
-        name = re.sub(r"[^\w.-]+", "-", f"{environment.name}-{asking.model}")
-        place = folder or Path("hepm-bench") / name
-        made = place if not dry_run or place.exists() else Path(stack.enter_context(TemporaryDirectory()))
-        settings = _settings(environment, asking.model, options, given, remembered, tested)
-        kept = stack.enter_context(Folder(made, settings))
+        place = folder or _place("hepm-bench", f"{environment.name}-{endpoint.model}")
+        settings = _settings(environment, endpoint.model, options, given, remembered, tested)
+        kept = stack.enter_context(Folder(_made(place, dry_run, stack), settings))
         bar = Bar("runs")
         found = Bench(environment, tested, kept, endpoint, options, given=given, on_run=bar.show)
         if dry_run:
-            return _tell_estimate(found, place, as_json=as_json)
+            return _tell_estimate(*found.estimate(), "run", place, as_json=as_json)
         model = stack.enter_context(open_model(endpoint, kept, budget=budget, prices=prices))
         ending: Exception | None = None
         with bar:
@@ -115,11 +116,8 @@ def bench(
             except (BudgetSpentError, EndpointRefusedError) as error:
                 ending = error  # what was finished is reported all the same
         kept.export()
-        if found.paid_before or kept.dropped:
-            dropped = f", {kept.dropped:,} not used, as their runs took another course" if kept.dropped else ""
-            print(f"{count_of(found.paid_before, 'answer was', 'answers were')} there before{dropped}", file=sys.stderr)
-        print(f"asked {asking.model}: {budget.line()}; answers and runs are in {place}", file=sys.stderr)
-        report = _report(found, environment.name, asking.model)
+        _tell_asked(model, endpoint, kept)
+        report = _report(found, environment.name, model)
         if as_json:
             print_json(report.to_json())
         else:
@@ -128,6 +126,83 @@ def bench(
             draw(report, plot)
         if ending is not None:
             raise ending
+
+
+def replay(
+    runs: Annotated[list[str], Argument(help="Files, folders, globs or archives; - reads stdin.")],
+    asking: ModelChoice,
+    base_url: BaseUrlOption = None,
+    arms: Annotated[str, Option(help="What memory says, separated by commas.")] = "hybrid,weight,lessons",
+    points: Annotated[int, Option(min=1, help="How many points to ask about, in each environment.")] = 100,
+    concurrency: Annotated[int, Option(min=1, help="Requests at the same time.")] = 4,
+    temperature: TemperatureOption = 0.0,
+    seed: Annotated[int, Option(min=0, help="Of the choice of points.")] = 0,
+    folder: Annotated[Path | None, Option(help="Where answers are kept. Default: hepm-replay/MODEL.")] = None,
+    format: Annotated[str, Option("--format", "-f", help="A reader's name; auto recognises each file.")] = "auto",
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask a model for its next call at points of recorded runs, with hints and without, and compare.
+
+    Points are where failed runs left the way of successful ones, then calls of successful runs. Memory never holds runs
+    of the same task family. A repeated command asks for no recorded answer again.
+    Example: `hepm replay results/*.json --model gpt-5-mini --dry-run`
+    """
+    from rich.console import Console
+
+    from hepm.evals.bench.arms import find_arms
+    from hepm.evals.bench.folder import Folder
+    from hepm.evals.bench.models import open_model
+    from hepm.evals.replay import Replay, points_of, replay_tables, report_on_replay
+
+    endpoint = _endpoint(asking, base_url, "name a model")
+    budget, prices = asking.limits()
+    chosen = find_arms([arm.strip() for arm in arms.split(",")], trials=1)
+    if unfit := [arm.name for arm in chosen if (not arm.prompt.suggestions and not arm.lessons) or arm.summarises]:
+        raise click.BadParameter(f"{', '.join(unfit)} cannot be shown at one point of a run", param_hint="--arms")
+    options = {} if temperature is None else {"temperature": temperature}
+    domains = [domain for domain in Runs(runs, format=format).domains() if not domain.derived]
+    found = [point for domain in domains for point in points_of(domain, chosen, most=points, seed=seed)]
+    with ExitStack() as stack:
+        place = folder or _place("hepm-replay", endpoint.model)
+        kept = stack.enter_context(Folder(_made(place, dry_run, stack), {"model": endpoint.model, "options": options}))
+        asker = Replay(found, kept, endpoint, options)
+        if dry_run:
+            return _tell_estimate(*asker.estimate(), "point", place, as_json=as_json)
+        model = stack.enter_context(open_model(endpoint, kept, budget=budget, prices=prices))
+        with Bar("requests") as bar:
+            asked = asker.ask(model.recorded, at_once=concurrency, on_point=bar.show)
+        _tell_asked(model, endpoint, kept)
+        report = report_on_replay(asked, chosen, endpoint.model, asker.failed)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        Console().print(replay_tables(report))
+
+
+def _endpoint(asking: ModelChoice, base_url: str | None, missing: str) -> Endpoint:
+    from hepm.llm import Endpoint
+
+    if not asking.model:
+        raise click.BadParameter(missing, param_hint="--model")
+    known = Endpoint.from_environment(model=asking.model)
+    return Endpoint(known.model, base_url or known.base_url, known.api_key)
+
+
+def _place(folder: str, name: str) -> Path:
+    return Path(folder) / re.sub(r"[^\w.-]+", "-", name)
+
+
+def _made(place: Path, dry_run: bool, stack: ExitStack) -> Path:
+    """The folder to work in: a dry run makes none."""
+    return place if not dry_run or place.exists() else Path(stack.enter_context(TemporaryDirectory()))
+
+
+def _tell_asked(model: Model, endpoint: Endpoint, kept: Folder) -> None:
+    if model.paid_before or kept.dropped:
+        dropped = f", {kept.dropped:,} not used, as their runs took another course" if kept.dropped else ""
+        print(f"{count_of(model.paid_before, 'answer was', 'answers were')} there before{dropped}", file=sys.stderr)
+    print(f"asked {endpoint.model}: {model.budget.line()}; what it answered is in {kept.path}", file=sys.stderr)
 
 
 def _environment(name: str, stack: ExitStack) -> Environment:
@@ -191,24 +266,23 @@ def _settings(
     return shaping | of_memory | {"tasks": sorted(task.id for task in tested)}
 
 
-def _tell_estimate(bench: Bench, place: Path, *, as_json: bool) -> None:
-    runs, usage = bench.estimate()
+def _tell_estimate(number: int, usage: Usage, what: str, place: Path, *, as_json: bool) -> None:
     if as_json:
-        return print_json({"dry_run": True, "runs": runs, "calls": usage.calls, "tokens": usage.tokens})
+        return print_json({"dry_run": True, f"{what}s": number, "calls": usage.calls, "tokens": usage.tokens})
     about = f"about {count_of(usage.calls, 'call')} and {count_of(usage.tokens, 'token')}"
-    print(f"{count_of(runs, 'run')} would be made, with {about}, in {place}")
+    print(f"{count_of(number, what)} would take {about}, in {place}")
 
 
-def _report(bench: Bench, environment: str, model: str) -> BenchReport:
+def _report(bench: Bench, environment: str, model: Model) -> BenchReport:
     from hepm.evals.bench.report import report_on
 
     return report_on(
         bench.ended,
         environment=environment,
-        model=model,
+        model=bench.endpoint.model,
         arms=[arm.name for arm in bench.options.arms],
         tasks=[task.id for task in bench.tested],
         trials=bench.options.trials,
         failed=bench.failed,
-        paid_before=bench.paid_before,
+        paid_before=model.paid_before,
     )

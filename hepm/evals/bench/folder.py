@@ -101,7 +101,9 @@ class Folder:
         except (OSError, sqlite3.Error) as error:
             raise InputError(f"the folder {path} cannot be used: {error}.") from error
         try:
-            self._db.executescript(f"PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = FULL; BEGIN;{_SCHEMA}COMMIT")
+            self._db.executescript(
+                f"PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; {_SCHEMA}"
+            )
             self._check(settings)
         except sqlite3.Error as error:
             self._db.close()

@@ -12,17 +12,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from itertools import count
 from statistics import fmean
-from threading import Event, Lock
+from threading import Lock
 from typing import Any, Literal, TypeAlias
 
-from hepm.agents.loop import Agent, Complete
+from hepm.agents.loop import Agent
 from hepm.agents.wire import Object
-from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, HepmError, LlmError
+from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, HepmError
 from hepm.evals.bench.arms import ARMS, OFF, Arm, KnownMemory, Scratch, advice, reflection_on
 from hepm.evals.bench.folder import Ended, Facts, Folder, Key
-from hepm.evals.bench.models import Model, tokens_of
+from hepm.evals.bench.models import Model, StoppedError, tokens_of
 from hepm.evals.domains import fold_of
 from hepm.evals.environments import Environment, Task
 from hepm.experience.judge import OutcomeJudge
@@ -56,10 +55,6 @@ class BenchOptions:
     seed: int = 0
     max_turns: int = 30
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-
-class _StoppedError(LlmError):
-    """The bench is ending: no further request is sent."""
 
 
 @dataclass
@@ -100,8 +95,7 @@ class Bench:
         self.tasks = {task.id: task for task in environment.tasks()}
         self.ended: dict[Key, Ended] = folder.runs()
         self.failed: dict[Key, str] = {}
-        self.paid_before = 0
-        self._stop, self._lock = Event(), Lock()
+        self._lock = Lock()
 
     def plan(self) -> tuple[list[Key], list[Key]]:
         """The runs without memory, and those with it, in the order they are begun."""
@@ -213,10 +207,11 @@ class Bench:
             running: list[Future[None]] = [pool.submit(self._play_stream, stream, total) for stream in streams]
             for future in as_completed(running):
                 future.result()
+        except BaseException:
+            self._model.stop.set()
+            raise
         finally:  # answers under way are recorded
-            self._stop.set()
             pool.shutdown(cancel_futures=True)
-        self._stop.clear()
 
     def _play_stream(self, stream: _Stream, total: int) -> None:
         for key in stream.keys:
@@ -229,7 +224,7 @@ class Bench:
                     stream.reflections += self._reflect(ended.run)
             except (EndpointRefusedError, BudgetSpentError):
                 raise
-            except _StoppedError:
+            except StoppedError:
                 return
             except Exception as error:  # the other runs go on; an environment may raise anything
                 if not isinstance(error, HepmError):
@@ -263,7 +258,7 @@ class Bench:
                 prompt_options=arm.prompt,
                 max_turns=self.options.max_turns,
                 options=self.options.options,
-                complete=self._recorded(key, self._model.complete(task)),
+                complete=self._model.recorded(key, task),
             )
             done = agent.run(
                 task.request,
@@ -296,30 +291,6 @@ class Bench:
         ended = Ended(key, facts, run)
         self.folder.add_run(ended)
         return ended
-
-    def _recorded(self, key: Key, complete: Complete) -> Complete:
-        """Answers from the folder; others are asked for, and recorded before they are used."""
-        numbers = count()
-
-        def answer(body: Object) -> Object:
-            number = next(numbers)
-            if (found := self.folder.answer(key, number, body)) is not None:
-                with self._lock:
-                    self.paid_before += 1
-                return found
-            if self._stop.is_set():
-                raise _StoppedError("the bench is ending")
-            most, used = Usage(1, tokens_of(body), estimated=True), Usage()
-            self._model.budget.hold(most)
-            try:
-                found = complete(body)
-                used = self._model.usage_of(body, found)
-                self.folder.add_answer(key, number, body, found, used)
-            finally:
-                self._model.budget.settle(most, used)
-            return found
-
-        return answer
 
 
 def _move(message: Object) -> str:
