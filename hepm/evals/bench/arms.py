@@ -147,10 +147,9 @@ class KnownMemory(Memory):
     def learn(self, runs: Sequence[Trajectory], *, distil: bool) -> None:
         """Store runs, so that the next hint knows them; with lessons, if they are to be distilled."""
         self.ingest([replace(run, ended_at=None) for run in runs], namespace=self.namespace)  # equal when it is resumed
-        if distil:
-            for run in runs:
-                self.distil_soon(run.id, namespace=self.namespace)
-            self.wait_distilled()
+        if distil:  # here, as what a background thread distils together depends on the time
+            for lessons in (self.experiences, self.principles):
+                lessons.distill(namespace=self.namespace, runs=[run.id for run in runs])
         self.refresh()
         self.follow_now()
         self.__dict__.pop("_training", None)
