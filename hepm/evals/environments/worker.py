@@ -50,67 +50,76 @@ class Worker:
             self._process.stdin.flush()
             reply = json.loads(self._process.stdout.readline())
         except (OSError, ValueError) as error:
-            self.close()
-            raise EpisodeError(f"the process of {self._name} ended during {do} ({self._last_words()})") from error
+            raise EpisodeError(f"the process of {self._name} ended during {do} ({self._end()})") from error
         finally:
             timer.cancel()
         if "broke" in reply:
             raise EpisodeError(f"{self._name} raised during {do}: {reply['broke']}")
         return reply["value"]
 
-    def _last_words(self) -> str:
-        self._log.seek(0)
-        lines = self._log.read().decode("utf-8", "replace").strip().splitlines()
-        return lines[-1] if lines else f"exit status {self._process.returncode}"
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
 
     @property
     def alive(self) -> bool:
+        """Whether the process runs."""
         return self._process.poll() is None
 
-    def close(self) -> None:
-        """End the process."""
+    def _end(self) -> str:
+        """End the process; returns its last words."""
+        self._process.kill()
+        self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 with suppress(OSError):
                     pipe.close()
-        self._process.kill()
-        self._process.wait()
+        with self._log:
+            self._log.seek(0)
+            lines = self._log.read().decode("utf-8", "replace").strip().splitlines()
+        return lines[-1] if lines else f"exit status {self._process.returncode}"
+
+    def close(self) -> None:
+        """End the process."""
+        if not self._log.closed:
+            self._end()
 
 
 class WorkerEpisode:
     """An episode in a worker, which is its own until it is closed."""
 
     def __init__(self, worker: Worker, schema_of: Callable[[Any], Schema], release: Callable[[Worker], None]) -> None:
-        self._worker, self._schema_of, self._release = worker, schema_of, release
+        self.worker, self._schema_of, self._release = worker, schema_of, release
         self._tools: Sequence[Schema] | None = None
 
     @property
     def tools(self) -> Sequence[Schema]:
         if self._tools is None:
-            self._tools = [self._schema_of(tool) for tool in self._worker.ask("tools")]
+            self._tools = [self._schema_of(tool) for tool in self.worker.ask("tools")]
         return self._tools
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
-        text, failed = self._worker.ask("call", tool, dict(arguments))
+        text, failed = self.worker.ask("call", tool, dict(arguments))
         if failed:
             raise ToolFailed(text)
         return text
 
     def answer(self, text: str) -> str | None:
         self._tools = None
-        return self._worker.ask("answer", text)
+        return self.worker.ask("answer", text)
 
     def reward(self) -> float:
-        return self._worker.ask("reward")
+        return self.worker.ask("reward")
 
     def scores(self) -> Mapping[str, float]:
-        return self._worker.ask("scores")
+        return self.worker.ask("scores")
 
     def close(self) -> None:
-        if self._worker.alive:
+        if self.worker.alive:
             with suppress(EpisodeError):
-                self._worker.ask("close")
-        self._release(self._worker)
+                self.worker.ask("close")
+        self._release(self.worker)
 
 
 def schema_of(tool: Mapping[str, Any]) -> Schema:
@@ -141,6 +150,7 @@ class WorkerEnvironment:
         self._package, self._side, self._part = package, side, part
         self._task_of, self._schema_of = task_of, schema_of
         self._tasks: Sequence[Task] | None = None
+        self._workers: list[Worker] = []
         self._idle: list[Worker] = []
         self._lock = Lock()
 
@@ -156,17 +166,15 @@ class WorkerEnvironment:
         with self._lock:
             worker = self._take()
         worker.ask("start", self._part, task.id, seed)
-        return WorkerEpisode(worker, self._schema_of, self._release)
+        return WorkerEpisode(worker, self._schema_of, self._idle.append)
 
     def _take(self) -> Worker:
-        return self._idle.pop() if self._idle else Worker(self._package, self._side)
-
-    def _release(self, worker: Worker) -> None:
-        if worker.alive:
-            self._idle.append(worker)
-        else:
-            worker.close()
+        while self._idle:
+            if (worker := self._idle.pop()).alive:
+                return worker
+        self._workers.append(Worker(self._package, self._side))
+        return self._workers[-1]
 
     def close(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
+        while self._workers:
+            self._workers.pop().close()

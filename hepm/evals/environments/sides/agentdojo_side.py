@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import importlib
 import warnings
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +22,23 @@ _types: Any = importlib.import_module("agentdojo.types")
 _attacks: Any = importlib.import_module("agentdojo.attacks.attack_registry")
 importlib.import_module("agentdojo.attacks")  # registers them
 
+_yaml: Any = importlib.import_module("yaml")
+if hasattr(_yaml, "CSafeLoader"):  # the same, ten times as fast
+    _yaml.safe_load = partial(_yaml.load, Loader=_yaml.CSafeLoader)
+
+
+class _Clock(datetime.datetime):
+    """The day on which the suites play, so that runs of any day are equal."""
+
+    @classmethod
+    def now(cls, tz: datetime.tzinfo | None = None) -> Any:
+        return datetime.datetime(2024, 5, 15, 12, tzinfo=tz)
+
+
+for _client in ("cloud_drive_client", "email_client"):  # the two that ask for the time
+    _module: Any = importlib.import_module(f"agentdojo.default_suites.v1.tools.{_client}")
+    _module.datetime = SimpleNamespace(**vars(datetime) | {"datetime": _Clock})
+
 
 def tasks(part: str) -> list[dict[str, Any]]:
     """The user tasks of the suites that `part` names, all four by default; each with each injection if attacked."""
@@ -30,19 +48,24 @@ def tasks(part: str) -> list[dict[str, Any]]:
         suite = _load.get_suite(VERSION, name)
         for task in suite.user_tasks.values():
             identity = f"{name}/{task.ID}"
-            calls = task.ground_truth(task.init_environment(_state(name, task.ID, "").model_copy(deep=True)))
             record = {
-                "id": identity,
                 "request": task.PROMPT,
                 "system": _pipeline.load_system_message(None),
                 "family": identity,
-                "gold": [[[[call.function, dict(call.args)] for call in calls], task.GROUND_TRUTH_OUTPUT]],
             }
             if not attacked:
-                found.append(record)
+                found.append(record | {"id": identity, "gold": _gold(task, _state(name, task.ID, ""))})
             elif _injectable(name, task.ID):
-                found += [record | {"id": f"{identity}/{injection}"} for injection in suite.injection_tasks]
+                found += [
+                    record | {"id": f"{identity}/{injection}", "gold": _gold(task, _state(name, task.ID, injection))}
+                    for injection in suite.injection_tasks
+                ]
     return found
+
+
+def _gold(task: Any, state: Any) -> list[Any]:
+    calls = task.ground_truth(task.init_environment(state.model_copy(deep=True)))
+    return [[[[call.function, dict(call.args)] for call in calls], task.GROUND_TRUTH_OUTPUT]]
 
 
 def _parts(part: str) -> tuple[tuple[str, ...], bool]:

@@ -1,0 +1,355 @@
+"""Success of a simulated agent in real environments, without memory and with the hints of each policy.
+
+usage: python benchmarks/simulated_agent.py [RUNS] [--environment NAME]... [--policy NAME]... [--follow P]...
+           [--skill Q] [--trials 3] [--markdown] [--show TASK]
+
+The agent's next call is drawn from what recorded runs of other families of tasks did in like situations, mistakes
+included, and with probability q it is what is right. Where it calls a tool, it takes the one that the hint names with
+probability p instead; its decision to answer is its own. A call of a tool that is still needed in the user's turn gets the right arguments, any other one those of a recorded call. RUNS is
+a folder of recorded runs, else $HEPM_RECORDED_RUNS, else ../shared/data. "oracle" hints the next right call: it is the
+most that hints of tools can bring. Prints one JSON line; --show prints the runs of a task side by side instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import product
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+# Before numpy is loaded: its threads cost more than they bring on matrices of this size.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+
+from hepm.evals.domains import Domain, Run, fold_of, ten_domains
+from hepm.evals.environments import Call, Environment, Task, ToolFailed, find_environment
+from hepm.evals.metrics import Bootstrap, interval
+from hepm.ingest import ReadOptions, Rejection, read_runs
+from hepm.ingest.transitions import AgentState
+from hepm.memory import POLICIES, Memory
+from hepm.types import StateSummary, ToolCall, ToolName, Turn
+
+DOMAINS = {
+    "bfcl": "bfcl-multi_turn_base",
+    "agentdojo-banking": "agentdojo-banking",
+    "agentdojo-slack": "agentdojo-slack",
+    "agentdojo-travel": "agentdojo-travel",
+    "agentdojo-workspace": "agentdojo-workspace",
+    "tau2-telecom-solo": "telecom-solo",
+}
+"""The recorded runs of each environment."""
+FOLLOWS = (0.25, 0.5, 0.75, 1.0)
+FOLDS = 5
+TEMPERATURE = 0.1
+LIKE = (0.5, 0.25, 0.25)  # added to the cosine: same last call, same call before, as many calls in the user's turn
+DONE = "(answer)"
+Hinter = Callable[[AgentState, Sequence[ToolName], "Needed"], ToolName | None]
+
+
+class Situation(NamedTuple):
+    """What an agent did: a call or DONE, after which calls, as the how manieth in the user's turn."""
+
+    action: str
+    arguments: Mapping[str, Any]
+    last: tuple[str, str]
+    step: int
+
+
+def situations(run: Run) -> Iterator[tuple[StateSummary, Situation]]:
+    state, step = AgentState(), 0
+    for turn in run.trajectory.turns:
+        if turn.role == "user" or not turn.calls:
+            if step or turn.role == "assistant":
+                yield state.state(), Situation(DONE, {}, last_two(state), min(step, 3))
+            step = 0
+        for call in turn.calls if turn.role == "assistant" else ():
+            yield state.state(), Situation(call.name, call.arguments, last_two(state), min(step, 3))
+            state.add(Turn("assistant", "", (call,)))
+            step += 1
+        if not turn.calls or turn.role == "user":
+            state.add(turn)
+    if step:
+        yield state.state(), Situation(DONE, {}, last_two(state), min(step, 3))
+
+
+def last_two(state: AgentState) -> tuple[str, str]:
+    return tuple(["", "", *state.history][-2:])
+
+
+class Imitator:
+    """Draws what recorded runs did in like situations."""
+
+    def __init__(self, runs: Sequence[Run], memory: Memory) -> None:
+        found = [situation for run in runs for situation in situations(run)]
+        self._embed = memory.embedder.embed
+        self._done = [situation for _, situation in found]
+        texts = [state.text for state, _ in found]
+        distinct = list(dict.fromkeys(texts))
+        place = {text: number for number, text in enumerate(distinct)}
+        self._states_ND = np.vstack(self._embed(distinct))
+        self._text_E = np.array([place[text] for text in texts])
+        self._actions_E = np.array([one.action for one in self._done])
+        self._last_E2 = np.array([one.last for one in self._done])
+        self._step_E = np.array([one.step for one in self._done])
+
+    def likeness(self, state: AgentState, step: int) -> Any:
+        """Of each recorded situation, shape (E,)."""
+        (vector,) = self._embed([state.state().text])
+        before, last = last_two(state)
+        same = (self._last_E2[:, 1] == last, self._last_E2[:, 0] == before, self._step_E == min(step, 3))
+        return (self._states_ND @ vector)[self._text_E] + sum(w * s for w, s in zip(LIKE, same, strict=True))
+
+    def draw(self, likeness_E: Any, tools: Sequence[ToolName], random: Random, *, only: str = "") -> Situation | None:
+        """One of the actions that are possible now; `only` among those of a tool."""
+        possible_E = self._actions_E == only if only else np.isin(self._actions_E, [*tools, DONE])
+        if not possible_E.any():
+            return None
+        weights_E = np.where(possible_E, np.exp((likeness_E - likeness_E[possible_E].max()) / TEMPERATURE), 0)
+        return self._done[int(np.searchsorted(np.cumsum(weights_E), random.random() * weights_E.sum(), side="right"))]
+
+
+class Needed:
+    """The right calls of a task that were not yet made, by the user's turns."""
+
+    def __init__(self, task: Task) -> None:
+        self._turns = [([*turn.calls], turn.text) for turn in task.gold]
+
+    def next(self) -> ToolName | None:
+        return self._turns[0][0][0].tool if self._turns and self._turns[0][0] else None
+
+    def take(self, tool: ToolName) -> Call | None:
+        calls = self._turns[0][0] if self._turns else []
+        found = next((call for call in calls if call.tool == tool), None)
+        if found is not None:
+            calls.remove(found)
+        return found
+
+    def answer(self) -> str:
+        """The right answer if every right call was made, else an idle one."""
+        calls, text = self._turns.pop(0) if self._turns else ([], "")
+        return (not calls and text) or "Done."
+
+
+@dataclass
+class Ended:
+    reward: float
+    steps: list[str] = field(default_factory=list)
+
+
+def play(
+    environment: Environment, task: Task, agent: Imitator, hinter: Hinter | None, *, p: float, q: float, seed: str
+) -> Ended:
+    """One run. What is drawn at a step depends on the seed and the step alone, so that runs are paired."""
+    episode, state, needed, ended = environment.start(task), AgentState(), Needed(task), Ended(0.0)
+    state.add(Turn("user", task.request))
+    step, limit = 0, 10 + 2 * sum(len(turn.calls) for turn in task.gold)
+    for number in range(limit):
+        random = Random(f"{seed}/{number}")
+        knows, follows = random.random() < q, random.random() < p
+        tools = [tool["function"]["name"] for tool in episode.tools]
+        likeness_E = agent.likeness(state, step)
+        action = agent.draw(likeness_E, tools, random) or Situation(DONE, {}, ("", ""), 0)
+        right, note = needed.next() or DONE, ""
+        if knows:
+            action = Situation(right, {}, ("", ""), 0)
+        if action.action != DONE and follows and hinter and (hinted := hinter(state, tools, needed)):
+            note = f" hinted {hinted}"
+            if hinted != action.action:
+                drawn = agent.draw(likeness_E, tools, random, only=hinted)
+                action = Situation(hinted, drawn.arguments if drawn else {}, ("", ""), 0)
+        ended.steps.append(f"{action.action}{'' if action.action == right else f' (right: {right})'}{note}")
+        if action.action == DONE:
+            said = episode.answer(answer := needed.answer())
+            state.add(Turn("assistant", answer))
+            if said is None:
+                break
+            state.add(Turn("user", said))
+            step = 0
+            continue
+        call = needed.take(action.action) or Call(action.action, action.arguments)
+        try:
+            result, failed = episode.call(call.tool, call.arguments), False
+        except ToolFailed as error:
+            result, failed = str(error), True
+        state.add(Turn("assistant", "", (ToolCall(call.tool, dict(call.arguments), result, error=failed),)))
+        step += 1
+    ended.reward = episode.reward()
+    episode.close()
+    return ended
+
+
+def hinters(memory: Memory, runs: Sequence[Run], names: Sequence[str]) -> dict[str, Hinter]:
+    def of_policy(name: str, namespace: str) -> Hinter:
+        def hint(state: AgentState, tools: Sequence[ToolName], _: Needed) -> ToolName | None:
+            found = memory.suggest(
+                state.last, history=tuple(state.history), state=state.state(), tools=tools, k=1, policy=name,
+                namespace=namespace,
+            )  # fmt: skip
+            return found[0].tool if found else None
+
+        return hint
+
+    after: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for event in (event for run in runs for event in run.all_events):
+        after[event.last][event.next] += 1
+
+    def counts(state: AgentState, tools: Sequence[ToolName], _: Needed) -> ToolName | None:
+        return next((tool for tool, _ in after[state.last[-1]].most_common() if tool in tools), None)
+
+    known: dict[str, Hinter] = {name: of_policy(name, "all") for name in POLICIES if name != "gnn"}
+    known |= {"hybrid, successes": of_policy("hybrid", "won"), "counts": counts}
+    known["oracle"] = lambda state, tools, needed: needed.next()
+    return {name: known[name] for name in names or known}
+
+
+@contextmanager
+def remembered(runs: Sequence[Run]) -> Iterator[Memory]:
+    with tempfile.TemporaryDirectory() as folder, Memory.open(folder) as memory:
+        memory.ingest([run.trajectory for run in runs], namespace="all")
+        memory.ingest([run.trajectory for run in runs if run.success], namespace="won")
+        yield memory
+
+
+def family_of(environment: str, task: Task) -> str:
+    """The family of the recorded runs of the task."""
+    if environment.startswith("tau2"):
+        return task.id.partition("[PERSONA:")[0].strip()
+    return task.family.rpartition("/")[2]
+
+
+@cache
+def recorded(folder: str) -> Mapping[str, Domain]:
+    found = read_runs([f"{folder}/{part}" for part in ("agentdojo", "bfcl-multi-turn", "tau2-bench")], ReadOptions())
+    domains = ten_domains([(name, item) for name, item in found if not isinstance(item, Rejection)])
+    return {domain.name: domain for domain in domains}
+
+
+@cache
+def opened(name: str) -> Environment:
+    """One for each process, since packages take seconds to start."""
+    return find_environment(name)
+
+
+Key = tuple[str, float]
+
+
+def measure_fold(job: tuple[argparse.Namespace, str, int]) -> list[tuple[str, Key, float]]:
+    """Family, setting and reward of every run of the tasks of a fold."""
+    arguments, name, fold = job
+    runs = recorded(str(arguments.runs))[DOMAINS[name]].runs
+    learned = [run for run in runs if fold_of(run.family, FOLDS) != fold]
+    known, environment = {run.family for run in runs}, opened(name)
+    found: list[tuple[str, Key, float]] = []
+    with remembered(learned) as memory:
+        agent, hints = Imitator(learned, memory), hinters(memory, learned, arguments.policy)
+        settings: list[tuple[str, float]] = [("none", 0.0), *product(hints, arguments.follow or FOLLOWS)]
+        for task in environment.tasks():
+            family = family_of(name, task)
+            if not task.gold or fold_of(family, FOLDS) != fold or (name.startswith("tau2") and family not in known):
+                continue
+            if arguments.show and arguments.show != task.id:
+                continue
+            for trial, (policy, p) in product(range(arguments.trials), settings):
+                seed = f"{task.id}/{trial}"
+                ended = play(environment, task, agent, hints.get(policy), p=p, q=arguments.skill, seed=seed)
+                found.append((family, (policy, p), ended.reward))
+                if arguments.show:
+                    print(f"\n{policy}, p = {p:g}, trial {trial}: {ended.reward:g}", *ended.steps, sep="\n  ")
+    return found
+
+
+def main() -> None:
+    arguments = parse()
+    started = time.perf_counter()
+    report: dict[str, Any] = {
+        "benchmark": "simulated_agent",
+        "trials": arguments.trials,
+        "skill": arguments.skill,
+        "environments": {},
+    }
+    names = arguments.environment or [name for name in DOMAINS if name in find_names()]
+    with ProcessPoolExecutor(arguments.processes) as pool:
+        for name in names:
+            jobs = [(arguments, name, fold) for fold in range(FOLDS)]
+            found = [one for part in (map if arguments.show else pool.map)(measure_fold, jobs) for one in part]
+            if not arguments.show:
+                report["environments"][name] = summary(found)
+    report["seconds"] = round(time.perf_counter() - started)
+    if arguments.markdown:
+        print("\n".join(markdown(report["environments"])))
+    elif not arguments.show:
+        print(json.dumps(report))
+
+
+def find_names() -> list[str]:
+    from hepm.evals.environments import environment_names
+
+    return environment_names()
+
+
+def summary(found: Sequence[tuple[str, Key, float]]) -> dict[str, Any]:
+    """Success by policy and p, and its difference to no memory, with intervals from resampling families."""
+    by_key: defaultdict[Key, list[float]] = defaultdict(list)
+    for _, key, reward in found:
+        by_key[key].append(reward)
+    families = [family for family, key, _ in found if key == ("none", 0.0)]
+    bootstrap, without = Bootstrap(families), np.array(by_key["none", 0.0])
+    return {
+        "runs": len(families),
+        "families": len(set(families)),
+        "none": float(without.mean()),
+        "with": [
+            {
+                "policy": policy, "p": p, "success": float(np.mean(rewards)),
+                "more": float(np.mean(rewards) - without.mean()),
+                "interval": interval(bootstrap.means(np.array(rewards) - without)),
+            }
+            for (policy, p), rewards in by_key.items() if policy != "none"
+        ],
+    }  # fmt: skip
+
+
+def markdown(environments: Mapping[str, Any]) -> Iterator[str]:
+    for name, found in environments.items():
+        rows: defaultdict[str, dict[float, str]] = defaultdict(dict)
+        for one in found["with"]:
+            low, high = one["interval"]
+            rows[one["policy"]][one["p"]] = f"{one['success']:.3f} ({one['more']:+.3f} [{low:+.3f}, {high:+.3f}])"
+        follows = sorted({p for row in rows.values() for p in row})
+        yield f"\n{name}: {found['runs']} runs of {found['families']} families, {found['none']:.3f} without memory\n"
+        yield f"| policy | {' | '.join(f'p = {p:g}' for p in follows)} |"
+        yield "|---" * (len(follows) + 1) + "|"
+        for policy, row in rows.items():
+            yield f"| {policy} | {' | '.join(row[p] for p in follows)} |"
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    recorded_runs = Path(os.environ.get("HEPM_RECORDED_RUNS", "../shared/data"))
+    parser.add_argument("runs", nargs="?", type=Path, default=recorded_runs)
+    parser.add_argument("--environment", action="append", default=[], choices=DOMAINS)
+    parser.add_argument("--policy", action="append", default=[])
+    parser.add_argument("--follow", action="append", type=float, default=[])
+    parser.add_argument("--skill", type=float, default=0.0)
+    parser.add_argument("--trials", type=int, default=3)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--show", metavar="TASK")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
