@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import click
 
 from hepm.cli.commands import Argument, Option
-from hepm.cli.model import DryRunOption, ModelChoice
+from hepm.cli.model import AtOnceOption, DryRunOption, ModelChoice
 from hepm.cli.options import NAMESPACE, Bar, JsonOption, check_store, known_namespace, print_json
 from hepm.cli.reports import Runs
 from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError
@@ -134,7 +134,7 @@ def replay(
     base_url: BaseUrlOption = None,
     arms: Annotated[str, Option(help="What memory says, separated by commas.")] = "hybrid,weight,lessons",
     points: Annotated[int, Option(min=1, help="How many points to ask about, in each environment.")] = 100,
-    concurrency: Annotated[int, Option(min=1, help="Requests at the same time.")] = 4,
+    at_once: AtOnceOption = 4,
     temperature: TemperatureOption = 0.0,
     seed: Annotated[int, Option(min=0, help="Of the choice of points.")] = 0,
     folder: Annotated[Path | None, Option(help="Where answers are kept. Default: hepm-replay/MODEL.")] = None,
@@ -171,7 +171,7 @@ def replay(
             return _tell_estimate(*asker.estimate(), "point", place, as_json=as_json)
         model = stack.enter_context(open_model(endpoint, kept, budget=budget, prices=prices))
         with Bar("requests") as bar:
-            asked = asker.ask(model.recorded, at_once=concurrency, on_point=bar.show)
+            asked = asker.ask(model.recorded, at_once=at_once, on_point=bar.show)
         _tell_asked(model, endpoint, kept)
         report = report_on_replay(asked, chosen, endpoint.model, asker.failed)
     if as_json:
