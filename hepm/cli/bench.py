@@ -16,13 +16,16 @@ import click
 
 from hepm.cli.commands import Argument, Option
 from hepm.cli.model import AtOnceOption, DryRunOption, ModelChoice
-from hepm.cli.options import NAMESPACE, Bar, JsonOption, check_store, known_namespace, print_json
+from hepm.cli.options import NAMESPACE, Bar, JsonOption, check_store, known_namespace, print_json, print_table
 from hepm.cli.reports import Runs
 from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError
 from hepm.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from rich.table import Table
+    from rich.text import Text
 
     from hepm.evals.bench.arms import KnownMemory
     from hepm.evals.bench.folder import Folder
@@ -75,8 +78,6 @@ def bench(
     A repeated command goes on where it was stopped; no recorded answer is asked for again. The models "gold" and "none"
     replay the authors' actions and do nothing. Example: `hepm bench bfcl --model gpt-5-mini --tasks 50 --dry-run`
     """
-    from rich.console import Console
-
     from hepm.evals.bench.arms import find_arms
     from hepm.evals.bench.folder import Folder
     from hepm.evals.bench.models import open_model
@@ -121,7 +122,7 @@ def bench(
         if as_json:
             print_json(report.to_json())
         else:
-            Console().print(tables(report))
+            _show(tables(report))
         if plot is not None:
             draw(report, plot)
         if ending is not None:
@@ -148,8 +149,6 @@ def replay(
     of the same task family. A repeated command asks for no recorded answer again.
     Example: `hepm replay results/*.json --model gpt-5-mini --dry-run`
     """
-    from rich.console import Console
-
     from hepm.evals.bench.arms import find_arms
     from hepm.evals.bench.folder import Folder
     from hepm.evals.bench.models import open_model
@@ -177,7 +176,18 @@ def replay(
     if as_json:
         print_json(report.to_json())
     else:
-        Console().print(replay_tables(report))
+        _show(replay_tables(report))
+
+
+def _show(parts: Sequence[Table | Text]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    for part in parts:
+        if isinstance(part, Table) and part.columns[0].no_wrap:
+            print_table(part)
+        else:
+            Console().print(part)
 
 
 def _endpoint(asking: ModelChoice, base_url: str | None, missing: str) -> Endpoint:

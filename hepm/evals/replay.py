@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
-from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from hepm.agents.loop import Complete
@@ -26,12 +26,13 @@ from hepm.evals.bench.folder import Folder, Key
 from hepm.evals.bench.models import tokens_of
 from hepm.evals.domains import Domain, Event, Run, by_family, by_request
 from hepm.evals.metrics import Bootstrap, Interval, find_divergences, interval
-from hepm.evals.report import rounded, table_of
+from hepm.evals.report import FEWEST_DIVERGENCES, rounded, table_of
 from hepm.experience.prompt import Prompt
+from hepm.ingest.transitions import SUMMARY_TOOL
 from hepm.llm import Endpoint, Usage
 from hepm.memory.session import as_messages
 from hepm.text import count_of, on_one_line
-from hepm.types import ToolName
+from hepm.types import Tool, ToolName
 
 WITHOUT: Final = "without"
 _SHARES: Final = ("hinted", "changed", "towards", "away", "gain")
@@ -48,12 +49,14 @@ class Point:
 
     Attributes:
         right: Tools that successful runs called here.
+        tools: Those that the run had, as endpoints take them; of a record without them, all of its domain.
         prompts: What memory says here, by arm.
     """
 
     kind: Kind
     event: Event
     right: frozenset[ToolName]
+    tools: Sequence[Object] = ()
     prompts: Mapping[str, Prompt] = field(default_factory=dict[str, Prompt])
 
     @property
@@ -71,20 +74,26 @@ class Point:
                 arguments = call["function"]["arguments"]
                 call["function"]["arguments"] = arguments if isinstance(arguments, str) else json.dumps(arguments)
             messages.append(message)
-        body = {**options, "model": endpoint.model, "messages": messages, "tools": _specs(self.event.run)}
+        body = {**options, "model": endpoint.model, "messages": messages, "tools": self.tools}
         said = self.prompts.get(arm, Prompt())
         placement = resolved("auto", endpoint.base_url)
         return with_hint("chat", body, stable=said.stable, present=said.present, placement=placement)
 
 
-def _specs(run: Run) -> list[Object]:
-    """The tools that the run had; of a record without them, those that it called, with any arguments."""
-    known = {tool.name: (tool.description, dict(tool.parameters or {})) for tool in run.trajectory.tools}
-    known = known or {name: ("", {}) for name in dict.fromkeys(run.calls)}
+def _specs(run: Run, known: Mapping[ToolName, Tool]) -> list[Object]:
+    tools = run.trajectory.tools or known.values()
     any_arguments: Object = {"type": "object", "properties": {}, "additionalProperties": True}
     return [
-        {"type": "function", "function": {"name": name, "description": about, "parameters": given or any_arguments}}
-        for name, (about, given) in known.items()
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": dict(tool.parameters or any_arguments),
+            },
+        }
+        for tool in tools
+        if tool.name != SUMMARY_TOOL
     ]
 
 
@@ -111,6 +120,8 @@ def points_of(domain: Domain, arms: Sequence[Arm], *, most: int, seed: int = 0, 
     """
     domain = by_request(domain)
     points, found = _choose(domain, most, seed), list[Point]()
+    known = {name: Tool(name) for run in domain.runs for name in run.calls}
+    known |= {tool.name: tool for run in domain.runs for tool in run.trajectory.tools}
     for split in by_family(domain.runs, folds):
         tested = set(split.test)
         here = [point for point in points if point.event.run in tested]
@@ -120,14 +131,15 @@ def points_of(domain: Domain, arms: Sequence[Arm], *, most: int, seed: int = 0, 
             scratch.memory.learn([run.trajectory for run in split.train], distil=any(arm.lessons for arm in arms))
             for point in here:
                 run, said = point.event.run, dict[str, Prompt]()
+                specs = _specs(run, known)
                 for arm in arms:
                     said[arm.name] = scratch.memory.prompt(
                         list(as_messages(point.event.turns)),
-                        tools=[spec["function"]["name"] for spec in _specs(run)],
+                        tools=[spec["function"]["name"] for spec in specs],
                         environment=run.trajectory.environment,
                         options=arm.prompt,
                     )
-                found.append(replace(point, prompts=said))
+                found.append(replace(point, tools=specs, prompts=said))
     return found
 
 
@@ -243,7 +255,9 @@ def report_on_replay(asked: Sequence[Asked], arms: Sequence[Arm], model: str, fa
         here = [one for one in asked if one.point.kind == kind]
         if here:
             scores[kind] = {arm.name: _scores(here, arm.name) for arm in arms}
-    sentences = [_sentence(arm.name, kind, scores[kind][arm.name]) for kind in scores for arm in arms]
+    judged = next((kind for kind, by_arm in scores.items() if by_arm[arms[0].name].points >= FEWEST_DIVERGENCES), None)
+    kind = judged or next(iter(scores))
+    sentences = [_sentence(arm.name, kind, scores[kind][arm.name]) for arm in arms]
     return ReplayReport(model, scores, failed, sentences)
 
 
@@ -268,7 +282,10 @@ def _scores(asked: Sequence[Asked], arm: str) -> ReplayScores:
 
 def _sentence(arm: str, kind: str, found: ReplayScores) -> str:
     shares, (low, high) = found.shares, found.interval["gain"]
-    so = "too few points to say" if low <= 0 <= high else "more than chance explains"
+    if not shares["changed"]:
+        return f"{arm} changed no call at {count_of(found.points, 'point')}."
+    few = low <= 0 <= high or found.points < FEWEST_DIVERGENCES
+    so = "too few points to say" if few else "more than chance explains"
     where = "where a failed run left the way of a successful one" if kind == "parting" else "in successful runs"
     return (
         f"At {count_of(found.points, 'point')} {where}, {arm} changed the call in {shares['changed']:.0%}: towards the "
@@ -277,21 +294,22 @@ def _sentence(arm: str, kind: str, found: ReplayScores) -> str:
     )
 
 
-def replay_tables(report: ReplayReport) -> RenderableType:
+def replay_tables(report: ReplayReport) -> list[Table | Text]:
     """Shares by kind of points and arm, and the sentences below them."""
-    parts: list[RenderableType] = []
+    parts: list[Table | Text] = []
     for kind, by_arm in report.scores.items():
         first = next(iter(by_arm.values()))
+        about = _KINDS["parting" if kind == "parting" else "sample"]
         families = count_of(first.families, "task family", "task families")
         table = table_of(
-            f"{report.model} at {first.points:,} {_KINDS[kind]}, of {families}",  # pyright: ignore[reportArgumentType]
-            "memory", *_SHARES, "gain, 95 %", "right without", "right with",
-        )  # fmt: skip
+            f"{report.model} at {first.points:,} {about}, of {families}", "memory", *_SHARES, "95 %", "right"
+        )
         for arm, found in by_arm.items():
             low, high = found.interval["gain"]
-            cells = [f"{found.shares[name]:.3f}" for name in _SHARES]
-            table.add_row(arm, *cells, f"{low:+.3f} … {high:+.3f}", *(f"{share:.3f}" for share in found.right))
+            cells = [f"{found.shares[name]:.2f}" for name in _SHARES]
+            table.add_row(arm, *cells, f"{low:+.2f} … {high:+.2f}", " → ".join(f"{share:.2f}" for share in found.right))
         parts.append(table)
+    parts.append(Text("right: a tool of the successful runs was called, without memory → with it", style="dim"))
     if report.failed:
         parts.append(Text(on_one_line(f"{count_of(len(report.failed), 'request')} failed, first {report.failed[0]}")))
-    return Group(*parts, *(Text(f"\n{on_one_line(sentence)}", style="bold") for sentence in report.sentences))
+    return [*parts, *(Text(f"\n{on_one_line(sentence)}", style="bold") for sentence in report.sentences)]

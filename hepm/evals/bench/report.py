@@ -13,7 +13,6 @@ from statistics import fmean, median
 from typing import Any, Final
 
 import numpy as np
-from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -25,6 +24,7 @@ from hepm.evals.report import Difference, rounded, table_of
 from hepm.text import CUT, count_of, on_one_line
 
 FEWEST_TASKS: Final = 10
+_SHOWN_DIFFERENCES: Final = ("success", "calls", "tokens")
 _SHOWN: Final = 2  # won tasks, and lost ones, of each arm on a terminal
 _CHARS: Final = 300
 _TO_SUCCESS: Final = ("turns", "calls")
@@ -222,24 +222,23 @@ def _points(share: float) -> str:
     return f"{100 * share + 0.0:+.1f}".replace("+0.0", "0").replace("-0.0", "0")
 
 
-def tables(report: BenchReport) -> RenderableType:
+def tables(report: BenchReport) -> list[Table | Text]:
     """Scores, differences, the won and the lost tasks, and the sentences below all."""
     trials = f", {count_of(report.trials, 'trial')} of each" if report.trials > 1 else ""
     title = f"{report.environment} with {report.model}: {count_of(report.tasks, 'task')}{trials}"
     last = [f"pass^{report.trials}"] if report.trials > 1 else []
-    names = ["success", "95 %", *last, "turns", "calls", "errors", "tokens", "hinted", "memory ms"]
-    costs = any(found.cost_usd for found in report.arms.values())
-    table = table_of(title, "arm", *names, *(["cost"] if costs else []))
+    names = ["success", "95 %", *last, "turns", "calls", "errors", "tokens", "hinted", "ms"]
+    table = table_of(title, "arm", *names)
     for arm, found in report.arms.items():
         means = found.means
         row = [f"{means['success']:.3f}", f"{found.interval.low:.2f} … {found.interval.high:.2f}"]
         row += [f"{found.pass_k[-1]:.3f}"] if last else []
         row += ["–" if means[name] is None else f"{means[name]:.1f}" for name in (*_TO_SUCCESS, "errors")]
         row += [f"{means['tokens']:,.0f}", f"{found.hinted:.0%}", f"{found.memory_ms:.2f}"]
-        table.add_row(arm, *row, *([f"${found.cost_usd or 0:,.3f}"] if costs else []))
-    parts: list[RenderableType] = [
+        table.add_row(arm, *row)
+    parts: list[Table | Text] = [
         table,
-        Text("turns and calls: of successful runs", style="dim"),
+        Text("turns, calls: of successful runs; ms: median time in memory per turn", style="dim"),
         _differences(report),
     ]
     for arm, found in report.arms.items():
@@ -254,18 +253,17 @@ def tables(report: BenchReport) -> RenderableType:
         parts.append(
             Text(f"{count_of(report.unfinished, 'task')} left out, not finished in every arm: repeat the command.")
         )
-    return Group(*parts, *(Text(f"\n{on_one_line(sentence)}", style="bold") for sentence in report.sentences))
+    return [*parts, *(Text(f"\n{on_one_line(sentence)}", style="bold") for sentence in report.sentences)]
 
 
-def _differences(report: BenchReport) -> RenderableType:
+def _differences(report: BenchReport) -> Table | Text:
     if len(report.arms) < 2:
         return Text("")
-    table = table_of(
-        f"difference to {report.reference}, paired by task, with 95 % intervals", "arm", *_MEASURES, "won", "lost"
-    )
+    title = f"difference to {report.reference}, paired by task, with 95 % intervals"
+    table = table_of(title, "arm", *(f"more {name}" for name in _SHOWN_DIFFERENCES), "won", "lost")
     for arm, found in report.arms.items():
         if arm != report.reference:
-            cells = [_cell(found.difference.get(name)) for name in _MEASURES]
+            cells = [_cell(found.difference.get(name)) for name in _SHOWN_DIFFERENCES]
             table.add_row(arm, *cells, str(len(found.won)), str(len(found.lost)))
     return table
 
@@ -273,11 +271,11 @@ def _differences(report: BenchReport) -> RenderableType:
 def _cell(found: Difference | None) -> str:
     if found is None:
         return "–"
-    digits = 3 if abs(found.value) < 10 and max(map(abs, found.interval)) < 10 else 0
-    return f"{found.value:+,.{digits}f} [{found.interval.low:+,.{digits}f}, {found.interval.high:+,.{digits}f}]"
+    digits = 2 if max(map(abs, (found.value, *found.interval))) < 10 else 0
+    return " ".join(f"{value:+,.{digits}f}" for value in (found.value, *found.interval))
 
 
-def _side_by_side(reference: str, arm: str, what: str, change: Change) -> RenderableType:
+def _side_by_side(reference: str, arm: str, what: str, change: Change) -> Table | Text:
     hint = f"memory said: {_cut(change.hint)}" if change.hint else "memory said nothing"
     title = f"{what} with {arm}: {change.task}, from step {change.step + 1}, where {hint}"
     table = Table(
