@@ -242,7 +242,8 @@ class _Run:
         if self.agent.strategy == "explicit":
             self.ask_for_summary()
         with self.metered():
-            prompt = self.session.prompt(tools=[spec["function"]["name"] for spec in self.tools.specs])
+            names = [spec["function"]["name"] for spec in self.tools.specs]
+            prompt = self.session.prompt(tools=names, keep=self.messages[-1]["role"] != "tool")
         self.steps.append(Step(prompt.text))
         self.stable = self.stable or prompt.stable
         reply = self.ask(stable=self.stable, present=prompt.present, placement=self.placement)
