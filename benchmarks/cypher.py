@@ -116,7 +116,10 @@ def big_store(file: Path, arguments: argparse.Namespace) -> None:
     per_tool = arguments.edges // arguments.tools
     with sqlite3.connect(file) as database:
         tools = [(NAMESPACE, name) for name in names]
-        database.executemany("INSERT INTO tool VALUES (?, ?, '', '{}', 9, 0)", tools)
+        database.executemany(
+            "INSERT INTO tool (namespace, name, description, parameters, calls, errors) VALUES (?, ?, '', '{}', 9, 0)",
+            tools,
+        )
         for name in names:
             targets = random.choice(arguments.tools, per_tool, replace=False, p=popular / popular.sum())
             support = random.integers(1, 100, per_tool)

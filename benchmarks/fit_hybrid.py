@@ -134,7 +134,7 @@ def collect(
             ranked = [rank_of(event.next, ranking) for event, ranking in zip(events, rankings, strict=True)]
             found.plain.setdefault(method.name, []).extend(ranked)
         filled = FilledMemory(training)
-        fitted = filled.mirror.cached(FittedMemory)
+        fitted = filled.mirror.fits.of(FittedMemory)
         candidates = [fitted.calls.names[tool] for tool in fitted.candidates]
         more = None if further is None else further(filled)
         tested = set(split.test)

@@ -71,7 +71,7 @@ def voices(models: Sequence[str], seeds: int) -> Callable[[FilledMemory], Callab
 
     def learn(filled: FilledMemory) -> Callable[[EncodedQuery, str], np.ndarray]:
         mirror, embedder = filled.mirror, filled.embedder
-        fitted = mirror.cached(FittedMemory)
+        fitted = mirror.fits.of(FittedMemory)
         data = graph_data(mirror, embedder)
         scorers = [scorer(model, seed, fitted, data, embedder) for model in models for seed in range(seeds)]
 

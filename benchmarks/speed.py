@@ -75,7 +75,10 @@ def big_store(path: Path, arguments: argparse.Namespace) -> None:
     store.close()
     names = [f"tool_{number:05d}" for number in range(arguments.tools)]
     database = sqlite3.connect(path)
-    database.executemany("INSERT INTO tool VALUES ('big', ?, '', '{}', 9, 0)", [(name,) for name in names])
+    database.executemany(
+        "INSERT INTO tool (namespace, name, description, parameters, calls, errors) VALUES ('big', ?, '', '{}', 9, 0)",
+        [(name,) for name in names],
+    )
     per_tool = arguments.edges // arguments.tools
     popular = np.arange(1, arguments.tools + 1) ** -0.6
     popular /= popular.sum()
@@ -91,7 +94,8 @@ def big_store(path: Path, arguments: argparse.Namespace) -> None:
         rows = range(start + 1, min(start + 50_000, arguments.states) + 1)
         of = [edges[row % len(edges)] for row in rows]
         database.executemany(
-            "INSERT INTO state VALUES (?, 'big', ?, ?, 1, ?, 1, 0.0, 'run', 0, ?)",
+            "INSERT INTO state (id, namespace, sources, targets, success, key, count, seen, trajectory, step, summary)"
+            " VALUES (?, 'big', ?, ?, 1, ?, 1, 0.0, 'run', 0, ?)",
             [
                 (row, json.dumps([edge[0]]), json.dumps([edge[1]]), row, f"state {row}")
                 for row, edge in zip(rows, of, strict=True)

@@ -47,7 +47,8 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib.metadata import version
 
-        return version("hepm")
+        found = globals()[name] = version("hepm")  # read once: it takes milliseconds
+        return found
     raise AttributeError(f"module 'hepm' has no attribute {name!r}")
 
 

@@ -118,7 +118,7 @@ def absent_tools(domains: Sequence[Domain], options: TrainOptions) -> Iterator[s
             if not events or not training.events:
                 continue
             filled = FilledMemory(training)
-            fitted = filled.mirror.cached(FittedMemory)
+            fitted = filled.mirror.fits.of(FittedMemory)
             try:
                 network = train(graph_data(filled.mirror, filled.embedder), options)
             except InputError:

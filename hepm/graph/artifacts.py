@@ -6,12 +6,14 @@ import contextlib
 import hashlib
 import json
 import logging
+import math
+import mmap
 import os
 import shutil
+import sqlite3
 import threading
-import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,8 +22,13 @@ from numpy.typing import NDArray
 
 _log = logging.getLogger("hepm")
 
-FORMAT: Final = 1
+FORMAT: Final = 3
 _ABOUT: Final = "about.json"
+PART: Final = ".part"
+PARTS: Final = "parts-"
+_PATIENCE_S: Final = 60.0
+_ALIGNED: Final = 64  # bytes at whose multiples arrays begin
+_LONGEST_HEAD: Final = 4096
 
 
 class Artifacts:
@@ -32,17 +39,22 @@ class Artifacts:
         digest = hashlib.blake2b(namespace.encode("utf-8", "replace"), digest_size=6).hexdigest()
         self._folder = folder / digest
 
-    def write(self, version: int, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Keep arrays, and what JSON can say about them; earlier versions are removed. A full disk keeps none."""
+    def write(self, version: int, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], parts: str) -> None:
+        """Keep arrays, and what JSON can say about them; earlier versions are removed. A full disk keeps none.
+
+        Args:
+            parts: Name of a folder for arrays that are added later (see `write_part`). It stays while versions name it.
+        """
         target, part = self._folder / str(version), self._folder / f".{version}-{os.getpid()}"
         try:
             part.mkdir(parents=True, exist_ok=True)
             for name, array in arrays.items():
                 np.save(part / f"{name}.npy", array, allow_pickle=False)
             sums = {name: _checksum(array) for name, array in arrays.items()}
-            text = json.dumps({**about, "format": FORMAT, "checksums": sums})
+            text = json.dumps({**about, "format": FORMAT, "checksums": sums, "parts": parts})
             (part / _ABOUT).write_text(text, encoding="utf-8")
             shutil.rmtree(target, ignore_errors=True)
+            self.parts(parts).mkdir(exist_ok=True)
             part.rename(target)
         except OSError as error:
             _log.info("%s cannot be written, and is computed again by the next process: %s", target, error)
@@ -51,6 +63,9 @@ class Artifacts:
         for other in self._versions():
             if other < version:
                 shutil.rmtree(self._folder / str(other), ignore_errors=True)
+        for former in self._folder.glob(f"{PARTS}*"):
+            if former.name != parts:
+                shutil.rmtree(former, ignore_errors=True)
 
     def read(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
         """What was kept last, its arrays mapped into memory; None if there is nothing, or it is damaged."""
@@ -69,6 +84,23 @@ class Artifacts:
                 _log.debug("%s cannot be read: %s", folder, error)
         return None
 
+    @contextlib.contextmanager
+    def alone(self) -> Generator[None]:
+        """Let no other process compute the same meanwhile; after `_PATIENCE_S` each computes for itself."""
+        lock = None
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            # Locks of SQLite work on every system, and go with a process that is killed.
+            lock = sqlite3.connect(self._folder / "lock", timeout=_PATIENCE_S, check_same_thread=False)
+            lock.execute("BEGIN EXCLUSIVE")
+        except (OSError, sqlite3.Error) as error:
+            _log.debug("%s cannot be locked: %s", self._folder, error)
+        try:
+            yield
+        finally:
+            if lock is not None:
+                lock.close()
+
     def damage(self) -> Iterator[str]:
         """Sentences on the files of the last version that cannot be read, or hold other numbers than were written."""
         for version in self._versions()[-1:]:
@@ -79,13 +111,13 @@ class Artifacts:
             for name, checksum in kept[0]["checksums"].items():
                 if name not in kept[1] or _checksum(kept[1][name]) != checksum:
                     yield f"{self._folder / str(version) / name}.npy is not as it was written"
-            for file in sorted(self.parts(version).glob("*.npz")):
+            for file in sorted(self.parts(kept[0]["parts"]).glob(f"*{PART}")):
                 if read_part(file) is None:
                     yield f"{file} cannot be read"
 
-    def parts(self, version: int) -> Path:
-        """The folder of a version, for parts that are added to it later (see `read_part`)."""
-        return self._folder / str(version)
+    def parts(self, name: str) -> Path:
+        """A folder for parts."""
+        return self._folder / name
 
     def drop(self) -> None:
         """Remove all versions."""
@@ -101,22 +133,40 @@ def _checksum(array: NDArray[Any]) -> int:
     return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
-def read_part(file: Path) -> dict[str, NDArray[Any]] | None:
-    """Arrays that `write_part` wrote; None if there are none, or they are damaged."""
-    try:
-        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as kept:
-            return {name: kept[name] for name in kept.files}
-    except (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile):  # TypeError: one bare array
-        return None
-
-
 def write_part(file: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays to a file in the folder of a version, atomically, unless that is gone."""
+    flat = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    about = {name: (array.dtype.str, array.shape, _checksum(array)) for name, array in flat.items()}
+    head = json.dumps(about).encode()
     part = file.with_name(f".{file.name}-{os.getpid()}-{threading.get_ident()}")
     try:
         with part.open("wb") as stream:
-            np.savez(stream, allow_pickle=False, **arrays)
+            for piece in (head + b"\n", *(array.tobytes() for array in flat.values())):
+                stream.write(piece + bytes(-len(piece) % _ALIGNED))
         part.replace(file)
     except OSError:
         with contextlib.suppress(OSError):
             part.unlink()
+
+
+def read_part(file: Path, *, unchecked: Collection[str] = ()) -> dict[str, NDArray[Any]] | None:
+    """Arrays that `write_part` wrote, mapped into memory; None if there are none, or they are damaged.
+
+    Of the arrays named in `unchecked`, which may be long, the size alone is checked.
+    """
+    try:
+        with file.open("rb") as stream:
+            head = stream.readline(_LONGEST_HEAD)
+            mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        found: dict[str, NDArray[Any]] = {}
+        at = len(head) + -len(head) % _ALIGNED
+        for name, (kind, shape, checksum) in json.loads(head).items():
+            dtype = np.dtype(kind)
+            array = np.frombuffer(mapped, dtype, math.prod(shape), at).reshape(shape)
+            if name not in unchecked and _checksum(array) != checksum:
+                return None
+            found[name] = array
+            at += array.nbytes + -array.nbytes % _ALIGNED
+    except (OSError, ValueError, TypeError, AttributeError):
+        return None
+    return found if at == len(mapped) else None

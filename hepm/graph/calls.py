@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.delta import FAILED, Move, Place, steps_in
+from hepm.graph.delta import FAILED, Place, steps_in
 from hepm.graph.rows import FloatArray, RunRow
 from hepm.types import START, ToolName
 
@@ -29,6 +28,9 @@ ORDER: Final = 3
 """How many calls back a context reaches."""
 IN_TURN: Final = 8
 """Flag of a call that follows another of its own turn; further flags in `hepm.graph.delta`."""
+PARTS: Final = 32_767
+MAPPED: Final = 16
+"""So many calls of a mapped file cost about as much memory as one that is held."""
 _GROWTH: Final = 8  # an eighth of room beyond what is needed
 
 
@@ -50,7 +52,8 @@ class Reached:
 class CallMatrix:
     """A snapshot: N calls, R runs, S states with vectors, T tools, D dimensions.
 
-    Of calls after some tools alone, `said_RD` and `calls_RT` are empty.
+    Of calls after some tools alone, `said_RD`, `calls_RT` and `run_ids` are empty, and `states_SD` are numbers of
+    `PARTS`: the vectors have a length of 1.
 
     Attributes:
         before_NK: Tool numbers of the last K calls before each, latest first; -1 before the run's start.
@@ -60,6 +63,7 @@ class CallMatrix:
         state_N: Row of its state in `states_SD`; -1 if the state has no vector (any more).
         said_RD: Vector of the user's words; zero if there are none.
         calls_RT: How often each run called each tool, capped at 255.
+        arrival_R: Row numbers of the runs in the store, in the order in which they came.
         by_last: Rows of the calls after each tool, ascending; after the one listed last of parallel ones.
         by_turn: Rows of the calls of the turn after one that held each tool, ascending.
         reached: Where these are the calls of the latest runs alone, counts over all runs; None if all calls are here.
@@ -75,7 +79,8 @@ class CallMatrix:
     success_R: BoolArray
     said_RD: FloatArray
     calls_RT: NDArray[np.uint8]
-    states_SD: FloatArray
+    states_SD: NDArray[Any]
+    arrival_R: NDArray[np.int64]
     run_ids: Sequence[str]
     names: Sequence[ToolName]
     by_last: dict[int, NDArray[np.intp]]
@@ -157,6 +162,21 @@ class _GrowingArray:
         self._room: NDArray[Any] = np.zeros((0, columns), dtype=dtype)
         self._rows = 0
 
+    @classmethod
+    def of(cls, rows_NK: NDArray[Any]) -> _GrowingArray:
+        """Rows that are there, which are not copied before more are added."""
+        found = cls(rows_NK.shape[1], rows_NK.dtype.type)
+        found._room, found._rows = rows_NK, len(rows_NK)
+        return found
+
+    def __len__(self) -> int:
+        return self._rows
+
+    @property
+    def held(self) -> bool:
+        """Whether the rows lie in memory of its own."""
+        return bool(self._room.flags.owndata)
+
     def extend(self, rows_NK: NDArray[Any]) -> None:
         """Add rows; O(1) each, amortised. New columns are zero in earlier rows."""
         rows, columns = self._rows + len(rows_NK), max(rows_NK.shape[1], self._room.shape[1])
@@ -165,8 +185,9 @@ class _GrowingArray:
             room = np.zeros((rows + rows // _GROWTH, columns), dtype=self._room.dtype)
             room[: self._rows, : self._room.shape[1]] = self._room[: self._rows]
             self._room = room
-        self._room[self._rows : rows, : rows_NK.shape[1]] = rows_NK
-        self._rows = rows
+        if len(rows_NK):
+            self._room[self._rows : rows, : rows_NK.shape[1]] = rows_NK
+            self._rows = rows
 
     def read(self) -> NDArray[Any]:
         return self._room[: self._rows]
@@ -180,6 +201,8 @@ class CallReader:
     Args:
         numbers: Of the tools, shared with other readers.
         only: Read only the calls right after one of these tools; () for all.
+    Attributes:
+        read_first: The runs that were read at once, before new ones were added.
     """
 
     def __init__(self, numbers: ToolNumbers | None = None, only: Collection[ToolName] = ()) -> None:
@@ -189,13 +212,33 @@ class CallReader:
         self._calls_per_run = _GrowingArray(0, np.uint8)
         self._success = _GrowingArray(1, np.bool_)
         self._user_vectors = _GrowingArray(0, np.float32)
-        self._vectors = _GrowingArray(0, np.float16 if only else np.float32)
+        self._vectors = _GrowingArray(0, np.int16 if only else np.float32)
         self._by_last: dict[int, _GrowingArray] = {}
         self._by_turn: dict[int, _GrowingArray] = {}
+        self._arrivals = _GrowingArray(1, np.int64)
         self._run_ids: list[str] = []
         self._state_rows: dict[Place, int] = {}
-        self.calls = 0
-        self.newest_run = 0
+        self.read_first = 0
+
+    @property
+    def runs(self) -> int:
+        """How many were read."""
+        return len(self._arrivals)
+
+    @property
+    def calls(self) -> int:
+        """How many of them were read."""
+        return len(self._rows)
+
+    @property
+    def held(self) -> int:
+        """The calls, where their vectors are held; a `MAPPED`th of them where they lie in a mapped file."""
+        return self.calls if self._vectors.held else self.calls // MAPPED
+
+    @property
+    def newest_run(self) -> int:
+        """Row number of the run that was read last; 0 if none was."""
+        return int(self._arrivals.read()[-1, 0]) if len(self._arrivals) else 0
 
     def unknown(self, steps: Sequence[Sequence[Step]]) -> list[Place]:
         """Where the states are that the calls of these runs need and were not read yet."""
@@ -207,25 +250,25 @@ class CallReader:
         self, runs: Sequence[RunRow], steps: Sequence[Sequence[Step]], places: Sequence[Place], vectors_SD: FloatArray
     ) -> None:
         """Add runs with their steps, and states with their vectors, shape (S, D)."""
-        for place in places:
-            self._state_rows[place] = len(self._state_rows)
         if places:
-            self._vectors.extend(vectors_SD)
+            self._state_rows.update(
+                zip(places, range(len(self._vectors), len(self._vectors) + len(places)), strict=True)
+            )
+            self._vectors.extend(np.rint(np.clip(vectors_SD, -1, 1) * PARTS) if self._only else vectors_SD)
         if not runs:
             return
-        first = len(self._run_ids)
+        first, known = len(self._arrivals), self.calls
         rows: list[tuple[int, ...]] = []
         after: list[tuple[int, int]] = []  # a tool of the turn before, and a row
         for number, of_run in enumerate(steps, first):
             for row, sources in self._rows_of(of_run, number):
-                after += [(source, self.calls + len(rows)) for source in sources]
+                after += [(source, known + len(rows)) for source in sources]
                 rows.append(row)
         rows_NK = np.array(rows, dtype=np.int32).reshape(-1, ORDER + 5)
         self._rows.extend(rows_NK)
         after_P2 = np.array(after, dtype=np.intp).reshape(-1, 2)
-        _add_groups(self._by_last, rows_NK[:, 0], np.arange(self.calls, self.calls + len(rows)))
-        _add_groups(self._by_turn, after_P2[:, 0], after_P2[:, 1])
-        self.calls += len(rows)
+        self._add_groups(self._by_last, rows_NK[:, 0], np.arange(known, known + len(rows)))
+        self._add_groups(self._by_turn, after_P2[:, 0], after_P2[:, 1])
         if not self._only:
             tools = len(self._numbers)
             called = np.bincount(
@@ -233,9 +276,10 @@ class CallReader:
             ).reshape(len(runs), tools)
             self._calls_per_run.extend(np.minimum(called, 255))
             self._add_user_vectors(runs)
+            self._run_ids += [run.id for run in runs]
         self._success.extend(np.array([[run.success] for run in runs]))
-        self._run_ids += [run.id for run in runs]
-        self.newest_run = runs[-1].seq
+        self._arrivals.extend(np.array([[run.seq] for run in runs]))
+        self.read_first = self.read_first or self.runs
 
     def _add_user_vectors(self, runs: Sequence[RunRow]) -> None:
         vectors = {at: run.vector for at, run in enumerate(runs) if run.vector is not None}
@@ -258,6 +302,16 @@ class CallReader:
                     yield (*before, tool, number, len(history) - 1, flags, state), sources
                 history.append(tool)
 
+    def _add_groups(self, tables: dict[int, _GrowingArray], tools_P: NDArray[Any], rows_P: NDArray[np.intp]) -> None:
+        if self._only:
+            groups = [(tool, rows_P[tools_P == tool]) for tool in sorted(self._numbers[name] for name in self._only)]
+        else:
+            order = np.argsort(tools_P, kind="stable")
+            tools, starts = np.unique(tools_P[order], return_index=True)
+            groups = zip(tools.tolist(), np.split(rows_P[order], starts[1:]), strict=False)
+        for tool, rows in groups:
+            tables.setdefault(tool, _GrowingArray(1, np.intp)).extend(rows[:, None])
+
     def to_keep(self, tools: int) -> dict[str, NDArray[Any]]:
         """What was read, as arrays, but for calls to tools whose number is not below `tools`."""
         rows_NK = self._rows.read().copy()
@@ -274,25 +328,21 @@ class CallReader:
             "rows": rows_NK[known_N],
             "after": after_P2,
             "success": self._success.read(),
-            "vectors": self._vectors.read(),
-            "run_ids": np.frombuffer(json.dumps(self._run_ids).encode(), dtype=np.uint8),
-            "newest": np.array(self.newest_run),
+            "vectors": self._vectors.read().T,  # which is faster to compare
+            "arrivals": self._arrivals.read(),
+            "read_first": np.array([self.read_first]),
         }
 
     @classmethod
     def restored(cls, numbers: ToolNumbers, only: Collection[ToolName], kept: Mapping[str, NDArray[Any]]) -> CallReader:
         """What `to_keep` gave."""
         found = cls(numbers, only)
-        rows_NK = kept["rows"]
-        found._rows.extend(rows_NK)
-        _add_groups(found._by_last, rows_NK[:, 0], np.arange(len(rows_NK)))
-        _add_groups(found._by_turn, *kept["after"].T)
-        found._success.extend(kept["success"])
-        found._vectors.extend(kept["vectors"])
-        found._run_ids = json.loads(kept["run_ids"].tobytes())
-        found.calls, found.newest_run = len(rows_NK), int(kept["newest"])
-        # Rows of vectors whose place is not known: further states come after them.
-        found._state_rows = {(Move((), (), True), -at): at for at in range(1, len(kept["vectors"]) + 1)}
+        rows_NK, after_P2 = kept["rows"], kept["after"]
+        found._rows = _GrowingArray.of(rows_NK)
+        found._add_groups(found._by_last, rows_NK[:, 0], np.arange(len(rows_NK)))
+        found._add_groups(found._by_turn, after_P2[:, 0], after_P2[:, 1])
+        found._success, found._vectors = _GrowingArray.of(kept["success"]), _GrowingArray.of(kept["vectors"].T)
+        found._arrivals, found.read_first = _GrowingArray.of(kept["arrivals"]), int(kept["read_first"][0])
         return found
 
     def snapshot(self, dimensions: int) -> CallMatrix:
@@ -309,15 +359,9 @@ class CallReader:
             said_RD=self._user_vectors.read(),
             calls_RT=self._calls_per_run.read(),
             states_SD=self._vectors.read(),
+            arrival_R=self._arrivals.read()[:, 0],
             run_ids=tuple(self._run_ids),
             names=names,
             by_last={tool: table.read()[:, 0] for tool, table in self._by_last.items()},
             by_turn={tool: table.read()[:, 0] for tool, table in self._by_turn.items()},
         )
-
-
-def _add_groups(tables: dict[int, _GrowingArray], tools_P: NDArray[Any], rows_P: NDArray[np.intp]) -> None:
-    order = np.argsort(tools_P, kind="stable")
-    tools, starts = np.unique(tools_P[order], return_index=True)
-    for tool, rows in zip(tools.tolist(), np.split(rows_P[order], starts[1:]), strict=False):
-        tables.setdefault(tool, _GrowingArray(1, np.intp)).extend(rows[:, None])

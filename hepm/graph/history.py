@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.errors import StoreUnavailableError
-from hepm.graph.artifacts import read_part, write_part
+from hepm.graph.artifacts import PART, read_part, write_part
 from hepm.graph.calls import CallMatrix, CallReader, Reached, RecentlyUsed, Step, ToolNumbers, steps_of
 from hepm.graph.delta import Edge
 from hepm.graph.rows import RunRow
@@ -31,11 +31,14 @@ MOST_AFTER: Final = 1_024
 """The runs that are read to know the calls after a tool, where not all are."""
 FEWEST_ON_EDGE: Final = 4  # of these on each edge from there, if so many took it
 MOST_KEPT: Final = 65_536
-"""Calls after tools that are kept in memory, each with a vector of two bytes a dimension."""
+"""Calls after tools that are kept in memory, each with a vector of two bytes a dimension; of those mapped from a file
+so many times `MAPPED`."""
 FEWEST_KEPT: Final = 64
 """Calls after a tool from which on they are kept in a file: fewer are read from the store in less than 2 ms."""
 _AT_ONCE: Final = 512
 _GROWTH: Final = 1.25  # factor by which what was read grows before it is read anew
+_MUCH: Final = 0.05  # share of new runs from which on a file is written again
+_MOST_IN_NAME: Final = 8  # parallel calls of more tools are kept in no file
 NEWEST: Final = 2**62
 
 
@@ -64,13 +67,15 @@ class CallHistory:
         self._after = _Kept(MOST_KEPT)
         self._lock = Lock()
         self._parts: Path | None = None
-        self._known = 0
+        self._tools: Sequence[ToolName] = ()
+        self._dimensions = 0
         self.revision = 0
         self.newest = 0
 
     def latest(self) -> CallMatrix:
         """All calls, or a part (see `CallHistory`); what came since the last time is added."""
-        self.revision = self._store.header.revision
+        header = self._store.header
+        self.revision, self._dimensions = header.revision, header.dimensions
         reader = self._latest
         if reader is not None:
             runs = self._store.runs_after(reader.newest_run, namespace=self._namespace)
@@ -82,15 +87,17 @@ class CallHistory:
         if reader is None:
             reader = self._latest = self._first_read()
         self.newest = reader.newest_run
-        found = reader.snapshot(self._store.header.dimensions)
+        found = reader.snapshot(self._dimensions)
         return found if self.whole else self._with_counts(found)
 
     def restored(self, tools: Sequence[ToolName], counts_3T: Sequence[NDArray[np.int64]]) -> CallMatrix:
         """No call, with the tools and counts of an earlier time; `latest` then reads all anew."""
         with self._lock:
             self._after = _Kept(MOST_KEPT)
-            self.whole, self._latest, self._numbers, self._parts = False, None, ToolNumbers(tools), None
-        calls = CallReader(self._numbers).snapshot(self._store.header.dimensions)
+            self.whole, self._latest, self._numbers = False, None, ToolNumbers(tools)
+            self._parts, self._tools = None, tools
+        self._dimensions = self._store.header.dimensions
+        calls = CallReader(self._numbers).snapshot(self._dimensions)
         return replace(calls, reached=Reached(*counts_3T), after=partial(self._read_after, self._numbers))
 
     def _first_read(self) -> CallReader:
@@ -118,10 +125,10 @@ class CallHistory:
             runs, steps = [*earlier, *runs], [*map(steps_of, earlier), *steps]
         if self.whole or was_whole:
             # Else numbers stay, since they may be in use.
-            tools = [] if self.whole else [tool for tool, *_ in self._store.reached_tools(namespace=self._namespace)]
+            tools = [tool for tool, *_ in self._store.reached_tools(namespace=self._namespace)]
             with self._lock:
                 self._after = _Kept(MOST_KEPT)
-                self._numbers, self._parts = ToolNumbers(tools), None
+                self._numbers = ToolNumbers([] if self.whole else [*self._tools, *tools])
         reader = CallReader(self._numbers)
         self._read(reader, runs, steps)
         return reader
@@ -144,46 +151,71 @@ class CallHistory:
         key = frozenset(tools)
         with self._lock:
             if numbers is not self._numbers:  # of a memory that has become small enough to be read whole
-                return CallReader(numbers, only=key).snapshot(self._store.header.dimensions)
+                return CallReader(numbers, only=key).snapshot(self._dimensions)
             reader = self._after.use(key)
             if reader is None:
-                reader = self._kept_after(key) or CallReader(numbers, only=key)
+                reader = CallReader(numbers, only=key)
                 try:
-                    if not reader.calls:
-                        runs = self._runs_after(key)
-                        self._read(reader, runs, list(map(steps_of, runs)))
-                        self._keep_after(key, reader)
-                    self._after.put(key, reader, reader.calls)
+                    reader = self._first_after(key)
+                    self._after.put(key, reader, reader.held)
                 except StoreUnavailableError as error:
                     _log.debug("the runs that called %s cannot be read for now: %s", ", ".join(sorted(key)), error)
-            return reader.snapshot(self._store.header.dimensions)
+            return reader.snapshot(self._dimensions)
+
+    def _first_after(self, key: frozenset[ToolName]) -> CallReader:
+        """From a file and the runs that came since, if they are few; else from the store."""
+        reader = self._kept_after(key)
+        if reader is not None:
+            runs = self._runs_after(key, newer_than=reader.newest_run)
+            if reader.runs + len(runs) <= reader.read_first * _GROWTH:
+                self._read(reader, runs, list(map(steps_of, runs)))
+                return reader if len(runs) < reader.runs * _MUCH else self._keep_after(key, reader)
+        reader = CallReader(self._numbers, only=key)
+        runs = self._runs_after(key)
+        self._read(reader, runs, list(map(steps_of, runs)))
+        return self._keep_after(key, reader)
 
     def _file(self, key: frozenset[ToolName]) -> Path | None:
-        digest = hashlib.blake2b("\0".join(sorted(key)).encode("utf-8", "replace"), digest_size=9).hexdigest()
-        return None if self._parts is None else self._parts / f"after-{digest}.npz"
+        if self._parts is None or len(key) > _MOST_IN_NAME:
+            return None
+        return self._parts / f"{'-'.join(sorted(map(_digest, key)))}{PART}"
 
     def _kept_after(self, key: frozenset[ToolName]) -> CallReader | None:
         file = self._file(key)
-        kept = None if file is None else read_part(file)
+        kept = None if file is None else read_part(file, unchecked=["vectors"])
         try:
             return None if kept is None else CallReader.restored(self._numbers, key, kept)
         except (KeyError, ValueError, IndexError):
             return None
 
-    def _keep_after(self, key: frozenset[ToolName], reader: CallReader) -> None:
+    def _keep_after(self, key: frozenset[ToolName], reader: CallReader) -> CallReader:
+        """The same from the file, which takes no memory of this process's own."""
         file = self._file(key)
-        if file is not None and reader.calls >= FEWEST_KEPT:
-            write_part(file, reader.to_keep(self._known))
+        if file is None or reader.calls < FEWEST_KEPT:
+            return reader
+        write_part(file, reader.to_keep(len(self._tools) + 1))
+        kept = self._kept_after(key)
+        return kept if kept is not None and kept.calls == reader.calls else reader
 
-    def keep_in(self, folder: Path, tools: int) -> None:
-        """Keep the calls after tools as files too, by the numbers of the first `tools` tools."""
+    def keep_in(self, folder: Path, tools: Sequence[ToolName]) -> bool:
+        """Keep the calls after tools as files too, in which tools are numbered from 1 in this order.
+
+        Files that are there already are used. False if tools have other numbers here; nothing changes then.
+        """
         with self._lock:
-            self._parts, self._known = folder, tools
+            mine = list(self._numbers)[1 : len(tools) + 1]
+            if mine and mine != list(tools):
+                return False
+            self._parts, self._tools = folder, tools
+            return True
 
-    def _runs_after(self, tools: Collection[ToolName]) -> list[RunRow]:
+    def _runs_after(self, tools: Collection[ToolName], *, newer_than: int = 0) -> list[RunRow]:
         """The labelled runs that went on from some tools; of many the latest on each edge."""
         rows = self._store.edges(namespace=self._namespace, sources=sorted(tools))
         edges = [row for row in rows if row[2] + row[4]]
+        if newer_than:
+            shares = dict.fromkeys([row[:2] for row in edges], MOST_AFTER)
+            return self._store.latest_on_edges(shares, namespace=self._namespace, newer_than=newer_than)
         taken = sum(support + failures for _, _, support, _, failures, _ in edges)
         if taken <= MOST_AFTER:
             return self._store.runs_on_edges([row[:2] for row in edges], namespace=self._namespace)
@@ -206,11 +238,11 @@ class CallHistory:
                 ]
                 if not new:
                     continue
-                if reader.calls > _GROWTH * MOST_AFTER:
+                if reader.runs + len(new) > _GROWTH * max(reader.read_first, MOST_AFTER):
                     self._after.drop(key)
                 else:
                     self._read(reader, [runs[at] for at in new], [steps[at] for at in new])
-                    self._after.put(key, reader, reader.calls)
+                    self._after.put(key, reader, reader.held)
 
     def forget(self, tools: Collection[ToolName] | None) -> None:
         """Read the calls after these tools again when they are next asked for, since runs were removed; None for all.
@@ -221,13 +253,18 @@ class CallHistory:
             for key in list(self._after):
                 if tools is None or not key.isdisjoint(tools):
                     self._after.drop(key)
-            # Not known of which tools a file is: all go, and are written again.
-            for file in self._parts.glob("after-*") if self._parts is not None else ():
-                file.unlink(missing_ok=True)
+            digests = None if tools is None else set(map(_digest, tools))
+            for file in self._parts.glob(f"*{PART}") if self._parts is not None else ():
+                if digests is None or not digests.isdisjoint(file.stem.split("-")):
+                    file.unlink(missing_ok=True)
 
     def restart(self) -> None:
         """Let `latest` read all anew."""
         self._latest = None
+
+
+def _digest(tool: ToolName) -> str:
+    return hashlib.blake2b(tool.encode("utf-8", "replace"), digest_size=9).hexdigest()
 
 
 def all_calls(store: Store, namespace: str) -> CallMatrix:

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
     import networkx as nx
 
-    from hepm.graph.artifacts import Artifacts
-    from hepm.graph.calls import CallMatrix
-    from hepm.graph.history import CallHistory
+    from hepm.graph.fits import Fits
     from hepm.graph.nearest import StateBlock
 
 T = TypeVar("T")
@@ -36,8 +34,6 @@ _log = logging.getLogger("hepm")
 EVIDENCE_RUNS = 5
 EVIDENCE_SUMMARIES = 3
 _EDGES_AT_ONCE = 1_000
-_MISSED = 0.05  # of the latest runs that may be newer than what is taken from files
-_FEW_CALLS = 150  # an ingest waits until a memory of so many calls is fitted again; a larger one takes too long
 
 
 class NextTool(NamedTuple):
@@ -94,43 +90,28 @@ class NamespaceMirror:
     def __init__(self, store: Store, namespace: str, artifacts: Path | None = None) -> None:
         self.store = store
         self.name = namespace
-        self._folder = artifacts
-        self._kept = 0  # the newest run that an artifact knows
+        self._artifacts = artifacts
         self._tool_ids: dict[ToolName, int] = {}
         self.tool_names: list[ToolName] = []
         self._ids_lock = threading.Lock()
-        self._calls_lock = threading.Lock()
-        self._calls: CallMatrix | None = None
-        self._cached: dict[Callable[[CallMatrix, Any], object], object] = {}
-        self._behind: bool | None = None  # whether calls were rewritten since they were read; None if nothing changed
-        self._added = False  # whether calls were added to a former fit
-        self._behind_lock = threading.Lock()
         self._snapshot = self._read()
 
-    # What needs numpy is imported on first use: a suggestion from counts needs none.
-
     @cached_property
-    def _artifacts(self) -> Artifacts | None:
-        from hepm.graph.artifacts import Artifacts
+    def fits(self) -> Fits:
+        """What rankers computed from all calls."""
+        from hepm.graph.fits import Fits  # needs numpy: a suggestion from counts needs none
 
-        return None if self._folder is None else Artifacts(self._folder, self.name)
+        return Fits(self.store, self.name, self._artifacts)
 
-    @cached_property
-    def _history(self) -> CallHistory:
-        from hepm.graph.history import CallHistory
-
-        return CallHistory(self.store, self.name)
+    @property
+    def _fits(self) -> Fits | None:
+        """The same if it was asked for."""
+        return self.__dict__.get("fits")
 
     def _read(self) -> _Snapshot:
         """Nothing yet of an embedded store or of a large one; else everything, so that nothing is read later."""
         marks = self.store.marks(namespace=self.name)
-        if not self.store.remote or (self._artifacts is not None and self._artifacts.read() is not None):
-            return _Snapshot(marks)
-        with self._calls_lock:
-            self._history.restart()
-            calls = self._history.latest()
-            self._replace_calls(calls)
-        if calls.reached is not None:
+        if not self.store.remote or self.fits.kept or not self.fits.read_anew():
             return _Snapshot(marks)
         rows = _by_source(self.store.edges(namespace=self.name))
         from hepm.graph.nearest import StateBlock
@@ -245,94 +226,6 @@ class NamespaceMirror:
             snapshot.states[tool] = found
         return found
 
-    def cached(self, make: Callable[[CallMatrix, T | None], T]) -> T:
-        """The result of `make` for all calls; kept, and made again by `follow_calls`.
-
-        `make` also receives its result for fewer calls of the same memory, or None to start from nothing. Of a large
-        memory it is kept in files, if `make` has `restored` and its result `to_keep`.
-        """
-        found = self._cached.get(make)
-        if found is None:
-            with self._calls_lock:
-                if make not in self._cached and not self._restore(make):
-                    if self._calls is None:
-                        self._calls = self._history.latest()
-                    self._cached[make] = make(self._calls, None)
-                    self._keep(make, self._calls)
-                found = self._cached[make]
-        return found  # type: ignore[return-value]
-
-    def _restore(self, make: Callable[[CallMatrix, Any], object]) -> bool:
-        """Take what another process computed, if it lacks few runs."""
-        from hepm.graph.calls import Reached
-        from hepm.graph.history import NEWEST
-
-        restored = getattr(make, "restored", None)
-        kept = None if restored is None or self._artifacts is None else self._artifacts.read()
-        if kept is None or restored is None or self._artifacts is None:
-            return False
-        about, arrays = kept
-        header = self.store.header
-        try:
-            now = self.store.latest_runs(namespace=self.name, before=NEWEST, most=1)
-            held = self.store.runs_at([about["newest"]], namespace=self.name)
-            missed = now[-1].seq - about["newest"] if now else 0
-            if (
-                about["newest"] <= self._kept
-                or about["embedder"] != header.embedder
-                or missed > about["runs"] * _MISSED
-            ):
-                return False
-            if [run.id for run in held] != [about["newest_id"]]:  # of another store, or the run was removed
-                self._artifacts.drop()
-                return False
-            calls = self._history.restored(about["tools"], [arrays[name] for name in Reached.__slots__])
-            self._cached[make] = restored(calls, arrays)
-            self._history.keep_in(self._artifacts.parts(about["revision"]), len(calls.names))
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            _log.warning(
-                "what was computed for the namespace %r is damaged, and is computed again: %r", self.name, error
-            )
-            return False
-        self._calls, self._kept = None, about["newest"]
-        if header.revision != about["revision"]:
-            changes = self.store.changes_since(about["revision"])
-            mine = [one for one in changes or () if one.namespace == self.name]
-            if mine or changes is None:
-                self._mark_behind(rewritten=changes is None or any(one.removed for one in mine))
-        return True
-
-    def _keep(self, make: Callable[[CallMatrix, Any], object], calls: CallMatrix) -> None:
-        """Let other processes take it, if it was computed from a part of a large memory, and knows many runs more."""
-        from hepm.graph.calls import Reached
-
-        to_keep = getattr(self._cached[make], "to_keep", None)
-        newest, reached = self._history.newest, calls.reached
-        if to_keep is None or reached is None or self._artifacts is None:
-            return
-        if self._kept and newest - self._kept <= len(calls.run_ids) * _MISSED / 2:
-            return
-        counts = {name: getattr(reached, name) for name in Reached.__slots__}
-        about = {
-            "revision": self._history.revision,
-            "newest": newest,
-            "newest_id": calls.run_ids[-1],
-            "runs": len(calls.run_ids),
-            "embedder": self.store.header.embedder,
-            "tools": calls.names[1:],
-        }
-        self._artifacts.write(self._history.revision, about, {**to_keep(), **counts})
-        self._history.keep_in(self._artifacts.parts(self._history.revision), len(calls.names))
-        self._kept = newest
-
-    def _replace_calls(self, calls: CallMatrix, *, anew: bool = True) -> None:
-        before, self._calls = self._calls, calls
-        if before is None or calls.run_ids[: len(before.run_ids)] != before.run_ids:
-            anew = True
-        for make, former in list(self._cached.items()):
-            self._cached[make] = make(calls, None if anew else former)
-            self._keep(make, calls)
-
     def tool_id(self, tool: ToolName) -> int:
         """The number of a tool in state blocks; assigned on first use."""
         found = self._tool_ids.get(tool)
@@ -402,17 +295,18 @@ class NamespaceMirror:
         """Read again what later revisions changed; idempotent. What is fitted to all calls waits for `follow_calls`."""
         everything = any(change.sources is None for change in changes)
         self._snapshot = self._read() if everything else self._followed(changes)
-        # Lessons change no tool: the fit to all calls stays valid.
-        calls_changed = any(change.sources is None or change.sources or change.rewritten for change in changes)
-        # In a large memory a text that replaced an almost equal one is not worth to read all anew.
-        read = "_history" in self.__dict__
-        whole = not read or self._history.whole
-        if rewritten := [change for change in changes if change.removed or (whole and change.rewritten)]:
-            removed = [change.sources for change in rewritten]
-            if read:
-                self._history.forget(None if None in removed else {tool for tools in removed for tool in tools or ()})
-        if calls_changed and not (everything and self._snapshot.whole):
-            self._mark_behind(rewritten=bool(rewritten))
+        if self._fits is not None:
+            self._fits.follow(changes, read=everything and self._snapshot.whole)
+
+    @property
+    def behind(self) -> bool:
+        """Whether `follow_calls` has anything to do."""
+        return self._fits is not None and self._fits.behind
+
+    def follow_calls(self, *, anew: bool = True, defer: bool = False) -> None:
+        """Let fits know what changed (see `Fits.update`)."""
+        if self._fits is not None:
+            self._fits.update(anew=anew, defer=defer)
 
     def _followed(self, changes: Sequence[Change]) -> _Snapshot:
         from hepm.graph.nearest import StateBlock
@@ -439,42 +333,6 @@ class NamespaceMirror:
         kept = {key: found for key, found in successors.items() if key[0] not in touched}
         marks = self.store.marks(namespace=self.name)
         return _Snapshot(marks, before.whole, rows, latest, after, kept, drifts)
-
-    @property
-    def behind(self) -> bool:
-        """Whether `follow_calls` has anything to do."""
-        return self._behind is not None and bool(self._cached)
-
-    def follow_calls(self, *, anew: bool = True, defer: bool = False) -> None:
-        """Fit again what was fitted to all calls, if something changed.
-
-        Args:
-            anew: Start from nothing; else only the new calls are added to the former fit.
-            defer: Do nothing if it would take more than some milliseconds.
-        """
-        calls = self._calls
-        if defer and (calls is None or len(calls.next_N) > _FEW_CALLS):
-            return
-        with self._calls_lock:
-            with self._behind_lock:
-                behind, self._behind = self._behind, None
-            if not self._cached or (behind is None and not (anew and self._added)):
-                return
-            try:
-                if behind:
-                    self._history.restart()
-                elif len(self._cached) == 1 and self._restore(next(iter(self._cached))):
-                    return
-                anew = anew or bool(behind)
-                self._replace_calls(self._history.latest(), anew=anew)
-                self._added = not anew
-            except BaseException:
-                self._mark_behind(rewritten=bool(behind))
-                raise
-
-    def _mark_behind(self, *, rewritten: bool) -> None:
-        with self._behind_lock:
-            self._behind = bool(self._behind) or rewritten
 
     def _extended(self, block: StateBlock, tool: ToolName, batch: StateBatch | None = None) -> StateBlock:
         batch = batch or self.store.states_after(tool, namespace=self.name, newer_than=block.newest)

@@ -235,7 +235,10 @@ class Store(Backend):
         By the end of the runs; those of unknown end come first, in order of arrival.
         """
         rows = self.read("latest_outcomes", namespace=namespace, tools=tools, most=MOST_RUNS)
-        return {tool: "".join(map(str, map(int, failed or ()))) for tool, failed in rows}
+        return {
+            tool: failed if isinstance(failed, str) else "".join(str(int(one)) for one in failed or ())
+            for tool, failed in rows
+        }
 
     def iter_outcomes(self, *, namespace: str) -> Iterator[tuple[ToolName, str, float, bool]]:
         """Tool, run, when it ended and whether its calls to the tool failed, by the arrival of the runs; lazy.
@@ -303,14 +306,19 @@ class Store(Backend):
         points = sorted({start + at for at in spread_over(before - start, most)})
         return self._runs(self.read("runs_from_points", namespace=namespace, points=points, before=before))
 
-    def latest_on_edges(self, edges: Mapping[Edge, int], *, namespace: str) -> list[RunRow]:
-        """The latest runs that took each edge, about as many as given, in order of arrival, without their vectors."""
+    def latest_on_edges(self, edges: Mapping[Edge, int], *, namespace: str, newer_than: int = 0) -> list[RunRow]:
+        """The latest runs that took each edge, about as many as given, in order of arrival, without their vectors.
+
+        Args:
+            newer_than: Row number of the run from which on they are wanted.
+        """
         by_most = defaultdict[int, list[Edge]](list)
         for edge, most in edges.items():
             by_most[1 << (most - 1).bit_length()].append(edge)
         seqs: set[int] = set()
         for most, of in by_most.items():
-            for source, target, found in self.read("latest_on_edges", namespace=namespace, edges=of, most=most):
+            rows = self.read("latest_on_edges", namespace=namespace, edges=of, most=most, newer_than=newer_than)
+            for source, target, found in rows:
                 numbers: list[int] = json.loads(found) if isinstance(found, str) else found
                 seqs.update(numbers[: edges[source, target]])
         return self.runs_at(sorted(seqs), namespace=namespace)

@@ -180,7 +180,7 @@ class RecallingMemory(OpenMemory):
         """
         from hepm.policy.hybrid.fitted import FittedMemory
 
-        self._mirror.namespace(namespace).cached(FittedMemory)
+        self._mirror.namespace(namespace).fits.of(FittedMemory)
 
     def drop_prepared(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Delete the files of `prepare`; they are made again when they are needed. `forget` does so too."""

@@ -48,7 +48,7 @@ def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
     - `call`: all (N,), in order of the runs: `last`, `second` (tools before it, -1 for none), `next`, `run`, `state`
       (-1 for none), `position`, `flags` (see `hepm.graph.delta`).
     """
-    calls = mirror.cached(_as_read)
+    calls = mirror.fits.of(_as_read)
     if calls.reached is not None:
         calls = all_calls(mirror.store, mirror.name)
     described = {tool.name: tool.description for tool in mirror.store.tools(namespace=mirror.name)}

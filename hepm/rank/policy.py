@@ -32,7 +32,7 @@ class Gnn:
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, likeliest first, ties by name."""
-        floors, fitted, here = self._floors, mirror.cached(FittedMemory), mirror.cached(self._ranker.on)
+        floors, fitted, here = self._floors, mirror.fits.of(FittedMemory), mirror.fits.of(self._ranker.on)
         further = sorted((query.tools or frozenset()) - fitted.number.keys()) if not floors.support else []
         names = (*fitted.names, *further)
         known = set(fitted.candidates.tolist()) | set(range(len(fitted.names), len(names)))

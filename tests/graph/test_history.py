@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from hepm import Memory
-from hepm.graph import history
+from hepm.graph import fits, history
+from hepm.graph.calls import PARTS, CallMatrix
 from hepm.graph.history import CallHistory, all_calls
 from hepm.graph.store import Store
 from hepm.types import START
@@ -53,20 +58,17 @@ def test_the_calls_after_a_tool_are_those_of_a_memory_that_is_read_whole(store: 
     assert part.after is not None
     for tool in (START, "look", "buy"):
         found = part.after([tool])
-        rows = {
-            (whole.run_ids[whole.run_N[row]], whole.names[whole.next_N[row]], float(np.abs(whole_vector).sum()))
-            for row in whole.by_last[whole.names.index(tool)]
-            for whole_vector in [whole.states_SD[whole.state_N[row]]]
-        }
-        assert rows == {
-            (
-                found.run_ids[found.run_N[row]],
-                found.names[found.next_N[row]],
-                float(np.abs(vector).sum(dtype=np.float32)),
-            )
-            for row in found.by_last[found.names.index(tool)]
-            for vector in [found.states_SD[found.state_N[row]].astype(np.float32)]
-        }
+        assert rows_after(found, tool) == rows_after(whole, tool)
+
+
+def rows_after(calls: CallMatrix, tool: str) -> set[tuple[int, str, bytes]]:
+    """The run, the next call and the state of each call after a tool; of vectors what 1,000 parts of 1 hold."""
+    parts = 1_000 / (PARTS if calls.states_SD.dtype == np.int16 else 1)
+    return {
+        (int(calls.arrival_R[calls.run_N[row]]), calls.names[calls.next_N[row]], vector.tobytes())
+        for row in calls.by_last[calls.names.index(tool)]
+        for vector in [np.rint(calls.states_SD[calls.state_N[row]] * parts).astype(np.int32)]
+    }
 
 
 def test_of_many_runs_the_latest_on_each_edge_are_read(
@@ -78,7 +80,8 @@ def test_of_many_runs_the_latest_on_each_edge_are_read(
     after = CallHistory(store, NS).latest().after
     assert after is not None
     found = after(["look"])
-    read = [found.run_ids[run] for run in found.run_N[found.by_last[found.names.index("look")]]]
+    arrivals = found.arrival_R[found.run_N[found.by_last[found.names.index("look")]]].tolist()
+    read = [run.id for run in store.runs_at(arrivals, namespace=NS)]
     assert {"odd 0", "odd 1", "odd 2", "r0238", "r0239"} <= set(read)
     assert len(read) <= 40
     assert "r0100" not in read
@@ -105,8 +108,8 @@ def test_a_fresh_process_takes_what_another_computed(memory: Memory, tmp_path: P
 @pytest.mark.parametrize("damage", [b"", b"\x93NUMPY nonsense", None])
 def test_damaged_files_are_computed_again(memory: Memory, tmp_path: Path, damage: bytes | None) -> None:
     expected = ranked(memory)
-    kept = sorted((tmp_path / "runs.hepm-fit").rglob("*.np*"))
-    assert any(file.name.startswith("after-") for file in kept)
+    kept = sorted((tmp_path / "runs.hepm-fit").rglob("*.*p*"))
+    assert any(file.suffix == ".part" for file in kept)
     for file in kept:
         if damage is None:
             file.write_bytes(file.read_bytes()[:-8])
@@ -139,7 +142,7 @@ def test_what_was_forgotten_is_neither_suggested_nor_left_in_a_file(memory: Memo
     memory.ingest([trajectory("odd", "look", "sing", task="odd", goal="sing a song")])
     memory.refresh()
     assert "sing" in dict(ranked(memory, "sing a song"))
-    before = set((tmp_path / "runs.hepm-fit").rglob("*.np*"))
+    before = set((tmp_path / "runs.hepm-fit").rglob("*.*p*"))
     memory.forget(task="odd")
     assert not any(file.exists() for file in before)
     assert "sing" not in dict(ranked(memory, "sing a song"))
@@ -155,7 +158,7 @@ def test_a_memory_that_was_read_whole_and_outgrows_it_goes_on(small_parts: None,
             memory.ingest(runs(50, first=start))
             memory.refresh()
             assert ranked(memory)[0][0] == "refund"
-        assert not memory.mirror().cached(Whole)
+        assert not memory.mirror().fits.of(Whole)
 
 
 class Whole:
@@ -165,7 +168,7 @@ class Whole:
         return calls.reached is None
 
 
-@pytest.mark.parametrize("damaged", ["ridge_TX.npy", "successes_T.npy", "after-*.npz", "about.json"])
+@pytest.mark.parametrize("damaged", ["ridge_TX.npy", "successes_T.npy", "*.part", "about.json"])
 def test_doctor_finds_damaged_files_and_repairs_them(memory: Memory, tmp_path: Path, damaged: str) -> None:
     expected = ranked(memory)
     assert memory.examine() == []
@@ -180,3 +183,61 @@ def test_doctor_finds_damaged_files_and_repairs_them(memory: Memory, tmp_path: P
     with Memory.open(tmp_path / "runs.hepm", poll_s=60) as fresh:
         assert ranked(fresh) == expected
         assert fresh.examine() == []
+
+
+def test_of_memories_that_open_together_one_computes_and_the_others_wait(
+    small_parts: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fits, "MANY_RUNS", 100)
+    with Memory.open(tmp_path / "runs.hepm") as memory:
+        memory.ingest(runs(300))
+    read: list[int] = []
+    latest = CallHistory.latest
+
+    def slow(self: CallHistory) -> CallMatrix:
+        read.append(threading.get_ident())
+        time.sleep(0.2)
+        return latest(self)
+
+    monkeypatch.setattr(CallHistory, "latest", slow)
+    with ExitStack() as stack, ThreadPoolExecutor(4) as pool:
+        opened = [stack.enter_context(Memory.open(tmp_path / "runs.hepm", poll_s=60)) for _ in range(4)]
+        first, *others = pool.map(ranked, opened)
+    assert len(read) == 1
+    assert others == [first] * 3
+
+
+def test_files_of_calls_after_a_tool_outlive_what_else_is_computed_again(memory: Memory, tmp_path: Path) -> None:
+    assert ranked(memory)
+    files = sorted((tmp_path / "runs.hepm-fit").rglob("*.part"))
+    assert files
+    before = [file.stat().st_mtime_ns for file in files]
+    memory.ingest(runs(3, first=300))
+    memory.refresh()
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as fresh:
+        fresh.prepare()
+        fresh.refresh()
+        assert ranked(fresh)[0][0] == "refund"
+    assert [file.stat().st_mtime_ns for file in files] == before
+
+
+def test_runs_newer_than_a_file_are_added_to_it(memory: Memory, tmp_path: Path) -> None:
+    assert "sing" not in dict(ranked(memory, "sing a song"))
+    memory.close()
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as elsewhere:
+        elsewhere.ingest(trajectory(f"new {number}", "look", "sing", goal="sing a song") for number in range(12))
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as fresh:
+        fresh.prepare()
+        fresh.refresh()
+        assert ranked(fresh, "sing a song")[0][0] == "sing"
+
+
+def test_a_file_loses_the_runs_of_a_tool_whose_outcome_was_corrected(memory: Memory, tmp_path: Path) -> None:
+    assert ranked(memory)[0][0] == "refund"
+    assert list((tmp_path / "runs.hepm-fit").rglob("*.part"))
+    memory.close()
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as elsewhere:
+        for number in range(1, 299, 2):
+            elsewhere.label(f"r{number:04d}", success=False)
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as fresh:
+        assert "refund" not in dict(ranked(fresh))

@@ -160,7 +160,7 @@ def test_what_is_worked_out_of_all_calls_is_not_made_again_for_lessons(memory: M
         made.append(len(calls.next_N))
         return len(calls.next_N)
 
-    assert memory.mirror().cached(count) == 2
+    assert memory.mirror().fits.of(count) == 2
     memory.experiences.distill()
     assert memory.totals().experiences == 1
     assert made == [2]

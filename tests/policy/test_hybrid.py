@@ -116,7 +116,7 @@ def test_a_prompt_quotes_and_cuts_what_no_tool_can_be_called(tmp_path: Path) -> 
 def test_features_are_finite_without_a_state_too(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory:
         memory.ingest(some_runs())
-        fitted = memory.mirror().cached(FittedMemory)
+        fitted = memory.mirror().fits.of(FittedMemory)
         for last in ("look", "never seen"):
             query = Query((last,), (last,))
             found = features(fitted, fitted.encode(query, last), fitted.candidates)
@@ -128,7 +128,7 @@ def test_the_ridge_solves_the_normal_equations(tmp_path: Path) -> None:
     """W = (X'X + lambda I)^-1 X'Y over later calls of successful runs, checked with a dense X built by hand."""
     with Memory.open(tmp_path) as memory:
         memory.ingest(some_runs())
-        fitted = memory.mirror().cached(FittedMemory)
+        fitted = memory.mirror().fits.of(FittedMemory)
     calls = fitted.calls
     rows = np.flatnonzero((calls.before_NK[:, 0] != fitted.start) & (calls.state_N >= 0) & calls.success_R[calls.run_N])
     inputs = np.array([dense(calls, int(row)) for row in rows])
@@ -164,10 +164,10 @@ def test_a_ridge_that_takes_in_what_came_since_equals_one_that_reads_all_anew(tm
     with Memory.open(tmp_path) as memory:
         memory.ingest(runs[:180])
         mirror = memory.mirror()
-        former = mirror.cached(FittedMemory)
+        former = mirror.fits.of(FittedMemory)
         memory.ingest(runs[180:])
         mirror.follow_calls()
-        calls = mirror.cached(FittedMemory).calls
+        calls = mirror.fits.of(FittedMemory).calls
     assert len(former.calls.next_N) > Inputs(former.calls).size  # else nothing is summed up
     assert calls.names == former.calls.names
     followed, anew = FittedMemory(calls, former), FittedMemory(calls)
@@ -223,7 +223,7 @@ def test_words_of_a_name_meet_their_other_forms() -> None:
 
 def contrast(memory: Memory, said: str) -> dict[str, float]:
     """What similar runs add for each tool after `look`."""
-    fitted = memory.mirror().cached(FittedMemory)
+    fitted = memory.mirror().fits.of(FittedMemory)
     (vector,) = memory.embedder.embed([f"U: {said}"])
     query = Query(("look",), ("look",), StateSummary(said=(said,)), vector, vector)
     rows = features(fitted, fitted.encode(query, "look"), fitted.candidates)

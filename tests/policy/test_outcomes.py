@@ -209,7 +209,7 @@ def test_outcomes_are_trusted_where_words_tell_them_and_not_where_chance_does(tm
     def trust(name: str, runs: Sequence[Trajectory]) -> float:
         with Memory.open(tmp_path / name) as memory:
             memory.ingest(runs)
-            return memory.mirror().cached(FittedMemory).odds.trust
+            return memory.mirror().fits.of(FittedMemory).odds.trust
 
     told = calls("close", "broken", lost=15) + calls("close", "fun", won=15) + calls("refund", "broken", won=15)
     random = np.random.default_rng(0)

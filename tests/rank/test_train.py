@@ -34,7 +34,7 @@ def test_the_ranker_in_numpy_scores_as_the_trained_network(of: ModuleType, model
     data = of.graph_data(mirror, memory.embedder)
     network = of.train(data, replace(of.QUICK, model=model, epochs=2))
     ranker = Ranker(of.export(network, data), data["tool"].name, lambda names: tool_vectors(names, {}, memory.embedder))
-    fitted = mirror.cached(FittedMemory)
+    fitted = mirror.fits.of(FittedMemory)
     calls, here = fitted.calls, ranker.on(fitted.calls)
     call = {name: values.numpy() for name, values in data["call"].items() if name != "num_nodes"}
     about = call, data["state"].x.numpy(), len(data["tool"].name)
@@ -134,7 +134,7 @@ def test_gnn4plan_learns_to_score_what_was_called_above_other_successors(of: Mod
 def test_a_tool_never_seen_gets_a_score_from_its_text(memory: Memory, checkpoint: Checkpoint) -> None:
     described = {"pay_back": "Send a refund: money paid back to the card."}
     ranker = checkpoint.ranker(described, memory.embedder)
-    fitted = memory.mirror().cached(FittedMemory)
+    fitted = memory.mirror().fits.of(FittedMemory)
     here = ranker.on(fitted.calls)
     state = memory.embedder.embed(["U: refund money paid back card"])[0]
     query = fitted.encode(Query(("look_up",), ("look_up",), StateSummary(), state), "look_up")

@@ -208,7 +208,7 @@ WHERE t.counted = 1 AND t.success IS NOT NULL ORDER BY t.seq;
 -- Of each edge the row numbers of the latest runs that took it.
 SELECT j.value ->> 0, j.value ->> 1, (SELECT json_group_array(trajectory) FROM (
     SELECT trajectory FROM passage
-    WHERE namespace = :namespace AND source = j.value ->> 0 AND target = j.value ->> 1
+    WHERE namespace = :namespace AND source = j.value ->> 0 AND target = j.value ->> 1 AND trajectory > :newer_than
     ORDER BY trajectory DESC LIMIT :most))
 FROM json_each(:edges) j;
 

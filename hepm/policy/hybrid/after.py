@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.calls import CallMatrix, IntArray
+from hepm.graph.calls import PARTS, CallMatrix, IntArray
 from hepm.graph.delta import AGENT_SPOKE, FAILED, USER_SPOKE
 from hepm.graph.rows import FloatArray
 from hepm.policy.hybrid.ridge import unit
@@ -19,7 +19,7 @@ MOST_CALLS: Final = 1_024
 (benchmarks/LOG.md)."""
 MOMENT: Final = USER_SPOKE | AGENT_SPOKE | FAILED
 
-_LENGTHS_AT_ONCE: Final = 512
+_COORDINATES_AT_ONCE: Final = 128
 _NONE: Final = np.zeros(0, dtype=np.intp)
 
 
@@ -76,6 +76,7 @@ class CallsAfter:
             before, and the tool of the call before that.
         compared_N: Rows of those that have states.
         won_N, next_N: Whether their runs succeeded, and the tools called.
+        likely: The tools to rank after this one, kept by `FittedMemory.likely`.
     """
 
     def __init__(self, calls: CallMatrix, often_T: FloatArray, tool: int, *, parallel: bool) -> None:
@@ -92,37 +93,42 @@ class CallsAfter:
         known_N = calls.state_N[self.rows_N] >= 0
         self.compared_N, self.won_N = self.rows_N[known_N], won_N[known_N]
         self.next_N = calls.next_N[self.compared_N]
+        self.likely: NDArray[np.intp] | None = None
         self._lengths_of: tuple[FloatArray, FloatArray] | None = None
 
     def cosines(self, state_D: FloatArray, relevance_D: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Of a state with those of the compared calls, shape (N,): of all coordinates, and of relevant ones."""
-        vectors_SD, at_N = self._states
+        vectors_SD, at_N, part = self._states
         used = np.flatnonzero(state_D)
         relevant_D = unit(state_D * relevance_D) * relevance_D
+        # One of them copies all, the other is three times as slow, by the layout.
+        used_US = vectors_SD.T[used] if vectors_SD.flags.f_contiguous else vectors_SD.take(used, axis=1).T
+        queries_2U = np.stack([state_D[used], relevant_D[used]]) * part
         # Not `@`: see `hepm.policy.hybrid.ridge.solved`.
-        cosines_2S = np.einsum(
-            "su,qu->qs",
-            vectors_SD[:, used].astype(np.float32, copy=False),
-            np.stack([state_D[used], relevant_D[used]]),
-        )
+        cosines_2S = np.einsum("us,qu->qs", used_US.astype(np.float32, copy=False), queries_2U)
         return cosines_2S[0][at_N], (cosines_2S[1] / self._lengths(relevance_D))[at_N]
 
     @cached_property
-    def _states(self) -> tuple[NDArray[np.floating[Any]], NDArray[np.intp]]:
-        """The states of the compared calls, each once, and which of them each call has."""
-        states, at_N = np.unique(self.calls.state_N[self.compared_N], return_inverse=True)
-        vectors_SD = self.calls.states_SD
-        return vectors_SD if len(states) == len(vectors_SD) else vectors_SD[states], at_N
+    def _states(self) -> tuple[NDArray[Any], NDArray[np.intp], np.float32]:
+        """States, those of the compared calls among them, which of them each call has, and their unit."""
+        vectors_SD, state_N = self.calls.states_SD, self.calls.state_N[self.compared_N]
+        part = np.float32(1 / PARTS if vectors_SD.dtype == np.int16 else 1)
+        if len(vectors_SD) <= len(state_N):  # read for this tool alone: no memory for a copy
+            return vectors_SD, state_N.astype(np.intp), part
+        states, at_N = np.unique(state_N, return_inverse=True)
+        return vectors_SD[states], at_N, part
 
     def _lengths(self, relevance_D: FloatArray) -> FloatArray:
         """Lengths of the states' vectors by relevant coordinates, shape (S,); kept for one relevance."""
         known = self._lengths_of
         if known is None or known[0] is not relevance_D:
-            vectors_SD, _ = self._states
-            found = np.empty(len(vectors_SD), dtype=np.float32)
-            for start in range(0, len(found), _LENGTHS_AT_ONCE):
-                part = vectors_SD[start : start + _LENGTHS_AT_ONCE] * relevance_D
-                found[start : start + len(part)] = np.einsum("nd,nd->n", part, part)
+            vectors_SD, _, part = self._states
+            found = np.zeros(len(vectors_SD), dtype=np.float32)
+            squares_D = (relevance_D * part) ** 2
+            for start in range(0, len(relevance_D), _COORDINATES_AT_ONCE):
+                coordinates = slice(start, start + _COORDINATES_AT_ONCE)
+                part_US = vectors_SD.T[coordinates].astype(np.float32)
+                found += np.einsum("u,us->s", squares_D[coordinates], part_US * part_US)
             known = self._lengths_of = relevance_D, np.sqrt(np.maximum(found, 1e-12))
         return known[1]
 

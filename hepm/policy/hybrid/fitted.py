@@ -24,7 +24,7 @@ from hepm.types import START, USER_SIDE, StateSummary, ToolName
 
 MOST_RUNS: Final = 1000  # runs that a whole run is compared with
 MOST_STATES: Final = 4000  # states that are compared whatever their last tool
-MOST_KEPT: Final = 65_536  # calls after tools that are kept ready for comparison
+MOST_KEPT: Final = 524_288  # calls after tools that are kept ready for comparison: some 100 bytes each
 TEMPERATURE: Final = 0.05  # of every softmax over cosines: what is .05 less similar has 1/e of the vote
 FAILED_SHARE: Final = 0.25  # weight of a failed run among those with similar requests
 _CLEAR: Final = 10.0
@@ -185,7 +185,15 @@ class FittedMemory:
 
     def likely(self, encoded: Sequence[EncodedQuery], most: int) -> NDArray[np.intp]:
         """The first candidates: those that followed the last tools, then the most called ones."""
-        following, counts = np.unique(np.concatenate([one.after.following_W for one in encoded]), return_counts=True)
+        if len(encoded) > 1:
+            return self._likely(np.concatenate([one.after.following_W for one in encoded]), most)
+        after = encoded[0].after
+        if after.likely is None or len(after.likely) != min(most, len(self.candidates)):
+            after.likely = self._likely(after.following_W, most)
+        return after.likely
+
+    def _likely(self, following_W: IntArray, most: int) -> NDArray[np.intp]:
+        following, counts = np.unique(following_W, return_counts=True)
         first = following[np.lexsort((-self.often_T[following], -counts))]
         further = self._most_called[: most + len(first)]
         return np.sort(np.concatenate([first, further[~np.isin(further, first)]])[:most]).astype(np.intp, copy=False)

@@ -79,57 +79,67 @@ class OutcomesHere:
     def __init__(
         self, odds: Odds, queries: Sequence[EncodedQuery], tools: NDArray[np.intp], available: NDArray[np.intp]
     ) -> None:
-        self._odds, self._queries, self._available = odds, queries, available
+        self._odds, self._queries = odds, queries
         calls = queries[0].after.calls  # of all of them
-        self._tools = len(calls.names)
         like = _like_runs(calls, queries)
         cosine_G = like.closest(_likeness(queries, like.rows_N))
         order = np.argsort(-cosine_G, kind="stable")
         # G like runs, the most similar first.
         self.support = like.support
-        self._run_G, self._tool_G, self._cosine_G = like.run_G[order], like.tool_G[order], cosine_G[order]
+        self._run_G, tool_G, self._cosine_G = like.run_G[order], like.tool_G[order], cosine_G[order]
         self._success_G = calls.success_R[self._run_G]
         self._closest = float(self._cosine_G[0]) if len(order) else -1.0
+        # A available tools: those to rank and those of like runs. Of no other is anything said, and memory knows many.
+        known_T = np.zeros(len(calls.names), dtype=np.bool_)
+        known_T[tool_G] = known_T[tools] = True
+        self._available = available[known_T[available]]
+        place_T = np.full(len(calls.names), len(self._available), dtype=np.intp)
+        place_T[self._available] = np.arange(len(self._available))
+        self._place_G, self._place_C = place_T[tool_G], place_T[tools]
         # If nothing is very like the present state, the most similar ones still have full weight.
         full = min(1.0, max(self._closest, 1.0 - ALIKE) + ALIKE)
-        self._won_T, self._lost_T = (
-            sums_T.astype(np.float32) for sums_T in self._sums(np.exp((self._cosine_G - full) / TEMPERATURE))
+        self._won_A, self._lost_A = (
+            sums_A.astype(np.float32) for sums_A in self._sums(np.exp((self._cosine_G - full) / TEMPERATURE))
         )
-        self._odds_QA = np.stack([odds.of(query, available) for query in queries])
-        self.odds_QC = self._odds_QA[:, np.searchsorted(available, tools)] + self._like_odds(tools)
-        self.worse_C = self._worse(tools)
+        self._odds_QA = np.stack([odds.of(query, self._available) for query in queries])
+        self.odds_QC = (self._odds_QA + self._like_odds())[:, self._place_C]
+        self.worse_C = self._worse(self._place_C)
         alike = self._cosine_G >= self._closest - ALIKE
-        self._runs_T = np.bincount(self._tool_G[alike], minlength=self._tools)
-        self._failures_T = np.bincount(self._tool_G[alike & ~self._success_G], minlength=self._tools)
-        self._some_won_C = self._failures_T[tools] < self._runs_T[tools]
-        self._only_failed_C = (self._failures_T[tools] >= FEWEST_FAILURES) & ~self._some_won_C
+        self._runs_A = self._counts(alike)
+        self._failures_A = self._counts(alike & ~self._success_G)
+        failures_C = self._failures_A[self._place_C]
+        self._some_won_C = failures_C < self._runs_A[self._place_C]
+        self._only_failed_C = (failures_C >= FEWEST_FAILURES) & ~self._some_won_C
+
+    def _counts(self, chosen_G: BoolArray, weight_G: FloatArray | None = None) -> NDArray[Any]:
+        """How many of the chosen like runs called each available tool, or the sum of their weights."""
+        weights = None if weight_G is None else weight_G[chosen_G]
+        return np.bincount(self._place_G[chosen_G], weights, minlength=len(self._available) + 1)[:-1]
 
     def _sums(self, weight_G: FloatArray) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Weights of the like runs that succeeded and that failed, by tool."""
-        won_G = self._success_G
-        won_T = np.bincount(self._tool_G[won_G], weight_G[won_G], minlength=self._tools)
-        return won_T, np.bincount(self._tool_G[~won_G], weight_G[~won_G], minlength=self._tools)
+        """Weights of the like runs that succeeded and that failed, by available tool."""
+        return self._counts(self._success_G, weight_G), self._counts(~self._success_G, weight_G)
 
-    def _worse(self, tools: NDArray[np.intp]) -> BoolArray:
-        """Which of these tools are clearly worse here than the one with the highest lower bound, shape (C,).
+    def _worse(self, places: NDArray[np.intp]) -> BoolArray:
+        """Which of these available tools are clearly worse here than the one with the highest lower bound.
 
         Shares are shrunk to that of all of them together.
         """
-        won, lost = self._won_T[tools], self._lost_T[tools]
+        won, lost = self._won_A[places], self._lost_A[places]
         runs = won + lost
         if lost.sum() <= _FEWEST or won.max(initial=0.0) <= _FEWEST:
-            return np.zeros(len(tools), dtype=np.bool_)
+            return np.zeros(len(places), dtype=np.bool_)
         share = (won + PRIOR_RUNS * (won.sum() + 1) / (runs.sum() + 2)) / (runs + PRIOR_RUNS)
         variance = share * (1 - share) / (runs + PRIOR_RUNS + 1)
         best = np.argmax(np.where(won > _FEWEST, share - np.sqrt(variance), -1.0))
         return (share[best] - share) / np.sqrt(variance[best] + variance) > CLEAR
 
-    def _like_odds(self, tools: NDArray[np.intp]) -> FloatArray:
-        """Log-odds of success with each tool in the most similar runs, less those of all tools; 0 where unknown."""
-        won_C, lost_C = (of_T[tools] for of_T in self._sums(np.exp((self._cosine_G - self._closest) / NEAR)))
+    def _like_odds(self) -> FloatArray:
+        """Log-odds of success with each tool in the most similar runs, less those of all; 0 where unknown; (A,)."""
+        won_A, lost_A = self._sums(np.exp((self._cosine_G - self._closest) / NEAR))
         share = (self._success_G.sum() + 1) / (len(self._success_G) + 2)
-        shares_C = (won_C / share + PRIOR_RUNS) / (lost_C / (1 - share) + PRIOR_RUNS)
-        return np.clip(np.log(shares_C), -MOST_ODDS, MOST_ODDS).astype(np.float32)
+        shares_A = (won_A / share + PRIOR_RUNS) / (lost_A / (1 - share) + PRIOR_RUNS)
+        return np.clip(np.log(shares_A), -MOST_ODDS, MOST_ODDS).astype(np.float32)
 
     def order(self, ranked: NDArray[np.intp]) -> NDArray[np.intp]:
         """The order in which to name candidates, from those ranked by chance.
@@ -148,12 +158,11 @@ class OutcomesHere:
 
     def warnings(self, names: Sequence[ToolName]) -> tuple[FailedWay, ...]:
         """Tools to avoid: most of the runs like this one that called them failed, and others did better."""
-        tools = self._available
-        failures_C, bad_C = self._failures_T[tools], self._worse(tools)
+        bad_A = self._worse(np.arange(len(self._available)))
         if self._odds.trust >= TRUSTED:
-            bad_C |= self._odds_QA.mean(axis=0) < -1
-        bad_C &= (failures_C >= FEWEST_FAILURES) & (2 * failures_C > self._runs_T[tools])
-        return self._failed_ways(names, tools[bad_C])
+            bad_A |= self._odds_QA.mean(axis=0) < -1
+        bad_A &= (self._failures_A >= FEWEST_FAILURES) & (2 * self._failures_A > self._runs_A)
+        return self._failed_ways(names, bad_A)
 
     def all_failed(self, names: Sequence[ToolName]) -> tuple[FailedWay, ...]:
         """The ways known from here, if all of them failed; else none.
@@ -161,9 +170,7 @@ class OutcomesHere:
         They did if no run went on from here with an available tool and succeeded; and, if outcomes can be predicted in
         this memory, if the runs most like this one all failed and no tool is likely to succeed.
         """
-        available_T = np.zeros(self._tools, dtype=np.bool_)
-        available_T[self._available] = True
-        here_G = available_T[self._tool_G]
+        here_G = self._place_G < len(self._available)
         success_G = self._success_G[here_G]
         if success_G.any() and self._odds.trust < TRUSTED:
             return ()
@@ -172,16 +179,18 @@ class OutcomesHere:
             return ()
         if success_G.any() and not self._hopeless():
             return ()
-        tools = self._available
-        return self._failed_ways(names, tools[(self._failures_T == self._runs_T)[tools] & (self._runs_T[tools] > 0)])
+        return self._failed_ways(names, (self._failures_A == self._runs_A) & (self._runs_A > 0))
 
-    def _failed_ways(self, names: Sequence[ToolName], tools: NDArray[np.intp]) -> tuple[FailedWay, ...]:
-        found = [FailedWay(names[int(at)], int(self._failures_T[at]), int(self._runs_T[at])) for at in tools]
+    def _failed_ways(self, names: Sequence[ToolName], chosen_A: BoolArray) -> tuple[FailedWay, ...]:
+        found = [
+            FailedWay(names[int(self._available[at])], int(self._failures_A[at]), int(self._runs_A[at]))
+            for at in np.flatnonzero(chosen_A)
+        ]
         return tuple(sorted(found, key=lambda way: (-way.failures, way.runs, way.tool))[:MOST_WARNINGS])
 
     def _hopeless(self) -> bool:
         """Whether success is with no tool likely, nor likelier than after these tools whatever the situation."""
-        usual_C = np.bincount(self._tool_G[self._success_G], minlength=self._tools)[self._available] / len(self._tool_G)
-        enough_C = np.minimum(usual_C, LIKELY)
-        likely = [self._odds.shares(query, self._available)[1] >= enough_C for query in self._queries]
-        return not (np.any(likely, axis=0) & (usual_C > 0)).any()
+        usual_A = self._counts(self._success_G) / len(self._place_G)
+        enough_A = np.minimum(usual_A, LIKELY)
+        likely = [self._odds.shares(query, self._available)[1] >= enough_A for query in self._queries]
+        return not (np.any(likely, axis=0) & (usual_A > 0)).any()

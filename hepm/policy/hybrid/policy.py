@@ -77,7 +77,7 @@ class Hybrid:
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, likeliest to succeed first, ties by name; with warnings of those that failed from here."""
-        floors, fitted = self._floors, mirror.cached(FittedMemory)
+        floors, fitted = self._floors, mirror.fits.of(FittedMemory)
         names = fitted.names
         # Filled without vectors, or followed to another embedder in part: there is nothing to compare the query with.
         if query.vector is not None and len(query.vector) != fitted.dimensions:
