@@ -4,10 +4,12 @@ usage: python benchmarks/simulated_agent.py [RUNS] [--environment NAME]... [--po
            [--skill Q] [--trials 3] [--markdown] [--show TASK]
 
 The agent's next call is drawn from what recorded runs of other families of tasks did in like situations, mistakes
-included, and with probability q it is what is right. Where it calls a tool, it takes the one that the hint names with
-probability p instead; its decision to answer is its own. A call of a tool that is still needed in the user's turn gets the right arguments, any other one those of a recorded call. RUNS is
-a folder of recorded runs, else $HEPM_RECORDED_RUNS, else ../shared/data. "oracle" hints the next right call: it is the
-most that hints of tools can bring. Prints one JSON line; --show prints the runs of a task side by side instead.
+included; with probability q it is what is right. Where it calls a tool, it takes the one that the hint names with
+probability p instead; its decision to answer is its own. A call of a tool that is still needed in the user's turn gets
+the right arguments, any other one those of a recorded call. RUNS is a folder of recorded runs, else
+$HEPM_RECORDED_RUNS, else ../shared/data. "oracle" hints the next right call: it is the most that hints of tools can
+bring. "hybrid, sure" is silent below a score of .8. Prints one JSON line; --show prints the runs of a task side by
+side instead.
 """
 
 from __future__ import annotations
@@ -55,6 +57,7 @@ FOLLOWS = (0.25, 0.5, 0.75, 1.0)
 FOLDS = 5
 TEMPERATURE = 0.1
 LIKE = (0.5, 0.25, 0.25)  # added to the cosine: same last call, same call before, as many calls in the user's turn
+SURE = 0.8
 DONE = "(answer)"
 Hinter = Callable[[AgentState, Sequence[ToolName], "Needed"], ToolName | None]
 
@@ -101,20 +104,26 @@ class Imitator:
         place = {text: number for number, text in enumerate(distinct)}
         self._states_ND = np.vstack(self._embed(distinct))
         self._text_E = np.array([place[text] for text in texts])
-        self._actions_E = np.array([one.action for one in self._done])
-        self._last_E2 = np.array([one.last for one in self._done])
+        self._codes: dict[str, int] = {}
+        self._actions_E = np.array([self._code(one.action) for one in self._done])
+        self._last_E2 = np.array([[self._code(name) for name in one.last] for one in self._done])
         self._step_E = np.array([one.step for one in self._done])
+
+    def _code(self, name: str) -> int:
+        return self._codes.setdefault(name, len(self._codes))
 
     def likeness(self, state: AgentState, step: int) -> Any:
         """Of each recorded situation, shape (E,)."""
         (vector,) = self._embed([state.state().text])
-        before, last = last_two(state)
+        before, last = map(self._code, last_two(state))
         same = (self._last_E2[:, 1] == last, self._last_E2[:, 0] == before, self._step_E == min(step, 3))
         return (self._states_ND @ vector)[self._text_E] + sum(w * s for w, s in zip(LIKE, same, strict=True))
 
     def draw(self, likeness_E: Any, tools: Sequence[ToolName], random: Random, *, only: str = "") -> Situation | None:
         """One of the actions that are possible now; `only` among those of a tool."""
-        possible_E = self._actions_E == only if only else np.isin(self._actions_E, [*tools, DONE])
+        possible = np.zeros(len(self._codes) + len(tools) + 2, dtype=bool)
+        possible[[self._code(name) for name in ([only] if only else [*tools, DONE])]] = True
+        possible_E = possible[self._actions_E]
         if not possible_E.any():
             return None
         weights_E = np.where(possible_E, np.exp((likeness_E - likeness_E[possible_E].max()) / TEMPERATURE), 0)
@@ -192,13 +201,13 @@ def play(
 
 
 def hinters(memory: Memory, runs: Sequence[Run], names: Sequence[str]) -> dict[str, Hinter]:
-    def of_policy(name: str, namespace: str) -> Hinter:
+    def of_policy(name: str, namespace: str, floor: float = 0.0) -> Hinter:
         def hint(state: AgentState, tools: Sequence[ToolName], _: Needed) -> ToolName | None:
             found = memory.suggest(
                 state.last, history=tuple(state.history), state=state.state(), tools=tools, k=1, policy=name,
                 namespace=namespace,
             )  # fmt: skip
-            return found[0].tool if found else None
+            return found[0].tool if found and found[0].score >= floor else None
 
         return hint
 
@@ -210,7 +219,8 @@ def hinters(memory: Memory, runs: Sequence[Run], names: Sequence[str]) -> dict[s
         return next((tool for tool, _ in after[state.last[-1]].most_common() if tool in tools), None)
 
     known: dict[str, Hinter] = {name: of_policy(name, "all") for name in POLICIES if name != "gnn"}
-    known |= {"hybrid, successes": of_policy("hybrid", "won"), "counts": counts}
+    known |= {"hybrid, successes": of_policy("hybrid", "won"), "hybrid, sure": of_policy("hybrid", "all", SURE)}
+    known["counts"] = counts
     known["oracle"] = lambda state, tools, needed: needed.next()
     return {name: known[name] for name in names or known}
 

@@ -10,9 +10,14 @@ from hepm.errors import EpisodeError, MissingExtraError, NotFoundError
 from hepm.evals.environments import Environment, Episode, Task, ToolFailed, environment_names, find_environment
 from hepm.evals.environments.packages import Package
 from hepm.evals.environments.worker import WorkerEpisode
+from tests.loopback import Loopback, completion, loopback  # noqa: F401
 
-AGENTDOJO_DONE_AT_THE_START = {f"banking/user_task_{number}" for number in (5, 6, 8, 9, 10)}
-"""Their checks find what they look for among the payments of the past."""
+WON_BY_DOING_NOTHING = {
+    "agentdojo": {f"banking/user_task_{number}" for number in (5, 6, 8, 9, 10)},
+    "tau2-retail": {"10", "12", "25", "50", "57", "65", "105"},
+    "tau2-airline": {"AIRLINE"},
+}
+"""AgentDojo's checks find what they look for among past payments; in τ²-bench the right end changes nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -123,15 +128,60 @@ def test_a_package_that_cannot_be_installed_says_why(tmp_path: object, monkeypat
         Package(("hepm-no-such==1",)).interpreter()
 
 
+def test_right_calls_find_every_hidden_function_and_others_do_not() -> None:
+    environment = find_environment("functions")
+    for task in environment.tasks():
+        ended = play(environment, task, gold=True)
+        assert ended == play(environment, task, gold=True)
+        assert ended[0] == 1
+        assert not [text for text in ended[2] if text.startswith("failed")]
+        assert play(environment, task, gold=False)[0] == 0
+
+
+def test_a_hidden_function_gives_neither_its_test_value_nor_a_second_chance() -> None:
+    environment = find_environment("functions")
+    task = environment.tasks()[0]
+    episode = environment.start(task)
+    point = {
+        name: int(value) for name, value in (p.split(" = ") for p in episode.call("show_test_input", {}).split(", "))
+    }
+    assert tried(episode, "evaluate", point) == "failed: f is not evaluated at the test input"
+    assert tried(episode, "evaluate", {"a": 1}) == "failed: evaluate takes a, b, c, d, all integers"
+    assert tried(episode, "guess", {}) == "failed: no tool is called guess"
+    assert tried(episode, "submit", {"value": 10**9}) == "submitted"
+    assert tried(episode, *[(call.tool, call.arguments) for call in task.gold[0].calls][-1]).startswith("failed")
+    assert episode.reward() == 0
+
+
 @pytest.mark.soak
-@pytest.mark.parametrize("name", environment_names())
+@pytest.mark.parametrize(
+    "name", [name for name in environment_names() if not name.endswith("-user") and name.count("-") < 2]
+)
 def test_right_calls_win_every_task_and_idleness_none(name: str) -> None:
     environment = find_environment(name)
+    won = WON_BY_DOING_NOTHING.get(name.removesuffix("-attacked"), set())
     for task in environment.tasks():
-        if task.gold:
-            ended = play(environment, task, gold=True)
-            assert ended == play(environment, task, gold=True), task.id
-            assert ended[0] == 1, task.id
-            idle = play(environment, task, gold=False)[0] == 1
-            assert idle == (task.family in AGENTDOJO_DONE_AT_THE_START), task.id
+        ended = play(environment, task, gold=True)
+        assert ended == play(environment, task, gold=True), task.id
+        assert ended[0] == 1, task.id
+        idle = play(environment, task, gold=False)[0] == 1
+        assert idle == (task.family in won or task.id in won), task.id
+    environment.close()
+
+
+@pytest.mark.soak
+def test_a_model_plays_the_user_of_tau2(
+    loopback: Loopback,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HEPM_USER_MODEL", "user")
+    monkeypatch.setenv("HEPM_USER_BASE_URL", loopback.url)
+    loopback.replies = [completion("My phone is broken."), completion("Thanks. ###STOP###")]
+    environment = find_environment("tau2-telecom-user")
+    episode = environment.start(environment.tasks()[0], seed=3)
+    assert episode.answer("") == "My phone is broken."
+    assert "John Smith" in episode.call("get_customer_by_phone", {"phone_number": "555-123-2002"})
+    assert episode.answer("It is well again.") is None
+    assert episode.reward() == 0
+    assert [request.body["seed"] for request in loopback.requests] == [3, 3]
     environment.close()

@@ -46,7 +46,7 @@ class Task:
 
     Attributes:
         id: Unique in its environment.
-        request: The user's first text.
+        request: The user's first text; "" where a model plays the user, who speaks after the agent's greeting.
         system: The instructions and policy that the agent works by.
         family: Tasks that share what they are about: they are held apart together.
         split: "train" or "test" as published, "" where nothing is.
@@ -108,17 +108,19 @@ class Environment(Protocol):
 
 
 def _environments() -> dict[str, Callable[[], Environment]]:
-    from hepm.evals.environments import agentdojo, bfcl
+    from hepm.evals.environments import agentdojo, bfcl, functions, tau2
 
     named: dict[str, tuple[Callable[[str], Environment], Sequence[str]]] = {
         "bfcl": (bfcl.bfcl, bfcl.PARTS),
         "agentdojo": (agentdojo.agentdojo, agentdojo.PARTS),
+        "tau2": (tau2.tau2, tau2.PARTS),
     }
-    return {
+    packaged: dict[str, Callable[[], Environment]] = {
         "-".join(filter(None, (name, part))): partial(make, part)
         for name, (make, parts) in named.items()
         for part in parts
     }
+    return packaged | {"functions": functions.FunctionEnvironment}
 
 
 def environment_names() -> list[str]:

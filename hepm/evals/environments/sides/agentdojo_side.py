@@ -74,6 +74,14 @@ def _parts(part: str) -> tuple[tuple[str, ...], bool]:
 
 
 @cache
+def _tools(suite: str) -> list[dict[str, Any]]:
+    return [
+        {"name": tool.name, "description": tool.description, "parameters": tool.parameters.model_json_schema()}
+        for tool in _load.get_suite(VERSION, suite).tools
+    ]
+
+
+@cache
 def _attack(suite: str) -> Any:
     return _attacks.load_attack(ATTACK, _load.get_suite(VERSION, suite), SimpleNamespace(name="local"))
 
@@ -108,10 +116,7 @@ class Episode:
         self._answer = ""
 
     def tools(self) -> list[dict[str, Any]]:
-        return [
-            {"name": tool.name, "description": tool.description, "parameters": tool.parameters.model_json_schema()}
-            for tool in self._suite.tools
-        ]
+        return _tools(self._suite.name)
 
     def call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
         self._calls.append(_runtime.FunctionCall(function=tool, args=arguments))

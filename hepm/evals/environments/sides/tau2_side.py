@@ -1,0 +1,183 @@
+"""τ²-bench in its own package: its databases and tools, its evaluator, and its user where a model plays it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+from typing import Any
+
+importlib.import_module("loguru").logger.remove()  # the package logs every step
+_registry: Any = importlib.import_module("tau2.registry").registry
+_message: Any = importlib.import_module("tau2.data_model.message")
+_simulation: Any = importlib.import_module("tau2.data_model.simulation")
+_evaluator: Any = importlib.import_module("tau2.evaluator.evaluator")
+_agent: Any = importlib.import_module("tau2.agent.llm_agent")
+_user: Any = importlib.import_module("tau2.user.user_simulator")
+_orchestrator: Any = importlib.import_module("tau2.orchestrator.orchestrator")
+
+SOLO = (
+    "You cannot communicate with the user, only make tool calls. When you have solved the ticket, answer in one line."
+)
+ALONE = "The user's first message holds all that the user knows and wants; there will be no other. Answer at the end."
+_CUSTOMER = re.compile(r"\b[a-z]+_[a-z]+_\d{4}\b")
+_known: dict[str, dict[str, Any]] = {}
+
+
+def tasks(part: str) -> list[dict[str, Any]]:
+    """The tasks of a domain: "DOMAIN", "DOMAIN-solo" or "DOMAIN-user"."""
+    domain, _, mode = part.partition("-")
+    found, splits = _tasks(domain), _registry.get_task_splits_loader(domain)()
+    split = {task: name for name in ("train", "test") for task in splits[name]}
+    return [
+        {
+            "id": task.id,
+            "request": _request(task, mode),
+            "system": _system(domain, mode),
+            "family": _family(domain, task),
+            "split": split.get(task.id, ""),
+            "gold": [] if mode == "user" else _gold(task),
+        }
+        for task in found.values()
+        if mode != "solo" or _agent.LLMSoloAgent.check_valid_task(task)
+    ]
+
+
+def _tasks(domain: str) -> dict[str, Any]:
+    if domain not in _known:
+        _known[domain] = {task.id: task for task in _registry.get_tasks_loader(domain)()}
+    return _known[domain]
+
+
+def _request(task: Any, mode: str) -> str:
+    if mode == "solo":
+        return task.ticket
+    if mode == "user":
+        return ""  # what its model says first
+    wants = task.user_scenario.instructions
+    return "\n".join(
+        filter(None, (wants.reason_for_call, wants.known_info, wants.unknown_info, wants.task_instructions))
+    )
+
+
+def _system(domain: str, mode: str) -> str:
+    policy = _registry.get_env_constructor(domain)(solo_mode=mode == "solo").get_policy()
+    told = {"solo": SOLO, "": ALONE}.get(mode, "")
+    instruction = "\n".join(filter(None, (_agent.AGENT_INSTRUCTION, told)))
+    return _agent.SYSTEM_PROMPT.format(agent_instruction=instruction, domain_policy=policy)
+
+
+def _family(domain: str, task: Any) -> str:
+    """The customer, and in telecom what is broken, without the persona of the user."""
+    if domain == "telecom":
+        return task.id.partition("[PERSONA:")[0]
+    named = _CUSTOMER.findall(json.dumps(task.model_dump(mode="json")))
+    return max(sorted(set(named)), key=named.count, default=task.id)
+
+
+def _gold(task: Any) -> list[Any]:
+    right: dict[str, Any] = task.evaluation_criteria.model_dump(mode="json")
+    calls = [[action["name"], action["arguments"]] for action in right["actions"] or ()]
+    return [[calls, "\n".join(right["communicate_info"] or ())]]
+
+
+class Episode:
+    """A run: its databases, its messages, and the user if a model plays it."""
+
+    def __init__(self, domain: str, mode: str, task: Any, seed: int) -> None:
+        self._domain, self._mode, self._task = domain, mode, task
+        self._state = _registry.get_env_constructor(domain)(solo_mode=mode == "solo")
+        begin = task.initial_state
+        self._state.set_state(
+            initialization_data=begin and begin.initialization_data,
+            initialization_actions=begin and begin.initialization_actions,
+            message_history=[],
+        )
+        self._messages: list[Any] = []
+        self._ended = "max_steps"
+        self._user = self._user_state = None
+        if mode == "user":
+            self._user = _simulated_user(self._state, task, seed)
+            self._user_state = self._user.get_init_state()
+
+    def tools(self) -> list[dict[str, Any]]:
+        tools = self._state.get_tools() + (self._state.get_user_tools() if self._mode == "solo" else [])
+        return [tool.openai_schema["function"] for tool in tools]
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
+        reply = self._make(_message.AssistantMessage(role="assistant", tool_calls=[self._call(tool, arguments)]))
+        return reply.content or "", reply.error
+
+    def _call(self, tool: str, arguments: dict[str, Any]) -> Any:
+        return _message.ToolCall(id=f"call_{len(self._messages)}", name=tool, arguments=arguments)
+
+    def _make(self, message: Any) -> Any:
+        """The result of the last call of a message of the agent or the user."""
+        self._messages.append(message)
+        for call in message.tool_calls:
+            self._messages.append(self._state.get_response(call))
+        self._state.sync_tools()
+        return self._messages[-1]
+
+    def answer(self, text: str) -> str | None:
+        if self._user is None:
+            self._ended = "agent_stop"
+            if self._mode != "solo":
+                self._messages.append(_message.AssistantMessage(role="assistant", content=text))
+            return None
+        said: Any = _message.AssistantMessage(role="assistant", content=text)
+        if not self._messages:  # the agent's greeting, by which every conversation of τ²-bench begins
+            said = _orchestrator.DEFAULT_FIRST_AGENT_MESSAGE.model_copy(deep=True)
+        self._messages.append(said)
+        while True:
+            said, self._user_state = self._user.generate_next_message(said, self._user_state)
+            if not said.is_tool_call():
+                break
+            results = [self._make(said)] if len(said.tool_calls) == 1 else self._make_all(said)
+            said = results[0] if len(results) == 1 else _message.MultiToolMessage(role="tool", tool_messages=results)
+        self._messages.append(said)
+        if _user.UserSimulator.is_stop(said):
+            self._ended = "user_stop"
+            return None
+        return said.content
+
+    def _make_all(self, message: Any) -> list[Any]:
+        self._make(message)
+        return self._messages[-len(message.tool_calls) :]
+
+    def reward(self) -> float:
+        run = _simulation.SimulationRun(
+            id="", task_id=self._task.id, start_time="", end_time="", duration=0.0, messages=self._messages,
+            termination_reason=self._ended,
+        )  # fmt: skip
+        judged = _evaluator.evaluate_simulation(
+            run, self._task, _evaluator.EvaluationType.ALL, self._mode == "solo", self._domain
+        )
+        return float(judged.reward)
+
+    def scores(self) -> dict[str, float]:
+        return {}
+
+    def close(self) -> None:
+        self._messages.clear()
+
+
+def _simulated_user(state: Any, task: Any, seed: int) -> Any:
+    model = os.environ.get("HEPM_USER_MODEL")
+    if not model:
+        raise ValueError(
+            "name the model that plays the user in HEPM_USER_MODEL, and its endpoint in HEPM_USER_BASE_URL"
+        )
+    where = {"api_base": os.environ.get("HEPM_USER_BASE_URL"), "api_key": os.environ.get("OPENAI_API_KEY", "none")}
+    tools = state.get_user_tools() if state.user_tools is not None else None
+    return _user.UserSimulator(
+        tools=tools, instructions=str(task.user_scenario), llm=f"openai/{model}",
+        llm_args={**where, "temperature": 0.0, "seed": seed},
+    )  # fmt: skip
+
+
+def start(part: str, task: str, seed: int) -> Episode:
+    """A fresh episode; the seed goes to the model that plays the user."""
+    domain, _, mode = part.partition("-")
+    return Episode(domain, mode, _tasks(domain)[task], seed)
