@@ -118,6 +118,31 @@ def test_a_given_memory_is_used_and_left_as_it_was(clerks: Loopback, tmp_path: P
 
 
 @pytest.mark.exhaustive
+@pytest.mark.parametrize(("verdict", "hinted"), [("yes", True), ("I cannot tell", False)])
+def test_a_model_may_label_what_memory_learns_from_and_is_asked_once(
+    verdict: str,
+    hinted: bool,
+    clerks: Loopback,
+    tmp_path: Path,
+) -> None:
+    judged: list[Any] = []
+
+    def judge(request: Any) -> Any:
+        if "You judge whether an agent" not in str(request.body):
+            return clerk(request)
+        judged.append(request)
+        return completion(verdict)
+
+    clerks.script = judge
+    options = ("--judge", "--tasks", "l*-Ada,l*-Ben", "--json")
+    found = report(bench(tmp_path, clerks.url, *options))
+    assert len(judged) == 4
+    assert (found["arms"]["hybrid"]["hinted"] > 0) is hinted
+    assert report(bench(tmp_path, clerks.url, *options))["arms"] == found["arms"]
+    assert len(judged) == 4
+
+
+@pytest.mark.exhaustive
 def test_a_plot_is_drawn_where_it_is_asked_for(clerks: Loopback, tmp_path: Path) -> None:
     assert bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--plot", str(tmp_path / "plot.png")).code == 0
     assert (tmp_path / "plot.png").stat().st_size > 5_000
