@@ -58,6 +58,7 @@ FOLDS = 5
 TEMPERATURE = 0.1
 LIKE = (0.5, 0.25, 0.25)  # added to the cosine: same last call, same call before, as many calls in the user's turn
 SURE = 0.8
+MEASURES = ("success", "right calls")
 DONE = "(answer)"
 Hinter = Callable[[AgentState, Sequence[ToolName], "Needed"], ToolName | None]
 
@@ -135,6 +136,7 @@ class Needed:
 
     def __init__(self, task: Task) -> None:
         self._turns = [([*turn.calls], turn.text) for turn in task.gold]
+        self._total, self._made = sum(len(turn.calls) for turn in task.gold), 0
 
     def next(self) -> ToolName | None:
         return self._turns[0][0][0].tool if self._turns and self._turns[0][0] else None
@@ -144,7 +146,13 @@ class Needed:
         found = next((call for call in calls if call.tool == tool), None)
         if found is not None:
             calls.remove(found)
+            self._made += 1
         return found
+
+    @property
+    def share(self) -> float:
+        """Of the right calls that were made, in [0, 1]."""
+        return self._made / self._total if self._total else 1.0
 
     def answer(self) -> str:
         """The right answer if every right call was made, else an idle one."""
@@ -154,7 +162,8 @@ class Needed:
 
 @dataclass
 class Ended:
-    reward: float
+    reward: float = 0.0
+    share: float = 0.0
     steps: list[str] = field(default_factory=list)
 
 
@@ -162,7 +171,7 @@ def play(
     environment: Environment, task: Task, agent: Imitator, hinter: Hinter | None, *, p: float, q: float, seed: str
 ) -> Ended:
     """One run. What is drawn at a step depends on the seed and the step alone, so that runs are paired."""
-    episode, state, needed, ended = environment.start(task), AgentState(), Needed(task), Ended(0.0)
+    episode, state, needed, ended = environment.start(task), AgentState(), Needed(task), Ended()
     state.add(Turn("user", task.request))
     step, limit = 0, 10 + 2 * sum(len(turn.calls) for turn in task.gold)
     for number in range(limit):
@@ -195,7 +204,7 @@ def play(
             result, failed = str(error), True
         state.add(Turn("assistant", "", (ToolCall(call.tool, dict(call.arguments), result, error=failed),)))
         step += 1
-    ended.reward = episode.reward()
+    ended.reward, ended.share = episode.reward(), needed.share
     episode.close()
     return ended
 
@@ -254,15 +263,16 @@ def opened(name: str) -> Environment:
 
 
 Key = tuple[str, float]
+Measured = tuple[str, Key, float, float]
 
 
-def measure_fold(job: tuple[argparse.Namespace, str, int]) -> list[tuple[str, Key, float]]:
-    """Family, setting and reward of every run of the tasks of a fold."""
+def measure_fold(job: tuple[argparse.Namespace, str, int]) -> list[Measured]:
+    """Family, setting, reward and share of right calls of every run of the tasks of a fold."""
     arguments, name, fold = job
     runs = recorded(str(arguments.runs))[DOMAINS[name]].runs
     learned = [run for run in runs if fold_of(run.family, FOLDS) != fold]
     known, environment = {run.family for run in runs}, opened(name)
-    found: list[tuple[str, Key, float]] = []
+    found: list[Measured] = []
     with remembered(learned) as memory:
         agent, hints = Imitator(learned, memory), hinters(memory, learned, arguments.policy)
         settings: list[tuple[str, float]] = [("none", 0.0), *product(hints, arguments.follow or FOLLOWS)]
@@ -275,7 +285,7 @@ def measure_fold(job: tuple[argparse.Namespace, str, int]) -> list[tuple[str, Ke
             for trial, (policy, p) in product(range(arguments.trials), settings):
                 seed = f"{task.id}/{trial}"
                 ended = play(environment, task, agent, hints.get(policy), p=p, q=arguments.skill, seed=seed)
-                found.append((family, (policy, p), ended.reward))
+                found.append((family, (policy, p), ended.reward, ended.share))
                 if arguments.show:
                     print(f"\n{policy}, p = {p:g}, trial {trial}: {ended.reward:g}", *ended.steps, sep="\n  ")
     return found
@@ -310,36 +320,43 @@ def find_names() -> list[str]:
     return environment_names()
 
 
-def summary(found: Sequence[tuple[str, Key, float]]) -> dict[str, Any]:
-    """Success by policy and p, and its difference to no memory, with intervals from resampling families."""
-    by_key: defaultdict[Key, list[float]] = defaultdict(list)
-    for _, key, reward in found:
-        by_key[key].append(reward)
-    families = [family for family, key, _ in found if key == ("none", 0.0)]
-    bootstrap, without = Bootstrap(families), np.array(by_key["none", 0.0])
+def summary(found: Sequence[Measured]) -> dict[str, Any]:
+    """By policy and p, success and share of right calls, and more than without memory.
+
+    Intervals are from resampling families.
+    """
+    by_key: defaultdict[Key, list[tuple[float, float]]] = defaultdict(list)
+    for _, key, *measured in found:
+        by_key[key].append((measured[0], measured[1]))
+    families = [family for family, key, *_ in found if key == ("none", 0.0)]
+    bootstrap, without = Bootstrap(families), np.array(by_key.pop(("none", 0.0)))
     return {
         "runs": len(families),
         "families": len(set(families)),
-        "none": float(without.mean()),
+        "none": dict(zip(MEASURES, without.mean(axis=0).tolist(), strict=True)),
         "with": [
-            {
-                "policy": policy, "p": p, "success": float(np.mean(rewards)),
-                "more": float(np.mean(rewards) - without.mean()),
-                "interval": interval(bootstrap.means(np.array(rewards) - without)),
+            {"policy": policy, "p": p} | {
+                measure: {
+                    "mean": float(values.mean()),
+                    "more": float((values - base).mean()),
+                    "interval": interval(bootstrap.means(values - base)),
+                }
+                for measure, values, base in zip(MEASURES, np.array(rewards).T, without.T, strict=True)
             }
-            for (policy, p), rewards in by_key.items() if policy != "none"
+            for (policy, p), rewards in by_key.items()
         ],
     }  # fmt: skip
 
 
 def markdown(environments: Mapping[str, Any]) -> Iterator[str]:
-    for name, found in environments.items():
+    for (name, found), measure in product(environments.items(), MEASURES):
         rows: defaultdict[str, dict[float, str]] = defaultdict(dict)
         for one in found["with"]:
-            low, high = one["interval"]
-            rows[one["policy"]][one["p"]] = f"{one['success']:.3f} ({one['more']:+.3f} [{low:+.3f}, {high:+.3f}])"
+            (low, high), mean, more = one[measure]["interval"], one[measure]["mean"], one[measure]["more"]
+            rows[one["policy"]][one["p"]] = f"{mean:.3f} ({more:+.3f} [{low:+.3f}, {high:+.3f}])"
         follows = sorted({p for row in rows.values() for p in row})
-        yield f"\n{name}: {found['runs']} runs of {found['families']} families, {found['none']:.3f} without memory\n"
+        about = f"{found['runs']} runs of {found['families']} families"
+        yield f"\n{name}, {measure}: {about}, {found['none'][measure]:.3f} without memory\n"
         yield f"| policy | {' | '.join(f'p = {p:g}' for p in follows)} |"
         yield "|---" * (len(follows) + 1) + "|"
         for policy, row in rows.items():

@@ -15,7 +15,7 @@ from tests.loopback import Loopback, completion, loopback  # noqa: F401
 WON_BY_DOING_NOTHING = {
     "agentdojo": {f"banking/user_task_{number}" for number in (5, 6, 8, 9, 10)},
     "tau2-retail": {"10", "12", "25", "50", "57", "65", "105"},
-    "tau2-airline": {"AIRLINE"},
+    "tau2-airline": {str(number) for number in (0, 1, 4, 5, 6, 10, 13, 26, 28, 31, 34, 36, 41, 43, 45, 46, 47, 48, 49)},
 }
 """AgentDojo's checks find what they look for among past payments; in τ²-bench the right end changes nothing."""
 

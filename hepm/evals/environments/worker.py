@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -30,7 +31,7 @@ class Worker:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 lives as long as the process
         self._process = subprocess.Popen(
-            [package.interpreter(), "-B", _SERVE, side],
+            [package.interpreter(), _SERVE, side],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
             env=kept | _OURS, encoding="utf-8",
         )  # fmt: skip
@@ -45,12 +46,15 @@ class Worker:
         assert self._process.stdout
         timer = Timer(_LIMIT_S, self._process.kill)
         timer.start()
+        began = time.monotonic()
         try:
             self._process.stdin.write(json.dumps({"do": do, "with": arguments}) + "\n")
             self._process.stdin.flush()
             reply = json.loads(self._process.stdout.readline())
         except (OSError, ValueError) as error:
-            raise EpisodeError(f"the process of {self._name} ended during {do} ({self._end()})") from error
+            slow, last_words = time.monotonic() - began >= _LIMIT_S, self._end()
+            why = f"no answer in {_LIMIT_S:g} s" if slow else last_words
+            raise EpisodeError(f"the process of {self._name} ended during {do} ({why})") from error
         finally:
             timer.cancel()
         if "broke" in reply:
@@ -165,7 +169,11 @@ class WorkerEnvironment:
     def start(self, task: Task, *, seed: int = 0) -> WorkerEpisode:
         with self._lock:
             worker = self._take()
-        worker.ask("start", self._part, task.id, seed)
+        try:
+            worker.ask("start", self._part, task.id, seed)
+        except EpisodeError:
+            self._idle.append(worker)
+            raise
         return WorkerEpisode(worker, self._schema_of, self._idle.append)
 
     def _take(self) -> Worker:

@@ -29,12 +29,13 @@ def tasks(part: str) -> list[dict[str, Any]]:
     """The tasks of a domain: "DOMAIN", "DOMAIN-solo" or "DOMAIN-user"."""
     domain, _, mode = part.partition("-")
     found, splits = _tasks(domain), _registry.get_task_splits_loader(domain)()
+    system = _system(domain, mode)
     split = {task: name for name in ("train", "test") for task in splits[name]}
     return [
         {
             "id": task.id,
             "request": _request(task, mode),
-            "system": _system(domain, mode),
+            "system": system,
             "family": _family(domain, task),
             "split": split.get(task.id, ""),
             "gold": [] if mode == "user" else _gold(task),
