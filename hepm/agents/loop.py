@@ -7,9 +7,11 @@ chose. What memory says is part of one request, never of the conversation.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, Self, TypeAlias
 
 from hepm.agents.toolbox import AnyTool, Toolbox
 from hepm.agents.wire import Object, Placement, objects, resolved, with_hint
@@ -17,7 +19,7 @@ from hepm.errors import AnswerError, StoreError
 from hepm.experience.prompt import PromptOptions
 from hepm.ingest.transitions import SUMMARY_TOOL
 from hepm.llm import Endpoint
-from hepm.llm.question import check_extra
+from hepm.llm.question import check_extra, read_answer
 from hepm.llm.usage import estimate_tokens
 from hepm.memory import Memory
 from hepm.memory.session import Session
@@ -27,16 +29,29 @@ _log = logging.getLogger("hepm")
 _IMPLICIT: Final = (
     f"Call {SUMMARY_TOOL} whenever what you have learned should decide your next step, and at least once in each task."
 )
-_EXPLICIT: Final = (
-    "Before your next step: would a summary of the state of the task help to choose it? "
-    f"If so, call {SUMMARY_TOOL}. If not, answer No and nothing else."
+_ASKED: Final = (
+    "Before your next step: does the conversation need to be summarized, so that the summary helps to choose the step? "
+    'Answer only "Yes" or "No", without a reason.'
 )
+_SUMMARY: Final = "Write a summary of the current state, including information from the environment and the user."
+
+Strategy: TypeAlias = Literal["off", "weight", "implicit", "explicit", "hybrid"]
+Complete: TypeAlias = Callable[[Object], Object]
+"""The chat completion for the body of a request."""
 
 
 def summarize_the_task(summary: str) -> str:
     """Note the state of the task: what the user wants and has said, what the tools returned, and what is still open."""
     del summary  # the record of the run keeps it (H-EPM, E.2)
     return "Noted."
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What memory added to one step: its text, "" if it said nothing, and the seconds spent in memory."""
+
+    hint: str = ""
+    memory_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +64,7 @@ class Done:
         messages: The conversation, without what memory said.
         ended: "answered", or the limit that was reached.
         tokens: Of all requests, input and output.
+        steps: One for each turn of the model.
     """
 
     id: str
@@ -57,6 +73,42 @@ class Done:
     ended: Literal["answered", "turns", "tokens"]
     turns: int
     tokens: int
+    steps: Sequence[Step] = ()
+
+
+class ChatModel:
+    """The model of an endpoint, as a `Complete`. Threads may share it.
+
+    Raises:
+        LlmError: there is no answer, or one without a choice.
+    """
+
+    def __init__(self, endpoint: Endpoint, *, timeout_s: float = 300.0, retries: int = 5) -> None:
+        check_extra()
+        self.endpoint = endpoint
+        self._client = endpoint.open(timeout_s=timeout_s, retries=retries)
+        self._answered = False
+
+    def __call__(self, body: Object) -> Object:
+        """The chat completion for the body of a request."""
+        import openai
+
+        try:
+            completion = self._client.chat.completions.create(**body)
+        except openai.OpenAIError as error:
+            raise self.endpoint.problem(error, answered=self._answered) from None  # the cause may show the key
+        if not getattr(completion, "choices", None):
+            where = self.endpoint.where
+            raise AnswerError(f"the endpoint at {where} gave an answer without a choice: {completion!r:.200}")
+        self._answered = True
+        found: Object = completion.model_dump(exclude_none=True)
+        return found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._client.close()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,25 +116,32 @@ class Agent:
     """A tool-using agent on an OpenAI-compatible endpoint, with memory. Threads may share it.
 
     Attributes:
-        tools, execute: See `Toolbox`. What a tool raises, the model reads.
-        strategy: "implicit" lets the model summarise when it likes; "explicit" asks it before each step, which costs a
-            request, and keeps the summary out of the conversation (H-EPM, C.4); "none" does neither.
+        tools: See `Toolbox`; a function that returns them is called before each step. What a tool raises, the model
+            reads.
+        execute: See `Toolbox`.
+        strategy: Where suggestions come from (docs/session.md). "off": there are none. "weight": edge weights alone.
+            "implicit": the model summarises its state when it likes. "explicit": it is asked before each step, which
+            costs a request and one more for each summary, and keeps summaries out of the conversation (H-EPM, C.4,
+            E.1 and E.4). "hybrid": no summaries; memory compares extracts of the conversation.
         placement: Where a hint goes: see `hepm.agents.wire.with_hint`.
+        prompt_options: What memory says. "off" and "weight" replace its suggestions or its policy.
         max_turns, max_tokens: Limits of a run. The last step may exceed the tokens.
         options: Further arguments of each request, such as {"temperature": 0}.
+        complete: Answers the requests in place of the endpoint.
     """
 
     endpoint: Endpoint
     memory: Memory
-    tools: Sequence[AnyTool]
+    tools: Sequence[AnyTool] | Callable[[], Sequence[AnyTool]]
     execute: Callable[[str, dict[str, Any]], object] | None = None
     system: str = ""
-    strategy: Literal["implicit", "explicit", "none"] = "implicit"
+    strategy: Strategy = "implicit"
     placement: Placement = "auto"
     prompt_options: PromptOptions | None = None
     max_turns: int = 30
     max_tokens: int = 1_000_000
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    complete: Complete | None = None
 
     def run(
         self,
@@ -101,14 +160,13 @@ class Agent:
         Raises:
             LlmError: the model gave no answer. The run so far is stored without a label.
         """
-        check_extra()
-        own = Toolbox(self.tools, self.execute)
         known: dict[str, Any] = {**about, "model": self.endpoint.model, "system": self.instructions}
-        session = self.memory.session(**known, tools=own.specs, prompt_options=self.prompt_options)
+        own = self.toolbox()
+        session = self.memory.session(**known, tools=own.specs, prompt_options=self._prompt_options)
         done: Done | None = None
         try:
-            with session, self.endpoint.open(timeout_s=300.0, retries=5) as client:
-                done = _Run(self, client, session, own).work(request, answer)
+            with session, nullcontext(self.complete) if self.complete else ChatModel(self.endpoint) as complete:
+                done = _Run(self, complete, session, own).work(request, answer)
                 verdict = outcome(done)
                 is_verdict = isinstance(verdict, bool)
                 session.finish(success=verdict if is_verdict else None, reward=None if is_verdict else verdict)
@@ -123,18 +181,28 @@ class Agent:
         """The system prompt as the model is sent it (H-EPM, E.3)."""
         return f"{self.system}\n\n{_IMPLICIT}".strip() if self.strategy == "implicit" else self.system
 
+    def toolbox(self) -> Toolbox:
+        """The tools that can be called now."""
+        tools = self.tools() if callable(self.tools) else self.tools
+        return Toolbox([*tools, summarize_the_task] if self.strategy == "implicit" else tools, self.execute)
+
+    @property
+    def _prompt_options(self) -> PromptOptions | None:
+        options = self.prompt_options or PromptOptions()
+        if self.strategy == "off":
+            return replace(options, suggestions=0)
+        return replace(options, policy="procedural") if self.strategy == "weight" else self.prompt_options
+
 
 class _Run:
     """The conversation as the model sees it, beside the session that records it."""
 
-    def __init__(self, agent: Agent, client: Any, session: Session, own: Toolbox) -> None:
-        self.agent, self.client, self.session, self.tools = agent, client, session, own
-        self.summaries = Toolbox([summarize_the_task])
-        if agent.strategy == "implicit":
-            self.tools = Toolbox([*agent.tools, summarize_the_task], agent.execute)
+    def __init__(self, agent: Agent, complete: Complete, session: Session, own: Toolbox) -> None:
+        self.agent, self.complete, self.session, self.tools = agent, complete, session, own
         self.messages: list[Object] = [{"role": "system", "content": agent.instructions}] * bool(agent.instructions)
         self.placement: Placement = resolved(agent.placement, agent.endpoint.base_url)
         self.tokens, self.stable = 0, ""  # what memory said first, kept so that a provider's prompt cache works
+        self.memory_s, self.steps = 0.0, list[Step]()
 
     def work(self, request: str, answer: Callable[[str], str | None]) -> Done:
         self.hear(request)
@@ -147,55 +215,74 @@ class _Run:
             heard = None if calls else answer(text)
             if heard is not None:
                 self.hear(heard)
+            self.steps[-1] = replace(self.steps[-1], memory_s=self.memory_s)
             answered, spent = not calls and heard is None, self.tokens >= self.agent.max_tokens
             if answered or spent or turns >= self.agent.max_turns:
                 ended = "answered" if answered else "tokens" if spent else "turns"
-                return Done(self.session.id, text, self.messages, ended, turns, self.tokens)
+                return Done(self.session.id, text, self.messages, ended, turns, self.tokens, self.steps)
 
     def hear(self, text: str) -> None:
         self.messages.append({"role": "user", "content": text})
-        self.session.say("user", text)
+        with self.metered():
+            self.session.say("user", text)
 
-    def offer_summary(self) -> None:
+    def ask_for_summary(self) -> None:
         # The summary goes into the record alone: it decides what memory finds (H-EPM, E.1 and E.4).
-        reply = self.ask(self.summaries, stable=self.stable, present=_EXPLICIT, placement="tail")
-        for call in objects(reply.get("tool_calls")):
-            arguments, _, failed = self.summaries.call(call["function"]["name"], call["function"]["arguments"])
-            if not failed:
-                self.session.record(SUMMARY_TOOL, arguments)
+        def answer(question: str) -> str:
+            return _text_of(self.ask(stable=self.stable, present=question, placement="tail", calls=False))
+
+        if answer(_ASKED).casefold().startswith("yes") and (summary := answer(_SUMMARY)):
+            with self.metered():
+                self.session.record(SUMMARY_TOOL, {"summary": summary})
 
     def step(self) -> tuple[str, list[Object]]:
+        if callable(self.agent.tools) and self.steps:
+            self.tools = self.agent.toolbox()
+        self.memory_s = 0.0
         if self.agent.strategy == "explicit":
-            self.offer_summary()
-        prompt = self.session.prompt()
+            self.ask_for_summary()
+        with self.metered():
+            names = [spec["function"]["name"] for spec in self.tools.specs]
+            prompt = self.session.prompt(tools=names, keep=self.messages[-1]["role"] != "tool")
+        self.steps.append(Step(prompt.text))
         self.stable = self.stable or prompt.stable
-        reply = self.ask(self.tools, stable=self.stable, present=prompt.present, placement=self.placement)
+        reply = self.ask(stable=self.stable, present=prompt.present, placement=self.placement)
         self.messages.append(reply)
         text = str(reply.get("content") or "")
         if text:
-            self.session.say("assistant", text)
+            with self.metered():
+                self.session.say("assistant", text)
         return text, objects(reply.get("tool_calls"))
 
     def call(self, id: str, function: Object, *, together: bool) -> None:
         arguments, result, failed = self.tools.call(function["name"], function["arguments"])
-        self.session.record(function["name"], arguments, result, error=failed, together=together)
+        with self.metered():
+            self.session.record(function["name"], arguments, result, error=failed, together=together)
         self.messages.append({"role": "tool", "tool_call_id": id, "content": result})
 
-    def ask(self, tools: Toolbox, *, stable: str, present: str, placement: Placement) -> Object:
-        import openai
-
-        endpoint = self.agent.endpoint
-        body: Object = {**self.agent.options, "model": endpoint.model, "messages": self.messages}
-        if tools.specs:
-            body["tools"] = tools.specs
-        sent = with_hint("chat", body, stable=stable, present=present, placement=placement)
-        try:
-            completion = self.client.chat.completions.create(**sent)
-        except openai.OpenAIError as error:
-            raise endpoint.problem(error, answered=self.tokens > 0) from None  # the cause may show the key
-        if not getattr(completion, "choices", None):
-            raise AnswerError(f"the endpoint at {endpoint.where} gave an answer without a choice: {completion!r:.200}")
-        message: Object = completion.choices[0].message.model_dump(exclude_none=True)
-        usage = getattr(completion, "usage", None)
-        self.tokens += usage.total_tokens if usage else estimate_tokens(str((self.messages, message)))
+    def ask(self, *, stable: str, present: str, placement: Placement, calls: bool = True) -> Object:
+        body: Object = {**self.agent.options, "model": self.agent.endpoint.model, "messages": self.messages}
+        if self.tools.specs:
+            body["tools"] = self.tools.specs  # also where none may be called: messages with calls need them
+            body |= {} if calls else {"tool_choice": "none"}
+        completion = self.complete(with_hint("chat", body, stable=stable, present=present, placement=placement))
+        message: Object = completion["choices"][0]["message"]
+        usage: Object = completion.get("usage") or {}
+        self.tokens += int(usage.get("total_tokens") or estimate_tokens(str((self.messages, message))))
         return message if message.get("tool_calls") else {"content": "", **message}
+
+    @contextmanager
+    def metered(self) -> Generator[None]:
+        """Add what happens inside to the seconds of memory in this step."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.memory_s += time.perf_counter() - started
+
+
+def _text_of(message: Object) -> str:
+    try:
+        return read_answer(str, str(message.get("content") or ""))
+    except ValueError:  # it is empty
+        return ""

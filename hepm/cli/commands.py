@@ -129,6 +129,8 @@ COMMANDS: Final = {
     "prompt": ("queries:prompt", "Print what memory adds to a prompt: notes, lessons and the next tools."),
     "stats": ("stores:stats", "Print counts of a memory by namespace."),
     "eval": ("reports:eval_runs", "Measure how well memory predicts the next tool."),
+    "bench": ("bench:bench", "Run an agent on an environment's tasks, with memory and without."),
+    "replay": ("bench:replay", "Ask a model at points of recorded runs, with hints and without."),
     "view": ("reports:view", "Write the graph as one HTML page."),
     "cypher": ("queries:cypher", "Run a question of the library, or your own Cypher."),
     "export": ("stores:export", "Write every stored run as a line of JSON."),

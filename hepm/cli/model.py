@@ -14,7 +14,7 @@ from hepm.text import count_of
 
 if TYPE_CHECKING:
     from hepm.experience.library import Subject
-    from hepm.llm import Client, Estimate
+    from hepm.llm import Budget, Client, Estimate, Prices
     from hepm.memory import Memory
 
 ModelOption = Annotated[
@@ -43,21 +43,28 @@ class ModelChoice:
         """A client whose answers the store keeps; None if no model is named."""
         if not self.model:
             return None
+        from hepm.llm import Client, Endpoint
+
+        budget, prices = self.limits()
+        return Client(
+            Endpoint.from_environment(model=self.model),
+            ledger=memory.library.ledger(about, namespace=namespace),
+            budget=budget,
+            prices=prices,
+        )
+
+    def limits(self) -> tuple[Budget, Prices | None]:
+        """The budget, and what tokens cost."""
         if self.max_cost is not None and self.prices is None:
             raise click.BadParameter("--max-cost needs --prices: what a million tokens cost", param_hint="--max-cost")
-        from hepm.llm import Budget, Client, Endpoint, Prices
+        from hepm.llm import Budget, Prices
 
         try:
             prices = None if self.prices is None else Prices(*(float(part) for part in self.prices.split(",")))
         except (TypeError, ValueError) as error:
             wrong = f"{self.prices!r} is not two or three numbers, such as 0.15,0.6"
             raise click.BadParameter(wrong, param_hint="--prices") from error
-        return Client(
-            Endpoint.from_environment(model=self.model),
-            ledger=memory.library.ledger(about, namespace=namespace),
-            budget=Budget(calls=self.max_calls, tokens=self.max_tokens, cost_usd=self.max_cost),
-            prices=prices,
-        )
+        return Budget(calls=self.max_calls, tokens=self.max_tokens, cost_usd=self.max_cost), prices
 
 
 def tell_cost(client: Client | None) -> None:

@@ -122,7 +122,7 @@ class EvalReport:
 
     def to_json(self) -> dict[str, Any]:
         """As `hepm eval --json` prints it."""
-        found = _rounded(asdict(self))
+        found = rounded(asdict(self))
         del found["settings"]["ks"], found["settings"]["rescue"], found["settings"]["seen"]
         for by_method in (found["macro"], *(domain["methods"] for domain in found["domains"].values())):
             for name, scores in by_method.items():
@@ -130,11 +130,12 @@ class EvalReport:
         return found
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
+    """A JSON value with its numbers rounded to four digits."""
     if isinstance(value, dict):
-        return {key: _rounded(part) for key, part in cast("dict[str, Any]", value).items()}
+        return {key: rounded(part) for key, part in cast("dict[str, Any]", value).items()}
     if isinstance(value, list | tuple):
-        return [_rounded(part) for part in cast("list[Any]", value)]
+        return [rounded(part) for part in cast("list[Any]", value)]
     return round(value, _DIGITS) if isinstance(value, float) else value
 
 

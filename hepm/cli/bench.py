@@ -1,0 +1,298 @@
+"""`hepm bench` and `hepm replay`: whether an agent does better with memory, and whether hints change its calls."""
+
+from __future__ import annotations
+
+import re
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import click
+
+from hepm.cli.commands import Argument, Option
+from hepm.cli.model import AtOnceOption, DryRunOption, ModelChoice
+from hepm.cli.options import NAMESPACE, Bar, JsonOption, check_store, known_namespace, print_json, print_table
+from hepm.cli.reports import Runs
+from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError
+from hepm.text import count_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.table import Table
+    from rich.text import Text
+
+    from hepm.evals.bench.arms import KnownMemory
+    from hepm.evals.bench.folder import Folder
+    from hepm.evals.bench.models import Model
+    from hepm.evals.bench.play import Bench, BenchOptions
+    from hepm.evals.bench.report import BenchReport
+    from hepm.evals.environments import Environment, Task
+    from hepm.llm import Endpoint, Usage
+
+BaseUrlOption = Annotated[
+    str | None, Option(envvar="OPENAI_BASE_URL", help="Address of the endpoint, up to and with /v1.")
+]
+TemperatureOption = Annotated[float | None, Option(min=0, help="Sent with each request. Default: the endpoint's.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """The options that say where memory comes from."""
+
+    memory: Annotated[str | None, Option(help="Use this store as it is; nothing is written to it.")] = None
+    namespace: Annotated[str, Option("--namespace", "-n", help="The partition of --memory.")] = NAMESPACE
+    learn_from: Annotated[
+        Literal["train", "online"] | None,
+        Option(help="Learn from runs on other tasks (train), or on earlier ones (online). Default: train."),
+    ] = None
+    judge: Annotated[bool, Option(help="Let the model, not the environment, label the runs to learn from.")] = False
+
+
+def bench(
+    env: Annotated[str, Argument(help="An environment's name, or module:function of your own.")],
+    asking: ModelChoice,
+    remembered: Remembered,
+    base_url: BaseUrlOption = None,
+    arms: Annotated[str, Option(help="Ways to run the agent, separated by commas.")] = "off,hybrid",
+    tasks: Annotated[str, Option(help="How many of the tasks, or ids and patterns, separated by commas.")] = "*",
+    trials: Annotated[int, Option(min=1, help="Runs of each task in each arm.")] = 1,
+    concurrency: Annotated[int, Option(min=1, help="Runs at the same time.")] = 4,
+    max_turns: Annotated[int, Option(min=1, help="Maximum number of turns of the model in a run.")] = 30,
+    temperature: TemperatureOption = None,
+    seed: Annotated[int, Option(min=0, help="Of the first trial; the next ones count up.")] = 0,
+    folder: Annotated[
+        Path | None, Option(help="Where answers and runs are kept. Default: hepm-bench/ENV-MODEL.")
+    ] = None,
+    plot: Annotated[Path | None, Option(help="Draw the success of each arm (.png, .svg; needs matplotlib).")] = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run an agent on the tasks of an environment, with memory and without, and say whether memory helped.
+
+    A repeated command goes on where it was stopped; no recorded answer is asked for again. The models "gold" and "none"
+    replay the authors' actions and do nothing. Example: `hepm bench bfcl --model gpt-5-mini --tasks 50 --dry-run`
+    """
+    from hepm.evals.bench.arms import find_arms
+    from hepm.evals.bench.folder import Folder
+    from hepm.evals.bench.models import open_model
+    from hepm.evals.bench.play import Bench, BenchOptions
+    from hepm.evals.bench.report import draw, tables
+
+    endpoint = _endpoint(asking, base_url, "name a model, or gold, or none")
+    if remembered.memory and remembered.learn_from:
+        raise click.BadParameter("--memory and --learn-from exclude each other", param_hint="--memory")
+    budget, prices = asking.limits()
+    options = BenchOptions(
+        arms=find_arms([arm.strip() for arm in arms.split(",")], trials=trials),
+        learn=remembered.learn_from or "train",
+        judge=remembered.judge,
+        trials=trials,
+        concurrency=concurrency,
+        seed=seed,
+        max_turns=max_turns,
+        options={} if temperature is None else {"temperature": temperature},
+    )
+    with ExitStack() as stack:
+        environment = _environment(env, stack)
+        given = _given(remembered, stack)
+        tested = _tested(environment.tasks(), tasks, trained=given is None and options.learn == "train")
+        place = folder or _place("hepm-bench", f"{environment.name}-{endpoint.model}")
+        settings = _settings(environment, endpoint.model, options, given, remembered, tested)
+        kept = stack.enter_context(Folder(_made(place, dry_run, stack), settings))
+        bar = Bar("runs")
+        found = Bench(environment, tested, kept, endpoint, options, given=given, on_run=bar.show)
+        if dry_run:
+            return _tell_estimate(*found.estimate(), "run", place, as_json=as_json)
+        model = stack.enter_context(open_model(endpoint, kept, budget=budget, prices=prices))
+        ending: Exception | None = None
+        with bar:
+            try:
+                found.play(model)
+            except (BudgetSpentError, EndpointRefusedError) as error:
+                ending = error  # what was finished is reported all the same
+        kept.export()
+        _tell_asked(model, endpoint, kept)
+        report = _report(found, environment.name, model)
+        if as_json:
+            print_json(report.to_json())
+        else:
+            _show(tables(report))
+        if plot is not None:
+            draw(report, plot)
+        if ending is not None:
+            raise ending
+
+
+def replay(
+    runs: Annotated[list[str], Argument(help="Files, folders, globs or archives; - reads stdin.")],
+    asking: ModelChoice,
+    base_url: BaseUrlOption = None,
+    arms: Annotated[str, Option(help="What memory says, separated by commas.")] = "hybrid,weight,lessons",
+    points: Annotated[int, Option(min=1, help="How many points to ask about, in each environment.")] = 100,
+    at_once: AtOnceOption = 4,
+    temperature: TemperatureOption = 0.0,
+    seed: Annotated[int, Option(min=0, help="Of the choice of points.")] = 0,
+    folder: Annotated[Path | None, Option(help="Where answers are kept. Default: hepm-replay/MODEL.")] = None,
+    format: Annotated[str, Option("--format", "-f", help="A reader's name; auto recognises each file.")] = "auto",
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask a model for its next call at points of recorded runs, with hints and without, and compare.
+
+    Points are where failed runs left the way of successful ones, then calls of successful runs. Memory never holds runs
+    of the same task family. A repeated command asks for no recorded answer again.
+    Example: `hepm replay results/*.json --model gpt-5-mini --dry-run`
+    """
+    from hepm.evals.bench.arms import find_arms
+    from hepm.evals.bench.folder import Folder
+    from hepm.evals.bench.models import open_model
+    from hepm.evals.replay import Replay, points_of, replay_tables, report_on_replay
+
+    endpoint = _endpoint(asking, base_url, "name a model")
+    budget, prices = asking.limits()
+    chosen = find_arms([arm.strip() for arm in arms.split(",")], trials=1)
+    if unfit := [arm.name for arm in chosen if (not arm.prompt.suggestions and not arm.lessons) or arm.summarises]:
+        raise click.BadParameter(f"{', '.join(unfit)} cannot be shown at one point of a run", param_hint="--arms")
+    options = {} if temperature is None else {"temperature": temperature}
+    domains = [domain for domain in Runs(runs, format=format).domains() if not domain.derived]
+    found = [point for domain in domains for point in points_of(domain, chosen, most=points, seed=seed)]
+    with ExitStack() as stack:
+        place = folder or _place("hepm-replay", endpoint.model)
+        kept = stack.enter_context(Folder(_made(place, dry_run, stack), {"model": endpoint.model, "options": options}))
+        asker = Replay(found, kept, endpoint, options)
+        if dry_run:
+            return _tell_estimate(*asker.estimate(), "point", place, as_json=as_json)
+        model = stack.enter_context(open_model(endpoint, kept, budget=budget, prices=prices))
+        with Bar("requests") as bar:
+            asked = asker.ask(model.recorded, at_once=at_once, on_point=bar.show)
+        _tell_asked(model, endpoint, kept)
+        report = report_on_replay(asked, chosen, endpoint.model, asker.failed)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        _show(replay_tables(report))
+
+
+def _show(parts: Sequence[Table | Text]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    for part in parts:
+        if isinstance(part, Table) and part.columns[0].no_wrap:
+            print_table(part)
+        else:
+            Console().print(part)
+
+
+def _endpoint(asking: ModelChoice, base_url: str | None, missing: str) -> Endpoint:
+    from hepm.llm import Endpoint
+
+    if not asking.model:
+        raise click.BadParameter(missing, param_hint="--model")
+    known = Endpoint.from_environment(model=asking.model)
+    return Endpoint(known.model, base_url or known.base_url, known.api_key)
+
+
+def _place(folder: str, name: str) -> Path:
+    return Path(folder) / re.sub(r"[^\w.-]+", "-", name)
+
+
+def _made(place: Path, dry_run: bool, stack: ExitStack) -> Path:
+    """The folder to work in: a dry run makes none."""
+    return place if not dry_run or place.exists() else Path(stack.enter_context(TemporaryDirectory()))
+
+
+def _tell_asked(model: Model, endpoint: Endpoint, kept: Folder) -> None:
+    if model.paid_before or kept.dropped:
+        dropped = f", {kept.dropped:,} not used, as their runs took another course" if kept.dropped else ""
+        print(f"{count_of(model.paid_before, 'answer was', 'answers were')} there before{dropped}", file=sys.stderr)
+    print(f"asked {endpoint.model}: {model.budget.line()}; what it answered is in {kept.path}", file=sys.stderr)
+
+
+def _environment(name: str, stack: ExitStack) -> Environment:
+    from hepm.evals.environments import find_environment
+
+    module, colon, function = name.partition(":")
+    if colon:
+        sys.path.insert(0, "")  # modules of the working folder
+        try:
+            environment: Environment = getattr(import_module(module), function)()
+        except (ImportError, AttributeError) as error:
+            raise InputError(f"the environment {name} cannot be opened: {error}.") from error
+    else:
+        environment = find_environment(name)
+    stack.callback(environment.close)
+    return environment
+
+
+def _given(remembered: Remembered, stack: ExitStack) -> KnownMemory | None:
+    if remembered.memory is None:
+        return None
+    from hepm.evals.bench.arms import KnownMemory
+
+    check_store(remembered.memory, "--memory")
+    # Sessions are kept elsewhere: a later process would take those beside the store for lost runs of its own.
+    sessions = stack.enter_context(TemporaryDirectory(prefix="hepm-bench-"))
+    memory = KnownMemory.open(remembered.memory, sessions=sessions)
+    stack.callback(memory.close)
+    memory.namespace = known_namespace(memory, remembered.namespace, remembered.memory, "--memory")
+    return memory
+
+
+def _tested(tasks: Sequence[Task], wanted: str, *, trained: bool) -> list[Task]:
+    if trained and any(task.split == "train" for task in tasks):
+        tasks = [task for task in tasks if task.split != "train"]
+    if wanted.isdecimal():
+        return list(tasks[: int(wanted)])
+    patterns = [pattern.strip() for pattern in wanted.split(",")]
+    found = [task for task in tasks if any(fnmatchcase(task.id, pattern) for pattern in patterns)]
+    if not found:
+        some = ", ".join(task.id for task in tasks[:3])
+        raise click.BadParameter(f"no task is called {wanted}; there are {some}, …", param_hint="--tasks")
+    return found
+
+
+def _settings(
+    environment: Environment,
+    model: str,
+    options: BenchOptions,
+    given: KnownMemory | None,
+    remembered: Remembered,
+    tested: Sequence[Task],
+) -> Mapping[str, Any]:
+    """What shapes the answers. Arms can be added later, and with a given memory also tasks and trials."""
+    shaping = {"environment": environment.name, "model": model, "seed": options.seed, "max_turns": options.max_turns}
+    shaping |= {"options": dict(options.options)}
+    if given is not None:
+        store = f"{remembered.memory} {given.namespace}, revision {given.header.revision}"
+        return shaping | {"memory": store}
+    of_memory = {"memory": f"learned from {options.learn}", "judge": options.judge, "trials": options.trials}
+    return shaping | of_memory | {"tasks": sorted(task.id for task in tested)}
+
+
+def _tell_estimate(number: int, usage: Usage, what: str, place: Path, *, as_json: bool) -> None:
+    if as_json:
+        return print_json({"dry_run": True, f"{what}s": number, "calls": usage.calls, "tokens": usage.tokens})
+    about = f"about {count_of(usage.calls, 'call')} and {count_of(usage.tokens, 'token')}"
+    print(f"{count_of(number, what)} would take {about}, in {place}")
+
+
+def _report(bench: Bench, environment: str, model: Model) -> BenchReport:
+    from hepm.evals.bench.report import report_on
+
+    return report_on(
+        bench.ended,
+        environment=environment,
+        model=bench.endpoint.model,
+        arms=[arm.name for arm in bench.options.arms],
+        tasks=[task.id for task in bench.tested],
+        trials=bench.options.trials,
+        failed=bench.failed,
+        paid_before=model.paid_before,
+    )

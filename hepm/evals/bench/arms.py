@@ -1,0 +1,228 @@
+"""The arms of a bench: what an agent is shown beside its task, and the memory that knows it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final, Self
+
+import numpy as np
+
+from hepm.agents.loop import Strategy
+from hepm.errors import InputError
+from hepm.evals.baselines import Training
+from hepm.evals.domains import Run
+from hepm.experience.model_distiller import RECORD_IS_DATA, quoted_run
+from hepm.experience.prompt import Prompt, PromptOptions
+from hepm.graph.namespace import NamespaceMirror
+from hepm.ingest.hepm import parse_run
+from hepm.ingest.pipeline import IngestReport
+from hepm.ingest.redact import Redactor
+from hepm.llm import Message, Question
+from hepm.memory import Memory
+from hepm.policy import Query
+from hepm.types import DEFAULT_NAMESPACE, Suggestion, Suggestions, Trajectory
+
+_NOTHING: Final = PromptOptions(suggestions=0, experiences=0, principles=0, recalled=0, notes=False)
+_TOOLNET: Final = "toolnet"
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One way to run the agent.
+
+    Attributes:
+        prompt: What memory says at each step.
+        similar: Whole successful runs of similar tasks in the system prompt.
+        reflects: Whether a failed trial leaves a reflection to the next trial of its task.
+    """
+
+    name: str
+    about: str
+    strategy: Strategy = "off"
+    prompt: PromptOptions = _NOTHING
+    similar: int = 0
+    reflects: bool = False
+
+    @property
+    def remembers(self) -> bool:
+        """Whether it needs a memory."""
+        return self.prompt != _NOTHING or self.similar > 0
+
+    @property
+    def summarises(self) -> bool:
+        """Whether the agent writes summaries of its state."""
+        return self.strategy in ("implicit", "explicit")
+
+    @property
+    def lessons(self) -> bool:
+        """Whether the memory has to be distilled."""
+        return self.prompt.experiences + self.prompt.principles > 0
+
+
+def _suggesting(policy: str) -> PromptOptions:
+    return replace(_NOTHING, suggestions=PromptOptions().suggestions, policy=policy)
+
+
+_LESSONS: Final = PromptOptions(suggestions=0, recalled=0, notes=False)
+OFF: Final = "off"
+ARMS: Final = {
+    arm.name: arm
+    for arm in (
+        Arm(OFF, "no memory"),
+        Arm("weight", "suggestions by edge weights (H-EPM 4.2)", "weight", _suggesting("procedural")),
+        Arm(
+            "implicit", "the agent summarises its state when it likes (H-EPM E.3)", "implicit", _suggesting("adaptive")
+        ),
+        Arm(
+            "explicit", "the agent is asked for summaries at each turn (H-EPM E.4)", "explicit", _suggesting("adaptive")
+        ),
+        Arm("hybrid", "suggestions by hepm's default policy", "hybrid", _suggesting("hybrid")),
+        Arm("lessons", "principles and experiences (EvolveR, PRIME)", "off", _LESSONS),
+        Arm(
+            "all", "suggestions and lessons, as memory says them by default", "hybrid", replace(_LESSONS, suggestions=2)
+        ),
+        Arm("similar-1", "the most similar successful run, whole", similar=1),
+        Arm("similar-3", "the three most similar successful runs, whole", similar=3),
+        Arm(
+            _TOOLNET,
+            "transition probability x success rate of the edge (after ToolNet)",
+            "hybrid",
+            _suggesting(_TOOLNET),
+        ),
+        Arm("reflexion", "reflection on one's own failed trials of the task (after Reflexion)", reflects=True),
+    )
+}
+"""The arms by name. What stays out of "off" comes from memory, but for "reflexion"."""
+
+
+def find_arms(names: Iterable[str], *, trials: int) -> list[Arm]:
+    """Arms by name, each once; InputError for an unknown one, and for "reflexion" without a second trial."""
+    found = list(dict.fromkeys(names))
+    if unknown := [name for name in found if name not in ARMS]:
+        raise InputError(f"no arm is called {', '.join(unknown)}. There are: {', '.join(ARMS)}.")
+    if trials < 2 and any(ARMS[name].reflects for name in found):
+        raise InputError("reflexion reflects on an earlier trial of the task: give --trials 2 or more.")
+    return [ARMS[name] for name in found]
+
+
+class KnownMemory(Memory):
+    """A memory that its sessions do not change: their runs are handed out, and learned from only by `learn`."""
+
+    namespace = DEFAULT_NAMESPACE
+    problem: Exception | None = None
+    """What a session went on without a hint for."""
+
+    def ingest_whole(self, run: Trajectory, shown: Sequence[str] = (), **about: Any) -> IngestReport:
+        """Keep a session's run for `take`, without secrets."""
+        del shown, about
+        self._taken[run.id] = Redactor()(run)
+        return IngestReport()
+
+    def take(self, id: str) -> Trajectory:
+        """The run of a finished session."""
+        return self._taken.pop(id)
+
+    @cached_property
+    def _taken(self) -> dict[str, Trajectory]:
+        return {}
+
+    @cached_property
+    def _reading(self) -> Lock:
+        return Lock()
+
+    @cached_property
+    def _training(self) -> tuple[Training, list[Trajectory], np.ndarray[Any, Any]]:
+        """All runs; the successful ones, by id, and the vectors of their requests."""
+        runs = [parse_run(line) for line in self.export(namespace=self.namespace)]
+        training = Training([Run(run, run.environment, run.task, run.task) for run in runs])
+        solved = [run.trajectory for run in training.successes]
+        vectors_ND = self.embedder.embed([_request(run) for run in solved]) if solved else np.empty((0, 0))
+        return training, solved, vectors_ND
+
+    def learn(self, runs: Sequence[Trajectory], *, distil: bool) -> None:
+        """Store runs, so that the next hint knows them; with lessons, if they are to be distilled."""
+        self.ingest([replace(run, ended_at=None) for run in runs], namespace=self.namespace)  # equal when it is resumed
+        if distil:  # here, as what a background thread distils together depends on the time
+            for lessons in (self.experiences, self.principles):
+                lessons.distill(namespace=self.namespace, runs=[run.id for run in runs])
+        self.refresh()
+        self.follow_now()
+        self.__dict__.pop("_training", None)
+
+    def suggest(self, *args: Any, policy: Any = "hybrid", **about: Any) -> Suggestions:
+        """As `Memory.suggest`, with one more policy, "toolnet"."""
+        if policy == _TOOLNET:
+            with self._reading:
+                policy = _ToolNet(self._training[0])
+        return super().suggest(*args, policy=policy, **about)
+
+    def prompt(self, *args: Any, **about: Any) -> Prompt:
+        """As `Memory.prompt`, with a note of what went wrong."""
+        try:
+            return super().prompt(*args, **about)
+        except Exception as error:
+            self.problem = error
+            raise
+
+    def similar(self, request: str, k: int) -> str:
+        """The k successful runs of other requests whose request is most similar, as text for a system prompt."""
+        with self._reading:
+            _, solved, vectors_ND = self._training
+        if not solved:
+            return ""
+        (vector_D,) = self.embedder.embed([request])
+        best: list[int] = np.argsort(-(vectors_ND @ vector_D), kind="stable")[:k].tolist()
+        texts = [f"Run {number}:\n{quoted_run(solved[at])}" for number, at in enumerate(best, 1)]
+        return "\n\n".join((f"Similar tasks that were solved before. {RECORD_IS_DATA}", *texts))
+
+
+@dataclass(frozen=True)
+class _ToolNet:
+    training: Training
+
+    def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
+        del mirror
+        scores = self.training.toolnet.get(query.after[-1], {})
+        ranked = sorted((tool for tool in scores if query.allows(tool)), key=lambda tool: (-scores[tool], tool))
+        return Suggestions(tuple(Suggestion(t, scores[t], 0, 0.0, None, "counts") for t in ranked[: query.k]))
+
+
+class Scratch:
+    """A memory in a temporary folder."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="hepm-bench-")
+        self.memory = KnownMemory.open(Path(self._folder.name) / "memory.hepm")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.memory.close()
+        self._folder.cleanup()
+
+
+def _request(run: Trajectory) -> str:
+    return next((turn.text for turn in run.turns if turn.role == "user"), "")
+
+
+def reflection_on(run: Trajectory) -> Question[str]:
+    """What a model is asked after a failed trial (after Reflexion, Shinn et al. 2023, in our own words)."""
+    task = (
+        "An agent that uses tools failed at a task, and will try again from the beginning. From the record of its run, "
+        "say in at most five sentences what went wrong, and what it should do differently, as advice to the agent. "
+    )
+    return Question(
+        "reflexion", run.id, (Message("system", task + RECORD_IS_DATA), Message("user", quoted_run(run))), str
+    )
+
+
+def advice(reflections: Sequence[str]) -> str:
+    """Reflections on earlier trials, as text for a system prompt; "" without any."""
+    lines = [f"- {text}" for text in reflections]
+    return "\n".join(("You tried this task before and failed. Your own advice:", *lines)) if lines else ""

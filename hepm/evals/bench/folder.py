@@ -1,0 +1,220 @@
+"""The folder of a bench: each answer of the model and each run, on disk before it is used.
+
+Killed at any point, a bench goes on from it, and asks for no answer twice that is there.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final, NamedTuple, Self
+
+from hepm.agents.wire import Object
+from hepm.atomic_file import atomic_file
+from hepm.errors import ConflictError, InputError
+from hepm.ingest.hepm import parse_run, write_run
+from hepm.llm import PaidAnswer, Usage
+from hepm.types import Trajectory
+
+ANSWERS: Final = "answers.db"
+RUNS: Final = "runs.jsonl"
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS answers (
+    arm TEXT, task TEXT, trial INTEGER, number INTEGER, request TEXT NOT NULL, answer TEXT NOT NULL,
+    usage TEXT NOT NULL, PRIMARY KEY (arm, task, trial, number)
+);
+CREATE TABLE IF NOT EXISTS runs (
+    arm TEXT, task TEXT, trial INTEGER, facts TEXT NOT NULL, run TEXT NOT NULL, PRIMARY KEY (arm, task, trial)
+);
+CREATE TABLE IF NOT EXISTS questions (key TEXT PRIMARY KEY, answer TEXT NOT NULL);
+"""
+
+
+class Key(NamedTuple):
+    """One run: trials of a task are numbered from 0."""
+
+    arm: str
+    task: str
+    trial: int
+
+    def __str__(self) -> str:
+        return f"{self.arm}/{self.task}/{self.trial}"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What was measured in one run.
+
+    Attributes:
+        ended: "answered", or the limit that was reached: "turns" or "tokens".
+        moves: What the model did at each step: its calls, or its text.
+        hints: What memory said at each step; "" for nothing.
+        memory_s: Seconds in memory at each step.
+        usage: Of the run's requests.
+    """
+
+    reward: float
+    success: bool
+    ended: str
+    turns: int
+    calls: int
+    errors: int
+    moves: tuple[str, ...]
+    hints: tuple[str, ...]
+    memory_s: tuple[float, ...]
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A finished run."""
+
+    key: Key
+    facts: Facts
+    run: Trajectory
+
+
+class Folder:
+    """The folder, for one process at a time. Threads may share it.
+
+    Args:
+        settings: What shapes the answers. A folder that was made with others is refused.
+    Raises:
+        ConflictError: it was made with other settings.
+        InputError: it cannot be used, or another process works in it.
+    """
+
+    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
+        self.path, self._lock = path, Lock()
+        self.dropped = 0
+        """Recorded answers that were not used, since a resumed run took another course."""
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path / ANSWERS, timeout=0.5, check_same_thread=False, isolation_level=None)
+        except (OSError, sqlite3.Error) as error:
+            raise InputError(f"the folder {path} cannot be used: {error}.") from error
+        try:
+            self._db.executescript(
+                f"PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; {_SCHEMA}"
+            )
+            self._check(settings)
+        except sqlite3.Error as error:
+            self._db.close()
+            busy = "another process works in it" if "locked" in str(error) else str(error)
+            raise InputError(f"the folder {path} cannot be used: {busy}.") from error
+        except ConflictError:
+            self._db.close()
+            raise
+
+    def _check(self, settings: Mapping[str, Any]) -> None:
+        with self._writing() as db:
+            known = {name: json.loads(value) for name, value in db.execute("SELECT name, value FROM settings")}
+            for name, value in json.loads(json.dumps(settings)).items():
+                if known.setdefault(name, value) != value:
+                    raise ConflictError(
+                        f"the folder {self.path} holds runs with another {name} ({_short(known[name])}, now "
+                        f"{_short(value)}): name another --folder, or repeat the command as it was."
+                    )
+                db.execute("INSERT OR IGNORE INTO settings VALUES (?, ?)", (name, json.dumps(value)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._db.close()
+
+    @contextmanager
+    def _writing(self) -> Generator[sqlite3.Connection]:
+        """One transaction, on disk at its end."""
+        with self._lock:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+
+    def answer(self, key: Key, number: int, body: Object) -> Object | None:
+        """The recorded completion to a run's request; None if there is none, or if the run now asks another thing."""
+        with self._lock:
+            where = "arm = ? AND task = ? AND trial = ?"
+            rows = self._db.execute(f"SELECT request, answer FROM answers WHERE {where} AND number = ?", (*key, number))
+            found = rows.fetchone()
+            if found is None:
+                return None
+            if found[0] == _digest(body):
+                return json.loads(found[1])
+            self.dropped += self._db.execute(
+                f"DELETE FROM answers WHERE {where} AND number >= ?", (*key, number)
+            ).rowcount
+            return None
+
+    def add_answer(self, key: Key, number: int, body: Object, answer: Object, usage: Usage) -> None:
+        """Record an answer with what it took; it survives a kill from then on."""
+        row = (*key, number, _digest(body), json.dumps(answer), json.dumps(asdict(usage)))
+        with self._writing() as db:
+            db.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+
+    def usage(self, key: Key) -> Usage:
+        """What the recorded answers of a run took."""
+        with self._lock:
+            rows = self._db.execute(
+                "SELECT usage FROM answers WHERE arm = ? AND task = ? AND trial = ?", key
+            ).fetchall()
+        return sum((Usage(**json.loads(row[0])) for row in rows), start=Usage())
+
+    def add_run(self, ended: Ended) -> None:
+        """Record a finished run."""
+        with self._writing() as db:
+            facts = json.dumps(asdict(ended.facts))
+            db.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", (*ended.key, facts, write_run(ended.run)))
+
+    def runs(self) -> dict[Key, Ended]:
+        """The finished runs."""
+        with self._lock:
+            rows = self._db.execute("SELECT * FROM runs ORDER BY arm, task, trial").fetchall()
+        found: dict[Key, Ended] = {}
+        for arm, task, trial, facts, run in rows:
+            known = json.loads(facts)
+            for name in ("moves", "hints", "memory_s"):
+                known[name] = tuple(known[name])
+            key = Key(arm, task, trial)
+            found[key] = Ended(key, Facts(**known | {"usage": Usage(**known["usage"])}), parse_run(run))
+        return found
+
+    def export(self) -> None:
+        """Write the finished runs where `hepm ingest` reads them."""
+        lines = [write_run(ended.run) + "\n" for ended in self.runs().values()]
+        with atomic_file(self.path / RUNS, "the runs") as place:
+            place.write_text("".join(lines), "utf-8")
+
+    def get(self, key: str) -> PaidAnswer | None:
+        """The answer to a `Question`, as a `Ledger` gives it."""
+        with self._lock:
+            row = self._db.execute("SELECT answer FROM questions WHERE key = ?", (key,)).fetchone()
+        if row is None:
+            return None
+        known = json.loads(row[0])
+        return PaidAnswer(**known | {"usage": Usage(**known["usage"])})
+
+    def put(self, key: str, answer: PaidAnswer) -> None:
+        """Record the answer to a `Question`."""
+        with self._writing() as db:
+            db.execute("INSERT OR REPLACE INTO questions VALUES (?, ?)", (key, json.dumps(asdict(answer))))
+
+
+def _digest(body: Object) -> str:
+    return blake2b(json.dumps(body, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) < 80 else text[:79] + "…"

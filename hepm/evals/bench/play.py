@@ -1,0 +1,298 @@
+"""Run the arms of a bench on the tasks of an environment, paired by task and seed.
+
+What memory may know of a task is never the task itself: it holds runs of the published train split, of other families,
+or, online, of earlier tasks (H-EPM, C.1).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+from threading import Lock
+from typing import Any, Literal, TypeAlias
+
+from hepm.agents.loop import Agent
+from hepm.agents.wire import Object
+from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, HepmError
+from hepm.evals.bench.arms import ARMS, OFF, Arm, KnownMemory, Scratch, advice, reflection_on
+from hepm.evals.bench.folder import Ended, Facts, Folder, Key
+from hepm.evals.bench.models import Model, StoppedError, tokens_of
+from hepm.evals.domains import fold_of
+from hepm.evals.environments import Environment, Task
+from hepm.experience.judge import OutcomeJudge
+from hepm.ingest.records import SOLVED
+from hepm.ingest.transitions import SUMMARY_TOOL
+from hepm.llm import Endpoint, Usage
+from hepm.types import Trajectory
+
+_log = logging.getLogger("hepm")
+
+Learning: TypeAlias = Literal["train", "online"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchOptions:
+    """How to run.
+
+    Attributes:
+        learn: Where memory comes from, if none is given. "train": from runs without memory on the published train
+            split, or else on the task families of other folds. "online": from the arm's own earlier runs.
+        judge: Whether the model labels the runs that memory learns from; the environment's reward does otherwise.
+        options: Further arguments of each request.
+    """
+
+    arms: Sequence[Arm]
+    learn: Learning = "train"
+    judge: bool = False
+    trials: int = 1
+    concurrency: int = 4
+    folds: int = 5
+    seed: int = 0
+    max_turns: int = 30
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass
+class _Stream:
+    """Runs made one after another, with what they share."""
+
+    keys: Sequence[Key]
+    memory: KnownMemory
+    learns: bool = False
+    reflections: list[str] = field(default_factory=list[str])
+
+
+class Bench:
+    """Runs that are made or known.
+
+    Args:
+        tested: The tasks to report on.
+        given: A memory to use as it is, instead of learning one.
+
+    Attributes:
+        ended: All finished runs, those on tasks of the train split included.
+        failed: Why a run could not be finished. Repeating the command tries it again.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        tested: Sequence[Task],
+        folder: Folder,
+        endpoint: Endpoint,
+        options: BenchOptions,
+        *,
+        given: KnownMemory | None = None,
+        on_run: Callable[[int, int], None] = lambda done, total: None,
+    ) -> None:
+        self.environment, self.tested, self.folder, self.endpoint = environment, tested, folder, endpoint
+        self.options, self.given, self.on_run = options, given, on_run
+        self.tasks = {task.id: task for task in environment.tasks()}
+        self.ended: dict[Key, Ended] = folder.runs()
+        self.failed: dict[Key, str] = {}
+        self._lock = Lock()
+
+    def plan(self) -> tuple[list[Key], list[Key]]:
+        """The runs without memory, and those with it, in the order they are begun."""
+        remembering = [arm for arm in self.options.arms if arm.remembers]
+        plain = [arm.name for arm in self.options.arms if not arm.remembers]
+        first: list[Key] = []
+        if remembering and self.given is None and self.options.learn == "train":
+            first = self._keys([OFF], self.training_tasks())
+        first += self._keys(plain, self.tested)
+        return list(dict.fromkeys(first)), self._keys([arm.name for arm in remembering], self.tested)
+
+    def training_tasks(self) -> Sequence[Task]:
+        """Tasks of the train split; where none is published, the tested ones, whose families are held apart."""
+        return [task for task in self.tasks.values() if task.split == "train"] or self.tested
+
+    def _keys(self, arms: Sequence[str], tasks: Sequence[Task]) -> list[Key]:
+        return [Key(arm, task.id, trial) for task in tasks for trial in range(self.options.trials) for arm in arms]
+
+    def play(self, model: Model) -> None:
+        """Make the runs that are not there yet.
+
+        Raises:
+            EndpointRefusedError: the endpoint answers no request.
+            BudgetSpentError: the budget has no room for the next request.
+        """
+        self._model = model
+        first, second = self.plan()
+        with ExitStack() as stack:
+            nothing = stack.enter_context(Scratch()).memory
+            self._play(list(self._streams(first, lambda key: nothing)), len(first) + len(second))
+            if self.failed and self.given is None and self.options.learn == "train":
+                return  # memory would lack runs that it has when the command is repeated
+            if second and self.given is None and self.options.learn == "online":
+                chains: defaultdict[tuple[str, int], list[Key]] = defaultdict(list)
+                for key in second:
+                    chains[key.arm, key.trial].append(key)
+                streams = [_Stream(keys, stack.enter_context(Scratch()).memory, True) for keys in chains.values()]
+            elif second:
+                streams = list(self._streams(second, self._memories(stack)))
+            else:
+                streams = []
+            self._play(streams, len(first) + len(second))
+
+    def estimate(self) -> tuple[int, Usage]:
+        """How many runs are to be made, and about what they take: as those of the folder did, if there are any.
+
+        Else a run takes the calls of the gold actions, or the maximum number of turns, and the tokens are those of the
+        task and the tools, without what tools return.
+        """
+        done = [ended.facts for key, ended in self.ended.items() if key.arm == OFF]
+        waiting = [key for keys in self.plan() for key in keys if key not in self.ended]
+        calls = tokens = 0
+        for key in waiting:
+            task = self.tasks[key.task]
+            turns = sum(len(turn.calls) + 1 for turn in task.gold) or self.options.max_turns
+            if done:
+                turns, used = (
+                    round(fmean(of_run)) for of_run in zip(*((f.turns, f.usage.tokens) for f in done), strict=True)
+                )
+            else:
+                episode = self.environment.start(task, seed=self.options.seed)
+                try:
+                    used = turns * tokens_of([task.system, task.request, list(episode.tools)])
+                finally:
+                    episode.close()
+            times = 2 if ARMS[key.arm].strategy == "explicit" else 1  # one question a turn, and more for summaries
+            calls, tokens = calls + times * turns, tokens + times * used
+        return len(waiting), Usage(calls, tokens, estimated=True)
+
+    def _streams(self, keys: Sequence[Key], memory: Callable[[Key], KnownMemory]) -> Iterator[_Stream]:
+        """Each run by itself, but trials of a task in order where an arm reflects on the one before."""
+        chains: dict[object, list[Key]] = {}
+        for key in keys:
+            chains.setdefault((key.arm, key.task) if ARMS[key.arm].reflects else key, []).append(key)
+        return (_Stream(chain, memory(chain[0])) for chain in chains.values())
+
+    def _memories(self, stack: ExitStack) -> Callable[[Key], KnownMemory]:
+        """The memory for each run: the given one, one of the train split, or one for each fold of families."""
+        if (given := self.given) is not None:
+            return lambda key: given
+        apart = self.training_tasks() is self.tested
+        families = sorted({task.family or task.id for task in self.tested})
+        few = len(families) < self.options.folds
+        fold = {family: at if few else fold_of(family, self.options.folds) for at, family in enumerate(families)}
+
+        def fold_of_task(id: str) -> int:
+            return fold[self.tasks[id].family or id] if apart else 0
+
+        made: dict[int, KnownMemory] = {}
+        trained = [Key(OFF, task.id, trial) for task in self.training_tasks() for trial in range(self.options.trials)]
+        runs = {key: self._labelled(self.ended[key].run) for key in trained if key in self.ended}
+        for number in sorted({fold_of_task(task.id) for task in self.tested}):
+            made[number] = stack.enter_context(Scratch()).memory
+            known = [run for key, run in runs.items() if not apart or fold_of_task(key.task) != number]
+            made[number].learn(known, distil=any(arm.lessons for arm in self.options.arms))
+        return lambda key: made[fold_of_task(key.task)]
+
+    def _labelled(self, run: Trajectory) -> Trajectory:
+        """The run with the label that memory learns from."""
+        if not self.options.judge or self._model.client is None:
+            return run
+        unlabelled = replace(run, outcome=type(run.outcome)())
+        verdicts = OutcomeJudge(self._model.client, 1).verdicts([unlabelled])
+        return next((one.labelled for one in verdicts if one.success is not None), unlabelled)
+
+    def _play(self, streams: Sequence[_Stream], total: int) -> None:
+        pool = ThreadPoolExecutor(self.options.concurrency, thread_name_prefix="hepm-bench")
+        try:
+            running: list[Future[None]] = [pool.submit(self._play_stream, stream, total) for stream in streams]
+            for future in as_completed(running):
+                future.result()
+        except BaseException:
+            self._model.stop.set()
+            raise
+        finally:  # answers under way are recorded
+            pool.shutdown(cancel_futures=True)
+
+    def _play_stream(self, stream: _Stream, total: int) -> None:
+        for key in stream.keys:
+            arm = ARMS[key.arm]
+            try:
+                ended = self.ended.get(key) or self._run(key, stream)
+                if stream.learns:
+                    stream.memory.learn([self._labelled(ended.run)], distil=arm.lessons)
+                if arm.reflects and not ended.facts.success and key != stream.keys[-1]:
+                    stream.reflections += self._reflect(ended.run)
+            except (EndpointRefusedError, BudgetSpentError):
+                raise
+            except StoppedError:
+                return
+            except Exception as error:  # the other runs go on; an environment may raise anything
+                if not isinstance(error, HepmError):
+                    _log.debug("the run %s broke off", key, exc_info=True)
+                self.failed[key] = (
+                    f"{type(error).__name__}: {error}" if not isinstance(error, HepmError) else str(error)
+                )
+                return  # what follows in this stream depends on it
+            with self._lock:
+                self.ended[key] = ended
+                self.on_run(len(self.ended), total)
+
+    def _reflect(self, run: Trajectory) -> list[str]:
+        try:
+            return [] if self._model.client is None else [self._model.client.ask(reflection_on(run))]
+        except AnswerError:  # it has no advice
+            return []
+
+    def _run(self, key: Key, stream: _Stream) -> Ended:
+        task, arm, memory = self.tasks[key.task], ARMS[key.arm], stream.memory
+        shown = memory.similar(task.request, arm.similar) if arm.similar else advice(stream.reflections)
+        episode = self.environment.start(task, seed=self.options.seed + key.trial)
+        try:
+            agent = Agent(
+                endpoint=self.endpoint,
+                memory=memory,
+                tools=lambda: list(episode.tools),
+                execute=episode.call,
+                system="\n\n".join(part for part in (task.system, shown) if part),
+                strategy=arm.strategy,
+                prompt_options=arm.prompt,
+                max_turns=self.options.max_turns,
+                options=self.options.options,
+                complete=self._model.recorded(key, task),
+            )
+            done = agent.run(
+                task.request,
+                answer=episode.answer,
+                outcome=lambda done: float(episode.reward()),
+                id=f"{self.environment.name}/{self.endpoint.model}/{key}",
+                task=task.id,
+                environment=self.environment.name,
+                namespace=memory.namespace,
+            )
+        finally:
+            episode.close()
+        run = memory.take(done.id)
+        if memory.problem is not None:
+            raise memory.problem  # what an agent does without hints is no run of this arm
+        run = replace(run, tags={**run.tags, "arm": key.arm, "trial": str(key.trial)})
+        calls = [call for call in run.calls() if call.name != SUMMARY_TOOL]
+        facts = Facts(
+            reward=run.outcome.reward or 0.0,
+            success=(run.outcome.reward or 0.0) >= SOLVED,
+            ended=done.ended,
+            turns=done.turns,
+            calls=len(calls),
+            errors=sum(call.error is True for call in calls),
+            moves=tuple(_move(message) for message in done.messages if message["role"] == "assistant"),
+            hints=tuple(step.hint for step in done.steps),
+            memory_s=tuple(step.memory_s for step in done.steps),
+            usage=self.folder.usage(key),
+        )
+        ended = Ended(key, facts, run)
+        self.folder.add_run(ended)
+        return ended
+
+
+def _move(message: Object) -> str:
+    calls = [call["function"] for call in message.get("tool_calls") or ()]
+    return "\n".join(f"{call['name']}({call['arguments']})" for call in calls) or str(message.get("content") or "")

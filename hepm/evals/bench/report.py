@@ -1,0 +1,325 @@
+"""What a bench found: scores by arm, paired differences, the tasks that memory won and lost, and one sentence."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from itertools import zip_longest
+from math import comb
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any, Final
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from hepm.errors import InputError, MissingExtraError
+from hepm.evals.bench.arms import ARMS, OFF
+from hepm.evals.bench.folder import Ended, Facts, Key
+from hepm.evals.metrics import Bootstrap, Interval, interval
+from hepm.evals.report import Difference, rounded, table_of
+from hepm.text import CUT, count_of, on_one_line
+
+FEWEST_TASKS: Final = 10
+_SHOWN_DIFFERENCES: Final = ("success", "calls", "tokens")
+_SHOWN: Final = 2  # won tasks, and lost ones, of each arm on a terminal
+_CHARS: Final = 300
+_TO_SUCCESS: Final = ("turns", "calls")
+_MEASURES: Final[Mapping[str, Callable[[Facts], float]]] = {
+    "success": lambda facts: float(facts.success),
+    "reward": lambda facts: facts.reward,
+    "turns": lambda facts: facts.turns,
+    "calls": lambda facts: facts.calls,
+    "errors": lambda facts: facts.errors,
+    "tokens": lambda facts: facts.usage.tokens,
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    """A task that came out differently with memory: the first pair of runs of which one succeeded.
+
+    Attributes:
+        trial: Of both runs, from 0.
+        step: The first step at which they differ, from 0.
+        hint: What memory said there.
+        without, with_memory: What the model did at each step from there on.
+    """
+
+    task: str
+    trial: int
+    step: int
+    hint: str
+    without: tuple[str, ...]
+    with_memory: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ArmScores:
+    """One arm.
+
+    Attributes:
+        means: Success, reward, tool errors and tokens over tasks; turns and calls over successful runs.
+        interval: Of the success.
+        pass_k: The chance that k trials of a task all succeed, for k = 1 to the number of trials (τ-bench).
+        difference: To the reference arm, paired by task; of turns and calls on tasks that both solved.
+        memory_ms: Median milliseconds in memory per turn.
+        hinted: Share of the turns at which memory said something.
+        cost_usd: None without prices.
+        won, lost: Tasks that succeeded more often, and less often, than in the reference arm.
+    """
+
+    means: Mapping[str, float | None]
+    interval: Interval
+    pass_k: Sequence[float]
+    difference: Mapping[str, Difference]
+    memory_ms: float
+    hinted: float
+    cost_usd: float | None
+    won: Sequence[Change]
+    lost: Sequence[Change]
+
+
+@dataclass(frozen=True)
+class BenchReport:
+    """A whole bench, over the tasks of which every arm has every trial.
+
+    Attributes:
+        reference: The arm that others are compared with.
+        unfinished: Tasks that some arm has not finished.
+        failed: Why runs broke off.
+        sentences: One on each arm but the reference.
+    """
+
+    environment: str
+    model: str
+    tasks: int
+    trials: int
+    reference: str
+    arms: Mapping[str, ArmScores]
+    unfinished: int
+    failed: Mapping[str, str]
+    calls: int
+    paid_before: int
+    sentences: Sequence[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """As `hepm bench --json` prints it."""
+        return rounded(asdict(self))
+
+
+def report_on(
+    ended: Mapping[Key, Ended],
+    *,
+    environment: str,
+    model: str,
+    arms: Sequence[str],
+    tasks: Sequence[str],
+    trials: int,
+    failed: Mapping[Key, str],
+    paid_before: int = 0,
+    seed: int = 0,
+) -> BenchReport:
+    """Compare the arms on the tasks that all of them have finished."""
+    keys = {task: {arm: [Key(arm, task, trial) for trial in range(trials)] for arm in arms} for task in tasks}
+    whole = [task for task in tasks if all(key in ended for of_arm in keys[task].values() for key in of_arm)]
+    runs = {arm: [[ended[key].facts for key in keys[task][arm]] for task in whole] for arm in arms}
+    reference = OFF if OFF in arms else arms[0]
+    bootstrap = Bootstrap(whole, seed=seed) if whole else None
+    scores = {arm: _scores(whole, runs[arm], runs[reference], bootstrap) for arm in arms} if bootstrap else {}
+    return BenchReport(
+        environment,
+        model,
+        tasks=len(whole),
+        trials=trials,
+        reference=reference,
+        arms=scores,
+        unfinished=len(tasks) - len(whole),
+        failed={str(key): reason for key, reason in failed.items()},
+        calls=sum(one.facts.usage.calls for one in ended.values()),
+        paid_before=paid_before,
+        sentences=[_sentence(arm, found, reference, len(whole)) for arm, found in scores.items() if arm != reference],
+    )
+
+
+def _scores(
+    tasks: Sequence[str], runs: Sequence[Sequence[Facts]], others: Sequence[Sequence[Facts]], bootstrap: Bootstrap
+) -> ArmScores:
+    every = [facts for of_task in runs for facts in of_task]
+    means: dict[str, float | None] = {}
+    differences: dict[str, Difference] = {}
+    for name, measure in _MEASURES.items():
+        only = name in _TO_SUCCESS
+        means[name] = fmean(values) if (values := [measure(f) for f in every if f.success or not only]) else None
+        pairs = [
+            (_mean(mine, measure, only), _mean(theirs, measure, only))
+            for mine, theirs in zip(runs, others, strict=True)
+        ]
+        both = [at for at, pair in enumerate(pairs) if None not in pair]
+        if runs is not others and both:
+            values_T = np.array([(pairs[at][0] or 0.0) - (pairs[at][1] or 0.0) for at in both])
+            drawn = Bootstrap([tasks[at] for at in both]) if only else bootstrap
+            differences[name] = Difference(float(values_T.mean()), interval(drawn.means(values_T)))
+    success_T = np.array([_mean(of_task, _MEASURES["success"], False) for of_task in runs], dtype=np.float64)
+    trials = len(runs[0])
+    won = [sum(facts.success for facts in of_task) for of_task in runs]
+    changes = list(_changes(tasks, runs, others))
+    memory_s = [seconds for facts in every for seconds in facts.memory_s]
+    hints = [hint for facts in every for hint in facts.hints]
+    costs = [facts.usage.cost_usd for facts in every]
+    return ArmScores(
+        means,
+        interval(bootstrap.means(success_T)),
+        pass_k=[fmean(comb(c, k) / comb(trials, k) for c in won) for k in range(1, trials + 1)],
+        difference=differences,
+        memory_ms=1_000 * median(memory_s) if memory_s else 0.0,
+        hinted=sum(map(bool, hints)) / max(len(hints), 1),
+        cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
+        won=[change for better, change in changes if better],
+        lost=[change for better, change in changes if not better],
+    )
+
+
+def _mean(runs: Sequence[Facts], measure: Callable[[Facts], float], only_successes: bool) -> float | None:
+    values = [measure(facts) for facts in runs if facts.success or not only_successes]
+    return fmean(values) if values else None
+
+
+def _changes(
+    tasks: Sequence[str], runs: Sequence[Sequence[Facts]], others: Sequence[Sequence[Facts]]
+) -> Iterator[tuple[bool, Change]]:
+    for task, mine, theirs in zip(tasks, runs, others, strict=True):
+        better = sum(facts.success for facts in mine) - sum(facts.success for facts in theirs)
+        for trial, (one, other) in enumerate(zip(mine, theirs, strict=True)):
+            if better and one.success is not other.success and one.success is (better > 0):
+                at = next(n for n, (a, b) in enumerate(zip_longest(one.moves, other.moves)) if a != b)
+                hint = one.hints[at] if at < len(one.hints) else ""
+                yield better > 0, Change(task, trial, at, hint, other.moves[at:], one.moves[at:])
+                break
+
+
+def _sentence(arm: str, found: ArmScores, reference: str, tasks: int) -> str:
+    gain = found.difference["success"]
+    hints = " hints" if ARMS[arm].strategy != "off" else ""
+    if not (found.won or found.lost):
+        return f"With {arm}{hints} each task was solved as often as with {reference}: too few tasks, or no effect."
+    low, high = (round(100 * end, 1) for end in gain.interval)
+    if tasks < FEWEST_TASKS or low <= 0 <= high:
+        so = "too few tasks to say"
+    else:
+        so = "more than chance explains" if gain.value > 0 else "it did worse, by more than chance explains"
+    return (
+        f"With {arm}{hints} the agent solved {count_of(len(found.won), 'task')} that it failed with {reference}, and "
+        f"failed {len(found.lost):,} that it had solved: {_points(gain.value)} points "
+        f"[{_points(low / 100)}, {_points(high / 100)}]; {so}."
+    )
+
+
+def _points(share: float) -> str:
+    return f"{100 * share + 0.0:+.1f}".replace("+0.0", "0").replace("-0.0", "0")
+
+
+def tables(report: BenchReport) -> list[Table | Text]:
+    """Scores, differences, the won and the lost tasks, and the sentences below all."""
+    trials = f", {count_of(report.trials, 'trial')} of each" if report.trials > 1 else ""
+    title = f"{report.environment} with {report.model}: {count_of(report.tasks, 'task')}{trials}"
+    last = [f"pass^{report.trials}"] if report.trials > 1 else []
+    names = ["success", "95 %", *last, "turns", "calls", "errors", "tokens", "hinted", "ms"]
+    table = table_of(title, "arm", *names)
+    for arm, found in report.arms.items():
+        means = found.means
+        row = [f"{means['success']:.3f}", f"{found.interval.low:.2f} … {found.interval.high:.2f}"]
+        row += [f"{found.pass_k[-1]:.3f}"] if last else []
+        row += ["–" if means[name] is None else f"{means[name]:.1f}" for name in (*_TO_SUCCESS, "errors")]
+        row += [f"{means['tokens']:,.0f}", f"{found.hinted:.0%}", f"{found.memory_ms:.2f}"]
+        table.add_row(arm, *row)
+    parts: list[Table | Text] = [
+        table,
+        Text("turns, calls: of successful runs; ms: median time in memory per turn", style="dim"),
+        _differences(report),
+    ]
+    for arm, found in report.arms.items():
+        for what, changes in (("won", found.won), ("lost", found.lost)):
+            parts += [_side_by_side(report.reference, arm, what, change) for change in changes[:_SHOWN]]
+    reasons: defaultdict[str, list[str]] = defaultdict(list)
+    for key, reason in report.failed.items():
+        reasons[reason].append(key)
+    for reason, failed in reasons.items():
+        parts.append(Text(on_one_line(f"{count_of(len(failed), 'run')} broke off ({failed[0]}): {reason}")))
+    if report.unfinished:
+        parts.append(
+            Text(f"{count_of(report.unfinished, 'task')} left out, not finished in every arm: repeat the command.")
+        )
+    return [*parts, *(Text(f"\n{on_one_line(sentence)}", style="bold") for sentence in report.sentences)]
+
+
+def _differences(report: BenchReport) -> Table | Text:
+    if len(report.arms) < 2:
+        return Text("")
+    title = f"difference to {report.reference}, paired by task, with 95 % intervals"
+    table = table_of(title, "arm", *(f"more {name}" for name in _SHOWN_DIFFERENCES), "won", "lost")
+    for arm, found in report.arms.items():
+        if arm != report.reference:
+            cells = [_cell(found.difference.get(name)) for name in _SHOWN_DIFFERENCES]
+            table.add_row(arm, *cells, str(len(found.won)), str(len(found.lost)))
+    return table
+
+
+def _cell(found: Difference | None) -> str:
+    if found is None:
+        return "–"
+    digits = 2 if max(map(abs, (found.value, *found.interval))) < 10 else 0
+    return " ".join(f"{value:+,.{digits}f}" for value in (found.value, *found.interval))
+
+
+def _side_by_side(reference: str, arm: str, what: str, change: Change) -> Table | Text:
+    hint = f"memory said: {_cut(change.hint)}" if change.hint else "memory said nothing"
+    title = f"{what} with {arm}: {change.task}, from step {change.step + 1}, where {hint}"
+    table = Table(
+        title=Text(f"\n{on_one_line(title)}"), title_justify="left", box=None, pad_edge=False, header_style="dim"
+    )
+    for heading in (reference, arm):
+        table.add_column(heading, ratio=1, overflow="fold")
+    steps = list(zip_longest(change.without, change.with_memory, fillvalue=""))
+    for without, with_memory in steps[:4]:
+        table.add_row(Text(_cut(without)), Text(_cut(with_memory)))
+    if len(steps) > 4:
+        table.add_row(*(CUT if len(moves) > 4 else "" for moves in (change.without, change.with_memory)))
+    return table
+
+
+def _cut(text: str) -> str:
+    line = on_one_line(" ".join(text.split()))
+    return line if len(line) <= _CHARS else line[: _CHARS - 1] + CUT
+
+
+def draw(report: BenchReport, file: Path) -> None:
+    """Draw success by arm with its interval.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        InputError: there is nothing to draw, or the file cannot be written, or has an ending of no picture.
+    """
+    if find_spec("matplotlib") is None:
+        raise MissingExtraError("a plot needs matplotlib: pip install matplotlib.")
+    if not report.arms:
+        raise InputError("there is nothing to draw: no task is finished in every arm.")
+    from matplotlib.figure import Figure
+
+    figure: Any = Figure(figsize=(6, 1.2 + 0.4 * len(report.arms)), layout="constrained")
+    axes = figure.add_subplot()
+    for at, found in enumerate(report.arms.values()):
+        axes.plot([100 * end for end in found.interval], [at, at], color="tab:blue")
+        axes.plot([100 * (found.means["success"] or 0.0)], [at], "o", color="tab:blue")
+    axes.set_yticks(range(len(report.arms)), list(report.arms))
+    axes.invert_yaxis()
+    axes.set_xlim(0, 100)
+    axes.set_xlabel("tasks solved, %, with 95 % intervals over tasks")
+    axes.set_title(f"{report.environment} with {report.model}, {count_of(report.tasks, 'task')}")
+    try:
+        figure.savefig(file)
+    except (OSError, ValueError) as error:
+        raise InputError(f"the plot cannot be written to {file}: {error}.") from error

@@ -1,0 +1,113 @@
+"""A service desk for parcels, as an environment, and the model that works there: without a hint it guesses."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from hashlib import md5
+from typing import Any, Final
+
+from hepm.evals.environments import Call, GoldTurn, Schema, Task, ToolFailed
+from tests.loopback import Reply, Request, completion
+
+RIGHT: Final = {
+    "late": "apologise",
+    "broken": "refund",
+    "mistaken": "replace",
+    "lost": "refund",
+    "damp": "replace",
+    "heavy": "apologise",
+}
+"""What helps where a parcel is so."""
+ACTIONS: Final = sorted(set(RIGHT.values()))
+NAMES: Final = ("Ada", "Ben", "Cleo", "Dana")
+
+
+class Desk:
+    """One conversation."""
+
+    def __init__(self, task: Task) -> None:
+        self.right, self.done, self.seen = RIGHT[task.id.partition("-")[0]], list[str](), False
+
+    @property
+    def tools(self) -> Sequence[Schema]:
+        parameters = {"type": "object", "properties": {"parcel": {"type": "integer"}}}
+        return [
+            {"type": "function", "function": {"name": name, "description": name, "parameters": parameters}}
+            for name in ("get_parcel", *ACTIONS)
+        ]
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        if tool != "get_parcel" and not self.seen:
+            raise ToolFailed("look at the parcel first")
+        self.seen = True
+        self.done += [tool] if tool != "get_parcel" else []
+        return json.dumps({"parcel": arguments.get("parcel"), "done": tool})
+
+    def answer(self, text: str) -> str | None:
+        del text
+        return None
+
+    def reward(self) -> float:
+        return float(self.done == [self.right])
+
+    def close(self) -> None:
+        pass
+
+
+class Parcels:
+    """24 tasks of four customers, who are families; no split, or Ada and Ben to learn from."""
+
+    def __init__(self, *, split: bool = False) -> None:
+        self.name = "parcels"
+        self._split = split
+
+    def tasks(self) -> Sequence[Task]:
+        return [
+            Task(
+                f"{kind}-{name}",
+                f"I am {name}. My parcel {number} is {kind}, what now?",
+                system="You work at a service desk.",
+                family=name,
+                split=("train" if name in NAMES[:2] else "test") if self._split else "",
+                gold=(GoldTurn((Call("get_parcel", {"parcel": number}), Call(right, {"parcel": number}))),),
+            )
+            for number, name in enumerate(NAMES)
+            for kind, right in RIGHT.items()
+        ]
+
+    def start(self, task: Task, *, seed: int = 0) -> Desk:
+        del seed
+        return Desk(task)
+
+    def close(self) -> None:
+        pass
+
+
+def split_parcels() -> Parcels:
+    return Parcels(split=True)
+
+
+def clerk(request: Request) -> Reply:
+    """Looks at the parcel, does what a hint says or else something, and ends."""
+    messages = request.body["messages"]
+    called = [call["function"]["name"] for message in messages for call in message.get("tool_calls", ())]
+    wish = next(message["content"] for message in messages if message["role"] == "user")
+    if "tools" not in request.body:
+        return completion("Do another thing.")
+    parcel = {"parcel": int(re.search(r"parcel (\d+)", wish)[1])}  # pyright: ignore
+    if "tool_choice" in request.body:
+        return completion("Yes" if "Yes" in messages[-1]["content"] else f"The customer says: {wish}")
+    if not called:
+        return completion(None, tool_calls=[("get_parcel", parcel)])
+    if len(called) > 1:
+        return completion("Done.")
+    text = "\n".join(str(message["content"]) for message in (messages[0], messages[-1]))
+    named = [name for line in re.findall("Suggested next tools: (.*)", text) for name in line.split(", ")]
+    advised = [name for name in named if name in ACTIONS]
+    wish = wish.partition("\n")[0]
+    guess = ACTIONS[int(md5(wish.encode()).hexdigest(), 16) % len(ACTIONS)]
+    if "Your own advice" in text:  # it tries another action
+        guess = ACTIONS[(ACTIONS.index(guess) + text.count("\n- ")) % len(ACTIONS)]
+    return completion(None, tool_calls=[((advised or [guess])[0], parcel)], usage=(20, 5))

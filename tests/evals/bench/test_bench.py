@@ -1,0 +1,264 @@
+"""`hepm bench` on a small environment, with a model played by a real server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hepm import Memory
+from tests.evals.bench.parcels import clerk
+from tests.faults.command import Answer, quick
+from tests.loopback import Loopback, completion, error, loopback  # noqa: F401
+
+PARCELS = "tests.evals.bench.parcels:Parcels"
+
+
+def bench(folder: Path, url: str, *options: str, env: str = PARCELS, model: str = "small") -> Answer:
+    known = ("--model", model, "--base-url", url, "--folder", str(folder))
+    return quick("bench", env, *known, *options)
+
+
+def report(answer: Answer) -> Any:
+    assert answer.code == 0, answer.err
+    return answer.json
+
+
+@pytest.fixture
+def clerks(loopback: Loopback) -> Loopback:  # noqa: F811
+    loopback.script = clerk
+    return loopback
+
+
+def test_hints_help_an_agent_that_guesses_and_the_sentence_says_so(clerks: Loopback, tmp_path: Path) -> None:
+    found = report(bench(tmp_path, clerks.url, "--json"))
+    off, hybrid = found["arms"]["off"], found["arms"]["hybrid"]
+    assert found["tasks"] == 24
+    assert off["means"]["success"] < 0.6 < hybrid["means"]["success"]
+    assert len(hybrid["won"]) - len(hybrid["lost"]) == round(24 * hybrid["difference"]["success"]["value"])
+    assert hybrid["interval"][0] <= hybrid["means"]["success"] <= hybrid["interval"][1]
+    won = hybrid["won"][0]
+    assert "Suggested next tools" in won["hint"]
+    assert won["without"][0] != won["with_memory"][0]
+    assert won["with_memory"][-1] == "Done."
+    assert found["sentences"][0].startswith(f"With hybrid hints the agent solved {len(hybrid['won'])} tasks that it")
+    assert found["calls"] == len(clerks.requests) == 2 * 24 * 3
+    assert off["means"]["tokens"] == 20 + 5 + 2 * 15
+    assert off["hinted"] == 0 < hybrid["hinted"]
+    shown = bench(tmp_path, clerks.url)
+    assert len(clerks.requests) == 2 * 24 * 3
+    for part in ("difference to off, paired by task", "won with hybrid", "memory said: Suggested next tools:"):
+        assert part in shown.out
+
+
+def test_the_folder_is_an_archive_of_runs(clerks: Loopback, tmp_path: Path) -> None:
+    report(bench(tmp_path / "runs", clerks.url, "--tasks", "[bl]*-Ada,[bl]*-Ben", "--json"))
+    answer = quick("ingest", str(tmp_path / "runs"), "--store", str(tmp_path / "m.hepm"), "--json")
+    assert answer.code == 0, answer.err
+    assert (answer.json["stored"], answer.json["rejected"]) == (12, [])
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        run = memory.run("parcels/small/hybrid/broken-Ada/0")
+        assert run is not None
+        assert run.tags["arm"] == "hybrid"
+        assert run.outcome.success is not None
+        assert "Suggested next tools" not in str(run)
+        assert memory.suggest(after="get_parcel")
+
+
+def test_memory_never_holds_a_run_of_the_tasks_family(clerks: Loopback, tmp_path: Path) -> None:
+    report(bench(tmp_path, clerks.url, "--arms", "similar-3", "--tasks", "[bl]*", "--json"))
+    shown = [request.body["messages"] for request in clerks.requests if "solved before" in str(request.body)]
+    assert len(shown) >= 12
+    for messages in shown:
+        name = messages[-1 if len(messages) == 2 else 1]["content"].split()[2].rstrip(".")
+        assert f"I am {name}" not in messages[0]["content"]
+        assert "get_parcel" in messages[0]["content"]
+
+
+def test_a_published_split_is_kept(clerks: Loopback, tmp_path: Path) -> None:
+    found = report(
+        bench(tmp_path, clerks.url, "--tasks", "l*", "--json", env="tests.evals.bench.parcels:split_parcels")
+    )
+    assert found["tasks"] == 4
+    runs = (tmp_path / "runs.jsonl").read_text("utf-8").splitlines()
+    by_arm = [(one["tags"]["arm"], one["task"].split("-")[1]) for one in map(json.loads, runs)]
+    assert {name for arm, name in by_arm if arm == "hybrid"} == {"Cleo", "Dana"}
+    assert {name for arm, name in by_arm if arm == "off"} == {"Ada", "Ben", "Cleo", "Dana"}
+
+
+def test_online_a_task_sees_what_came_before_it(clerks: Loopback, tmp_path: Path) -> None:
+    options = ("--learn-from", "online", "--arms", "off,hybrid", "--trials", "2", "--tasks", "*-Ada,*-Cleo", "--json")
+    found = report(bench(tmp_path, clerks.url, *options))
+    hints = [
+        [line for line in str(request.body["messages"]).split("\\n") if "Suggested next tools" in line]
+        for request in clerks.requests
+    ]
+    assert any(hints)
+    first = [request for request in clerks.requests if "parcel 0 is late" in str(request.body)]
+    assert len(first) == 4 * 3
+    assert not any("Suggested" in str(request.body) for request in first)
+    assert len(found["arms"]["hybrid"]["pass_k"]) == 2
+
+
+def test_a_given_memory_is_used_and_left_as_it_was(clerks: Loopback, tmp_path: Path) -> None:
+    report(bench(tmp_path / "runs", clerks.url, "--arms", "off", "--tasks", "*-Ada,*-Ben", "--json"))
+    store = tmp_path / "m.hepm"
+    quick("ingest", str(tmp_path / "runs"), "--store", str(store))
+    before = sorted(tmp_path.iterdir())
+    with Memory.open(store) as memory:
+        revision = memory.header.revision
+    found = report(bench(tmp_path / "more", clerks.url, "--memory", str(store), "--tasks", "l*-Cleo", "--json"))
+    assert found["arms"]["hybrid"]["hinted"] > 0
+    assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "more"])
+    with Memory.open(store) as memory:
+        assert memory.header.revision == revision
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("verdict", "hinted"), [("yes", True), ("I cannot tell", False)])
+def test_a_model_may_label_what_memory_learns_from_and_is_asked_once(
+    verdict: str,
+    hinted: bool,
+    clerks: Loopback,
+    tmp_path: Path,
+) -> None:
+    judged: list[Any] = []
+
+    def judge(request: Any) -> Any:
+        if "You judge whether an agent" not in str(request.body):
+            return clerk(request)
+        judged.append(request)
+        return completion(verdict)
+
+    clerks.script = judge
+    options = ("--judge", "--tasks", "l*-Ada,l*-Ben", "--json")
+    found = report(bench(tmp_path, clerks.url, *options))
+    assert len(judged) == 4
+    assert (found["arms"]["hybrid"]["hinted"] > 0) is hinted
+    assert report(bench(tmp_path, clerks.url, *options))["arms"] == found["arms"]
+    assert len(judged) == 4
+
+
+@pytest.mark.exhaustive
+def test_a_plot_is_drawn_where_it_is_asked_for(clerks: Loopback, tmp_path: Path) -> None:
+    assert bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--plot", str(tmp_path / "plot.png")).code == 0
+    assert (tmp_path / "plot.png").stat().st_size > 5_000
+    answer = bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--plot", str(tmp_path / "plot.txt"))
+    assert "the plot cannot be written" in answer.err
+
+
+@pytest.mark.parametrize(
+    "arm",
+    [
+        "lessons",
+        "explicit",
+        *(pytest.param(arm, marks=pytest.mark.exhaustive) for arm in ("toolnet", "all", "implicit", "similar-1")),
+    ],
+)
+def test_each_arm_shows_what_it_is_called_after(arm: str, clerks: Loopback, tmp_path: Path) -> None:
+    found = report(bench(tmp_path, clerks.url, "--arms", f"off,{arm}", "--tasks", "l*-Ada,l*-Ben,[bd]*-Ada", "--json"))
+    sent = [str(request.body["messages"]) for request in clerks.requests]
+    shown = {
+        "lessons": "Pitfalls in situations like this",
+        "similar-1": "Similar tasks that were solved before",
+        "implicit": "summarize_the_task whenever",
+        "explicit": "does the conversation need to be summarized",
+    }
+    assert any(shown.get(arm, "Suggested next tools") in text for text in sent)
+    assert any("Suggested next tools" in text for text in sent) == (arm not in ("lessons", "similar-1"))
+    assert found["arms"][arm]["means"]["turns"] is None or found["arms"][arm]["means"]["turns"] >= 3
+
+
+def test_reflexion_shows_an_agent_its_own_advice_after_a_failure_alone(clerks: Loopback, tmp_path: Path) -> None:
+    options = ("--arms", "off,reflexion", "--trials", "3", "--tasks", "*-Ada", "--json")
+    found = report(bench(tmp_path, clerks.url, *options))
+    asked = [request for request in clerks.requests if "An agent that uses tools failed" in str(request.body)]
+    off, own = found["arms"]["off"], found["arms"]["reflexion"]
+    failed = round(6 * (1 - off["means"]["success"]))
+    assert 0 < failed < len(asked) <= 2 * failed
+    advised = [request for request in clerks.requests if "Your own advice" in str(request.body)]
+    assert len(advised) == 2 * 3 * failed
+    assert own["means"]["success"] > off["means"]["success"]
+    before = len(clerks.requests)
+    report(bench(tmp_path, clerks.url, *options))
+    assert len(clerks.requests) == before
+    refused = bench(tmp_path / "one", clerks.url, "--arms", "reflexion")
+    assert "give --trials 2 or more" in refused.err
+
+
+@pytest.mark.parametrize(("model", "success"), [("gold", 1.0), pytest.param("none", 0.0, marks=pytest.mark.exhaustive)])
+def test_gold_and_none_ask_no_model(model: str, success: float, loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
+    found = report(bench(tmp_path, loopback.url, "--json", model=model))
+    assert [found["arms"][arm]["means"]["success"] for arm in ("off", "hybrid")] == [success, success]
+    assert found["sentences"] == [
+        "With hybrid hints each task was solved as often as with off: too few tasks, or no effect."
+    ]
+    assert not loopback.requests
+
+
+def test_a_dry_run_asks_nothing_and_leaves_nothing(clerks: Loopback, tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    found = report(bench(folder, clerks.url, "--tasks", "6", "--dry-run", "--json"))
+    assert (found["runs"], found["calls"]) == (12, 12 * 3)
+    assert not folder.exists()
+    report(bench(folder, clerks.url, "--tasks", "6", "--arms", "off", "--json"))
+    found = report(bench(folder, clerks.url, "--tasks", "6", "--dry-run", "--json"))
+    assert (found["runs"], found["calls"], found["tokens"]) == (6, 6 * 3, 6 * 55)
+    assert len(clerks.requests) == 6 * 3
+
+
+def test_a_spent_budget_ends_a_bench_which_then_goes_on(clerks: Loopback, tmp_path: Path) -> None:
+    stopped = bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--max-calls", "20")
+    assert stopped.code == 1
+    assert "the budget of 20 calls is spent" in stopped.err
+    assert len(clerks.requests) == 20
+    report(bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--json"))
+    assert len(clerks.requests) == 12 * 3
+
+
+def test_runs_whose_model_failed_are_named_and_made_again(clerks: Loopback, tmp_path: Path) -> None:
+    def moody(request: Any) -> Any:
+        return error(400, "too long") if "parcel 2 is damp" in str(request.body) else clerk(request)
+
+    clerks.script = moody
+    options = ("--arms", "off,similar-1", "--learn-from", "online", "--tasks", "[dl]*-Ben,[dl]*-Cleo")
+    found = report(bench(tmp_path, clerks.url, *options, "--json"))
+    assert list(found["failed"]) == ["off/damp-Cleo/0", "similar-1/damp-Cleo/0"]
+    assert "too long" in found["failed"]["off/damp-Cleo/0"]
+    assert found["unfinished"] == 6 - 5
+    shown = bench(tmp_path, clerks.url, *options)
+    assert "2 runs broke off (off/damp-Cleo/0)" in " ".join(shown.out.split())
+    clerks.script = clerk
+    found = report(bench(tmp_path, clerks.url, *options, "--json"))
+    assert (found["failed"], found["unfinished"]) == ({}, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--arms", "of"], "no arm is called of. There are: off, weight"),
+        (["--tasks", "nobody*"], "no task is called nobody*; there are late-Ada"),
+        (["--memory", "m.hepm", "--learn-from", "online"], "--memory and --learn-from exclude each other"),
+        (["--max-cost", "1"], "--max-cost needs --prices"),
+    ],
+)
+def test_what_cannot_be_benched_is_refused_in_a_sentence(
+    options: Sequence[str],
+    message: str,
+    clerks: Loopback,
+    tmp_path: Path,
+) -> None:
+    answer = bench(tmp_path, clerks.url, *options)
+    assert answer.code in (1, 2)
+    assert message in " ".join(answer.err.split())
+    assert not clerks.requests
+
+
+def test_a_folder_of_another_bench_is_refused(clerks: Loopback, tmp_path: Path) -> None:
+    report(bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--arms", "off", "--json"))
+    answer = bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--arms", "off", "--temperature", "0")
+    assert 'holds runs with another options ({}, now {"temperature": 0.0}): name another --folder' in answer.err
+    assert bench(tmp_path, clerks.url, env="tests.evals.bench.parcels:nothing").code == 1
