@@ -270,7 +270,7 @@ def test_clients_that_send_their_heads_byte_by_byte_hold_no_other_up_and_are_clo
     memory: Memory, endpoint: RawEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol, "HEAD_S", 5.0)
-    endpoint.answer = sends(WHOLE)
+    endpoint.answer = WHOLE  # which keeps the connection
     whole = request_bytes("/v1/chat/completions", RAW)
     with serving(memory, upstream=endpoint.url) as (_, url):
         held = [connected(url) for _ in range(500)]
@@ -317,7 +317,7 @@ def test_a_long_head_before_its_limit_passes(memory: Memory, endpoint: RawEndpoi
 
 
 def test_requests_pass_while_the_store_is_locked(memory: Memory, endpoint: RawEndpoint, tmp_path: Path) -> None:
-    endpoint.answer = sends(WHOLE)
+    endpoint.answer = WHOLE
     with serving(memory, upstream=endpoint.url, hint_s=0.5) as (_, url):
         assert post(url).status_code == 200
         with sqlite3.connect(tmp_path / "m.hepm") as other:
@@ -334,7 +334,7 @@ def test_requests_pass_while_the_store_is_locked(memory: Memory, endpoint: RawEn
 def test_a_request_whose_hint_comes_late_leaves_its_run_waiting_for_no_reply(
     memory: Memory, endpoint: RawEndpoint
 ) -> None:
-    endpoint.answer = sends(WHOLE)
+    endpoint.answer = WHOLE
     named = {"x-hepm-session": "late"}
     with serving(memory, upstream=endpoint.url, hint_s=0.2) as (server, url):
         post(url, body=CHAT, **named)
@@ -350,7 +350,7 @@ def test_requests_pass_when_sessions_cannot_be_kept(
 ) -> None:
     folder = tmp_path / "m.hepm-sessions"
     folder.write_text("a file where the folder should be")
-    endpoint.answer = sends(WHOLE)
+    endpoint.answer = WHOLE
     with serving(memory, upstream=endpoint.url) as (_, url):
         sessions = [post(url).headers["x-hepm-session"] for _ in range(2)]
         answers = [post(url, "/outcome", {"session": one, "success": True}).status_code for one in sessions]
@@ -361,7 +361,7 @@ def test_requests_pass_when_sessions_cannot_be_kept(
 def test_runs_on_a_full_disk_are_stored_whole_once_there_is_room_and_the_log_says_it_once(
     memory: Memory, endpoint: RawEndpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
-    endpoint.answer = sends(WHOLE)
+    endpoint.answer = WHOLE
     long = {"role": "user", "content": "Refund parcel 9. " * 400}
     with serving(memory, upstream=endpoint.url) as (server, url):
         with files_limited_to(4):
@@ -384,7 +384,7 @@ def test_runs_on_a_full_disk_are_stored_whole_once_there_is_room_and_the_log_say
 def test_a_conversation_that_rested_so_long_that_it_was_stored_goes_on_as_the_same_run(
     memory: Memory, endpoint: RawEndpoint
 ) -> None:
-    endpoint.answer = sends(WHOLE)
+    endpoint.answer = WHOLE
     with serving(memory, upstream=endpoint.url) as (server, url):
         first = post(url).headers["x-hepm-session"]
         server.runs.wait_recorded()

@@ -79,6 +79,20 @@ def test_twelve_failures_are_warned_of_and_the_other_way_is_named(tmp_path: Path
     assert [way.tool for way in found.warnings] == ["close"]
 
 
+def test_what_is_left_beside_a_failed_way_is_not_named_if_it_is_hardly_likely(tmp_path: Path) -> None:
+    asked = "read the parcel news"
+    with Memory.open(tmp_path / "runs.hepm") as memory:
+        memory.ingest(
+            [trajectory(f"won {number}", "look", "read", goal=asked) for number in range(2)]
+            + [trajectory(f"lost {number}", "look", "read", success=False, goal=asked) for number in range(28)]
+            + [trajectory(f"other {number}", "look", "open", goal="open window garden") for number in range(8)]
+            + [trajectory(f"direct {number}", "start", "read", goal=asked) for number in range(10)]
+        )
+        found = memory.suggest("look", state=asked)
+        assert [way.tool for way in found.warnings] == ["read"]
+        assert not found.ranked, [(one.tool, one.score) for one in found]
+
+
 def test_one_failure_warns_of_nothing(tmp_path: Path) -> None:
     found = ask(tmp_path, calls("close", "broken", won=6, lost=1) + calls("refund", "broken", won=6), "broken")
     assert found.warnings == ()

@@ -24,7 +24,8 @@ DOUBT: Final = 2
 """A chance counts n / (n + 2) of itself, where n successful runs went on from here."""
 WITHOUT_FAILURES: Final = 5 / 6
 """Part of `Floors.chance` that is asked for in a memory without failed runs, where a hint risks less."""
-USUAL: Final = 0.05  # minimum chance if no state is given: less comes from smoothing alone in a small memory
+USUAL: Final = 0.05
+"""Minimum chance of a first tool, whatever the floors: less comes from smoothing alone in a small memory."""
 MOST_CANDIDATES: Final = 64
 """If memory knows more tools, those that followed the last one and the most called ones are ranked."""
 
@@ -124,7 +125,8 @@ class Hybrid:
             first, warned = order[0], {way.tool for way in warnings}
             likely = (at for at in order if at == first or (chances[at] >= further and not ended.worse_C[at]))
             order = [at for at in likely if names[int(tools[at])] not in warned]
-            if not order:
+            # What is left when the likeliest tools are warned of is worth a hint only if it is more than smoothing.
+            if not order or chances[order[0]] < min(USUAL, chances.max()):
                 why = f"what is known {place_of(query)} mostly failed in runs like this one"
                 return Suggestions(abstained=why, warnings=warnings)
         # Against the other candidates: what each adds above their mean, weighed by their chances among themselves.
