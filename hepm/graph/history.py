@@ -29,7 +29,8 @@ MOST_CALLS: Final = 24_000
 """The calls that are read: half of the latest runs, half of earlier ones. A memory with no more is read whole."""
 MOST_AFTER: Final = 1_024
 """The runs that are read to know the calls after a tool, where not all are."""
-FEWEST_ON_EDGE: Final = 4  # of these on each edge from there, if so many took it
+FEWEST_ON_EDGE: Final = 4
+"""Of these on each edge from there, if so many took it; of many edges those that most runs took."""
 MOST_KEPT: Final = 65_536
 """Calls after tools that are kept in memory, each with a vector of two bytes a dimension; of those mapped from a file
 so many times `MAPPED`."""
@@ -220,6 +221,8 @@ class CallHistory:
         if taken <= MOST_AFTER:
             return self._store.runs_on_edges([row[:2] for row in edges], namespace=self._namespace)
         shares: dict[Edge, int] = {}
+        # Most tools of a large memory were once a first call: the rarest would be most of what is read.
+        edges = sorted(edges, key=lambda row: -(row[2] + row[4]))[: MOST_AFTER // FEWEST_ON_EDGE]
         for source, target, support, _, failures, unlabelled in edges:
             labelled = support + failures
             wanted = min(max(ceil(MOST_AFTER * labelled / taken), FEWEST_ON_EDGE), labelled)
