@@ -190,6 +190,7 @@ class StateSummary:
         tools: Names of the last calls, oldest first.
         user_spoke, agent_spoke: Whether they wrote a message since the last call.
         failed: Whether the last result was an error.
+        earlier: How many calls the run had made when the user last wrote.
     """
 
     own: str = ""
@@ -200,6 +201,7 @@ class StateSummary:
     user_spoke: bool = False
     agent_spoke: bool = False
     failed: bool = False
+    earlier: int = 0
 
     @property
     def text(self) -> str:
