@@ -28,14 +28,15 @@ Work step by step. In each message, first think between <think> and </think>. Th
 Principles that earlier runs taught come back between <experience> and </experience>: their type (guiding: it led to \
 success; cautionary: it ended in failure), a score from 0 to 1 by how runs ended that read them, and a description.
 <search_knowledge>{query}</search_knowledge>
-{knowledge} The result comes back between <information> and </information>.
+{knowledge}
+The result comes back between <information> and </information>.
 <answer>your answer to the user</answer>
 This ends your work, unless the user goes on.
 Think again after each result. Search as often as you need, and answer when nothing is missing."""
 _ONE_TOOL: Final = "A search for the query."
 _TOOLS: Final = 'A call of one of these tools, by its name and its arguments as a JSON object, such as name {"key": 1}:'
 _MALFORMED: Final = (
-    "No action was taken: {why}. Write one of <search_experience>…</search_experience>, "
+    "Nothing was done: {why}. Write one of <search_experience>…</search_experience>, "
     "<search_knowledge>…</search_knowledge> and <answer>…</answer>, with a text between its tags."
 )
 _NO_FLOOR: Final = 0.01  # EvolveR has no least similarity; texts without a common word have 0
@@ -118,7 +119,7 @@ class _TaggedConversation(Conversation):
         if called is None:
             self.malformed += 1
             names = ", ".join(spec["function"]["name"] for spec in self.tools.specs)
-            known = f"{quoted(query, 80)} names no tool; there are {names}" if action else "there is no action"
+            known = f"{quoted(query, 80)} names no tool; there are {names}" if action else "the text has no action"
             return _MALFORMED.format(why=known)
         name, arguments = called
         given, result, failed = self.tools.call(name, arguments)
@@ -182,22 +183,24 @@ def _information(result: str) -> str:
 
 def _searched(specs: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
     """Name and argument of the only tool, if it takes one text."""
-    parameters = specs[0]["function"].get("parameters") or {} if len(specs) == 1 else {}
-    properties = list((parameters.get("properties") or {}).items())
-    if len(properties) == 1 and properties[0][1].get("type") == "string":
-        return specs[0]["function"]["name"], properties[0][0]
-    return None
+    if len(specs) != 1:
+        return None
+    function = specs[0]["function"]
+    properties: dict[str, Any] = (function.get("parameters") or {}).get("properties") or {}
+    texts = [name for name, schema in properties.items() if schema.get("type") == "string"]
+    return (function["name"], texts[0]) if len(properties) == len(texts) == 1 else None
 
 
 def _called(query: str, specs: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
     """The tool that a query calls and its arguments as JSON; None if it names no tool."""
-    if (searched := _searched(specs)) is not None:
-        return searched[0], json.dumps({searched[1]: query})
     try:
         written = json.loads(query)  # as models write tool calls
         query = f"{written['name']} {json.dumps(written.get('arguments') or {})}"
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         pass
     names = sorted((spec["function"]["name"] for spec in specs), key=len, reverse=True)
-    name = next((name for name in names if re.match(rf"{re.escape(name)}(?![\w.-])", query)), None)
-    return None if name is None else (name, query[len(name) :].strip().removeprefix("(").removesuffix(")").strip())
+    name = next((name for name in names if re.match(rf"{re.escape(name)}(?![\w.-])", query)), "")
+    arguments = query[len(name) :].strip().removeprefix("(").removesuffix(")").strip()
+    if (searched := _searched(specs)) is not None and not (name and arguments.startswith("{")):
+        return searched[0], json.dumps({searched[1]: query})
+    return (name, arguments) if name else None
