@@ -185,8 +185,9 @@ def _searched(specs: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
     """Name and argument of the only tool, if it takes one text."""
     if len(specs) != 1:
         return None
-    function = specs[0]["function"]
-    properties: dict[str, Any] = (function.get("parameters") or {}).get("properties") or {}
+    function: dict[str, Any] = specs[0]["function"]
+    parameters: dict[str, Any] = function.get("parameters") or {}
+    properties: dict[str, dict[str, Any]] = parameters.get("properties") or {}
     texts = [name for name, schema in properties.items() if schema.get("type") == "string"]
     return (function["name"], texts[0]) if len(properties) == len(texts) == 1 else None
 

@@ -49,7 +49,7 @@ def explore(
     concurrency: Annotated[int, Option(min=1, help="Runs at the same time.")] = 4,
     seed: Annotated[int, Option(min=0, help="Of the order of tasks, the environment and evolution.")] = 0,
     folder: Annotated[
-        Path | None, Option(help="Where answers and runs are kept. Default: hepm-explore/ENV-MODEL.")
+        Path | None, Option(help="Where answers and runs are kept. Default: hepm-explore/ENV-MODEL, -tagged.")
     ] = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
@@ -82,7 +82,9 @@ def explore(
         environment = opened_environment(env, stack)
         published = [task for task in environment.tasks() if task.split == "train"] or environment.tasks()
         explored = chosen_tasks(published, tasks)
-        where = folder or default_folder("hepm-explore", f"{environment.name}-{endpoint.model}")
+        where = folder or default_folder(
+            "hepm-explore", f"{environment.name}-{endpoint.model}" + "-tagged" * (agent == "tagged")
+        )
         settings = {"environment": environment.name, "model": endpoint.model, "agent": agent, "distiller": distiller}
         settings |= {"episodes": episodes, "rounds": rounds, "max_turns": max_turns, "temperature": temperature}
         settings |= {"seed": seed, "namespace": place.namespace, "tasks": sorted(task.id for task in explored)}
