@@ -136,7 +136,7 @@ def read_action(text: str) -> tuple[str, str, str]:
     for match in _ACTION.finditer(text):
         if match[1] and match[2].strip():
             action = match[1].lower()
-            return text[: match.end(2)].rstrip() + f"</{action}>", action, match[2].strip()
+            return text[: match.end()] + ("" if match[3] else f"</{match[1]}>"), action, match[2].strip()
     return text, "", ""
 
 
