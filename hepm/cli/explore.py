@@ -9,6 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Literal
 
+import click
+
 from hepm.cli.bench import (
     BaseUrlOption,
     chosen_tasks,
@@ -60,7 +62,7 @@ def explore(
     command goes on where it was stopped. Example: `hepm explore bfcl --model qwen3-8b --store bfcl.hepm --dry-run`
     """
     from hepm.evals.bench.arms import LESSONS, TAGGED, KnownMemory, find_arms
-    from hepm.evals.bench.explore import Exploration, ExploreOptions, explore_tables
+    from hepm.evals.bench.explore import Exploration, explore_tables
     from hepm.evals.bench.folder import Folder
     from hepm.evals.bench.models import open_model
     from hepm.evals.bench.play import Bench, BenchOptions
@@ -68,16 +70,14 @@ def explore(
 
     endpoint = model_endpoint(asking, base_url, "name a model, or gold, or none")
     budget, prices = asking.limits()
-    arm = TAGGED if agent == "tagged" else LESSONS
     playing = BenchOptions(
-        arms=find_arms([arm], trials=1),
+        arms=find_arms([TAGGED if agent == "tagged" else LESSONS], trials=1),
         concurrency=concurrency,
         seed=seed,
         max_turns=max_turns,
         options={"temperature": temperature},
         turn_rewards=True,
     )
-    options = ExploreOptions(arm=arm, episodes=episodes, rounds=rounds)
     with ExitStack() as stack:
         environment = opened_environment(env, stack)
         published = [task for task in environment.tasks() if task.split == "train"] or environment.tasks()
@@ -90,7 +90,8 @@ def explore(
         settings |= {"seed": seed, "namespace": place.namespace, "tasks": sorted(task.id for task in explored)}
         kept = stack.enter_context(Folder(made_folder(where, dry_run, stack), settings))
         bar = Bar("runs")
-        exploration = Exploration(Bench(environment, explored, kept, endpoint, playing, on_run=bar.show), options)
+        bench = Bench(environment, explored, kept, endpoint, playing, on_run=bar.show)
+        exploration = Exploration(bench, episodes=episodes, rounds=rounds)
         if dry_run:
             return tell_estimate(*exploration.estimate(distiller=bool(distiller)), "run", where, as_json=as_json)
         # Sessions are kept elsewhere: a later process would take those beside the store for lost runs of its own.
@@ -117,6 +118,8 @@ def explore(
             print_parts(explore_tables(exploration))
         if ending is not None:
             raise ending
+        if len(exploration.rounds) < rounds:
+            raise click.exceptions.Exit(1)
 
 
 def _tell_round(report: RoundReport) -> None:

@@ -19,13 +19,13 @@ from rich.table import Table
 from rich.text import Text
 
 from hepm.errors import BudgetSpentError, InputError
-from hepm.evals.bench.arms import ARMS, LESSONS, KnownMemory
+from hepm.evals.bench.arms import KnownMemory
 from hepm.evals.bench.folder import Ended, Key
 from hepm.evals.bench.models import Model
 from hepm.evals.bench.play import Bench
 from hepm.evals.metrics import Bootstrap, interval
 from hepm.evals.report import rounded, table_of
-from hepm.experience.evolution import EvolutionSettings
+from hepm.experience.evolution import ITERATIONS, EvolutionSettings
 from hepm.experience.lessons import STAGES, ZONES
 from hepm.experience.matching import ModelJudge
 from hepm.experience.model_distiller import ModelDistiller
@@ -44,8 +44,7 @@ class RoundReport:
         success, interval: Share of successful runs, and its 95 % interval over tasks.
         reward, turns, errors, tokens: Means over runs.
         shown: Share of the runs that memory showed a lesson.
-        zones, stages: Living experiences.
-        principles, supported: Living principles, and those of them that two or more runs taught.
+        zones, stages, principles: Lessons that are not retired; `supported` principles are taught by two or more runs.
         evolved: What evolution made, by operator, and what it pruned.
     """
 
@@ -66,48 +65,36 @@ class RoundReport:
     evolved: Mapping[str, int]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExploreOptions:
-    """How to explore; the numbers are those of PRIME, tables 2 and 3.
-
-    Attributes:
-        arm: "lessons": memory says lessons at each turn (PRIME). "tagged": the agent searches principles (EvolveR);
-            then experiences are neither distilled nor evolved.
-        episodes: Runs in a round.
-    """
-
-    arm: str = LESSONS
-    episodes: int = 100
-    rounds: int = 5
-
-
 class Exploration:
     """Rounds that are made or known.
 
     Args:
-        bench: Makes the runs, on its tested tasks.
+        bench: Makes the runs, on its tested tasks, in its first arm. "lessons": memory says lessons each turn (PRIME).
+            "tagged": the agent searches principles (EvolveR); experiences are then neither distilled nor evolved.
+        episodes: Runs in a round (PRIME, table 2).
+        rounds: Rounds of runs, distilling and one iteration of evolution each (PRIME, table 3).
 
     Attributes:
         plan: The runs of each round. Tasks are dealt in an order drawn with the seed, each as often as another.
         rounds: What is known of finished rounds.
     """
 
-    def __init__(self, bench: Bench, options: ExploreOptions) -> None:
-        self.bench, self.folder, self.options = bench, bench.folder, options
+    def __init__(self, bench: Bench, *, episodes: int = 100, rounds: int = ITERATIONS) -> None:
+        self.bench, self.folder, self.arm = bench, bench.folder, bench.options.arms[0]
         self.rounds: list[RoundReport] = []
         dealer, deck, times = Random(f"explore {bench.options.seed}"), list[str](), Counter[str]()
         self.plan: list[list[Key]] = []
-        for _ in range(options.rounds):
+        for _ in range(rounds):
             self.plan.append([])
-            for _ in range(options.episodes):
+            for _ in range(episodes):
                 deck = deck or dealer.sample([task.id for task in bench.tested], len(bench.tested))
                 task = deck.pop()
-                self.plan[-1].append(Key(options.arm, task, times[task]))
+                self.plan[-1].append(Key(self.arm.name, task, times[task]))
                 times[task] += 1
 
     def estimate(self, *, distiller: bool) -> tuple[int, Usage]:
         """How many runs are to be made, and about what they take, with the questions of a distilling model."""
-        runs, usage = self.bench.estimate([key for keys in self.plan for key in keys], like=self.options.arm)
+        runs, usage = self.bench.estimate([key for keys in self.plan for key in keys], like=self.arm.name)
         asked = runs * len(self._kinds) * distiller
         return runs, usage + Usage(asked, asked * _DISTIL_TOKENS, estimated=True)
 
@@ -142,7 +129,7 @@ class Exploration:
 
     @property
     def _kinds(self) -> Sequence[Literal["experience", "principle"]]:
-        return ("principle",) if ARMS[self.options.arm].tagged else ("experience", "principle")
+        return ("principle",) if self.arm.tagged else ("experience", "principle")
 
     def _check(self, memory: KnownMemory) -> None:
         ended = [self.bench.ended[key] for key in self.plan[0] if key in self.bench.ended]
@@ -233,7 +220,7 @@ class Exploration:
     def _evolve(self, number: int, memory: KnownMemory, distiller: Client | None) -> Mapping[str, int]:
         """One iteration at the temperature of its round (PRIME, table 3), once."""
         whole = EvolutionSettings()
-        hottest = whole.temperature(number, self.options.rounds)
+        hottest = whole.temperature(number, len(self.plan))
         prunes = number % whole.prune_every == 0
         settings = replace(
             whole, hottest=hottest, coldest=min(hottest, whole.coldest), prune_every=1 if prunes else whole.prune_every
@@ -260,7 +247,7 @@ class Exploration:
             {
                 "environment": self.bench.environment.name,
                 "model": self.bench.endpoint.model,
-                "arm": self.options.arm,
+                "arm": self.arm.name,
                 "rounds": [asdict(report) for report in self.rounds],
                 "failed": {str(key): reason for key, reason in self.bench.failed.items()},
                 "calls": sum(one.facts.usage.calls for one in self.bench.ended.values()),
