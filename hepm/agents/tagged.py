@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 from hepm.agents.loop import Agent, Conversation, Step, Strategy
 from hepm.experience.library import Library
-from hepm.experience.principles import RETRIEVED, FoundPrinciple
+from hepm.experience.principles import FoundPrinciple
 from hepm.experience.prompt import FRAME, ITEM_CHARS, PromptOptions
 from hepm.text import quoted
 from hepm.types import BLOCK_END, BLOCK_START, DEFAULT_NAMESPACE, Trajectory
@@ -60,14 +60,11 @@ class TaggedAgent(Agent):
     """An agent that acts by tags; otherwise an `Agent`. The model is offered no tools but by its instructions.
 
     One tool with one text as its argument is a search, and takes the query as it is. Other tools are called by name.
-    Texts without an action are answered by a sentence on the form, and counted in `Done.malformed`.
-
-    Attributes:
-        k: k_e, maximum number of principles that a search gives.
+    A search of memory gives three principles (k_e, EvolveR, A.2). Texts without an action are answered by a sentence on
+    the form, and counted in `Done.malformed`.
     """
 
     strategy: Strategy = "off"
-    k: int = RETRIEVED
 
     @property
     def conversation(self) -> type[Conversation]:
@@ -109,18 +106,17 @@ class _TaggedConversation(Conversation):
     def observe(self, action: str, query: str) -> str:
         """What the model reads after an action."""
         if action == "search_experience":
-            agent = self.agent
             with self.metered():
-                k = agent.k if isinstance(agent, TaggedAgent) else RETRIEVED
-                found = self.session.search_principles(query, k=k, floor=_NO_FLOOR)
-            self.steps[-1] = replace(self.steps[-1], hint=_principles(found, agent.prompt_options) if found else "")
-            return _experience(self.steps[-1].hint)
+                found = self.session.search_principles(query, floor=_NO_FLOOR)
+            said = _principles(found, self.agent.prompt_options) if found else ""
+            self.steps[-1] = Step(said)
+            return _experience(said)
         called = _called(query, self.tools.specs) if action else None
         if called is None:
             self.malformed += 1
-            names = ", ".join(spec["function"]["name"] for spec in self.tools.specs)
-            known = f"{quoted(query, 80)} names no tool; there are {names}" if action else "the text has no action"
-            return _MALFORMED.format(why=known)
+            names = ", ".join(spec["function"]["name"] for spec in self.tools.specs) or "none"
+            why = f"{quoted(query, 80)} names no tool; there are {names}" if action else "the text has no action"
+            return _MALFORMED.format(why=why)
         name, arguments = called
         given, result, failed = self.tools.call(name, arguments)
         with self.metered():

@@ -163,7 +163,8 @@ class Bench:
         calls = tokens = 0
         for key in waiting:
             task = self.tasks[key.task]
-            turns = sum(len(turn.calls) + 1 for turn in task.gold) or self.options.max_turns
+            most = self.options.max_turns
+            turns = min(sum(len(turn.calls) + 1 for turn in task.gold) or most, most)
             if done:
                 turns, used = (
                     round(fmean(of_run)) for of_run in zip(*((f.turns, f.usage.tokens) for f in done), strict=True)
