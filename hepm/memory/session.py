@@ -17,8 +17,8 @@ from hepm.ingest.chat import read_messages
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import SOLVED, RecordError, decoded, without_surrogates
 from hepm.ingest.redact import Redactor
-from hepm.ingest.transitions import without_hints
-from hepm.types import Outcome, Tool, ToolCall, ToolName, Trajectory, Turn
+from hepm.ingest.transitions import agent_state, without_hints
+from hepm.types import START, Outcome, Tool, ToolCall, ToolName, Trajectory, Turn
 
 if TYPE_CHECKING:
     from hepm.experience.principles import FoundPrinciple
@@ -149,10 +149,18 @@ class Session:
     def search_principles(self, query: str, *, k: int = 3, floor: float | None = None) -> list[FoundPrinciple]:
         """Principles that the agent searches for, credited with the outcome of the run; none if memory fails.
 
-        The agent's last turn is recorded with their ids. See `Principles.search` (EvolveR, 3.2.2).
+        The most similar ones (EvolveR, 3.2.2), then those about the tools just called (ours: principles made without a
+        model name tools, and share few words with questions). The agent's last turn is recorded with their ids.
         """
-        about: dict[str, Any] = {"namespace": self._namespace, "environment": self._run.environment}
-        found = self._ask(lambda: self._memory.principles.search(query, k=k, floor=floor, **about)) or []
+
+        def search() -> list[FoundPrinciple]:
+            about: dict[str, Any] = {"namespace": self._namespace, "environment": self._run.environment, "k": k}
+            principles, last = self._memory.principles, agent_state(self._turns()).last
+            alike = principles.search(query, floor=floor, **about)
+            here = principles.at([tool for tool in last if tool != START], **about)
+            return list({one.id: one for one in (*alike, *here)}.values())[:k]
+
+        found = self._ask(search) or []
         self._shown.update(dict.fromkeys(one.id for one in found))
         if found and (last := self._last_said()) is not None:
             last["recalled"] = [*last.get("recalled", ()), *(one.id for one in found)]

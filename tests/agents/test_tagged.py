@@ -98,6 +98,17 @@ def test_principles_come_with_type_score_and_description_and_are_credited(memory
     assert not any(memory.library.shown_in(id) for id in recalled)
 
 
+def test_a_question_that_no_principle_is_like_gets_those_about_the_tool_just_called(
+    memory: Memory,
+    loopback: Loopback,  # noqa: F811
+) -> None:
+    ask = "<search_experience>How do I solve it?</search_experience>"
+    work(memory, loopback, [ask, "<search_knowledge>Australia</search_knowledge>", ask, ANSWER])
+    said = [message["content"] for message in loopback.requests[-1].body["messages"]]
+    assert said[3] == "<experience>\nNo principle is like this.\n</experience>"
+    assert "calling search, then open_page led to success" in said[7]
+
+
 def test_one_search_tool_takes_the_query_and_other_tools_are_called_by_name(memory: Memory, loopback: Loopback) -> None:  # noqa: F811
     _, run = work(memory, loopback, ["<search_knowledge>Australia's capital</search_knowledge>", ANSWER])
     assert [(call.name, call.arguments, call.result) for call in run.calls()] == [
