@@ -31,6 +31,7 @@ from hepm.experience.matching import ModelJudge
 from hepm.experience.model_distiller import ModelDistiller
 from hepm.llm import Client, Usage
 from hepm.text import count_of, on_one_line
+from hepm.types import Trajectory
 
 _DISTIL_TOKENS: Final = 4_000  # of a question about a run, whose record has at most 12,000 characters
 
@@ -150,7 +151,7 @@ class Exploration:
     def _id(self, key: str) -> str:
         return f"{self.bench.environment.name}/{self.bench.endpoint.model}/{key}/seed-{self.bench.options.seed}"
 
-    def _stored(self, ended: Ended, number: int) -> Any:
+    def _stored(self, ended: Ended, number: int) -> Trajectory:
         """The run as it is stored."""
         return replace(ended.run, id=self._id(str(ended.key)), tags={**ended.run.tags, "round": str(number)})
 
