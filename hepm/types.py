@@ -99,12 +99,14 @@ class Turn:
     """One message. The calls of one turn were issued together: a set without order.
 
     A turn of role "user" has calls only if a simulated user has tools of its own. `reward` is for this turn alone.
+    `recalled` are ids of the lessons that the agent searched for in this turn and read after it.
     """
 
     role: Role
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     reward: float | None = None
+    recalled: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _to_float(self, "reward", "the reward of a turn")

@@ -130,6 +130,7 @@ COMMANDS: Final = {
     "stats": ("stores:stats", "Print counts of a memory by namespace."),
     "eval": ("reports:eval_runs", "Measure how well memory predicts the next tool."),
     "bench": ("bench:bench", "Run an agent on an environment's tasks, with memory and without."),
+    "explore": ("explore:explore", "Let an agent explore an environment in rounds, and learn from each."),
     "replay": ("bench:replay", "Ask a model at points of recorded runs, with hints and without."),
     "view": ("reports:view", "Write the graph as one HTML page."),
     "cypher": ("queries:cypher", "Run a question of the library, or your own Cypher."),
