@@ -16,15 +16,16 @@ import numpy as np
 import torch
 
 from hepm.embed import HashingEmbedder
-from hepm.graph.calls import CallMatrix, CallReader
-from hepm.graph.rows import EdgeRow, RunRow, StateBatch, StateRow
+from hepm.graph.calls import CallMatrix, CallReader, steps_of
+from hepm.graph.history import mapped_room
+from hepm.graph.rows import EdgeRow, FloatArray, RunRow
 from hepm.policy import Query
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.rank.data import graph_of
 from hepm.rank.ranker import Ranker
 from hepm.rank.situations import tool_vectors
 from hepm.rank.train import Epoch, TrainOptions, export, train
-from hepm.types import START, StateSummary
+from hepm.types import StateSummary
 
 SIZES = ((2_500, 100_000, 250_000), (5_000, 200_000, 500_000))  # tools, edges, states
 CALLS, RUNS_A_TASK, DIMENSIONS = 10, 5, 512
@@ -33,7 +34,7 @@ AT_ONCE = 1_000  # runs
 EPOCHS = 2
 
 
-def walks(tools: int, edges: int, states: int) -> Iterator[tuple[list[RunRow], StateBatch]]:
+def walks(tools: int, edges: int, states: int) -> Iterator[tuple[list[RunRow], FloatArray]]:
     """Runs over a random graph in which each tool has equally many successors; every state hints at the next tool."""
     rng = np.random.default_rng(0)
     after = rng.integers(tools, size=(tools, edges // tools))
@@ -41,21 +42,18 @@ def walks(tools: int, edges: int, states: int) -> Iterator[tuple[list[RunRow], S
     count = 0
     for first in range(0, states // CALLS, AT_ONCE):
         runs: list[RunRow] = []
-        rows: list[StateRow] = []
         called: list[int] = []
         for run in range(first, min(first + AT_ONCE, states // CALLS)):
-            success, here, steps, last = bool(rng.random() < 0.7), int(rng.integers(tools)), [], (START,)
-            for step in range(CALLS):
+            success, here, steps = bool(rng.random() < 0.7), int(rng.integers(tools)), []
+            for _ in range(CALLS):
                 here = int(rng.choice(after[here]))
                 count += 1
                 steps.append(([f"tool_{here}"], 0, count))
                 called.append(here)
-                rows.append(StateRow(count, last, (f"tool_{here}",), success, count, 1, 0.0, str(run), step, ""))
-                last = (f"tool_{here}",)
             said = meant[called[-1]] / np.linalg.norm(meant[called[-1]])
             runs.append(RunRow(run + 1, str(run), success, json.dumps(steps), said))
         vectors = meant[called] + NOISE * rng.standard_normal((len(called), DIMENSIONS)).astype(np.float32)
-        yield runs, StateBatch(rows, vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+        yield runs, vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 def edges_of(calls: CallMatrix) -> list[EdgeRow]:
@@ -76,9 +74,10 @@ def resident() -> int:
 def measure(size: tuple[int, int, int], model: str, threads: int) -> Mapping[str, object]:
     """Times in s or ms, memory in MiB; `training adds` is the peak of training above what held the data."""
     torch.set_num_threads(threads)
-    reader, embedder = CallReader(), HashingEmbedder()
-    for runs, states in walks(*size):
-        reader.read(runs, states)
+    reader, embedder = CallReader(room_SD=mapped_room(size[2], DIMENSIONS)), HashingEmbedder()
+    for runs, states_SD in walks(*size):
+        steps = list(map(steps_of, runs))
+        reader.read(runs, steps, reader.unknown(steps), states_SD)
     calls = reader.snapshot(DIMENSIONS)
     tasks = {run: f"task {int(run) // RUNS_A_TASK}" for run in calls.run_ids}
     started = time.perf_counter()

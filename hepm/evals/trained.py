@@ -94,6 +94,7 @@ def gate_of(report: EvalReport) -> Gate:
         interval=(low, high),
         divergences=measured[0].divergences if measured[0] else 0,
         gain=(measured[0].gain if measured[0] else 0.0, measured[1].gain if measured[1] else 0.0),
+        gain_interval=measured[1].interval.get("ahead") if measured[1] else None,
     )
 
 
