@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import multiprocessing
-import resource
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -66,13 +66,34 @@ def edges_of(calls: CallMatrix) -> list[EdgeRow]:
     ]
 
 
-def resident() -> int:
-    """MiB that this process holds now."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() >> 20
+def held(what: str) -> int:
+    """MiB that this process holds now: `RssAnon`, or `RssFile`, which the system may write out."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) >> 10 for line in lines if line.startswith(what))
+
+
+class Peak(threading.Thread):
+    """The most memory that is held, but for mapped files, until it is stopped."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.most, self._done = held("RssAnon"), threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        while not self._done.wait(0.005):
+            self.most = max(self.most, held("RssAnon"))
+
+    def stop(self) -> int:
+        self._done.set()
+        return self.most
 
 
 def measure(size: tuple[int, int, int], model: str, threads: int) -> Mapping[str, object]:
-    """Times in s or ms, memory in MiB; `training adds` is the peak of training above what held the data."""
+    """Times in s or ms, memory in MiB; `training adds` is the peak of training above what held the data.
+
+    Vectors of states lie in a mapped file, as those of a large memory do: they count apart.
+    """
     torch.set_num_threads(threads)
     reader, embedder = CallReader(room_SD=mapped_room(size[2], DIMENSIONS)), HashingEmbedder()
     for runs, states_SD in walks(*size):
@@ -85,7 +106,7 @@ def measure(size: tuple[int, int, int], model: str, threads: int) -> Mapping[str
     made = time.perf_counter() - started
     edges, tools = data["tool", "next", "tool"].edge_index.shape[1], len(data["tool"].name)
     gc.collect()
-    held = resident()
+    before = held("RssAnon")
     ends = [(time.perf_counter(), time.process_time())]
     losses: list[float] = []
 
@@ -93,11 +114,9 @@ def measure(size: tuple[int, int, int], model: str, threads: int) -> Mapping[str
         ends.append((time.perf_counter(), time.process_time()))
         losses.append(epoch.held_out_loss)
 
-    # The highest mark of memory starts anew: building the data went higher than what it holds.
-    Path("/proc/self/clear_refs").write_text("5")
+    peak = Peak()
     network = train(data, TrainOptions(model, epochs=EPOCHS), on_epoch=seen)
-    lines = Path("/proc/self/status").read_text().splitlines()
-    peak = next(int(line.split()[1]) >> 10 for line in lines if line.startswith("VmHWM"))
+    most = peak.stop()
     weights = export(network, data)
     ranker = Ranker(weights, data["tool"].name, lambda names: tool_vectors(names, {}, embedder))
     return {
@@ -105,8 +124,9 @@ def measure(size: tuple[int, int, int], model: str, threads: int) -> Mapping[str
         "graph s": round(made, 1),
         "epoch s, CPU s": [[round(b - a, 1) for a, b in zip(*of, strict=True)] for of in pairwise(ends)],
         "loss": [round(loss, 3) for loss in losses],
-        "data MiB": held,
-        "training adds MiB": peak - held,
+        "data MiB": before,
+        "training adds MiB": most - before,
+        "mapped MiB": held("RssFile"),
         **suggestion(ranker, calls),
     }
 

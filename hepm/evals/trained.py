@@ -19,7 +19,7 @@ from hepm.ingest.pipeline import parse_stored
 from hepm.memory import Memory
 from hepm.policy import Floors, Hybrid, Policy
 from hepm.rank.checkpoint import Gate
-from hepm.rank.families import families_of as alike
+from hepm.rank.data import families_of as alike
 from hepm.rank.policy import Gnn
 from hepm.rank.ranker import Ranker
 from hepm.rank.train import TrainOptions, build
@@ -99,7 +99,7 @@ def gate_of(report: EvalReport) -> Gate:
 
 
 def _domain(memory: Memory, namespace: str) -> Domain:
-    """The runs of a namespace as one domain; runs that `hepm.rank.families` holds out together are of one family."""
+    """The runs of a namespace as one domain; runs that `hepm.rank.data` holds out together are of one family."""
     exported = [parse_stored("hepm", record) for record in memory.export(namespace=namespace)]
     records = [("hepm", run) for run in exported if run.trusted][-MOST_RUNS:]
     families = families_of(records)

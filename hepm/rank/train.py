@@ -24,8 +24,7 @@ from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.rows import FloatArray
 from hepm.rank.checkpoint import Checkpoint
 from hepm.rank.data import FEWEST_FAMILIES, graph_data
-from hepm.rank.encoders import Encoder, GatV2, Sage
-from hepm.rank.hetero import Hetero
+from hepm.rank.encoders import Encoder, GatV2, Hetero, Sage
 from hepm.rank.leave_out import without
 from hepm.rank.ranker import MOST_READ
 from hepm.rank.scorer import Batch, Remembered, Scorer, StateAttention
