@@ -50,7 +50,7 @@ def test_a_tool_that_no_run_called_is_named_only_without_a_support_floor(shop: P
         ranker = memory.rankers.get(memory.mirror(), memory.embedder).ranker
         floors = Floors(support=0, chance=0.0, further=0.0)
         found = {s.tool: s for s in memory.suggest(**ASKED, tools=tools, policy=Gnn(ranker, floors=floors))}
-        assert found["send_refund_by_mail"].reason.endswith("no run called it: it is ranked by its name")
+        assert found["send_refund_by_mail"].reason.endswith("%: no run called it, so it is placed by its words")
 
 
 def test_without_a_ranker_the_policy_says_how_to_train_one(tmp_path: Path) -> None:
