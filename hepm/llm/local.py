@@ -1,8 +1,10 @@
 """A model in this process, and a server that lets it answer like an OpenAI-compatible endpoint. Extra: hepm[local].
 
 Weak models name tools that do not exist and write broken JSON. Calls are therefore forced into the given tools: the
-probability of each whole name is computed, and arguments are written by the model within their JSON schema.
+probability of each whole name is computed, and the model writes arguments within their JSON schema.
 """
+
+# pyright: basic, reportMissingImports=false
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, Self, TypeAlias, cast
+from typing import Any, Final, Self, TypeAlias
 from uuid import uuid4
 
 from hepm.errors import InputError, MissingExtraError
@@ -29,23 +31,17 @@ _CALL: Final = "<tool_call>"
 _TOOLS: Final = (
     f'You can call these tools. To call one, answer with {_CALL}\n{{"name": NAME, "arguments": {{...}}}}\n</tool_call>'
 )
-# For models without a chat template of their own.
-_CHATML: Final = (
-    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 _NAMES_AT_ONCE: Final = 32
-_STRING_TOKENS, _NUMBER_CHARS, _ITEMS, _DEPTH = 48, 12, 8, 6
+_TEXT_TOKENS, _VALUE_TOKENS, _ITEMS, _DEPTH = 256, 48, 8, 6
 _AROUND: Final = 8  # tokens that a chat template puts around a message
 
 
 class LocalModel:
-    """A causal language model on the CPU. Threads may share it; one request is answered at a time.
+    """A causal language model of `transformers` on the CPU. Threads may share it; it answers one request at a time.
 
     Args:
-        model, tokenizer: As `transformers` loads them; see `load`.
-        context: Tokens of a request and its answer; a quarter is kept for the answer. Longer conversations are cut: the
-            middle of the system message, then old messages.
+        context: Tokens of a request and its answer, which has a quarter of them. Longer conversations lose the middle
+            of long messages, then old messages.
         force: Call a tool wherever tools are given, unless the request says otherwise.
         oracle: Gives the arguments of calls in place of the model.
     """
@@ -61,23 +57,22 @@ class LocalModel:
         oracle: Oracle | None = None,
     ) -> None:
         self.name, self.force, self.oracle = name, force, oracle
-        self._model, self._tokenizer = model.eval(), tokenizer
         self.context = min(context, getattr(model.config, "max_position_embeddings", context))
+        self._model, self._tokenizer, self._lock = model.eval(), tokenizer, Lock()
         ends: Any = getattr(model.generation_config, "eos_token_id", None)
-        self._ends = {tokenizer.eos_token_id, *(cast("list[int]", ends) if isinstance(ends, list) else [ends])}
-        self._lock = Lock()
+        self._ends = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])}
         self._cache: Any = None
         self._ids: list[int] = []  # tokens in the cache
         self._logits: Any = None  # of the token after them, shape (vocabulary,)
-        self._pending = ""  # text to be read before the next token
-        self._digits: dict[int, str] = {}
+        self._pending = ""  # text to read before the next token
+        self._numeric: list[int] = []  # tokens that a number may begin with
 
     @classmethod
     def load(cls, place: str, *, cache: Path, name: str = "", **options: Any) -> Self:
-        """Load a folder, a GGUF file, or a name that `transformers` knows. A GGUF file is converted once.
+        """Load a folder, a GGUF file, or a name that `transformers` knows.
 
         Args:
-            cache: Folder for converted files.
+            cache: Folder for what is converted from GGUF files, once each.
             name: What requests call it; by default the last part of `place`.
             options: See the class.
         Raises:
@@ -89,73 +84,74 @@ class LocalModel:
             from transformers import AutoModelForCausalLM, AutoTokenizer
             from transformers.utils import logging
 
-            logging.disable_progress_bar()  # pyright: ignore[reportUnknownMemberType]
+            logging.disable_progress_bar()
             folder = _converted(Path(place), cache) if place.endswith(".gguf") else place
-            loaded: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-            tokenizer: Any = AutoTokenizer.from_pretrained(folder)  # pyright: ignore[reportUnknownMemberType]
+            model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+            tokenizer: Any = AutoTokenizer.from_pretrained(folder)
         except ImportError as error:
-            raise MissingExtraError(
-                f"a local model needs more packages: pip install 'hepm[local]' ({error})"
-            ) from error
+            raise MissingExtraError(f"a local model needs pip install 'hepm[local]': {error}") from error
         except (OSError, ValueError, RuntimeError) as error:
             reason = str(error).strip().partition("\n")[0][:300]
             raise InputError(f"no model can be opened at {place}: {reason}") from error
-        return cls(loaded, tokenizer, name=name or Path(place).stem, **options)
+        return cls(model, tokenizer, name=name or Path(place).stem, **options)
 
     def tool_probabilities(self, messages: Sequence[Object], tools: Sequence[Object]) -> dict[str, float]:
         """The probability of each given tool as the next call, by name; they sum to 1.
 
-        P(name) is proportional to the product of the probabilities of its tokens up to the closing quote, which makes
-        it the probability of the whole name: names of any length are compared as they are.
+        P(name) is proportional to the product of the probabilities of its tokens and of the closing quote: that of the
+        whole name, so that names of any length are compared as they are.
 
         Raises:
             InputError: the messages or tools are not as Chat Completions wants them.
         """
         import torch
 
-        body = {"messages": messages, "tools": tools, "tool_choice": "required"}
+        given = _tools({"tools": tools})
         with self._lock, torch.inference_mode():
-            self._start(self._prompt(_messages(body), names := _tools(body))[0])
-            return dict(zip(names, self._chances([_quoted(one) for one in names]), strict=True))
+            self._start(self._prompt(messages, given)[0])
+            return dict(zip(given, self._chances([_begun(name) for name in given]).tolist(), strict=True))
 
     def complete(self, body: Object) -> Object:
         """The chat completion for the body of a request.
 
-        A request without `tool_choice` gets a call where the model's own text begins one, or always with `force`. The
-        temperature is 0 where none is given; arguments are never sampled. `usage` says how many tokens were cut.
+        Without a `tool_choice`, or with "auto", a tool is called where the model's own text begins a call. The
+        temperature is 0 unless given; it never applies to arguments. `usage` also counts the tokens that were cut.
 
         Raises:
             InputError: the request is not as Chat Completions wants it.
         """
         import torch
 
-        messages, tools, choice, schema = _messages(body), _tools(body), self._choice(body), _schema_of(body)
-        temperature, seed, most = (_number(body, key) for key in ("temperature", "seed", "max_tokens"))
-        most = _number(body, "max_completion_tokens") or most or 256
-        drawn = torch.Generator()
-        drawn.manual_seed(int(seed)) if seed is not None else drawn.seed()
-        content, calls, reason = None, list[Object](), "stop"
+        messages, tools = _messages(body), _tools(body)
+        choice, schema = _choice(body, tools, self.force), _schema_of(body)
+        temperature, seed, most, limit = (
+            _number(body, key) for key in ("temperature", "seed", "max_tokens", "max_completion_tokens")
+        )
+        drawn = torch.Generator().manual_seed(int(torch.seed() if seed is None else seed))
+
+        def draw(logits: Any) -> int:
+            chances = (logits / temperature).softmax(-1) if temperature else logits
+            return int(chances.multinomial(1, generator=drawn) if temperature else chances.argmax())
+
+        text, calls, reason, begun = "", list[Object](), "stop", None
         with self._lock, torch.inference_mode():
             ids, cut = self._prompt(messages, tools)
             cached = self._start(ids)
-            if choice in ("none", "auto"):
-                content, reason = self._say(int(most), temperature or 0, drawn, schema, until=_CALL if tools else "")
-            if choice not in ("none", "auto") or (
-                choice == "auto" and tools and content is not None and _CALL in content
-            ):
-                content = (content and content.partition(_CALL)[0].strip()) or None
+            if schema and choice in ("none", "auto"):
+                text = json.dumps(self._value(schema, schema), ensure_ascii=False)
+            elif choice in ("none", "auto"):
+                stop = re.escape(_CALL) if choice == "auto" else ""
+                room = min(int(limit or most or _TEXT_TOKENS), self.context // 4)
+                text, begun = self._write(room, stop, draw)
+                reason = "length" if begun is None else "stop"
+            if begun or choice not in ("none", "auto"):
                 self._start(ids)
                 names = list(tools) if choice in ("auto", "required") else [choice]
-                weights = torch.tensor(self._chances([_quoted(name) for name in names]), dtype=torch.float64)
-                at = (
-                    weights.argmax()
-                    if not temperature
-                    else (weights.log() / temperature).softmax(0).multinomial(1, generator=drawn)
-                )
-                name = names[int(at)]
+                name = names[draw(self._chances([_begun(name) for name in names]).log())]
                 calls, reason = [self._call(name, tools[name], messages)], "tool_calls"
             used = len(self._ids) - len(ids)
-        message = {"role": "assistant", "content": content, "refusal": None} | ({"tool_calls": calls} if calls else {})
+        message: Object = {"role": "assistant", "content": text.strip() or (None if calls else ""), "refusal": None}
+        message |= {"tool_calls": calls} if calls else {}
         usage = {"prompt_tokens": len(ids), "completion_tokens": used, "total_tokens": len(ids) + used}
         return {
             "id": f"chatcmpl-{uuid4().hex[:24]}",
@@ -166,63 +162,42 @@ class LocalModel:
             "usage": usage | {"prompt_tokens_details": {"cached_tokens": cached}, "cut_tokens": cut},
         }
 
-    def _choice(self, body: Object) -> str:
-        """ "none", "auto", "required", or the name of a tool."""
-        given, tools = body.get("tool_choice"), _tools(body)
-        if isinstance(given, dict):
-            given = cast("Object", given).get("function", {}).get("name")
-            if given not in tools:
-                raise InputError(f"tool_choice names {given!r}, which is not among the tools")
-            return given
-        if given not in (None, "none", "auto", "required"):
-            raise InputError(f'tool_choice is {given!r}: give "none", "auto", "required" or a function')
-        if given == "required" and not tools:
-            raise InputError("tool_choice is required, and no tools are given")
-        return (given or ("required" if self.force else "auto")) if tools else "none"
-
     def _encode(self, text: str) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=False)
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        return self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
     def _prompt(self, messages: Sequence[Object], tools: Mapping[str, Object]) -> tuple[list[int], int]:
         """The tokens of a request, and how many were cut."""
         turns, room = _turns(messages, tools), self.context - self.context // 4
-        if (whole := len(ids := self._templated(turns))) <= room:
-            return ids, 0
-        head = [(role, self._cut(text, room // 2)) for role, text in turns[:1] if role == "system"]
-        left = room - sum(len(self._encode(text)) + _AROUND for _, text in head)
-        kept: list[tuple[str, str]] = []
-        for role, text in reversed(turns[len(head) :]):
-            if kept and left < 4 * _AROUND:
-                break
-            text = self._cut(text, max(left // 2, left - 16 * _AROUND) - _AROUND)
-            kept.insert(0, (role, text))
-            left -= len(self._encode(text)) + _AROUND
-        ids = self._templated([*head, *kept])[-room:]
+        whole = len(ids := self._templated(turns))
+        if whole > room:
+            kept = [(role, self._cut(text, room // 2)) for role, text in turns[:1] if role == "system"]
+            left, at = room - sum(len(self._encode(text)) + _AROUND for _, text in kept), len(kept)
+            for role, text in reversed(turns[at:]):
+                if left < 4 * _AROUND:
+                    break
+                # What is left is for this message, but for some of the one before.
+                kept.insert(at, (role, self._cut(text, max(left // 2, left - 16 * _AROUND) - _AROUND)))
+                left -= len(self._encode(kept[at][1])) + _AROUND
+            ids = self._templated(kept)[-room:]
         return ids, whole - len(ids)
 
     def _cut(self, text: str, most: int) -> str:
         """A text of at most so many tokens, without its middle: hints stand at the end of a message."""
-        ids = self._encode(text)
-        half = max(most - 4, 2) // 2
-        return text if len(ids) <= most else self._text(ids[:half]) + " … " + self._text(ids[-half:])
-
-    def _text(self, ids: Sequence[int]) -> str:
-        return self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        ids, half = self._encode(text), max(most - 4, 2) // 2
+        return text if len(ids) <= most else f"{self._decode(ids[:half])} … {self._decode(ids[-half:])}"
 
     def _templated(self, turns: Sequence[tuple[str, str]]) -> list[int]:
-        template = self._tokenizer.chat_template or _CHATML
         chat = [{"role": role, "content": text} for role, text in turns]
-        return self._encode(
-            self._tokenizer.apply_chat_template(
-                chat, chat_template=template, add_generation_prompt=True, tokenize=False
-            )
-        )
+        return self._encode(self._tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True))
 
     def _start(self, ids: list[int]) -> int:
-        """Read a prompt. What it shares with the one before is not computed again: so many tokens."""
-        same = next((at for at, (a, b) in enumerate(zip(ids[:-1], self._ids, strict=False)) if a != b), None)
-        same = min(len(ids) - 1, len(self._ids)) if same is None else same
-        if self._cache is not None:
+        """Read a prompt; what it shares with the one before, so many tokens, is not computed again."""
+        most = min(len(ids) - 1, len(self._ids))
+        same = next((at for at in range(most) if ids[at] != self._ids[at]), most)
+        if self._cache is not None and same < len(self._ids):
             self._cache.crop(same - len(self._ids))
         self._ids, self._pending = self._ids[:same], ""
         self._read(ids[same:])
@@ -232,75 +207,70 @@ class LocalModel:
         import torch
 
         known, self._ids = self._ids, []
-        try:
-            found = self._model(torch.tensor([ids]), past_key_values=self._cache, use_cache=True, logits_to_keep=1)
-        except BaseException:
-            self._cache = None  # it may be half filled
-            raise
+        cache, self._cache = self._cache, None  # an interrupted pass leaves it half filled
+        found = self._model(torch.tensor([ids]), past_key_values=cache, use_cache=True, logits_to_keep=1)
         self._cache, self._logits, self._ids = found.past_key_values, found.logits[0, -1], known + ids
 
-    def _flush(self) -> None:
-        if self._pending:
-            self._read(self._encode(self._pending))
-            self._pending = ""
+    def _chances(self, texts: Sequence[str]) -> Any:
+        """The probabilities of JSON values as what comes next, shape (values,); a comma ends each, as 1 begins 10.
 
-    def _chances(self, texts: Sequence[str]) -> list[float]:
-        """The probabilities of JSON values as what comes next, normalised over them.
-
-        A comma ends each, as 1 begins 10. All are computed in one pass, as a tree of their tokens: each token attends to
-        the prompt and to the tokens before it on its own path. The cache is as before afterwards.
+        Many are computed in one pass, as a tree of their tokens: each token attends to the prompt and to the tokens
+        before it on its own path. The cache is as before afterwards.
         """
         import torch
 
-        paths = [self._encode(f"{self._pending}{text},") for text in texts]
-        scores: list[float] = []
+        paths = [tuple(self._encode(f"{self._pending}{text},")) for text in texts]
+        scores: list[Any] = []
         for start in range(0, len(paths), _NAMES_AT_ONCE):
             part, past = paths[start : start + _NAMES_AT_ONCE], len(self._ids)
-            nodes: dict[tuple[int, ...], int] = {}
-            for path in part:
-                for end in range(1, len(path)):
-                    nodes.setdefault(tuple(path[:end]), len(nodes))
+            nodes = list(dict.fromkeys(path[:end] for path in part for end in range(1, len(path))))
+            index = {node: at for at, node in enumerate(nodes)}
             mask = torch.full((1, 1, len(nodes), past + len(nodes)), torch.finfo(torch.float32).min)
             mask[..., :past] = 0
-            for node, at in nodes.items():
-                mask[0, 0, at, [past + nodes[node[:end]] for end in range(1, len(node) + 1)]] = 0
-            ids = torch.tensor([[node[-1] for node in nodes]])
-            places = torch.tensor([[past + len(node) - 1 for node in nodes]])
+            for node, at in index.items():
+                mask[0, 0, at, [past + index[node[:end]] for end in range(1, len(node) + 1)]] = 0
             found = self._model(
-                ids, attention_mask=mask, position_ids=places, past_key_values=self._cache, use_cache=True
+                torch.tensor([[node[-1] for node in nodes]]),
+                attention_mask=mask,
+                position_ids=torch.tensor([[past + len(node) - 1 for node in nodes]]),
+                past_key_values=self._cache,
+                use_cache=True,
             )
             self._cache.crop(-len(nodes))
-            after: Any = torch.cat([self._logits[None], found.logits[0]]).log_softmax(-1)
+            after: Any = torch.cat([self._logits[None], found.logits[0]]).double().log_softmax(-1)
             for path in part:
-                rows = [0, *(nodes[tuple(path[:end])] + 1 for end in range(1, len(path)))]
-                scores.append(float(after[rows, path].sum()))
-        return torch.tensor(scores, dtype=torch.float64).softmax(0).tolist()
+                rows = [0, *(index[path[:end]] + 1 for end in range(1, len(path)))]
+                scores.append(after[rows, path].sum())
+        return torch.stack(scores).softmax(0)
 
-    def _say(
-        self, most: int, temperature: float, drawn: Any, schema: Object | None, *, until: str = ""
-    ) -> tuple[str, str]:
-        """A text, and why it ended; JSON if a schema is given."""
-        if schema is not None:
-            return json.dumps(self._value(schema, schema), ensure_ascii=False), "stop"
-        said: list[int] = []
-        for _ in range(min(most, self.context // 4)):
-            scores = self._logits
-            token = int(
-                (scores / temperature).softmax(-1).multinomial(1, generator=drawn) if temperature else scores.argmax()
-            )
+    def _write(
+        self, most: int, stop: str, draw: Callable[[Any], int], first: Sequence[int] = ()
+    ) -> tuple[str, bool | None]:
+        """A text up to a pattern, and whether that came: False if the model ended, None after so many tokens.
+
+        `first` limits the first token.
+        """
+        if self._pending:
+            self._read(self._encode(self._pending))
+            self._pending = ""
+        ids, text = list[int](), ""
+        for _ in range(most):
+            token = first[draw(self._logits[first])] if first and not ids else draw(self._logits)
             if token in self._ends:
-                return self._text(said).strip(), "stop"
-            said.append(token)
+                return text, False
+            longer = self._decode([*ids, token])
+            if stop and (found := re.search(stop, longer)):
+                self._pending = longer[len(text) : found.start()]
+                return longer[: found.start()], True
+            ids.append(token)
             self._read([token])
-            if until and until in self._text(said):
-                return self._text(said), "stop"
-        return self._text(said).strip(), "length"
+            text = longer
+        return text, None
 
     def _call(self, name: str, tool: Object, messages: Sequence[Object]) -> Object:
-        self._pending += f"{_quoted(name)}, "
         arguments = self.oracle(name, messages) if self.oracle else None
         if arguments is None:
-            self._pending += '"arguments": '
+            self._pending = f'{_begun(name)}, "arguments": '
             arguments = self._value(schema := tool.get("parameters") or {"type": "object"}, schema)
         function = {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}
         return {"id": f"call_{uuid4().hex[:24]}", "type": "function", "function": function}
@@ -309,90 +279,64 @@ class LocalModel:
         """Write a value of a JSON schema: of objects the required properties, of texts and lists few parts."""
         schema = _resolved(schema, root)
         kind: Any = schema.get("type", "object" if "properties" in schema else "string")
-        kind = next((one for one in kind if one != "null"), "null") if isinstance(kind, list) else kind  # pyright: ignore
-        known = {"boolean": [True, False], "null": [None]}.get(kind)
-        options = schema.get("enum") or ([schema["const"]] if "const" in schema else known)
-        if options or depth > _DEPTH:
-            texts = [json.dumps(option, ensure_ascii=False) for option in options or [None]]
-            chances = self._chances(texts)
-            at = chances.index(max(chances))
+        kind = next((one for one in kind if one != "null"), "null") if isinstance(kind, list) else kind
+        options = schema.get("enum") or ([schema["const"]] if "const" in schema else [])
+        options = [None] if kind == "null" or depth > _DEPTH else [True, False] if kind == "boolean" else options
+        if options:
+            texts = [json.dumps(option, ensure_ascii=False) for option in options]
+            at = int(self._chances(texts).argmax())
             self._pending += texts[at]
-            return (options or [None])[at]
+            return options[at]
         if kind == "object":
-            return self._object(schema, root, depth)
+            made, known = Object(), schema.get("properties") or {}
+            for name in schema.get("required") or ():
+                self._pending += f"{', ' if made else '{'}{json.dumps(name, ensure_ascii=False)}: "
+                made[name] = self._value(known.get(name) or {}, root, depth + 1)
+            self._pending += "}" if made else "{}"
+            return made
         if kind == "array":
-            return self._list(schema, root, depth)
-        return self._numeral(whole=kind == "integer") if kind in ("integer", "number") else self._string()
-
-    def _object(self, schema: Object, root: Object, depth: int) -> Object:
-        known, found = schema.get("properties") or {}, Object()
-        self._pending += "{"
-        for name in schema.get("required") or ():
-            self._pending += f"{', ' if found else ''}{json.dumps(name, ensure_ascii=False)}: "
-            found[name] = self._value(known.get(name) or {}, root, depth + 1)
-        self._pending += "}"
-        return found
-
-    def _list(self, schema: Object, root: Object, depth: int) -> list[Any]:
-        found = list[Any]()
-        self._pending += "["
-        while len(found) < max(_ITEMS, least := schema.get("minItems", 0)):
-            if len(found) >= least:
-                end, more = self._chances(["]", ", " if found else " "])
-                if end >= more or len(found) >= schema.get("maxItems", _ITEMS):
+            found, least = list[Any](), schema.get("minItems", 1)  # an empty list is rarely meant
+            while len(found) < max(least, min(_ITEMS, schema.get("maxItems", _ITEMS))):
+                if len(found) >= least and self._chances(["]", ", "]).argmax() == 0:
                     break
-            self._pending += ", " * bool(found)
-            found.append(self._value(schema.get("items") or {}, root, depth + 1))
-        self._pending += "]"
-        return found
+                self._pending += ", " if found else "["
+                found.append(self._value(schema.get("items") or {}, root, depth + 1))
+            self._pending += "]" if found else "[]"
+            return found
+        return self._number(whole=kind == "integer") if kind in ("integer", "number") else self._string()
 
     def _string(self) -> str:
-        """A text up to its closing quote, or to a number of tokens."""
         self._pending += '"'
-        self._flush()
-        said, text = list[int](), ""
-        while len(said) < _STRING_TOKENS and (token := int(self._logits.argmax())) not in self._ends:
-            text = self._text([*said, token])
-            if end := re.search(r'(?<!\\)(?:\\\\)*"|\n', text):
-                self._pending = text[len(self._text(said)) : end.end() - 1]
-                text = text[: end.end() - 1]
-                break
-            said.append(token)
-            self._read([token])
+        text, _ = self._write(_VALUE_TOKENS, r'(?<!\\)"|\n|</tool_call>', _greedy)
         self._pending += '"'
         try:
             return json.loads(f'"{text}"', strict=False)
         except ValueError:  # half of an escape
             return text
 
-    def _numeral(self, *, whole: bool) -> float:
-        """A number, of tokens that are digits alone, as long as the model itself goes on with one."""
-        self._flush()
-        if not self._digits:
-            texts = ((token, self._text([token])) for token in range(len(self._tokenizer)))
-            self._digits = {token: text for token, text in texts if re.fullmatch(r"[-\d.]+", text)}
-        form = re.compile(r"-?\d*" if whole else r"-?\d*(\d\.\d*)?")
-        text, ids = "", list(self._digits)
-        while len(text) < _NUMBER_CHARS:
-            ranked = (ids[at] for at in self._logits[ids].argsort(descending=True).tolist())
-            token = next((one for one in ranked if form.fullmatch(text + self._digits[one])), None)
-            if token is None or (text.strip("-") and int(self._logits.argmax()) != token):
-                break
-            text += self._digits[token]
-            self._read([token])
-        value = float(text if re.search(r"\d", text) else 0)
-        return int(value) if whole or value.is_integer() else value
+    def _number(self, *, whole: bool) -> float:
+        if not self._numeric:
+            every = range(len(self._tokenizer))
+            self._numeric = [token for token in every if re.fullmatch(r"-?\d+", self._decode([token]))]
+        text, _ = self._write(_VALUE_TOKENS // 4, r"[^-\d]" if whole else r"[^-\d.]", _greedy, self._numeric)
+        found = re.match(r"-?\d+(\.\d+)?", text)
+        value = float(found[0] if found else 0)
+        return int(value) if value.is_integer() else value
 
 
-def _quoted(name: str) -> str:
+def _greedy(logits: Any) -> int:
+    return int(logits.argmax())
+
+
+def _begun(name: str) -> str:
     return f'{_CALL}\n{{"name": {json.dumps(name, ensure_ascii=False)}'
 
 
 def _messages(body: Object) -> list[Object]:
     given: Any = body.get("messages")
-    if not isinstance(given, list) or not given or not all(isinstance(one, dict) for one in cast("list[Any]", given)):
+    if not isinstance(given, list) or not given or not all(isinstance(one, dict) for one in given):
         raise InputError('"messages" holds no messages')
-    return cast("list[Object]", given)
+    return given
 
 
 def _tools(body: Object) -> dict[str, Object]:
@@ -403,11 +347,21 @@ def _tools(body: Object) -> dict[str, Object]:
         raise InputError('"tools" must hold {"type": "function", "function": {"name": …}}') from None
 
 
+def _choice(body: Object, tools: Mapping[str, Object], force: bool) -> str:
+    """ "none", "auto", "required", or the name of a tool."""
+    given: Any = body.get("tool_choice") or ("required" if force and tools else "auto")
+    name = given.get("function", {}).get("name") if isinstance(given, dict) else given
+    if name not in (tools if isinstance(given, dict) else ("none", "auto", "required")):
+        raise InputError(f'tool_choice is {given!r}: give "none", "auto", "required" or one of the functions')
+    if name == "required" and not tools:
+        raise InputError("tool_choice is required, and no tools are given")
+    return name if tools else "none"
+
+
 def _schema_of(body: Object) -> Object | None:
     """The JSON schema that the answer must have; None for a text."""
-    form = body.get("response_format") or {}
-    found: Any = form.get("json_schema", {}).get("schema") if isinstance(form, dict) else None  # pyright: ignore
-    return found if isinstance(found, dict) else None
+    form: Any = body.get("response_format") or {}
+    return form.get("json_schema", {}).get("schema") if isinstance(form, dict) else None
 
 
 def _number(body: Object, key: str) -> float | None:
@@ -417,42 +371,35 @@ def _number(body: Object, key: str) -> float | None:
     raise InputError(f"{key} is {given!r}: give a number, 0 or more")
 
 
-def _content(message: Object) -> str:
-    given: Any = message.get("content")
-    parts: list[Any] = given if isinstance(given, list) else [{"type": "text", "text": given or ""}]
-    if not all(isinstance(one, dict) and isinstance(one.get("text"), str) for one in parts):  # pyright: ignore
-        raise InputError("a message holds something else than text, which this model cannot read")
-    return "\n".join(one["text"] for one in parts)
-
-
 def _turns(messages: Sequence[Object], tools: Mapping[str, Object]) -> list[tuple[str, str]]:
     """Role and text of each turn: the system's first, then user and assistant in turn, as most templates want it.
 
-    Tools are described by name, arguments and the first sentence of what they do.
+    Tools are described by name, required arguments and the first sentence of what they do.
     """
     system, turns = list[str](), list[tuple[str, str]]()
     for message in messages:
-        role, text = message.get("role"), _content(message)
+        given: Any = message.get("content") or ""
+        parts: list[Any] = given if isinstance(given, list) else [{"text": given}]
+        if not all(isinstance(one, dict) and isinstance(one.get("text"), str) for one in parts):
+            raise InputError("a message holds something else than text, which this model cannot read")
+        role, text = message.get("role"), "\n".join(one["text"] for one in parts)
         if role in ("system", "developer") and not turns:
             system.append(text)
             continue
         if role == "tool":
             text = f"<tool_response>\n{text}\n</tool_response>"
-        for call in message.get("tool_calls") or ():
-            made = call.get("function") or {}
-            text += f'\n{_quoted(str(made.get("name")))}, "arguments": {made.get("arguments") or "{}"}}}\n</tool_call>'
+        for made in (call.get("function") or {} for call in message.get("tool_calls") or ()):
+            text += f'\n{_begun(str(made.get("name")))}, "arguments": {made.get("arguments") or "{}"}}}\n</tool_call>'
         role = "assistant" if role == "assistant" else "user"
         if turns and turns[-1][0] == role:
             text = f"{turns.pop()[1]}\n{text}"
         turns.append((role, text.strip()))
-    if tools:
-        system += [_TOOLS, *(_described(name, tool) for name, tool in tools.items())]
+    system += [_TOOLS] * bool(tools)
+    for name, tool in tools.items():
+        sentence = re.split(r"(?<=[.!?])\s", " ".join(str(tool.get("description") or "").split()), maxsplit=1)[0]
+        required = ", ".join((tool.get("parameters") or {}).get("required") or ())
+        system.append(f"- {name}({required}): {sentence[:200]}")
     return [*([("system", "\n".join(system))] if system else []), *turns]
-
-
-def _described(name: str, tool: Object) -> str:
-    sentence = re.split(r"(?<=[.!?])\s", " ".join(str(tool.get("description") or "").split()), maxsplit=1)[0]
-    return f"- {name}({', '.join((tool.get('parameters') or {}).get('required') or ())}): {sentence[:200]}"
 
 
 def _resolved(schema: Object, root: Object) -> Object:
@@ -493,7 +440,7 @@ def _converted(file: Path, cache: Path) -> Path:
             fresh = type(model)(config)
             fresh.load_state_dict(model.state_dict())
             fresh.half().save_pretrained(f"{made}/model")
-            AutoTokenizer.from_pretrained(file.parent, **options).save_pretrained(f"{made}/model")  # pyright: ignore
+            AutoTokenizer.from_pretrained(file.parent, **options).save_pretrained(f"{made}/model")
             with suppress(OSError):  # another process was faster
                 Path(made, "model").rename(folder)
     return folder
@@ -525,7 +472,6 @@ def serve(model: LocalModel, *, port: int, on_start: Callable[[str], object]) ->
             body: Any = await request.json()
             if not isinstance(body, dict):
                 raise InputError("the body is no JSON object")
-            body = cast("Object", body)
             if body.get("model") != model.name:
                 problem = f"the model {body.get('model')!r} does not exist: this server has {model.name!r}"
                 return JSONResponse({"error": {"message": problem, "code": "model_not_found"}}, 404)
