@@ -40,7 +40,8 @@ def local_model(
     from hepm.graph.open_store import user_cache
     from hepm.llm.local import LocalModel, serve
 
-    print(f"opening {model}; the first time takes a minute", file=sys.stderr, flush=True)
+    if model == SMALL:
+        print("opening smollm2; the first time takes a minute", file=sys.stderr, flush=True)
     loaded = LocalModel.load(
         find_model(model),
         cache=user_cache() / "models",

