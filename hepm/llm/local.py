@@ -149,7 +149,7 @@ class LocalModel:
                 names = list(tools) if choice in ("auto", "required") else [choice]
                 name = names[draw(self._chances([_begun(name) for name in names]).log())]
                 calls, reason = [self._call(name, tools[name], messages)], "tool_calls"
-            used = len(self._ids) - len(ids)
+            used = len(self._ids) + len(self._encode(self._pending)) - len(ids)
         message: Object = {"role": "assistant", "content": text.strip() or (None if calls else ""), "refusal": None}
         message |= {"tool_calls": calls} if calls else {}
         usage = {"prompt_tokens": len(ids), "completion_tokens": used, "total_tokens": len(ids) + used}
