@@ -189,19 +189,18 @@ def summary(rows: Sequence[Mapping[str, object]]) -> dict[str, object]:
 
 
 def markdown(rows: Sequence[Mapping[str, object]]) -> Iterator[str]:
-    """Probabilities and choices by form, each with its change against no hint."""
+    """Probabilities by form, each with the interval of its change against no hint, and shares of points."""
     found = summary(rows)
     tools = sum(row["tools"] for row in rows) / len(rows)
     yield f"{found['points']} points of {found['families']} task families, {tools:.0f} tools on average:\n"
-    names = ("hinted", "wrong", "right", "rank", "called hinted", "called wrong", "called right")
-    yield f"| hint | {' | '.join(names)} |"
-    yield "|---" * (len(names) + 1) + "|"
+    changed, plain = ("hinted", "wrong", "right"), ("rank", "called hinted", "called wrong", "called right")
+    yield f"| hint | {' | '.join(f'P({name})' for name in changed)} | {' | '.join(plain)} |"
+    yield "|---" * (len(changed) + len(plain) + 1) + "|"
     for form in rows[0]["forms"]:
         cells = [
-            f"{mean:.2f} ({change:+.2f} [{low:+.2f}, {high:+.2f}])"
-            for mean, change, low, high in (found[form][n] for n in names)
+            f"{mean:.2f} [{low:+.2f}, {high:+.2f}]" for mean, _, low, high in (found[form][one] for one in changed)
         ]
-        yield f"| {form} | {' | '.join(cells)} |"
+        yield f"| {form} | {' | '.join([*cells, *(f'{found[form][one][0]:.2f}' for one in plain)])} |"
 
 
 if __name__ == "__main__":
