@@ -187,7 +187,7 @@ def test_a_model_that_cannot_be_opened_is_one_sentence(place: str, tmp_path: Pat
 
 
 @pytest.mark.soak
-def test_a_real_model_reads_a_hint_and_calls_the_tool_that_fits() -> None:
+def test_a_real_model_calls_the_hinted_tool_and_answers_a_question() -> None:
     try:
         model = LocalModel.load(find_model(SMALL), cache=user_cache() / "models", name=SMALL)
     except InputError as error:
@@ -195,12 +195,13 @@ def test_a_real_model_reads_a_hint_and_calls_the_tool_that_fits() -> None:
     tools = [tool(name) for name in ("get_weather", "set_alarm", "send_mail", "list_files")]
     body = {"messages": [{"role": "user", "content": "What is the weather like in Paris?"}], "tools": tools}
     without = model.tool_probabilities(body["messages"], tools)
-    assert max(without, key=lambda name: without[name]) == "get_weather"
-    hinted = with_hint("chat", body, stable="", present="Suggested next tools: list_files", placement="tail")
-    assert model.tool_probabilities(hinted["messages"], tools)["list_files"] > 5 * without["list_files"]
+    for name in ("get_weather", "set_alarm"):
+        hinted = with_hint("chat", body, stable="", present=f"Suggested next tools: {name}", placement="tail")
+        chances = model.tool_probabilities(hinted["messages"], tools)
+        assert chances[name] > max(without[name], 0.5), (name, without, chances)
     assert (
         "Paris"
-        in model.complete({"messages": [{"role": "user", "content": "The capital of France?"}]})["choices"][0][
+        in model.complete({"messages": [{"role": "user", "content": "What is the capital of France?"}]})["choices"][0][
             "message"
         ]["content"]
     )
