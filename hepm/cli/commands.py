@@ -147,6 +147,7 @@ COMMANDS: Final = {
     "library": ("library:app", "Experiences, principles and notes as a file."),
     "rank": ("rank:app", "Train a ranker on the memory's graph (GNN), and measure it."),
     "serve": ("serve:serve", "Serve a memory to running agents over HTTP."),
+    "local-model": ("local_model:local_model", "Serve a small model like an OpenAI-compatible endpoint."),
     "mcp": ("serve:mcp", "Serve a memory as MCP tools on standard input and output."),
     "init": ("init:init", "Print the lines that connect an agent to a memory, or write them."),
     "neo4j": ("neo4j:app", "Run a Neo4j server on this machine."),
