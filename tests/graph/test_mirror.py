@@ -20,6 +20,7 @@ from hepm.graph.calls import CallMatrix
 from hepm.graph.mirror import switching_often
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.sqlite.connection import load_statements
+from hepm.policy import Floors, Hybrid
 from tests.runs import TO_VERSION_3, trajectory
 
 _READS = ("marks", "edges", "states_after", "states_at", "runs_after", "changes_since")
@@ -181,9 +182,10 @@ def test_a_thread_reads_all_calls_again_that_an_ingest_left(store: Interrupted, 
 def test_a_run_forgotten_from_a_large_memory_is_gone_from_the_hybrid_at_once(large: Memory):
     large.ingest([trajectory("odd", "look", "sing", task="odd")])
     large.refresh()
-    assert "sing" in [found.tool for found in large.suggest("look", state="please help", k=9)]
+    unlikely_too = Hybrid(floors=Floors(further=0.001))
+    assert "sing" in [found.tool for found in large.suggest("look", state="please help", k=9, policy=unlikely_too)]
     large.forget(task="odd")
-    assert "sing" not in [found.tool for found in large.suggest("look", state="please help", k=9)]
+    assert "sing" not in [found.tool for found in large.suggest("look", state="please help", k=9, policy=unlikely_too)]
 
 
 def test_threads_that_ask_for_ever_new_weights_stop_no_ingest(memory: Memory):
