@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := view,embed,openai,llm,serve,zstd,datasets,neo4j-fast,neo4j-local,cypher,gnn,ray
+EXTRAS := view,embed,openai,llm,serve,zstd,datasets,neo4j-fast,neo4j-local,cypher,gnn,local,ray
 
 .PHONY: demo test test-all browser notebooks lint format bench clean
 

@@ -99,12 +99,14 @@ class Turn:
     """One message. The calls of one turn were issued together: a set without order.
 
     A turn of role "user" has calls only if a simulated user has tools of its own. `reward` is for this turn alone.
+    `recalled` are ids of the lessons that the agent searched for in this turn and read after it.
     """
 
     role: Role
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     reward: float | None = None
+    recalled: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _to_float(self, "reward", "the reward of a turn")
@@ -190,6 +192,7 @@ class StateSummary:
         tools: Names of the last calls, oldest first.
         user_spoke, agent_spoke: Whether they wrote a message since the last call.
         failed: Whether the last result was an error.
+        earlier: How many calls the run had made when the user last wrote.
     """
 
     own: str = ""
@@ -200,6 +203,7 @@ class StateSummary:
     user_spoke: bool = False
     agent_spoke: bool = False
     failed: bool = False
+    earlier: int = 0
 
     @property
     def text(self) -> str:

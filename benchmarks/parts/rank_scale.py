@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import multiprocessing
-import resource
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -16,15 +16,16 @@ import numpy as np
 import torch
 
 from hepm.embed import HashingEmbedder
-from hepm.graph.calls import CallMatrix, CallReader
-from hepm.graph.rows import EdgeRow, RunRow, StateBatch, StateRow
+from hepm.graph.calls import CallMatrix, CallReader, steps_of
+from hepm.graph.history import mapped_room
+from hepm.graph.rows import EdgeRow, FloatArray, RunRow
 from hepm.policy import Query
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.rank.data import graph_of
 from hepm.rank.ranker import Ranker
 from hepm.rank.situations import tool_vectors
 from hepm.rank.train import Epoch, TrainOptions, export, train
-from hepm.types import START, StateSummary
+from hepm.types import StateSummary
 
 SIZES = ((2_500, 100_000, 250_000), (5_000, 200_000, 500_000))  # tools, edges, states
 CALLS, RUNS_A_TASK, DIMENSIONS = 10, 5, 512
@@ -33,7 +34,7 @@ AT_ONCE = 1_000  # runs
 EPOCHS = 2
 
 
-def walks(tools: int, edges: int, states: int) -> Iterator[tuple[list[RunRow], StateBatch]]:
+def walks(tools: int, edges: int, states: int) -> Iterator[tuple[list[RunRow], FloatArray]]:
     """Runs over a random graph in which each tool has equally many successors; every state hints at the next tool."""
     rng = np.random.default_rng(0)
     after = rng.integers(tools, size=(tools, edges // tools))
@@ -41,21 +42,18 @@ def walks(tools: int, edges: int, states: int) -> Iterator[tuple[list[RunRow], S
     count = 0
     for first in range(0, states // CALLS, AT_ONCE):
         runs: list[RunRow] = []
-        rows: list[StateRow] = []
         called: list[int] = []
         for run in range(first, min(first + AT_ONCE, states // CALLS)):
-            success, here, steps, last = bool(rng.random() < 0.7), int(rng.integers(tools)), [], (START,)
-            for step in range(CALLS):
+            success, here, steps = bool(rng.random() < 0.7), int(rng.integers(tools)), []
+            for _ in range(CALLS):
                 here = int(rng.choice(after[here]))
                 count += 1
                 steps.append(([f"tool_{here}"], 0, count))
                 called.append(here)
-                rows.append(StateRow(count, last, (f"tool_{here}",), success, count, 1, 0.0, str(run), step, ""))
-                last = (f"tool_{here}",)
             said = meant[called[-1]] / np.linalg.norm(meant[called[-1]])
             runs.append(RunRow(run + 1, str(run), success, json.dumps(steps), said))
         vectors = meant[called] + NOISE * rng.standard_normal((len(called), DIMENSIONS)).astype(np.float32)
-        yield runs, StateBatch(rows, vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+        yield runs, vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 def edges_of(calls: CallMatrix) -> list[EdgeRow]:
@@ -68,17 +66,39 @@ def edges_of(calls: CallMatrix) -> list[EdgeRow]:
     ]
 
 
-def resident() -> int:
-    """MiB that this process holds now."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() >> 20
+def held(what: str) -> int:
+    """MiB that this process holds now: `RssAnon`, or `RssFile`, which the system may write out."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) >> 10 for line in lines if line.startswith(what))
+
+
+class Peak(threading.Thread):
+    """The most memory that is held, but for mapped files, until it is stopped."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.most, self._done = held("RssAnon"), threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        while not self._done.wait(0.005):
+            self.most = max(self.most, held("RssAnon"))
+
+    def stop(self) -> int:
+        self._done.set()
+        return self.most
 
 
 def measure(size: tuple[int, int, int], model: str, threads: int) -> Mapping[str, object]:
-    """Times in s or ms, memory in MiB; `training adds` is the peak of training above what held the data."""
+    """Times in s or ms, memory in MiB; `training adds` is the peak of training above what held the data.
+
+    Vectors of states lie in a mapped file, as those of a large memory do: they count apart.
+    """
     torch.set_num_threads(threads)
-    reader, embedder = CallReader(), HashingEmbedder()
-    for runs, states in walks(*size):
-        reader.read(runs, states)
+    reader, embedder = CallReader(room_SD=mapped_room(size[2], DIMENSIONS)), HashingEmbedder()
+    for runs, states_SD in walks(*size):
+        steps = list(map(steps_of, runs))
+        reader.read(runs, steps, reader.unknown(steps), states_SD)
     calls = reader.snapshot(DIMENSIONS)
     tasks = {run: f"task {int(run) // RUNS_A_TASK}" for run in calls.run_ids}
     started = time.perf_counter()
@@ -86,7 +106,7 @@ def measure(size: tuple[int, int, int], model: str, threads: int) -> Mapping[str
     made = time.perf_counter() - started
     edges, tools = data["tool", "next", "tool"].edge_index.shape[1], len(data["tool"].name)
     gc.collect()
-    held = resident()
+    before = held("RssAnon")
     ends = [(time.perf_counter(), time.process_time())]
     losses: list[float] = []
 
@@ -94,11 +114,9 @@ def measure(size: tuple[int, int, int], model: str, threads: int) -> Mapping[str
         ends.append((time.perf_counter(), time.process_time()))
         losses.append(epoch.held_out_loss)
 
-    # The highest mark of memory starts anew: building the data went higher than what it holds.
-    Path("/proc/self/clear_refs").write_text("5")
+    peak = Peak()
     network = train(data, TrainOptions(model, epochs=EPOCHS), on_epoch=seen)
-    lines = Path("/proc/self/status").read_text().splitlines()
-    peak = next(int(line.split()[1]) >> 10 for line in lines if line.startswith("VmHWM"))
+    most = peak.stop()
     weights = export(network, data)
     ranker = Ranker(weights, data["tool"].name, lambda names: tool_vectors(names, {}, embedder))
     return {
@@ -106,8 +124,9 @@ def measure(size: tuple[int, int, int], model: str, threads: int) -> Mapping[str
         "graph s": round(made, 1),
         "epoch s, CPU s": [[round(b - a, 1) for a, b in zip(*of, strict=True)] for of in pairwise(ends)],
         "loss": [round(loss, 3) for loss in losses],
-        "data MiB": held,
-        "training adds MiB": peak - held,
+        "data MiB": before,
+        "training adds MiB": most - before,
+        "mapped MiB": held("RssFile"),
         **suggestion(ranker, calls),
     }
 

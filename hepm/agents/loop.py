@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
 
 from hepm.agents.toolbox import AnyTool, Toolbox
 from hepm.agents.wire import Object, Placement, objects, resolved, with_hint
@@ -65,6 +65,7 @@ class Done:
         ended: "answered", or the limit that was reached.
         tokens: Of all requests, input and output.
         steps: One for each turn of the model.
+        malformed: Texts of the model without an action: see `hepm.agents.tagged`.
     """
 
     id: str
@@ -74,6 +75,7 @@ class Done:
     turns: int
     tokens: int
     steps: Sequence[Step] = ()
+    malformed: int = 0
 
 
 class ChatModel:
@@ -128,6 +130,7 @@ class Agent:
         max_turns, max_tokens: Limits of a run. The last step may exceed the tokens.
         options: Further arguments of each request, such as {"temperature": 0}.
         complete: Answers the requests in place of the endpoint.
+        reward: The reward so far. Each turn is stored with what it added.
     """
 
     endpoint: Endpoint
@@ -142,6 +145,7 @@ class Agent:
     max_tokens: int = 1_000_000
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     complete: Complete | None = None
+    reward: Callable[[], float] | None = None
 
     def run(
         self,
@@ -166,7 +170,7 @@ class Agent:
         done: Done | None = None
         try:
             with session, nullcontext(self.complete) if self.complete else ChatModel(self.endpoint) as complete:
-                done = _Run(self, complete, session, own).work(request, answer)
+                done = self.conversation(self, complete, session, own).work(request, answer)
                 verdict = outcome(done)
                 is_verdict = isinstance(verdict, bool)
                 session.finish(success=verdict if is_verdict else None, reward=None if is_verdict else verdict)
@@ -175,6 +179,11 @@ class Agent:
                 raise
             _log.warning("the run %r is not stored: %s", done.id, error)
         return done
+
+    @property
+    def conversation(self) -> type[Conversation]:
+        """What a run is made by."""
+        return Conversation
 
     @property
     def instructions(self) -> str:
@@ -194,39 +203,52 @@ class Agent:
         return replace(options, policy="procedural") if self.strategy == "weight" else self.prompt_options
 
 
-class _Run:
-    """The conversation as the model sees it, beside the session that records it."""
+class Conversation:
+    """A run: the conversation as the model sees it, and the session that records it."""
+
+    offers_tools: ClassVar[bool] = True
 
     def __init__(self, agent: Agent, complete: Complete, session: Session, own: Toolbox) -> None:
         self.agent, self.complete, self.session, self.tools = agent, complete, session, own
         self.messages: list[Object] = [{"role": "system", "content": agent.instructions}] * bool(agent.instructions)
         self.placement: Placement = resolved(agent.placement, agent.endpoint.base_url)
         self.tokens, self.stable = 0, ""  # what memory said first, kept so that a provider's prompt cache works
-        self.memory_s, self.steps = 0.0, list[Step]()
+        self.memory_s, self.steps, self.malformed = 0.0, list[Step](), 0
 
     def work(self, request: str, answer: Callable[[str], str | None]) -> Done:
+        """Turn after turn until the user has an answer, or a limit is reached."""
         self.hear(request)
-        turns = 0
+        reward = self.agent.reward() if self.agent.reward else 0.0
         while True:
-            turns += 1
-            text, calls = self.step()
-            for number, call in enumerate(calls):
-                self.call(call["id"], call["function"], together=number > 0)
-            heard = None if calls else answer(text)
+            text, acted = self.turn()
+            heard = None if acted else answer(text)
+            if self.agent.reward:
+                before, reward = reward, self.agent.reward()
+                self.session.reward(reward - before)
             if heard is not None:
                 self.hear(heard)
             self.steps[-1] = replace(self.steps[-1], memory_s=self.memory_s)
-            answered, spent = not calls and heard is None, self.tokens >= self.agent.max_tokens
+            turns, spent = len(self.steps), self.tokens >= self.agent.max_tokens
+            answered = not acted and heard is None
             if answered or spent or turns >= self.agent.max_turns:
                 ended = "answered" if answered else "tokens" if spent else "turns"
-                return Done(self.session.id, text, self.messages, ended, turns, self.tokens, self.steps)
+                known = (self.session.id, text, self.messages, ended, turns, self.tokens, self.steps, self.malformed)
+                return Done(*known)
+
+    def turn(self) -> tuple[str, bool]:
+        """One turn of the model: its text, and whether the run goes on without an answer to it."""
+        text, calls = self._step()
+        for number, call in enumerate(calls):
+            self._call(call["id"], call["function"], together=number > 0)
+        return text, bool(calls)
 
     def hear(self, text: str) -> None:
+        """Take what the user said."""
         self.messages.append({"role": "user", "content": text})
         with self.metered():
             self.session.say("user", text)
 
-    def ask_for_summary(self) -> None:
+    def _ask_for_summary(self) -> None:
         # The summary goes into the record alone: it decides what memory finds (H-EPM, E.1 and E.4).
         def answer(question: str) -> str:
             return _text_of(self.ask(stable=self.stable, present=question, placement="tail", calls=False))
@@ -235,12 +257,12 @@ class _Run:
             with self.metered():
                 self.session.record(SUMMARY_TOOL, {"summary": summary})
 
-    def step(self) -> tuple[str, list[Object]]:
+    def _step(self) -> tuple[str, list[Object]]:
         if callable(self.agent.tools) and self.steps:
             self.tools = self.agent.toolbox()
         self.memory_s = 0.0
         if self.agent.strategy == "explicit":
-            self.ask_for_summary()
+            self._ask_for_summary()
         with self.metered():
             names = [spec["function"]["name"] for spec in self.tools.specs]
             prompt = self.session.prompt(tools=names, keep=self.messages[-1]["role"] != "tool")
@@ -254,15 +276,16 @@ class _Run:
                 self.session.say("assistant", text)
         return text, objects(reply.get("tool_calls"))
 
-    def call(self, id: str, function: Object, *, together: bool) -> None:
+    def _call(self, id: str, function: Object, *, together: bool) -> None:
         arguments, result, failed = self.tools.call(function["name"], function["arguments"])
         with self.metered():
             self.session.record(function["name"], arguments, result, error=failed, together=together)
         self.messages.append({"role": "tool", "tool_call_id": id, "content": result})
 
     def ask(self, *, stable: str, present: str, placement: Placement, calls: bool = True) -> Object:
+        """The model's next message, on the conversation and what memory says."""
         body: Object = {**self.agent.options, "model": self.agent.endpoint.model, "messages": self.messages}
-        if self.tools.specs:
+        if self.tools.specs and self.offers_tools:
             body["tools"] = self.tools.specs  # also where none may be called: messages with calls need them
             body |= {} if calls else {"tool_choice": "none"}
         completion = self.complete(with_hint("chat", body, stable=stable, present=present, placement=placement))

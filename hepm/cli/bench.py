@@ -84,7 +84,7 @@ def bench(
     from hepm.evals.bench.play import Bench, BenchOptions
     from hepm.evals.bench.report import draw, tables
 
-    endpoint = _endpoint(asking, base_url, "name a model, or gold, or none")
+    endpoint = model_endpoint(asking, base_url, "name a model, or gold, or none")
     if remembered.memory and remembered.learn_from:
         raise click.BadParameter("--memory and --learn-from exclude each other", param_hint="--memory")
     budget, prices = asking.limits()
@@ -99,16 +99,19 @@ def bench(
         options={} if temperature is None else {"temperature": temperature},
     )
     with ExitStack() as stack:
-        environment = _environment(env, stack)
+        environment = opened_environment(env, stack)
         given = _given(remembered, stack)
-        tested = _tested(environment.tasks(), tasks, trained=given is None and options.learn == "train")
-        place = folder or _place("hepm-bench", f"{environment.name}-{endpoint.model}")
+        published = environment.tasks()
+        if given is None and options.learn == "train" and any(task.split == "train" for task in published):
+            published = [task for task in published if task.split != "train"]
+        tested = chosen_tasks(published, tasks)
+        place = folder or default_folder("hepm-bench", f"{environment.name}-{endpoint.model}")
         settings = _settings(environment, endpoint.model, options, given, remembered, tested)
-        kept = stack.enter_context(Folder(_made(place, dry_run, stack), settings))
+        kept = stack.enter_context(Folder(made_folder(place, dry_run, stack), settings))
         bar = Bar("runs")
         found = Bench(environment, tested, kept, endpoint, options, given=given, on_run=bar.show)
         if dry_run:
-            return _tell_estimate(*found.estimate(), "run", place, as_json=as_json)
+            return tell_estimate(*found.estimate(), "run", place, as_json=as_json)
         model = stack.enter_context(open_model(endpoint, kept, budget=budget, prices=prices))
         ending: Exception | None = None
         with bar:
@@ -117,12 +120,12 @@ def bench(
             except (BudgetSpentError, EndpointRefusedError) as error:
                 ending = error  # what was finished is reported all the same
         kept.export()
-        _tell_asked(model, endpoint, kept)
+        tell_asked(model, endpoint, kept)
         report = _report(found, environment.name, model)
         if as_json:
             print_json(report.to_json())
         else:
-            _show(tables(report))
+            print_parts(tables(report))
         if plot is not None:
             draw(report, plot)
         if ending is not None:
@@ -154,32 +157,35 @@ def replay(
     from hepm.evals.bench.models import open_model
     from hepm.evals.replay import Replay, points_of, replay_tables, report_on_replay
 
-    endpoint = _endpoint(asking, base_url, "name a model")
+    endpoint = model_endpoint(asking, base_url, "name a model")
     budget, prices = asking.limits()
     chosen = find_arms([arm.strip() for arm in arms.split(",")], trials=1)
-    if unfit := [arm.name for arm in chosen if (not arm.prompt.suggestions and not arm.lessons) or arm.summarises]:
+    unshown = [arm for arm in chosen if not (arm.prompt.suggestions or arm.lessons) or arm.summarises or arm.tagged]
+    if unfit := [arm.name for arm in unshown]:
         raise click.BadParameter(f"{', '.join(unfit)} cannot be shown at one point of a run", param_hint="--arms")
     options = {} if temperature is None else {"temperature": temperature}
     domains = [domain for domain in Runs(runs, format=format).domains() if not domain.derived]
     found = [point for domain in domains for point in points_of(domain, chosen, most=points, seed=seed)]
     with ExitStack() as stack:
-        place = folder or _place("hepm-replay", endpoint.model)
-        kept = stack.enter_context(Folder(_made(place, dry_run, stack), {"model": endpoint.model, "options": options}))
+        place = folder or default_folder("hepm-replay", endpoint.model)
+        settings = {"model": endpoint.model, "options": options}
+        kept = stack.enter_context(Folder(made_folder(place, dry_run, stack), settings))
         asker = Replay(found, kept, endpoint, options)
         if dry_run:
-            return _tell_estimate(*asker.estimate(), "point", place, as_json=as_json)
+            return tell_estimate(*asker.estimate(), "point", place, as_json=as_json)
         model = stack.enter_context(open_model(endpoint, kept, budget=budget, prices=prices))
         with Bar("requests") as bar:
             asked = asker.ask(model.recorded, at_once=at_once, on_point=bar.show)
-        _tell_asked(model, endpoint, kept)
+        tell_asked(model, endpoint, kept)
         report = report_on_replay(asked, chosen, endpoint.model, asker.failed)
     if as_json:
         print_json(report.to_json())
     else:
-        _show(replay_tables(report))
+        print_parts(replay_tables(report))
 
 
-def _show(parts: Sequence[Table | Text]) -> None:
+def print_parts(parts: Sequence[Table | Text]) -> None:
+    """Print the parts of a report."""
     from rich.console import Console
     from rich.table import Table
 
@@ -190,7 +196,8 @@ def _show(parts: Sequence[Table | Text]) -> None:
             Console().print(part)
 
 
-def _endpoint(asking: ModelChoice, base_url: str | None, missing: str) -> Endpoint:
+def model_endpoint(asking: ModelChoice, base_url: str | None, missing: str) -> Endpoint:
+    """The endpoint that the options and the environment name; `missing` says what to do without a model."""
     from hepm.llm import Endpoint
 
     if not asking.model:
@@ -199,23 +206,26 @@ def _endpoint(asking: ModelChoice, base_url: str | None, missing: str) -> Endpoi
     return Endpoint(known.model, base_url or known.base_url, known.api_key)
 
 
-def _place(folder: str, name: str) -> Path:
+def default_folder(folder: str, name: str) -> Path:
+    """Where answers are kept, if no folder is named."""
     return Path(folder) / re.sub(r"[^\w.-]+", "-", name)
 
 
-def _made(place: Path, dry_run: bool, stack: ExitStack) -> Path:
+def made_folder(place: Path, dry_run: bool, stack: ExitStack) -> Path:
     """The folder to work in: a dry run makes none."""
     return place if not dry_run or place.exists() else Path(stack.enter_context(TemporaryDirectory()))
 
 
-def _tell_asked(model: Model, endpoint: Endpoint, kept: Folder) -> None:
+def tell_asked(model: Model, endpoint: Endpoint, kept: Folder) -> None:
+    """Print on stderr how much was asked, and how much was known."""
     if model.paid_before or kept.dropped:
         dropped = f", {kept.dropped:,} not used, as their runs took another course" if kept.dropped else ""
         print(f"{count_of(model.paid_before, 'answer was', 'answers were')} there before{dropped}", file=sys.stderr)
     print(f"asked {endpoint.model}: {model.budget.line()}; what it answered is in {kept.path}", file=sys.stderr)
 
 
-def _environment(name: str, stack: ExitStack) -> Environment:
+def opened_environment(name: str, stack: ExitStack) -> Environment:
+    """The environment of a name, or of `module:function`; the stack closes it."""
     from hepm.evals.environments import find_environment
 
     module, colon, function = name.partition(":")
@@ -245,9 +255,8 @@ def _given(remembered: Remembered, stack: ExitStack) -> KnownMemory | None:
     return memory
 
 
-def _tested(tasks: Sequence[Task], wanted: str, *, trained: bool) -> list[Task]:
-    if trained and any(task.split == "train" for task in tasks):
-        tasks = [task for task in tasks if task.split != "train"]
+def chosen_tasks(tasks: Sequence[Task], wanted: str) -> list[Task]:
+    """The first tasks, or those whose ids match: see `--tasks`."""
     if wanted.isdecimal():
         return list(tasks[: int(wanted)])
     patterns = [pattern.strip() for pattern in wanted.split(",")]
@@ -276,7 +285,8 @@ def _settings(
     return shaping | of_memory | {"tasks": sorted(task.id for task in tested)}
 
 
-def _tell_estimate(number: int, usage: Usage, what: str, place: Path, *, as_json: bool) -> None:
+def tell_estimate(number: int, usage: Usage, what: str, place: Path, *, as_json: bool) -> None:
+    """Print the result of a dry run."""
     if as_json:
         return print_json({"dry_run": True, f"{what}s": number, "calls": usage.calls, "tokens": usage.tokens})
     about = f"about {count_of(usage.calls, 'call')} and {count_of(usage.tokens, 'token')}"

@@ -78,9 +78,9 @@ def evaluate(
     report = EvalReport(
         domains={name: found.report(options) for name, found in measured.items()},
         macro={name: _scores([*measured.values()], name, options.reference) for name in names},
-        rescue=_pooled(unseen, options.k, options.seed),
-        rescue_seen=_pooled(seen, options.k, options.seed),
-        rescue_by_k=[_pooled(unseen, k, options.seed) for k in options.ks],
+        rescue=_pooled(unseen, options.k, options),
+        rescue_seen=_pooled(seen, options.k, options),
+        rescue_by_k=[_pooled(unseen, k, options) for k in options.ks],
         methods={method.name: method.about for method in methods},
         skipped=skipped,
         settings=Settings(**asdict(options), runs=len(runs), unlabelled=sum(run.success is None for run in runs)),
@@ -156,8 +156,8 @@ class _Measured:
             families=self._bootstrap.families,
             untested=sum(len(run.events) for run in self.domain.to_predict if run.success) - len(self.events),
             methods={name: _scores([self], name, options.reference) for name in self._ranks},
-            rescue=_pooled([self.unseen], options.k, options.seed),
-            rescue_seen=_pooled([self.seen], options.k, options.seed),
+            rescue=_pooled([self.unseen], options.k, options),
+            rescue_seen=_pooled([self.seen], options.k, options),
             failures=self._failures,
             grouped=self.domain.grouped,
         )
@@ -181,14 +181,18 @@ def _macro(domains: Sequence[_Measured], method: str, metric: str) -> tuple[floa
     return sum(mean for mean, _ in found) / len(found), np.mean([draws_B for _, draws_B in found], axis=0)
 
 
-def _pooled(domains: Sequence[HintsByK], k: int, seed: int) -> dict[str, RescueAndHarm]:
+def _pooled(domains: Sequence[HintsByK], k: int, options: EvalOptions) -> dict[str, RescueAndHarm]:
     """By method, over domains together."""
     pooled: defaultdict[str, Hints] = defaultdict(Hints)
     for hints_by_k in domains:
         for (name, most), hints in hints_by_k.items():
             if most == k:
                 pooled[name].add(hints)
-    return {name: hints.measure(k=k, seed=seed) for name, hints in pooled.items()}
+    reference = pooled.get(options.reference)
+    return {
+        name: hints.measure(k=k, seed=options.seed, reference=None if hints is reference else reference)
+        for name, hints in pooled.items()
+    }
 
 
 def _assume_success(run: Run) -> Run:

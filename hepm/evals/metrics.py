@@ -158,7 +158,8 @@ class RescueAndHarm:
 
     Attributes:
         k: Maximum number of tools in a hint.
-        interval: Of "rescue", "misled", "gain" and "harm", if there is anything to resample.
+        interval: Of "rescue", "misled", "gain" and "harm", if there is anything to resample, and of what "gain" is
+            "ahead" of that of another method.
         rescued_by, misled_by: The ten tools that most rescued and misled, and at how many divergences.
         harmed: Tools that successful runs called and hints lacked, and how often.
         agreement: None if no domain has calls of both successful and failed runs.
@@ -196,10 +197,14 @@ class Hints:
         self.in_successes += other.in_successes
         self.in_failures += other.in_failures
 
-    def measure(self, *, k: int = 2, seed: int = 0) -> RescueAndHarm:
-        """Judge the hints, of at most k tools each."""
-        shares_PJ = np.array([divergence.judge(hint) for divergence, hint in self.at_divergences])
-        shares_PJ = shares_PJ.reshape(-1, len(_SHARES))
+    def _shares(self) -> FloatArray:
+        """What each hint at a divergence named, shape (P, J)."""
+        found = [divergence.judge(hint) for divergence, hint in self.at_divergences]
+        return np.array(found, dtype=np.float64).reshape(-1, len(_SHARES))
+
+    def measure(self, *, k: int = 2, seed: int = 0, reference: Hints | None = None) -> RescueAndHarm:
+        """Judge the hints, of at most k tools each; `reference` holds another method's at the same divergences."""
+        shares_PJ = self._shares()
         shares = dict(zip(_SHARES, (shares_PJ.sum(axis=0) / max(len(shares_PJ), 1)).tolist(), strict=True))
         families = [_family(divergence.event) for divergence, _ in self.at_divergences]
         given = [(event, hint.tools) for event, hint in self.in_successes if hint.tools]
@@ -208,6 +213,9 @@ class Hints:
         if families:
             draws, rescued_P, misled_P = Bootstrap(families, seed=seed), shares_PJ[:, 0], shares_PJ[:, 1]
             columns = {"rescue": rescued_P, "misled": misled_P, "gain": rescued_P - misled_P}
+            if reference is not None:
+                other_PJ = reference._shares()
+                columns["ahead"] = columns["gain"] - (other_PJ[:, 0] - other_PJ[:, 1])
             intervals = {name: interval(draws.means(column_P)) for name, column_P in columns.items()}
         if given:
             intervals["harm"] = interval(Bootstrap([_family(event) for event, _ in given], seed=seed).means(missed_E))

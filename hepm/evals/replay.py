@@ -69,7 +69,8 @@ class Point:
         """The request for the next call, with what memory says in an arm."""
         messages: list[Object] = []
         for message in as_messages(self.event.turns):
-            message.pop("is_error", None)
+            for own in ("is_error", "reward", "recalled"):
+                message.pop(own, None)
             for call in message.get("tool_calls", ()):
                 arguments = call["function"]["arguments"]
                 call["function"]["arguments"] = arguments if isinstance(arguments, str) else json.dumps(arguments)

@@ -19,7 +19,7 @@ from hepm.ingest.pipeline import parse_stored
 from hepm.memory import Memory
 from hepm.policy import Floors, Hybrid, Policy
 from hepm.rank.checkpoint import Gate
-from hepm.rank.families import families_of as alike
+from hepm.rank.data import families_of as alike
 from hepm.rank.policy import Gnn
 from hepm.rank.ranker import Ranker
 from hepm.rank.train import TrainOptions, build
@@ -94,11 +94,12 @@ def gate_of(report: EvalReport) -> Gate:
         interval=(low, high),
         divergences=measured[0].divergences if measured[0] else 0,
         gain=(measured[0].gain if measured[0] else 0.0, measured[1].gain if measured[1] else 0.0),
+        gain_interval=measured[1].interval.get("ahead") if measured[1] else None,
     )
 
 
 def _domain(memory: Memory, namespace: str) -> Domain:
-    """The runs of a namespace as one domain; runs that `hepm.rank.families` holds out together are of one family."""
+    """The runs of a namespace as one domain; runs that `hepm.rank.data` holds out together are of one family."""
     exported = [parse_stored("hepm", record) for record in memory.export(namespace=namespace)]
     records = [("hepm", run) for run in exported if run.trusted][-MOST_RUNS:]
     families = families_of(records)

@@ -163,10 +163,10 @@ class _GrowingArray:
         self._rows = 0
 
     @classmethod
-    def of(cls, rows_NK: NDArray[Any]) -> _GrowingArray:
-        """Rows that are there, which are not copied before more are added."""
+    def of(cls, rows_NK: NDArray[Any], rows: int | None = None) -> _GrowingArray:
+        """Rows that are there, which are not copied before more are added; the first `rows` of them, and room."""
         found = cls(rows_NK.shape[1], rows_NK.dtype.type)
-        found._room, found._rows = rows_NK, len(rows_NK)
+        found._room, found._rows = rows_NK, len(rows_NK) if rows is None else rows
         return found
 
     def __len__(self) -> int:
@@ -201,11 +201,17 @@ class CallReader:
     Args:
         numbers: Of the tools, shared with other readers.
         only: Read only the calls right after one of these tools; () for all.
+        room_SD: A buffer for the vectors of states, such as a mapped file; one in memory grows as they come.
     Attributes:
         read_first: The runs that were read at once, before new ones were added.
     """
 
-    def __init__(self, numbers: ToolNumbers | None = None, only: Collection[ToolName] = ()) -> None:
+    def __init__(
+        self,
+        numbers: ToolNumbers | None = None,
+        only: Collection[ToolName] = (),
+        room_SD: FloatArray | None = None,
+    ) -> None:
         self._numbers = ToolNumbers() if numbers is None else numbers
         self._only = only
         self._rows = _GrowingArray(ORDER + 5, np.int32)
@@ -213,6 +219,8 @@ class CallReader:
         self._success = _GrowingArray(1, np.bool_)
         self._user_vectors = _GrowingArray(0, np.float32)
         self._vectors = _GrowingArray(0, np.int16 if only else np.float32)
+        if room_SD is not None:
+            self._vectors = _GrowingArray.of(room_SD, rows=0)
         self._by_last: dict[int, _GrowingArray] = {}
         self._by_turn: dict[int, _GrowingArray] = {}
         self._arrivals = _GrowingArray(1, np.int64)

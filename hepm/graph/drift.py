@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate
 from math import exp, lgamma
 from typing import Final
 
@@ -61,33 +60,40 @@ def drift_of(latest: str) -> Drift | None:
     by a Beta-binomial predictive distribution of the earlier ones (Jeffreys' prior; Box 1980, "Sampling and Bayes'
     inference in scientific modelling"). It is over if the very last runs are unlikely by those of the drift.
     """
-    failed = [0, *accumulate(map(int, latest))]
-    total = len(latest)
+    total, failed = len(latest), latest.count("1")
+    if failed < FEWEST:
+        return None
     found, least = 0, ALARM
-    for recent in _divisions(total):
-        failures, before = failed[recent], failed[-1] - failed[recent]
+    for recent in _divisions(latest):
+        failures = latest.count("1", 0, recent)
+        before = failed - failures
         if failures < FEWEST or failures * (total - recent) <= before * recent:
             continue
-        if latest[recent - 1] == "0" and recent <= RECENT:
-            continue  # a drift begins with a failure
         chance = _at_least(failures, recent, before, total - recent, limit=ALARM)
         if chance < least:
             found, least = recent, chance
     if not found:
         return None
+    failures = latest.count("1", 0, found)
     for last in range(1, min(found, RECENT)):
-        lasting, rest = failed[last], failed[found] - failed[last]
+        if latest[last - 1] == "1":
+            continue
+        lasting = latest.count("1", 0, last)
+        rest = failures - lasting
         works = _at_least(last - lasting, last, found - last - rest, found - last, limit=RECOVERED)
-        if latest[last - 1] == "0" and works < RECOVERED:
+        if works < RECOVERED:
             return None
-    return Drift(failed[found], found, failed[-1] - failed[found], total - found)
+    return Drift(failures, found, failed - failures, total - found)
 
 
-def _divisions(total: int) -> Iterator[int]:
-    recent = FEWEST
+def _divisions(latest: str) -> Iterator[int]:
+    """How many runs are taken as recent; a drift begins with a failure."""
+    total = len(latest)
+    yield from (recent for recent in range(FEWEST, min(RECENT + 1, total)) if latest[recent - 1] == "1")
+    recent = RECENT + RECENT // 4
     while recent < total:
         yield recent
-        recent += 1 if recent < RECENT else recent // 4
+        recent += recent // 4
 
 
 def _at_least(k: int, n: int, known_k: int, known_n: int, *, limit: float) -> float:

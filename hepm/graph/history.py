@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
+import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,7 +21,7 @@ from hepm.errors import StoreUnavailableError
 from hepm.graph.artifacts import PART, read_part, write_part
 from hepm.graph.calls import CallMatrix, CallReader, Reached, RecentlyUsed, Step, ToolNumbers, steps_of
 from hepm.graph.delta import Edge
-from hepm.graph.rows import RunRow
+from hepm.graph.rows import FloatArray, RunRow
 from hepm.graph.store import Store
 from hepm.types import ToolName
 
@@ -271,12 +273,30 @@ def _digest(tool: ToolName) -> str:
 
 
 def all_calls(store: Store, namespace: str) -> CallMatrix:
-    """Every call of the labelled runs, however many: to train on."""
-    reader = CallReader()
+    """Every call of the labelled runs, however many: to train on. Vectors of states lie in a mapped file."""
     runs = store.runs_after(0, namespace=namespace)
     steps = list(map(steps_of, runs))
+    reader = CallReader(room_SD=mapped_room(len(CallReader().unknown(steps)), store.header.dimensions))
     for start in range(0, len(runs), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
         places, vectors_SD = store.states_at(reader.unknown(steps[part]), namespace=namespace)
         reader.read(runs[part], steps[part], places, vectors_SD)
     return reader.snapshot(store.header.dimensions)
+
+
+def mapped_room(rows: int, dimensions: int) -> FloatArray | None:
+    """Zeros in a temporary file (`TMPDIR` names the folder) that goes with them: the system may write them out.
+
+    None where no space on disk can be reserved, as a full disk would end the process that writes to a mapped file.
+    """
+    reserve = getattr(os, "posix_fallocate", None)
+    if not rows or reserve is None:
+        return None
+    try:
+        with tempfile.TemporaryFile(prefix="hepm-") as file:
+            reserve(file.fileno(), 0, rows * dimensions * np.dtype(np.float32).itemsize)
+            # A view without the class `memmap`, which would slow every operation down.
+            return np.asarray(np.memmap(file, np.float32, "r+", shape=(rows, dimensions)))
+    except OSError as error:
+        _log.info("vectors of %d states are held in memory, as no temporary file can hold them: %s", rows, error)
+        return None

@@ -74,14 +74,22 @@ class TurnBuilder:
     __slots__ = ("_answered", "_by_id", "_latest", "_turns")
 
     def __init__(self) -> None:
-        self._turns: list[tuple[Role, str, list[OpenCall], float | None]] = []
+        self._turns: list[tuple[Role, str, list[OpenCall], float | None, tuple[str, ...]]] = []
         self._by_id: dict[str, OpenCall] = {}
         self._latest: list[OpenCall] = []
         self._answered = 0
 
-    def add(self, role: Role, text: str, calls: list[OpenCall], *, reward: float | None = None) -> None:
+    def add(
+        self,
+        role: Role,
+        text: str,
+        calls: list[OpenCall],
+        *,
+        reward: float | None = None,
+        recalled: tuple[str, ...] = (),
+    ) -> None:
         """Append a turn."""
-        self._turns.append((role, text, calls, reward))
+        self._turns.append((role, text, calls, reward, recalled))
         if not calls:
             return
         self._latest = calls
@@ -107,10 +115,10 @@ class TurnBuilder:
     def build(self) -> tuple[Turn, ...]:
         """The turns with their calls, without those of hepm's own tools."""
         found: list[Turn] = []
-        for role, text, calls, reward in self._turns:
+        for role, text, calls, reward, recalled in self._turns:
             made = tuple([call for one in calls if (call := one.made()) is not None])
             if made or text or not calls:
-                found.append(Turn(role, text, made, reward))
+                found.append(Turn(role, text, made, reward, recalled))
         return tuple(found)
 
 
@@ -152,7 +160,8 @@ def chat_turns(
         if known == "assistant":
             reward = message.get("reward")  # anything but a finite number has another meaning
             is_finite = isinstance(reward, int | float) and abs(reward) <= sys.float_info.max
-            builder.add(known, text, chat_calls(message), reward=reward if is_finite else None)
+            recalled = fields.texts(message.get("recalled"))
+            builder.add(known, text, chat_calls(message), reward=reward if is_finite else None, recalled=recalled)
         elif text or not blocks:
             builder.add(known, text, chat_calls(message) if user_calls else [])
     return builder.build()

@@ -86,6 +86,11 @@ def as_number(value: Any, what: str) -> float:
     return number
 
 
+def texts(value: Any) -> tuple[str, ...]:
+    """The texts in a list; nothing of anything else."""
+    return tuple(one for one in value if type(one) is str) if is_list(value) else ()
+
+
 def plain_text(content: Any) -> str:
     """The text of a message's `content`: a string, a list of typed parts, or null. Images and the like fall away."""
     if type(content) is str:

@@ -73,6 +73,8 @@ def _turn_record(turn: Turn) -> Object:
         record["calls"] = [_call_record(call) for call in turn.calls]
     if turn.reward is not None:
         record["reward"] = turn.reward
+    if turn.recalled:
+        record["recalled"] = [*turn.recalled]
     return record
 
 
@@ -123,7 +125,8 @@ def _turn(record: Object) -> Turn:
         raise RecordError(f"a turn has the unknown role {str(role)[:40]!r}")
     calls = fields.list_at(record, "calls") if record.get("calls") else ()
     found = tuple([_call(fields.as_object(call, "a call")) for call in calls])
-    return Turn(known, _text(record, "text"), found, fields.number(record, "reward"))
+    recalled = fields.texts(record.get("recalled"))
+    return Turn(known, _text(record, "text"), found, fields.number(record, "reward"), recalled)
 
 
 def _call(record: Object) -> ToolCall:

@@ -229,7 +229,7 @@ def shorten(trajectory: Trajectory) -> Trajectory:
         text = _cut(turn.text, SYSTEM_CHARS if turn.role == "system" else TEXT_CHARS)
         calls = _changed(turn.calls, shorter_call) if turn.calls else turn.calls
         same = text is turn.text and calls is turn.calls
-        return turn if same else Turn(turn.role, text, calls, turn.reward)
+        return turn if same else replace(turn, text=text, calls=calls)
 
     def shorter_call(call: ToolCall) -> ToolCall:
         result = call.result if call.result is None else _cut(call.result, RESULT_CHARS)

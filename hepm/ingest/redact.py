@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from hepm.errors import InputError
 from hepm.ingest.secret_rules import API_KEYS, DEFAULT_RULES, Rule
-from hepm.types import Tool, ToolCall, Trajectory, Turn
+from hepm.types import Tool, ToolCall, Trajectory
 
 Hook: TypeAlias = Callable[[str], str]
 
@@ -181,7 +181,7 @@ class Redactor:
             return ToolCall(call.name, arguments, result, call.error, call.latency_s)
 
         turns = [
-            Turn(turn.role, remembered(turn.text), tuple(map(clean_call, turn.calls)), turn.reward) for turn in t.turns
+            replace(turn, text=remembered(turn.text), calls=tuple(map(clean_call, turn.calls))) for turn in t.turns
         ]
         texts = {key: getattr(t, key) for key in ("task", "environment", "model", "source")}
         names = {key: seen.cleaned.get(text, text) for key, text in texts.items()}

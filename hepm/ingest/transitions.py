@@ -43,20 +43,22 @@ class AgentState:
         self._said: tuple[str, ...] = ()
         self._own = self._assistant = self._result = ""
         self._user_spoke = self._agent_spoke = self._failed = False
+        self._earlier = 0
         self.history: list[ToolName] = []
         self.last: tuple[ToolName, ...] = (START,)
 
     def state(self) -> StateSummary:
         """What the agent knows now: an extract, and its own summary if it wrote one since its last call."""
-        tools, spoke = tuple(self.history[-LAST_TOOLS:]), (self._user_spoke, self._agent_spoke)
-        return StateSummary(self._own, self._said, self._assistant, self._result, tools, *spoke, self._failed)
+        tools = tuple(self.history[-LAST_TOOLS:])
+        happened = self._user_spoke, self._agent_spoke, self._failed, self._earlier
+        return StateSummary(self._own, self._said, self._assistant, self._result, tools, *happened)
 
     def add(self, turn: Turn) -> None:
         """Take one more turn into account."""
         names = tool_names(turn) if turn.calls else ()
         if turn.text and turn.role == "user":
             self._said = (*self._said, without_hints(turn.text)[:USER_CHARS])
-            self._user_spoke = True
+            self._user_spoke, self._earlier = True, len(self.history)
         elif turn.text and turn.role == "assistant":
             self._assistant = without_hints(turn.text)[:ASSISTANT_CHARS]
             self._agent_spoke = self._agent_spoke or not names

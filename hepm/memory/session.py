@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock, RLock
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from hepm.errors import ConflictError, HepmError, InputError
 from hepm.graph.mirror import switching_often
@@ -17,15 +17,17 @@ from hepm.ingest.chat import read_messages
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import SOLVED, RecordError, decoded, without_surrogates
 from hepm.ingest.redact import Redactor
-from hepm.ingest.transitions import without_hints
-from hepm.types import Outcome, Tool, ToolCall, ToolName, Trajectory, Turn
+from hepm.ingest.transitions import agent_state, without_hints
+from hepm.types import START, Outcome, Tool, ToolCall, ToolName, Trajectory, Turn
 
 if TYPE_CHECKING:
+    from hepm.experience.principles import FoundPrinciple
     from hepm.experience.prompt import Prompt, PromptOptions
     from hepm.memory.journal import Journal, Stamp
     from hepm.memory.recording import RecordingMemory
 
 _log = logging.getLogger("hepm")
+T = TypeVar("T")
 
 _OPENING: Final = 12
 """Messages at the beginning of a run: coding agents send several of instructions before the user's."""
@@ -139,20 +141,52 @@ class Session:
             tools = [tool.name for tool in self._tools]
         if keep:
             self.keep()
-        return self._ask(self._messages, tools=tools, environment=self._run.environment) or Prompt()
+        found = self._ask(lambda: self._prompt(self._messages, tools=tools))
+        if found is not None:
+            self._shown.update(dict.fromkeys(found.lessons))
+        return found or Prompt()
 
-    def _ask(self, messages: Sequence[object], **about: Any) -> Prompt | None:
-        about |= {"user": self._run.user, "options": self._prompt_options, "namespace": self._namespace}
+    def search_principles(self, query: str, *, k: int = 3, floor: float | None = None) -> list[FoundPrinciple]:
+        """Principles that the agent searches for, credited with the outcome of the run; none if memory fails.
+
+        The most similar ones (EvolveR, 3.2.2), then those about the tools just called (ours: principles made without a
+        model name tools, and share few words with questions). The agent's last turn is recorded with their ids.
+        """
+
+        def search() -> list[FoundPrinciple]:
+            about: dict[str, Any] = {"namespace": self._namespace, "environment": self._run.environment, "k": k}
+            principles, last = self._memory.principles, agent_state(self._turns()).last
+            alike = principles.search(query, floor=floor, **about)
+            here = principles.at([tool for tool in last if tool != START], **about)
+            return list({one.id: one for one in (*alike, *here)}.values())[:k]
+
+        found = self._ask(search) or []
+        self._shown.update(dict.fromkeys(one.id for one in found))
+        if found and (last := self._last_said()) is not None:
+            last["recalled"] = [*last.get("recalled", ()), *(one.id for one in found)]
+        return found
+
+    def reward(self, reward: float) -> None:
+        """Add to the reward of the agent's last turn, in a run without `messages`."""
+        if (last := self._last_said()) is not None:
+            last["reward"] = last.get("reward", 0.0) + reward
+
+    def _last_said(self) -> dict[str, Any] | None:
+        return next((message for message in reversed(self._recorded) if message["role"] == "assistant"), None)
+
+    def _prompt(self, messages: Sequence[object], **about: Any) -> Prompt:
+        about |= {"environment": self._run.environment, "user": self._run.user, "namespace": self._namespace}
+        return self._memory.prompt(messages, options=self._prompt_options, **about)
+
+    def _ask(self, memory: Callable[[], T]) -> T | None:
         try:
             with switching_often():
-                found = self._memory.prompt(messages, **about)
+                return memory()
         except Exception as error:  # an agent goes on without memory
             if not self._warned:
                 self._warned, unknown = True, not isinstance(error, HepmError)
                 _log.warning("the session %r goes on without hints: %s", self.id, error, exc_info=unknown)
             return None
-        self._shown.update(dict.fromkeys(found.lessons))
-        return found
 
     def follow(self, messages: Sequence[object]) -> None:
         """Record the conversation so far, as `prompt` does, without asking for a hint."""
@@ -362,7 +396,7 @@ class Session:
                 _log.warning("the run that an exception ended is not stored: %s", failed)
 
     async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self._ask, ())
+        await asyncio.to_thread(self._ask, lambda: self._prompt(()))
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
@@ -400,7 +434,9 @@ def as_messages(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
             if call.result is not None or call.error is not None:
                 known = {"tool_call_id": id, "content": call.result or "", "is_error": call.error}
                 results.append({"role": "tool", **known})
-        yield {"role": turn.role, "content": turn.text} | ({"tool_calls": calls} if calls else {})
+        more = {"tool_calls": calls, "reward": turn.reward, "recalled": [*turn.recalled]}
+        known = {key: value for key, value in more.items() if value not in (None, [])}
+        yield {"role": turn.role, "content": turn.text} | known
         yield from results
 
 

@@ -38,6 +38,11 @@ class Query:
     k: int = 2
     names: ToolNames = field(default_factory=ToolNames)
 
+    @property
+    def just_called(self) -> frozenset[ToolName]:
+        """The tools called since the user last wrote."""
+        return frozenset(self.history[self.state.earlier if self.state is not None else 0 :])
+
     def allows(self, tool: ToolName) -> bool:
         """Whether a tool may be suggested."""
         return tool not in self.names.retired and (self.tools is None or tool in self.tools)
@@ -59,14 +64,14 @@ class Floors:
     Attributes:
         support: Successful runs behind a tool.
         similarity: Cosine of a tool's best remembered state, where states are compared.
-        chance: Probability of the likeliest tool if a state is given.
-        further: Probability of every further tool; without a state it is .05, for the likeliest too.
+        chance: Probability of the first tool that a hint names, if a state is given.
+        further: Probability of every further tool; without a state, of the first too.
     """
 
     support: int = 1
     similarity: float = 0.2
     chance: float = 0.3
-    further: float = 0.02
+    further: float = 0.1
 
 
 class Policy(Protocol):

@@ -40,6 +40,7 @@ class Gate:
         interval: Of the difference in MRR, 95 %, from resampling families.
         divergences: Points where a failed run left the way of a successful one, at which `gain` is measured: shares of
             hints that name the better tool alone, less those that name the worse one alone.
+        gain_interval: Of the difference in gain, likewise; None where none was measured.
     """
 
     calls: int
@@ -49,6 +50,7 @@ class Gate:
     interval: tuple[float, float]
     divergences: int
     gain: tuple[float, float]
+    gain_interval: tuple[float, float] | None = None
 
     @property
     def predicts(self) -> bool:
@@ -57,18 +59,23 @@ class Gate:
 
     @property
     def passed(self) -> bool:
-        """Whether it also helps no less, if that could be measured."""
+        """Whether its hints also gained no less, if that could be measured: by the measured gains, chance or not.
+
+        Divergences are few. The ranker has to earn its place: what may be chance does not speak for it.
+        """
         return self.predicts and (self.divergences < FEWEST_DIVERGENCES or self.gain[1] >= self.gain[0])
 
     def sentence(self) -> str:
         """What was measured, and what follows."""
         mrr, hit2 = ("{:.3f} → {:.3f}".format(*pair) for pair in (self.mrr, self.hit2))
         low, high = self.interval
-        gain = ""
+        gain, less = "", "its hints gained less where failed runs diverged"
         if self.divergences >= FEWEST_DIVERGENCES:
             gain = ", gain at {} divergences {:+.3f} → {:+.3f}".format(self.divergences, *self.gain)
-        less = "it predicts better, and helps less where failed runs diverged"
-        why = less if self.predicts else "it did not predict better beyond chance"
+            if self.gain_interval is not None:
+                gain += " (difference {:+.3f} to {:+.3f})".format(*self.gain_interval)
+                less += ", which may be chance" if self.gain_interval[1] >= 0 else ""
+        why = f"it predicts better, but {less}" if self.predicts else "it did not predict better beyond chance"
         return (
             f"The hybrid policy {'uses it' if self.passed else f'does not use it: {why}'}. On {self.calls:,} calls of "
             f"{self.families} held-out families, without → with it: MRR {mrr} (difference {low:+.3f} to {high:+.3f}), "
@@ -166,7 +173,7 @@ class Checkpoint:
             raise InputError(f"{gone} of the {len(self.tools)} tools of the ranker in {source} are gone: {again}")
 
     def ranker(self, described: Mapping[ToolName, str], embedder: Embedder) -> Ranker:
-        """Put it to work; `described` has the descriptions of tools that it was not trained on."""
+        """Put it to work; `described` has the descriptions of tools."""
         return Ranker(self.weights, self.tools, lambda names: tool_vectors(names, described, embedder))
 
 
@@ -242,7 +249,8 @@ class Rankers:
 
 
 def _gate(about: dict[str, Any]) -> Gate:
-    pairs: dict[str, Any] = {name: tuple(about[name]) for name in ("hit2", "mrr", "interval", "gain")}
+    names = ("hit2", "mrr", "interval", "gain", "gain_interval")
+    pairs: dict[str, Any] = {name: tuple(about[name]) for name in names if about.get(name)}
     return Gate(**{**about, **pairs})
 
 

@@ -17,11 +17,11 @@ from hepm.embed import Embedder
 from hepm.graph.calls import CallMatrix
 from hepm.graph.history import all_calls
 from hepm.graph.namespace import NamespaceMirror
-from hepm.graph.rows import EdgeRow
+from hepm.graph.rows import EdgeRow, FloatArray
 from hepm.graph.store import Store
 from hepm.graph.weights import INVERSE_STEPS_UNIT
 from hepm.policy.hybrid.fitted import FittedMemory
-from hepm.rank.families import families_of
+from hepm.policy.hybrid.ridge import unit
 from hepm.rank.situations import tool_vectors
 from hepm.types import ToolName
 
@@ -30,6 +30,9 @@ AFTER: Final = ("state", "after", "tool")
 BEFORE: Final = ("state", "before", "tool")
 FEWEST_FAMILIES: Final = 10
 """With fewer nothing is trained: some are held out, to see when to stop."""
+ALIKE: Final = 0.9
+"""Cosine of what users said in all runs of two tasks, from which on they are one family."""
+MOST_COMPARED: Final = 5_000  # tasks; of more, only those with equal words are put together
 
 
 def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
@@ -45,7 +48,7 @@ def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
       succeeded and failed; `taken` (2, P), each edge with each run that took it.
     - `state, after, tool` and `state, before, tool`: `edge_index`, the tools called before and after each state.
     - `run`: `id`, a list; `success` (R,); `family` (R,), equal for runs that are held out together (see
-      `hepm.rank.families`); `said` (R, D), vectors of what the user said.
+      `families_of`); `said` (R, D), vectors of what the user said.
     - `call`: all (N,), in order of the runs: `last`, `second` (tools before it, -1 for none), `next`, `run`, `state`
       (-1 for none), `position`, `flags` (see `hepm.graph.delta`).
     """
@@ -163,3 +166,46 @@ def _unique(pairs_2P: NDArray[np.int64]) -> torch.Tensor:
 
 def _floats(values: NDArray[np.float64] | Sequence[float]) -> torch.Tensor:
     return torch.from_numpy(np.asarray(values, dtype=np.float32))
+
+
+def families_of(
+    run_ids: Sequence[str], tasks: Mapping[str, str], said_RD: FloatArray, *, fewest: int
+) -> NDArray[np.intp]:
+    """The family of each run: runs of one task, and runs whose users said nearly the same, shape (R,).
+
+    Numbered in order of arrival. Variants of one task often have ids of their own (BFCL has four of each): a ranker
+    that saw one knows the others.
+
+    Args:
+        tasks: Of the runs that have one; any other run is a task of its own.
+        fewest: Where likeness leaves fewer families, as with one text for all, tasks alone decide.
+    """
+    keys = [tasks.get(run, f"run {run}") for run in run_ids]
+    number = {key: at for at, key in enumerate(dict.fromkeys(keys))}
+    task_R = np.array([number[key] for key in keys], dtype=np.intp)
+    said_KD = np.zeros((len(number), said_RD.shape[1]), dtype=np.float32)
+    np.add.at(said_KD, task_R, said_RD)
+    said_KD = unit(said_KD)
+    if len(number) > MOST_COMPARED:
+        _, family_K = np.unique(said_KD.round(4), axis=0, return_inverse=True)
+    else:
+        family_K = _leaders(said_KD)
+    silent_K = ~said_KD.any(axis=1)
+    family_K[silent_K] = len(number) + np.flatnonzero(silent_K)
+    if len(np.unique(family_K)) < fewest:
+        return task_R
+    return np.unique(family_K, return_inverse=True)[1][task_R]
+
+
+def _leaders(vectors_KD: FloatArray) -> NDArray[np.intp]:
+    """Each vector joins the most similar leader, or becomes one; by the number of the leader."""
+    found = np.arange(len(vectors_KD))
+    leaders_LD, leaders = np.empty_like(vectors_KD), list[int]()
+    for at, vector in enumerate(vectors_KD):
+        cosines = leaders_LD[: len(leaders)] @ vector
+        if cosines.max(initial=0.0) >= ALIKE:
+            found[at] = leaders[int(cosines.argmax())]
+        else:
+            leaders_LD[len(leaders)] = vector
+            leaders.append(at)
+    return found

@@ -1,4 +1,4 @@
-"""Encoders of tools over the NEXT edges: GraphSAGE and GATv2."""
+"""Encoders of tools: GraphSAGE and GATv2 over the NEXT edges, and a heterogeneous one over states too."""
 
 # torch and PyTorch Geometric have few types.
 # pyright: basic, reportGeneralTypeIssues=false, reportMissingTypeStubs=false
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch_geometric.data import HeteroData
 from torch_geometric.nn import GATv2Conv, SAGEConv
 
-from hepm.rank.data import NEXT
+from hepm.rank.data import AFTER, BEFORE, NEXT
 
 STATS: Final = 3
 READ: Final = [0, 2]  # of the attributes of edges
@@ -96,3 +96,31 @@ class GatV2(Encoder):
 
     def lone(self) -> list[tuple[Tensor, Tensor]]:
         return [(a.res.weight + b.res.weight, a.bias + b.bias) for a, b in self.layers]
+
+
+class Hetero(Encoder):
+    """One convolution a kind of edge, summed (R-GCN: Schlichtkrull et al. 2018, arXiv:1703.06103, equation 2).
+
+    States send to the tools they come before and after; tools to the tools before and after them.
+    """
+
+    def __init__(self, dimensions: int, hidden: int, layers: int = 2) -> None:
+        super().__init__(dimensions, hidden, layers)
+        self.states = nn.Linear(dimensions, hidden)
+
+    def _layer(self, hidden: int) -> nn.Module:
+        return nn.ModuleList([SAGEConv((hidden, hidden), hidden) for _ in range(4)])
+
+    def _states(self, data: HeteroData) -> Tensor | None:
+        return torch.relu(TEXT_SCALE * self.states(data["state"].x))
+
+    def _messages(self, layer: Any, hidden_TH: Tensor, data: HeteroData, states_SH: Tensor | None) -> Tensor:
+        tools, ends = (hidden_TH, hidden_TH), data[NEXT].edge_index
+        among_tools = layer[0](tools, ends) + layer[1](tools, ends.flip(0))
+        before, after = (data[kind].edge_index for kind in (BEFORE, AFTER))
+        return among_tools + layer[2]((states_SH, hidden_TH), before) + layer[3]((states_SH, hidden_TH), after)
+
+    def lone(self) -> list[tuple[Tensor, Tensor]]:
+        weights = [torch.stack([conv.lin_r.weight for conv in layer]).sum(0) for layer in self.layers]
+        biases = [torch.stack([conv.lin_l.bias for conv in layer]).sum(0) for layer in self.layers]
+        return list(zip(weights, biases, strict=True))

@@ -35,7 +35,7 @@ def without(data: HeteroData, held_R: Tensor, *, most_edges: int = MOST_EDGES, s
     runs_E2 = data[NEXT].runs.clone()
     runs_E2.index_put_((edge[gone], (~won).long()), torch.tensor(-1.0), accumulate=True)
     left = runs_E2.sum(1) > 0
-    kept["tool"].x, kept["tool"].stats = data["tool"].x, tool_stats(data, held_R)
+    kept["tool"].stats, kept["tool"].num_nodes = tool_stats(data, held_R), len(data["tool"].x)
     kept["state"].x, kept["state"].success = data["state"].x, data["state"].success
     kept[NEXT].edge_index = data[NEXT].edge_index[:, left]
     kept[NEXT].edge_attr = edge_attributes(runs_E2[left], data[NEXT].edge_attr[left, 1])
@@ -48,6 +48,7 @@ def without(data: HeteroData, held_R: Tensor, *, most_edges: int = MOST_EDGES, s
         kept[kind].edge_index = ends[:, had_S[ends[0]]]
     loader = NodeLoader(kept, _ToolSampler(kept, most_edges, seed), input_nodes="tool")
     drawn: Any = loader(list(range(len(data["tool"].x))))
+    drawn["tool"].x = data["tool"].x  # shared: every tool is drawn, in order
     return drawn
 
 
@@ -56,7 +57,7 @@ class _ToolSampler(BaseSampler):
 
     def __init__(self, data: HeteroData, most_edges: int, seed: int) -> None:
         self._data = data
-        self._each = max(1, most_edges // max(1, len(data["tool"].x)))
+        self._each = max(1, most_edges // max(1, len(data["tool"].stats)))
         self._seed = seed
 
     def sample_from_nodes(self, index: NodeSamplerInput, **kwargs: Any) -> HeteroSamplerOutput:

@@ -80,7 +80,7 @@ class Gnn:
         support, failed = (here, failures) if here else (anywhere, 0 if at is None else int(fitted.failures_T[at]))
         said = ["what is known now speaks for it", "the tools just called do", "the calls so far do"]
         lost_P = np.log(chance + 1e-9) - np.log(chance_P[1:] + 1e-9)
-        order: list[int] = np.argsort(-lost_P).tolist() if query.vector is not None else []
+        order: list[int] = np.argsort(-lost_P).tolist() if query.vector is not None and here + anywhere else []
         reasons = [said[part] for part in order if lost_P[part] > _SPEAKS]
         share = failed / (support + failed) if support + failed else 0.0
         if here:
@@ -88,7 +88,7 @@ class Gnn:
         elif anywhere:
             ran = f"{count_of(anywhere, 'successful run')} called it, none right {place}"
         else:
-            ran = "no run called it: it is ranked by its name"
+            ran = "no run called it, so it is placed by its words"
         reason = f"the trained ranker gives it {chance:.0%}: {'; '.join([*reasons[:2], ran])}"
         return Suggestion(name, chance, support, share, None, reason, partial(mirror.evidence, query.after, name))
 

@@ -21,6 +21,7 @@ STATE_SCALE: Final = 3.0  # as in `hepm.rank.scorer`
 MOST_READ: Final = 2_048
 """The latest calls after the last tool that attention reads, and as many of all."""
 SMOOTHING: Final = 0.1  # calls that every tool has beside its own
+_BEHIND: Final = 1e-3  # nats
 _FLAG_BITS: Final = (1 << FLAGS) - 1
 
 Weights = Mapping[str, FloatArray]
@@ -54,7 +55,7 @@ class Ranker:
         weights: Of the scorer and the attention, the vectors of the tools it was trained on, and the layers that encode
             a tool without neighbours.
         tools: Names of the former, in order of `weights["tools"]`.
-        vectors_of: Text vectors of tools that it was not trained on.
+        vectors_of: Text vectors of tools.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Ranker:
         self._number = {name: at for at, name in enumerate(tools)}
         self._vectors_of = vectors_of
         self._lone: dict[ToolName, FloatArray] = {}
+        self._texts: dict[ToolName, FloatArray] = {}
         self._metric_D = np.exp(weights["attention.log_metric"]) if "attention.log_metric" in weights else None
 
     def on(self, calls: CallMatrix, former: Snapshot | None = None) -> Snapshot:
@@ -100,12 +102,29 @@ class Ranker:
 
     def scores(self, here: Snapshot, query: EncodedQuery, further: Sequence[ToolName] = ()) -> FloatArray:
         """Scores of the K tools and of `further` ones that memory does not know, shape (K + further,)."""
-        tools_TH = np.concatenate([here.tools_KH, self.encode(further)]) if further else here.tools_KH
-        situation = situation_of(query, len(tools_TH), here.calls.states_SD.shape[1])
-        found = self._bilinear(tools_TH, situation)
+        found = self._bilinear(here.tools_KH, situation_of(query, len(here.tools_KH), here.calls.states_SD.shape[1]))
         if self._metric_D is not None:
-            found = found + self._attention(here, query, self._metric_D, len(tools_TH))
-        return found
+            found = found + self._attention(here, query, self._metric_D)
+        return np.concatenate([found, self._by_words(here, query, further, found)]) if further else found
+
+    def _by_words(
+        self, here: Snapshot, query: EncodedQuery, further: Sequence[ToolName], scores_K: FloatArray
+    ) -> FloatArray:
+        """Scores of tools that no run called, by how like the state their words are among those of the called tools.
+
+        As many standard deviations from the mean, but behind the likeliest one. The network knows no better: to it, a
+        tool without runs is one that is not called.
+        """
+        called_K = here.share_K > here.share_K.min()  # the start is never called
+        if query.state_D is None or not called_K.any():
+            return np.full(len(further), scores_K.min())
+        names = [name for name, called in zip(here.calls.names, called_K, strict=True) if called]
+        if new := [name for name in (*names, *further) if name not in self._texts]:
+            self._texts.update(zip(new, self._vectors_of(new), strict=True))
+        likeness = np.stack([self._texts[name] for name in (*names, *further)]) @ query.state_D
+        among, scores = likeness[: len(names)], scores_K[called_K]
+        found = scores.mean() + scores.std() * (likeness[len(names) :] - among.mean()) / (among.std() or 1)
+        return found - max(0, found.max() - scores.max() + _BEHIND)
 
     def log_chances(self, mirror: NamespaceMirror, query: EncodedQuery, tools: NDArray[np.intp]) -> FloatArray:
         """As a voice in the hybrid policy: log softmax over some of the memory's tools, shape (C,)."""
@@ -129,11 +148,10 @@ class Ranker:
         found = self._weights[f"{name}.weight"] @ values
         return found + self._weights[f"{name}.bias"] if f"{name}.bias" in self._weights else found
 
-    def _attention(self, here: Snapshot, query: EncodedQuery, metric_D: FloatArray, tools: int) -> FloatArray:
+    def _attention(self, here: Snapshot, query: EncodedQuery, metric_D: FloatArray) -> FloatArray:
         calls, weights = here.calls, self._weights
         smoothing = 1 / (1 + np.exp(-weights["attention.smoothing"]))
-        voted_T = np.full(tools, here.share_K.min() * smoothing, dtype=np.float32)
-        voted_T[: len(here.share_K)] = here.share_K * smoothing
+        voted_T = here.share_K * smoothing
         if len(here.latest) and query.state_D is not None:
             after = calls.by_last.get(query.before[0], here.latest[:0])
             after = after[here.read_N[after]]
@@ -150,5 +168,5 @@ class Ranker:
             logits = cosines * np.exp(weights["attention.log_temperature"]) + matches
             share = np.exp(logits - logits.max())
             share *= (1 - smoothing) / share.sum()
-            voted_T += np.bincount(calls.next_N[rows], share, minlength=tools).astype(np.float32)
+            voted_T += np.bincount(calls.next_N[rows], share, minlength=len(voted_T)).astype(np.float32)
         return weights["attention.gain"] * np.log(voted_T)

@@ -24,8 +24,7 @@ from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.rows import FloatArray
 from hepm.rank.checkpoint import Checkpoint
 from hepm.rank.data import FEWEST_FAMILIES, graph_data
-from hepm.rank.encoders import Encoder, GatV2, Sage
-from hepm.rank.hetero import Hetero
+from hepm.rank.encoders import Encoder, GatV2, Hetero, Sage
 from hepm.rank.leave_out import without
 from hepm.rank.ranker import MOST_READ
 from hepm.rank.scorer import Batch, Remembered, Scorer, StateAttention
@@ -37,6 +36,8 @@ GROUPS: Final = 5
 MOST_CALLS: Final = 20_000
 """Calls of an epoch: drawn anew for each in a larger memory."""
 MOST_BATCHES: Final = 64
+MOST_SCORES: Final = 1 << 20
+"""Of a batch: with many tools it has fewer calls than asked for."""
 MOST_STOPPING: Final = 4_096
 """Calls of the families held out inside training that decide when to stop."""
 
@@ -156,6 +157,7 @@ class _Examples:
         call, run = data["call"], data["run"]
         self._calls = {name: values.numpy() for name, values in call.items() if name != "num_nodes"}
         self._tools, run_N = len(data["tool"].x), self._calls["run"]
+        self._most = max(1, MOST_SCORES // self._tools)
         family_R = run["family"].numpy()
         self._family_N = family_R[run_N]
         rng = np.random.default_rng(options.seed)
@@ -215,7 +217,7 @@ class _Examples:
         """The batches of an epoch: each of one group, with the graph of the others and their calls."""
         rng = np.random.default_rng([self._options.seed, number])
         drawn = rng.permutation(self._learned)[:MOST_CALLS]
-        size = max(self._options.batch, -(-len(drawn) // MOST_BATCHES))
+        size = min(max(self._options.batch, -(-len(drawn) // MOST_BATCHES)), self._most)
         groups = range(1, GROUPS + 1)
         parts = [(one, part) for one in groups for part in _chunks(drawn[self._group_N[drawn] == one], size)]
         graphs = {one: self._graph(one, number) for one in groups}
@@ -231,7 +233,7 @@ class _Examples:
         rng = np.random.default_rng(self._options.seed)
         rows = rng.permutation(self._stopping)[:MOST_STOPPING]
         graph, total = self._graph(0, 0), 0.0
-        for part in _chunks(rows, 1024):
+        for part in _chunks(rows, min(1024, self._most)):
             scores = model(graph, self._batch(part), *self._remembered(part, rng)) + self.closed_T
             target = self._tensor(self._calls["next"][part])
             total += functional.cross_entropy(scores, target, reduction="sum").item()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -59,6 +60,21 @@ def test_the_calls_after_a_tool_are_those_of_a_memory_that_is_read_whole(store: 
     for tool in (START, "look", "buy"):
         found = part.after([tool])
         assert rows_after(found, tool) == rows_after(whole, tool)
+
+
+def test_all_calls_are_the_same_where_no_file_can_hold_the_vectors(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    shelf = Shelf(*runs(40))
+    store.add(shelf.runs(), shelf.vectors(shelf.runs()), namespace=NS, replay=shelf.replay)
+    mapped = all_calls(store, NS)
+    assert mapped.states_SD.any()
+    caplog.set_level("INFO", logger="hepm")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    held = all_calls(store, NS)
+    assert "vectors of 120 states are held in memory" in caplog.text
+    assert mapped.states_SD.tobytes() == held.states_SD.tobytes()
+    assert mapped.next_N.tolist() == held.next_N.tolist()
 
 
 def rows_after(calls: CallMatrix, tool: str) -> set[tuple[int, str, bytes]]:

@@ -36,6 +36,7 @@ turns = st.builds(
     texts,
     st.lists(calls, max_size=3).map(tuple),
     st.none() | numbers,
+    st.lists(texts, max_size=2).map(tuple),
 )
 trajectories = st.builds(
     Trajectory,

@@ -219,7 +219,7 @@ def test_tools_are_described_and_only_they_are_suggested(memory: Memory) -> None
     run_once(memory, "get_order", "refund", success=True, task="b")
     tool = {"type": "function", "function": {"name": "get_order", "description": "Looks an order up."}}
     with memory.session(namespace=NS, tools=[tool, "close_ticket"]) as session:
-        assert f"{HINT}get_order" in session.hint(asked("get_order"))
+        assert f"{HINT}get_order" in session.hint(asked())
         session.finish(success=True)
     assert "Looks an order up." in {row.description for row in memory.tools(namespace=NS)}
     with pytest.raises(InputError, match="give a list of tools"):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hepm import Memory, Outcome, Tool, ToolCall, Trajectory, Turn
+from hepm import Memory, Outcome, StateSummary, Tool, ToolCall, Trajectory, Turn
 from hepm.errors import InputError
 from hepm.experience.lessons import FOLLOWED_BY, Principle
 from hepm.graph.lessons.rows import Source, Triple
@@ -38,7 +38,8 @@ def test_an_agent_is_told_the_name_under_which_it_has_a_tool(memory: Memory, pol
     assert tools_of(memory, **about) == ["search"]
     assert tools_of(memory, tools=["find", "book"], **about) == ["find"]
     assert tools_of(memory, tools=["find", "search"], **about) == ["search"]
-    assert tools_of(memory, history=["find", "login"], **about) == ["find"]
+    later = {**about, "state": StateSummary(said=("please help",), earlier=2)}
+    assert tools_of(memory, history=["find", "login"], **later) == ["find"]
     assert tools_of(memory, after="find", policy=policy, state="please help", k=1) == ["book"]
     assert "after find" in memory.suggest(after="find", policy="procedural")[0].reason
 

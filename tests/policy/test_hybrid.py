@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hepm import Memory, StateSummary, Trajectory
+from hepm import Memory, Outcome, StateSummary, Suggestions, ToolCall, Trajectory, Turn
 from hepm.graph.calls import CallMatrix
 from hepm.policy import Floors, Hybrid, Query
 from hepm.policy.hybrid.features import NAMES, features
@@ -256,3 +256,52 @@ def test_what_the_agent_planned_makes_no_situation_another_one() -> None:
         said=("a refund please",), result="order 7 delivered", tools=("look",), assistant="I will close the ticket."
     )
     assert planning.text == state.text
+
+
+LISTED = (
+    "annual_report.docx, budget_2024.xlsx, feedback.csv, grocery-list.docx, meeting_minutes.docx, vacation.docx, " * 3
+)
+
+
+def listed_then(id: str, tool: str, goal: str) -> Trajectory:
+    """A run that lists the files, always with the same long result, and goes on with a tool."""
+    turns = (
+        Turn("user", goal),
+        Turn("assistant", calls=(ToolCall("list_files", result=LISTED),)),
+        Turn("assistant", calls=(ToolCall(tool),)),
+    )
+    return Trajectory(id, turns, Outcome(success=True))
+
+
+def after_list(memory: Memory, wish: str, *, calls: int = 1) -> Suggestions:
+    listing = {"id": "1", "type": "function", "function": {"name": "list_files", "arguments": "{}"}}
+    called = [{"role": "assistant", "tool_calls": [listing]}, {"role": "tool", "tool_call_id": "1", "content": LISTED}]
+    return memory.suggest(messages=[{"role": "user", "content": wish}, *called * calls])
+
+
+def test_runs_that_read_the_same_list_for_another_wish_are_not_almost_the_same(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(listed_then(f"{n}", "delete_file", "Delete the largest file in the drive") for n in range(4))
+        same = after_list(memory, "Delete the largest file in the drive")
+        other = after_list(memory, "Invite Anna to the introductory call on Monday")
+    assert same[0].similarity == pytest.approx(1.0, abs=0.01)
+    assert not other or (other[0].similarity or 0.0) < 0.75
+
+
+def test_a_hint_names_no_tool_that_was_called_since_the_user_wrote(tmp_path: Path) -> None:
+    runs = [trajectory(f"r{n}", "list_files", *["list_files"] * (n % 3), "delete_file") for n in range(12)]
+    runs += [trajectory(f"only {n}", "list_files", "list_files", "list_files", "list_files") for n in range(12)]
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(runs)
+        for calls in (1, 2, 5):
+            found = after_list(memory, "please help", calls=calls)
+            assert "list_files" not in [one.tool for one in found]
+        again = memory.suggest("list_files", state=StateSummary(said=("please help",), user_spoke=True, earlier=1))
+        assert "list_files" in [one.tool for one in again]
+
+
+def test_where_one_more_of_the_same_is_likeliest_the_hint_is_silent_and_says_so(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(trajectory(f"{n}", "find", "get_item", "get_item", "get_item", "get_item") for n in range(9))
+        found = memory.suggest("get_item", history=["find", "get_item"], state="please help")
+    assert found.abstained == "the likeliest next call is get_item again"

@@ -4,14 +4,15 @@ import torch
 from torch_geometric.data import HeteroData
 
 from benchmarks.parts.gnn4plan import Gnn4Plan, bpr_loss
-from hepm.rank.data import AFTER, BEFORE, NEXT, graph_data, read_graph_data
+from hepm.rank.data import AFTER, BEFORE, NEXT, families_of, graph_data, read_graph_data
 from hepm.rank.leave_out import without
 from hepm.rank.scorer import Batch, Remembered
 from hepm.rank.train import Epoch, TrainOptions, build, export, train
 
 __all__ = [
     "AFTER", "BEFORE", "NEXT", "QUICK", "Batch", "Epoch", "Gnn4Plan", "HeteroData", "Remembered",
-    "TrainOptions", "bpr_loss", "build", "export", "graph_data", "read_graph_data", "torch", "train", "without",
+    "TrainOptions", "bpr_loss", "build", "export", "families_of", "graph_data", "read_graph_data", "torch", "train",
+    "without",
 ]  # fmt: skip
 
 QUICK = TrainOptions("sage", epochs=20, batch=16, patience=20)

@@ -20,6 +20,7 @@ from tests.rank.conftest import runs
 pytestmark = pytest.mark.xdist_group("rank")
 
 WON = Gate(200, 20, hit2=(0.7, 0.75), mrr=(0.6, 0.65), interval=(0.02, 0.08), divergences=0, gain=(0.0, 0.0))
+LESS = replace(WON, divergences=10, gain=(0.2, 0.1), gain_interval=(-0.2, -0.01))
 ASKED = {"after": "look_up", "history": ["look_up"], "state": "refund money paid back card"}
 
 
@@ -49,7 +50,7 @@ def test_a_tool_that_no_run_called_is_named_only_without_a_support_floor(shop: P
         ranker = memory.rankers.get(memory.mirror(), memory.embedder).ranker
         floors = Floors(support=0, chance=0.0, further=0.0)
         found = {s.tool: s for s in memory.suggest(**ASKED, tools=tools, policy=Gnn(ranker, floors=floors))}
-        assert found["send_refund_by_mail"].reason.endswith("no run called it: it is ranked by its name")
+        assert found["send_refund_by_mail"].reason.endswith("%: no run called it, so it is placed by its words")
 
 
 def test_without_a_ranker_the_policy_says_how_to_train_one(tmp_path: Path) -> None:
@@ -74,11 +75,18 @@ def test_the_hybrid_policy_uses_a_ranker_only_if_it_passed_its_gate(shop: Path, 
         (WON, "uses it. On 200 calls of 20 held-out families"),
         (replace(WON, interval=(-0.01, 0.08)), "does not use it: it did not predict better beyond chance. "),
         (replace(WON, hit2=(0.7, 0.69)), "does not use it: it did not predict better beyond chance. "),
-        (replace(WON, divergences=10, gain=(0.2, 0.1)), "does not use it: it predicts better, and helps less "),
+        (LESS, "does not use it: it predicts better, but its hints gained less where failed runs diverged. "),
+        (
+            replace(LESS, gain_interval=(-0.2, 0.1)),
+            "does not use it: it predicts better, but its hints gained less where failed runs diverged, which may be "
+            "chance. ",
+        ),
     ],
 )
 def test_the_gate_names_the_measure_that_decided(gate: Gate, said: str) -> None:
     assert gate.sentence().startswith(f"The hybrid policy {said}")
+    if gate.gain_interval:
+        assert f"+0.200 → +0.100 (difference -0.200 to {gate.gain_interval[1]:+.3f})." in gate.sentence()
 
 
 def test_a_ranker_that_does_not_fit_is_refused_and_the_hybrid_policy_goes_on(

@@ -39,6 +39,7 @@ class Arm:
         prompt: What memory says at each step.
         similar: Whole successful runs of similar tasks in the system prompt.
         reflects: Whether a failed trial leaves a reflection to the next trial of its task.
+        tagged: Whether the agent acts by tags, and searches principles when it likes.
     """
 
     name: str
@@ -47,11 +48,12 @@ class Arm:
     prompt: PromptOptions = _NOTHING
     similar: int = 0
     reflects: bool = False
+    tagged: bool = False
 
     @property
     def remembers(self) -> bool:
         """Whether it needs a memory."""
-        return self.prompt != _NOTHING or self.similar > 0
+        return self.prompt != _NOTHING or self.similar > 0 or self.tagged
 
     @property
     def summarises(self) -> bool:
@@ -61,7 +63,7 @@ class Arm:
     @property
     def lessons(self) -> bool:
         """Whether the memory has to be distilled."""
-        return self.prompt.experiences + self.prompt.principles > 0
+        return self.prompt.experiences + self.prompt.principles > 0 or self.tagged
 
 
 def _suggesting(policy: str) -> PromptOptions:
@@ -70,6 +72,8 @@ def _suggesting(policy: str) -> PromptOptions:
 
 _LESSONS: Final = PromptOptions(suggestions=0, recalled=0, notes=False)
 OFF: Final = "off"
+LESSONS: Final = "lessons"
+TAGGED: Final = "tagged"
 ARMS: Final = {
     arm.name: arm
     for arm in (
@@ -82,7 +86,8 @@ ARMS: Final = {
             "explicit", "the agent is asked for summaries at each turn (H-EPM E.4)", "explicit", _suggesting("adaptive")
         ),
         Arm("hybrid", "suggestions by hepm's default policy", "hybrid", _suggesting("hybrid")),
-        Arm("lessons", "principles and experiences (EvolveR, PRIME)", "off", _LESSONS),
+        Arm(LESSONS, "principles and experiences (EvolveR, PRIME)", "off", _LESSONS),
+        Arm(TAGGED, "an agent that acts by tags and searches principles (EvolveR)", tagged=True),
         Arm(
             "all", "suggestions and lessons, as memory says them by default", "hybrid", replace(_LESSONS, suggestions=2)
         ),
@@ -119,16 +124,19 @@ class KnownMemory(Memory):
 
     def ingest_whole(self, run: Trajectory, shown: Sequence[str] = (), **about: Any) -> IngestReport:
         """Keep a session's run for `take`, without secrets."""
-        del shown, about
-        self._taken[run.id] = Redactor()(run)
+        del about
+        self._taken[run.id] = Redactor()(run), tuple(shown)
         return IngestReport()
 
-    def take(self, id: str) -> Trajectory:
-        """The run of a finished session."""
+    def distil_soon(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Nothing: the run is not stored."""
+
+    def take(self, id: str) -> tuple[Trajectory, tuple[str, ...]]:
+        """The run of a finished session, and the ids of the lessons that it was shown."""
         return self._taken.pop(id)
 
     @cached_property
-    def _taken(self) -> dict[str, Trajectory]:
+    def _taken(self) -> dict[str, tuple[Trajectory, tuple[str, ...]]]:
         return {}
 
     @cached_property

@@ -53,11 +53,13 @@ class Facts:
     """What was measured in one run.
 
     Attributes:
+        errors: Calls that failed, and texts of an agent with tags that took no action.
         ended: "answered", or the limit that was reached: "turns" or "tokens".
         moves: What the model did at each step: its calls, or its text.
         hints: What memory said at each step; "" for nothing.
         memory_s: Seconds in memory at each step.
         usage: Of the run's requests.
+        lessons: Ids of the lessons that memory showed.
     """
 
     reward: float
@@ -70,6 +72,7 @@ class Facts:
     hints: tuple[str, ...]
     memory_s: tuple[float, ...]
     usage: Usage
+    lessons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +187,22 @@ class Folder:
         found: dict[Key, Ended] = {}
         for arm, task, trial, facts, run in rows:
             known = json.loads(facts)
-            for name in ("moves", "hints", "memory_s"):
-                known[name] = tuple(known[name])
+            for name in ("moves", "hints", "memory_s", "lessons"):
+                known[name] = tuple(known.get(name, ()))
             key = Key(arm, task, trial)
             found[key] = Ended(key, Facts(**known | {"usage": Usage(**known["usage"])}), parse_run(run))
         return found
+
+    def note(self, name: str) -> Any:
+        """What was noted under a name; None if nothing was."""
+        with self._lock:
+            row = self._db.execute("SELECT value FROM settings WHERE name = ?", (name,)).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def add_note(self, name: str, value: Any) -> None:
+        """Note how far the work came, as JSON; it survives a kill from then on."""
+        with self._writing() as db:
+            db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, json.dumps(value)))
 
     def export(self) -> None:
         """Write the finished runs where `hepm ingest` reads them."""

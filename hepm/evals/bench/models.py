@@ -114,6 +114,14 @@ def _none(body: Object) -> Object:
     return _completion("")
 
 
+def _in_tags(step: Object) -> Object:
+    """A completion as a `TaggedAgent` reads it, which is offered no tools."""
+    message = step["choices"][0]["message"]
+    calls = [f"{call['function']['name']} {call['function']['arguments']}" for call in message.get("tool_calls", ())]
+    tag, text = ("search_knowledge", calls[0]) if calls else ("answer", message["content"] or "Done.")
+    return _completion(f"<{tag}>{text}</{tag}>")
+
+
 def _gold(task: Task | None) -> Complete:
     steps: list[Object] = []
     for turn in task.gold if task else ():
@@ -126,6 +134,7 @@ def _gold(task: Task | None) -> Complete:
         if body.get("tool_choice") == "none":
             return _completion("No")
         done = sum(message["role"] == "assistant" for message in body["messages"])
-        return steps[done] if done < len(steps) else _completion("")
+        step = steps[done] if done < len(steps) else _completion("")
+        return step if "tools" in body else _in_tags(step)
 
     return complete

@@ -17,6 +17,7 @@ from threading import Lock
 from typing import Any, Literal, TypeAlias
 
 from hepm.agents.loop import Agent
+from hepm.agents.tagged import TaggedAgent
 from hepm.agents.wire import Object
 from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, HepmError
 from hepm.evals.bench.arms import ARMS, OFF, Arm, KnownMemory, Scratch, advice, reflection_on
@@ -44,6 +45,7 @@ class BenchOptions:
             split, or else on the task families of other folds. "online": from the arm's own earlier runs.
         judge: Whether the model labels the runs that memory learns from; the environment's reward does otherwise.
         options: Further arguments of each request.
+        turn_rewards: Whether each turn is stored with what it added to the reward.
     """
 
     arms: Sequence[Arm]
@@ -55,6 +57,7 @@ class BenchOptions:
     seed: int = 0
     max_turns: int = 30
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    turn_rewards: bool = False
 
 
 @dataclass
@@ -139,18 +142,29 @@ class Bench:
                 streams = []
             self._play(streams, len(first) + len(second))
 
-    def estimate(self) -> tuple[int, Usage]:
+    def make(self, keys: Sequence[Key], memory: KnownMemory, model: Model, *, total: int) -> None:
+        """Make runs with one memory, which they leave as it is; errors as in `play`."""
+        self._model = model
+        self._play([_Stream([key], memory) for key in keys], total)
+
+    def estimate(self, keys: Sequence[Key] | None = None, *, like: str = OFF) -> tuple[int, Usage]:
         """How many runs are to be made, and about what they take: as those of the folder did, if there are any.
 
         Else a run takes the calls of the gold actions, or the maximum number of turns, and the tokens are those of the
         task and the tools, without what tools return.
+
+        Args:
+            keys: The runs; None for those of `plan`.
+            like: The arm whose runs they are compared with.
         """
-        done = [ended.facts for key, ended in self.ended.items() if key.arm == OFF]
-        waiting = [key for keys in self.plan() for key in keys if key not in self.ended]
+        done = [ended.facts for key, ended in self.ended.items() if key.arm == like]
+        planned = [key for part in self.plan() for key in part] if keys is None else keys
+        waiting = [key for key in planned if key not in self.ended]
         calls = tokens = 0
         for key in waiting:
             task = self.tasks[key.task]
-            turns = sum(len(turn.calls) + 1 for turn in task.gold) or self.options.max_turns
+            most = self.options.max_turns
+            turns = min(sum(len(turn.calls) + 1 for turn in task.gold) or most, most)
             if done:
                 turns, used = (
                     round(fmean(of_run)) for of_run in zip(*((f.turns, f.usage.tokens) for f in done), strict=True)
@@ -248,7 +262,7 @@ class Bench:
         shown = memory.similar(task.request, arm.similar) if arm.similar else advice(stream.reflections)
         episode = self.environment.start(task, seed=self.options.seed + key.trial)
         try:
-            agent = Agent(
+            agent = (TaggedAgent if arm.tagged else Agent)(
                 endpoint=self.endpoint,
                 memory=memory,
                 tools=lambda: list(episode.tools),
@@ -259,6 +273,7 @@ class Bench:
                 max_turns=self.options.max_turns,
                 options=self.options.options,
                 complete=self._model.recorded(key, task),
+                reward=episode.reward if self.options.turn_rewards else None,
             )
             done = agent.run(
                 task.request,
@@ -271,7 +286,7 @@ class Bench:
             )
         finally:
             episode.close()
-        run = memory.take(done.id)
+        run, shown_lessons = memory.take(done.id)
         if memory.problem is not None:
             raise memory.problem  # what an agent does without hints is no run of this arm
         run = replace(run, tags={**run.tags, "arm": key.arm, "trial": str(key.trial)})
@@ -282,11 +297,12 @@ class Bench:
             ended=done.ended,
             turns=done.turns,
             calls=len(calls),
-            errors=sum(call.error is True for call in calls),
+            errors=sum(call.error is True for call in calls) + done.malformed,
             moves=tuple(_move(message) for message in done.messages if message["role"] == "assistant"),
             hints=tuple(step.hint for step in done.steps),
             memory_s=tuple(step.memory_s for step in done.steps),
             usage=self.folder.usage(key),
+            lessons=shown_lessons,
         )
         ended = Ended(key, facts, run)
         self.folder.add_run(ended)

@@ -37,16 +37,16 @@ SELECT namespace FROM found WHERE namespace IS NOT NULL;
 
 -- name: totals
 -- Runs and states are counted from the indexes `trajectory_outcome` and `state_kept`.
-SELECT runs, successes, failures, runs - successes - failures,
+SELECT successes + failures + unlabelled, successes, failures, unlabelled,
     (SELECT count(*) FROM tool WHERE namespace = :namespace),
     (SELECT count(*) FROM edge WHERE namespace = :namespace),
     (SELECT count(*) FROM state WHERE namespace = :namespace AND summary IS NOT NULL),
     (SELECT count(*) FROM lesson WHERE namespace = :namespace AND live = 1 AND kind = 'experience'),
     (SELECT count(*) FROM lesson WHERE namespace = :namespace AND live = 1 AND kind = 'principle'),
     (SELECT count(*) FROM lesson WHERE namespace = :namespace AND live = 1 AND kind = 'notes')
-FROM (SELECT count(*) AS runs, count(CASE WHEN success = 1 THEN 1 END) AS successes,
-             count(CASE WHEN success = 0 THEN 1 END) AS failures
-      FROM trajectory WHERE namespace = :namespace);
+FROM (SELECT (SELECT count(*) FROM trajectory WHERE namespace = :namespace AND success = 1) AS successes,
+             (SELECT count(*) FROM trajectory WHERE namespace = :namespace AND success = 0) AS failures,
+             (SELECT count(*) FROM trajectory WHERE namespace = :namespace AND success IS NULL) AS unlabelled);
 
 -- name: find_runs
 SELECT id, digest, success, seq FROM trajectory
@@ -269,7 +269,8 @@ ON CONFLICT (namespace, name) DO UPDATE SET
 UPDATE tool SET retired = :retired, aliases = :aliases WHERE namespace = :namespace AND name = :tool;
 
 -- name: marked_tools
-SELECT name, retired, aliases FROM tool WHERE namespace = :namespace AND (retired <> 0 OR aliases <> '[]') ORDER BY name;
+-- Few of many tools: by itself SQLite reads them all, to have them sorted.
+SELECT name, retired, aliases FROM tool INDEXED BY tool_marked WHERE namespace = :namespace AND (retired <> 0 OR aliases <> '[]') ORDER BY name;
 
 -- name: drop_tool
 DELETE FROM tool WHERE namespace = :namespace AND name = :tool AND calls = 0;

@@ -26,7 +26,7 @@ from hepm.graph.rows import (
     marks_of,
     to_bytes,
 )
-from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_statements
+from hepm.graph.sqlite.connection import CACHE_KIB, SCHEMA_VERSION, Connections, load_statements
 from hepm.graph.sqlite.lessons import SQLiteLessonTransaction
 from hepm.graph.store import Store
 from hepm.types import START, Evidence, ToolName
@@ -166,7 +166,14 @@ class SQLiteStore(Store):
     def orphans(self, *, namespace: str) -> list[str]:
         # Stray rows have no namespace of their own: they are reported with the first one, and any rebuild drops them.
         checks = (*_ORPHANS, *(_STRAY if namespace in self.namespaces()[:1] else ()))
-        return [f"{count} {what}" for name, what in checks if (count := self.read(name, namespace=namespace)[0][0])]
+        with self._connections.reading() as db:
+            (usual,) = db.execute("PRAGMA cache_size").fetchone()
+            db.execute(f"PRAGMA cache_size = -{CACHE_KIB}")  # rows are looked up all over the file
+            try:
+                found = [(self.read(name, namespace=namespace)[0][0], what) for name, what in checks]
+            finally:
+                db.execute(f"PRAGMA cache_size = {usual}")
+        return [f"{count} {what}" for count, what in found if count]
 
     def close(self) -> None:
         self._connections.close()

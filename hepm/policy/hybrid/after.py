@@ -96,14 +96,16 @@ class CallsAfter:
         self.likely: NDArray[np.intp] | None = None
         self._lengths_of: tuple[FloatArray, FloatArray] | None = None
 
-    def cosines(self, state_D: FloatArray, relevance_D: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Of a state with those of the compared calls, shape (N,): of all coordinates, and of relevant ones."""
+    def cosines(
+        self, wish_D: FloatArray, state_D: FloatArray, relevance_D: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Products of a wish with the states of the compared calls, and of a state by relevant coordinates: (N,)."""
         vectors_SD, at_N, part = self._states
-        used = np.flatnonzero(state_D)
+        used = np.flatnonzero((wish_D != 0) | (state_D != 0))
         relevant_D = unit(state_D * relevance_D) * relevance_D
         # One of them copies all, the other is three times as slow, by the layout.
         used_US = vectors_SD.T[used] if vectors_SD.flags.f_contiguous else vectors_SD.take(used, axis=1).T
-        queries_2U = np.stack([state_D[used], relevant_D[used]]) * part
+        queries_2U = np.stack([wish_D[used], relevant_D[used]]) * part
         # Not `@`: see `hepm.policy.hybrid.ridge.solved`.
         cosines_2S = np.einsum("us,qu->qs", used_US.astype(np.float32, copy=False), queries_2U)
         return cosines_2S[0][at_N], (cosines_2S[1] / self._lengths(relevance_D))[at_N]

@@ -86,7 +86,7 @@ def features(fitted: FittedMemory, query: EncodedQuery, tools: Tools) -> FloatAr
         np.log1p(times_C),
         np.divide(1.0, distance_C, where=distance_C > 0, out=distance_C),
         np.log(remaining_C + _RUN_FLOOR),
-        fitted.nearest(query.state_D, first=first)[tools],
+        fitted.nearest(query.wish_D, first=first)[tools],
         np.log(vote_T[tools] + _VOTE_FLOOR),
         ridge_C,
         named_by_user_T[tools],

@@ -157,8 +157,10 @@ class FittedMemory:
         before = (*(self.start, *known)[: -ORDER - 1 : -1], *(-1,) * ORDER)[:ORDER]
         summary = query.state or StateSummary()
         after, cosines_N, likeness_N = self.after(frozenset(query.after), before[0]), None, None
+        wish_D = None
         if query.vector is not None:
-            cosines_N, likeness_N = after.cosines(query.vector, self.odds.relevance_D)
+            wish_D = _with_wish(query.vector, None if summary.own else query.said_vector)
+            cosines_N, likeness_N = after.cosines(wish_D, query.vector, self.odds.relevance_D)
         return EncodedQuery(
             before=before,
             called=Counter(tool for tool in known if tool >= 0),
@@ -168,6 +170,7 @@ class FittedMemory:
             said_D=query.said_vector,
             summary=summary,
             after=after,
+            wish_D=wish_D,
             cosines_N=cosines_N,
             likeness_N=likeness_N,
         )
@@ -224,6 +227,15 @@ class FittedMemory:
             logits_R -= logits_R.max()
             weights_R = weights_R * np.exp(logits_R) * (logits_R > -_CLEAR)
         return np.einsum("cr,r->c", oftener_CR.astype(np.float32), weights_R / weights_R.sum())
+
+
+def _with_wish(state_D: FloatArray, said_D: FloatArray | None) -> FloatArray:
+    """The state with the user's words counted twice; the product with an equal state stays 1.
+
+    A long tool result is much of a state, and the same whatever the user wants: without this, runs with another wish
+    that read the same list would look nearly equal.
+    """
+    return state_D if said_D is None else (state_D + said_D) / np.float32(1 + said_D @ state_D)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,8 +52,9 @@ class EncodedQuery:
         distance: How many calls ago it last called each of them, 1 for the last call.
         flags: What happened since the last call, in bits.
         after: The calls after its last tool; after parallel ones, of the turn after one with it.
-        cosines_N, likeness_N: Of the state with those of the calls that `after` compares, by all and by relevant
-            coordinates; None without a state.
+        wish_D: The state with the user's words counted twice.
+        cosines_N, likeness_N: With the states of the calls that `after` compares: of `wish_D`, and of the state by
+            relevant coordinates; None without a state.
     """
 
     before: tuple[int, ...]
@@ -64,6 +65,7 @@ class EncodedQuery:
     said_D: FloatArray | None
     summary: StateSummary
     after: CallsAfter
+    wish_D: FloatArray | None = None
     cosines_N: FloatArray | None = None
     likeness_N: FloatArray | None = None
 

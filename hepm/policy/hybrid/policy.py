@@ -24,8 +24,6 @@ DOUBT: Final = 2
 """A chance counts n / (n + 2) of itself, where n successful runs went on from here."""
 WITHOUT_FAILURES: Final = 5 / 6
 """Part of `Floors.chance` that is asked for in a memory without failed runs, where a hint risks less."""
-USUAL: Final = 0.05
-"""Minimum chance of a first tool, whatever the floors: less comes from smoothing alone in a small memory."""
 MOST_CANDIDATES: Final = 64
 """If memory knows more tools, those that followed the last one and the most called ones are ranked."""
 
@@ -65,7 +63,9 @@ class Hybrid:
     say what successful runs do, with constant weights. Odds say how runs ended that called the tool here, and count as
     far as they predict outcomes in this memory (`hepm.policy.hybrid.outcomes`). A tool with which similar runs did
     clearly worse than with another is ranked behind the others; one that they only failed with is never first. The
-    chance of a tool that has begun to fail counts as far as the tool still works (`hepm.graph.drift`). `c` is for the
+    chance of a tool that has begun to fail counts as far as the tool still works (`hepm.graph.drift`). With a state, a
+    hint names no tool that the run has called since the user last wrote: agents repeat a call without being reminded,
+    and where failed runs left successful ones, such hints pointed the failed way as often as the other. `c` is for the
     signature of the other policies. Ours; not in the papers.
 
     With a `voice`, its log-chances are one more feature where a state is given.
@@ -107,27 +107,27 @@ class Hybrid:
         chances: FloatArray = np.mean([_softmax(rows @ weights) for rows in stacked], axis=0)
         rows = stacked.mean(axis=0)
         # Without a state the question is what usually works after a tool. A chance that stands on few runs is doubted.
-        further = floors.further if given or not floors.further else max(floors.further, USUAL)
-        floor = floors.chance * (1.0 if fitted.failures_T.any() else WITHOUT_FAILURES) if given else further
-        failing = _failing(mirror, names, tools, chances, least=further)
+        floor = floors.chance * (1.0 if fitted.failures_T.any() else WITHOUT_FAILURES) if given else floors.further
+        failing = _failing(mirror, names, tools, chances, least=floors.further)
         works_C = np.ones(len(tools), dtype=np.float32)
         works_C[list(failing)] = [drift.works for drift in failing.values()]
         shares, chances = chances, chances * works_C
         bad = [FailedWay(names[int(tools[at])], d.failures, d.runs, d.before) for at, d in failing.items() if d.broken]
         warnings = (*warnings, *(way for way in bad if way.tool not in {other.tool for other in warnings}))
-        sure = float(chances.max()) * ended.support / (ended.support + DOUBT)
-        if sure < floor:
-            best = f"best {query.names.shown(names[int(tools[chances.argmax()])])} {sure:.2f}, floor {floor:g}"
-            return Suggestions(abstained=f"no tool is likely enough ({best})", warnings=warnings)
         # Rounded: sums of floats differ in their last digits with the order in which runs came.
         order = ended.order(np.lexsort((fitted.place_T[tools], -chances.round(6)))).tolist()
-        if further:
-            first, warned = order[0], {way.tool for way in warnings}
-            likely = (at for at in order if at == first or (chances[at] >= further and not ended.worse_C[at]))
-            order = [at for at in likely if names[int(tools[at])] not in warned]
-            # What is left when the likeliest tools are warned of is worth a hint only if it is more than smoothing.
-            if not order or chances[order[0]] < min(USUAL, chances.max()):
-                why = f"what is known {place_of(query)} mostly failed in runs like this one"
+        if floors.further:
+            warned, again = {way.tool for way in warnings}, query.just_called if given else frozenset[ToolName]()
+            best, likely = order[0], (chances >= floors.further) & ~ended.worse_C
+            named = {at: names[int(tools[at])] for at in order if at == best or likely[at]}
+            order = [at for at, tool in named.items() if tool not in again and tool not in warned]
+            sure = float(chances[order[0]]) * ended.support / (ended.support + DOUBT) if order else 0.0
+            if sure < floor:
+                why = f"no tool is likely enough (best {query.names.shown(named[best])} {sure:.2f}, floor {floor:g})"
+                if named[best] in again:
+                    why = f"the likeliest next call is {query.names.shown(named[best])} again"
+                elif named[best] in warned:
+                    why = f"what is known {place_of(query)} mostly failed in runs like this one"
                 return Suggestions(abstained=why, warnings=warnings)
         # Against the other candidates: what each adds above their mean, weighed by their chances among themselves.
         spoke = (rows - shares @ rows) / np.maximum(1 - shares, 1e-6)[:, None] * weights

@@ -111,3 +111,49 @@ def clerk(request: Request) -> Reply:
     if "Your own advice" in text:  # it tries another action
         guess = ACTIONS[(ACTIONS.index(guess) + text.count("\n- ")) % len(ACTIONS)]
     return completion(None, tool_calls=[((advised or [guess])[0], parcel)], usage=(20, 5))
+
+
+_LESSON = re.compile(r'is (\w+), what now.*?led to (success|failure)[^"]*: get_parcel, then (\w+)\.')
+
+
+def learner(request: Request) -> Reply:
+    """Does what lessons on such a parcel say that worked, else something that they do not say failed."""
+    messages = request.body["messages"]
+    called = [call["function"]["name"] for message in messages for call in message.get("tool_calls", ())]
+    wish = next(message["content"] for message in messages if message["role"] == "user")
+    number, kind = re.search(r"parcel (\d+) is (\w+)", wish).groups()  # pyright: ignore
+    parcel = {"parcel": int(number)}
+    if len(called) > 1:
+        return completion("Done.")
+    if not called:
+        return completion(None, tool_calls=[("get_parcel", parcel)])
+    return completion(
+        None, tool_calls=[(_chosen(kind, wish, "\n".join(str(m.get("content")) for m in messages)), parcel)]
+    )
+
+
+def _chosen(kind: str, wish: str, lessons: str) -> str:
+    ways = [(end, tool) for about, end, tool in _LESSON.findall(lessons) if about == kind]
+    worked = [tool for end, tool in ways if end == "success"]
+    left = [tool for tool in ACTIONS if ("failure", tool) not in ways]
+    return (worked or [left[int(md5(wish[:40].encode()).hexdigest(), 16) % len(left)]])[0]
+
+
+def tagging(request: Request) -> Reply:
+    """As an agent with tags: asks memory, looks at the parcel, does what a principle says or else something, ends."""
+    messages = request.body["messages"]
+    said = [message["content"] for message in messages if message["role"] == "assistant"]
+    wish = messages[1]["content"]
+    parcel = re.search(r"parcel (\d+)", wish)[1]  # pyright: ignore
+    advised = re.search(
+        r"guiding, score [\d.]+: .*?then (\w+) led to success", "\n".join(m["content"] for m in messages)
+    )
+    action = advised[1] if advised else _chosen("", wish, "")
+    steps = (
+        "I am not sure what to do.",
+        f"<think>Did others see this?</think><search_experience>parcels: {wish} get_parcel led to</search_experience>",
+        f'<think>Look.</think><search_knowledge>get_parcel {{"parcel": {parcel}}}</search_knowledge>invented',
+        f'<search_knowledge>{{"name": "{action}", "arguments": {{"parcel": {parcel}}}}}</search_knowledge>',
+        "<think>That is all.</think><answer>Done.</answer>",
+    )
+    return completion(steps[len(said)])

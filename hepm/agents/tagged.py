@@ -1,0 +1,203 @@
+"""An agent that acts by tags in its text, and searches memory when it likes (EvolveR, sections 3.1 and 3.2.2, table 8).
+
+Each turn of the model thinks and takes one action: <search_experience> asks memory for principles, <search_knowledge>
+calls a tool, <answer> ends the run. Models without tool calls of their own can work so.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal, NamedTuple
+
+from hepm.agents.loop import Agent, Conversation, Step, Strategy
+from hepm.experience.library import Library
+from hepm.experience.principles import FoundPrinciple
+from hepm.experience.prompt import FRAME, ITEM_CHARS, PromptOptions
+from hepm.text import quoted
+from hepm.types import BLOCK_END, BLOCK_START, DEFAULT_NAMESPACE, Trajectory
+
+_ACTION: Final = re.compile(
+    r"<think>.*?</think>|<(search_experience|search_knowledge|answer)>(.*?)(</\1>|\Z)", re.DOTALL | re.IGNORECASE
+)
+_INSTRUCTIONS: Final = """\
+Work step by step. In each message, first think between <think> and </think>. Then take exactly one action, and stop:
+<search_experience>what you want to know</search_experience>
+Principles that earlier runs taught come back between <experience> and </experience>: their type (guiding: it led to \
+success; cautionary: it ended in failure), a score from 0 to 1 by how runs ended that read them, and a description.
+<search_knowledge>{query}</search_knowledge>
+{knowledge}
+The result comes back between <information> and </information>.
+<answer>your answer to the user</answer>
+This ends your work, unless the user goes on.
+Think again after each result. Search as often as you need, and answer when nothing is missing."""
+_ONE_TOOL: Final = "A search for the query."
+_TOOLS: Final = 'A call of one of these tools, by its name and its arguments as a JSON object, such as name {"key": 1}:'
+_MALFORMED: Final = (
+    "Nothing was done: {why}. Write one of <search_experience>…</search_experience>, "
+    "<search_knowledge>…</search_knowledge> and <answer>…</answer>, with a text between its tags."
+)
+_NO_FLOOR: Final = 0.01  # EvolveR has no least similarity; texts without a common word have 0
+
+
+class Span(NamedTuple):
+    """A part of a recorded run, as the model wrote or read it.
+
+    Attributes:
+        by: Who wrote it. "prompt" is the system and the user.
+        trained: Whether its tokens count in the loss of a later training.
+    """
+
+    text: str
+    by: Literal["prompt", "agent", "memory", "tool"]
+    trained: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggedAgent(Agent):
+    """An agent that acts by tags; otherwise an `Agent`. The model is offered no tools but by its instructions.
+
+    One tool with one text as its argument is a search, and takes the query as it is. Other tools are called by name.
+    A search of memory gives three principles (k_e, EvolveR, A.2). Texts without an action are answered by a sentence on
+    the form, and counted in `Done.malformed`.
+    """
+
+    strategy: Strategy = "off"
+
+    @property
+    def conversation(self) -> type[Conversation]:
+        """What a run is made by."""
+        return _TaggedConversation
+
+    @property
+    def instructions(self) -> str:
+        """The system prompt, with the tags and the tools (EvolveR, table 8, in our words)."""
+        specs = self.toolbox().specs
+        query, knowledge = "your query", _ONE_TOOL
+        if _searched(specs) is None:
+            query = "name {arguments}"
+            knowledge = "\n".join((_TOOLS, *(json.dumps(spec["function"], ensure_ascii=False) for spec in specs)))
+        return f"{self.system}\n\n{_INSTRUCTIONS.format(query=query, knowledge=knowledge)}".strip()
+
+
+class _TaggedConversation(Conversation):
+    offers_tools: ClassVar[bool] = False
+
+    def turn(self) -> tuple[str, bool]:
+        if callable(self.agent.tools) and self.steps:
+            self.tools = self.agent.toolbox()
+            self.messages[0] = {"role": "system", "content": self.agent.instructions}
+        self.memory_s = 0.0
+        self.steps.append(Step())
+        reply = self.ask(stable="", present="", placement=self.placement)
+        text, action, query = read_action(str(reply.get("content") or ""))
+        self.messages.append({"role": "assistant", "content": text})
+        if text:
+            with self.metered():
+                self.session.say("assistant", text)
+        if action == "answer":
+            return query, False
+        observed = self.observe(action, query)
+        self.messages.append({"role": "user", "content": observed})
+        return text, True
+
+    def observe(self, action: str, query: str) -> str:
+        """What the model reads after an action."""
+        if action == "search_experience":
+            with self.metered():
+                found = self.session.search_principles(query, floor=_NO_FLOOR)
+            said = _principles(found, self.agent.prompt_options) if found else ""
+            self.steps[-1] = Step(said)
+            return _experience(said)
+        called = _called(query, self.tools.specs) if action else None
+        if called is None:
+            self.malformed += 1
+            names = ", ".join(spec["function"]["name"] for spec in self.tools.specs) or "none"
+            why = f"{quoted(query, 80)} names no tool; there are {names}" if action else "the text has no action"
+            return _MALFORMED.format(why=why)
+        name, arguments = called
+        given, result, failed = self.tools.call(name, arguments)
+        with self.metered():
+            self.session.record(name, given, result, error=failed)
+        return _information(result)
+
+
+def read_action(text: str) -> tuple[str, str, str]:
+    """A model's text up to the end of its first action; the action, and what stands in it; "" for none.
+
+    What follows the first action is dropped: models invent the result, and go on with it.
+    """
+    for match in _ACTION.finditer(text):
+        if match[1] and match[2].strip():
+            action = match[1].lower()
+            return text[: match.end()] + ("" if match[3] else f"</{match[1]}>"), action, match[2].strip()
+    return text, "", ""
+
+
+def spans_of(
+    run: Trajectory, library: Library, *, absorb: bool = False, namespace: str = DEFAULT_NAMESPACE
+) -> list[Span]:
+    """The parts of a stored run of a `TaggedAgent`, in order.
+
+    What the agent wrote is trained. What memory said is trained only with `absorb` (EvolveR, table 4, "exp-absorb",
+    which did not help there); the record names the principles, and their scores are those of now. Forgotten ones are
+    left out.
+    """
+    known = library.lessons(namespace)
+    found: list[Span] = []
+    for turn in run.turns:
+        if turn.role != "assistant":
+            found.append(Span(turn.text, "prompt", False))
+            continue
+        found.append(Span(turn.text, "agent", True))
+        stored = [one for id in turn.recalled if (one := known.get(id)) is not None]
+        if stored:
+            said = _principles([FoundPrinciple.of(one) for one in stored], None)
+            found.append(Span(_experience(said), "memory", absorb))
+        found += [Span(_information(call.result or ""), "tool", False) for call in turn.calls]
+    return found
+
+
+def _principles(found: Sequence[FoundPrinciple], options: PromptOptions | None) -> str:
+    redact = (options or PromptOptions()).redact or str
+    lines = [
+        f"- [{one.id}] {one.principle.kind}, score {one.score:.2f}: {quoted(redact(one.principle.text), ITEM_CHARS)}"
+        for one in found
+    ]
+    return "\n".join((BLOCK_START, FRAME, *lines, BLOCK_END))
+
+
+def _experience(said: str) -> str:
+    return f"<experience>\n{said or 'No principle is like this.'}\n</experience>"
+
+
+def _information(result: str) -> str:
+    return f"<information>\n{result}\n</information>"
+
+
+def _searched(specs: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
+    """Name and argument of the only tool, if it takes one text."""
+    if len(specs) != 1:
+        return None
+    function: dict[str, Any] = specs[0]["function"]
+    parameters: dict[str, Any] = function.get("parameters") or {}
+    properties: dict[str, dict[str, Any]] = parameters.get("properties") or {}
+    texts = [name for name, schema in properties.items() if schema.get("type") == "string"]
+    return (function["name"], texts[0]) if len(properties) == len(texts) == 1 else None
+
+
+def _called(query: str, specs: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
+    """The tool that a query calls and its arguments as JSON; None if it names no tool."""
+    try:
+        written = json.loads(query)  # as models write tool calls
+        query = f"{written['name']} {json.dumps(written.get('arguments') or {})}"
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        pass
+    names = sorted((spec["function"]["name"] for spec in specs), key=len, reverse=True)
+    name = next((name for name in names if re.match(rf"{re.escape(name)}(?![\w.-])", query)), "")
+    arguments = query[len(name) :].strip().removeprefix("(").removesuffix(")").strip()
+    if (searched := _searched(specs)) is not None and not (name and arguments.startswith("{")):
+        return searched[0], json.dumps({searched[1]: query})
+    return (name, arguments) if name else None

@@ -1,0 +1,512 @@
+"""A model in this process, and a server that lets it answer like an OpenAI-compatible endpoint. Extra: hepm[local].
+
+Weak models name tools that do not exist and write broken JSON. Calls are therefore forced into the given tools: the
+probability of each whole name is computed, and the model writes arguments within their JSON schema.
+"""
+
+# pyright: basic, reportMissingImports=false
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final, Self, TypeAlias
+from uuid import uuid4
+
+from hepm.errors import InputError, MissingExtraError
+
+Object: TypeAlias = dict[str, Any]
+Oracle: TypeAlias = Callable[[str, Sequence[Object]], Mapping[str, Any] | None]
+"""The arguments of a call of a tool, given its name and the messages; None lets the model write them."""
+
+_CALL: Final = "<tool_call>"
+_TOOLS: Final = (
+    f'You can call these tools. To call one, answer with {_CALL}\n{{"name": NAME, "arguments": {{...}}}}\n</tool_call>'
+)
+_NAMES_AT_ONCE: Final = 32
+_TEXT_TOKENS, _VALUE_TOKENS, _ITEMS, _DEPTH = 256, 48, 8, 6
+_AROUND: Final = 8  # tokens that a chat template puts around a message
+
+
+class LocalModel:
+    """A causal language model of `transformers` on the CPU. Threads may share it; it answers one request at a time.
+
+    Args:
+        context: Tokens of a request and its answer, which has a quarter of them. Longer conversations lose the middle
+            of long messages, then old messages.
+        force: Call a tool wherever tools are given, unless the request says otherwise.
+        oracle: Gives the arguments of calls in place of the model.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        name: str,
+        context: int = 4_096,
+        force: bool = False,
+        oracle: Oracle | None = None,
+    ) -> None:
+        self.name, self.force, self.oracle = name, force, oracle
+        self.context = min(context, getattr(model.config, "max_position_embeddings", context))
+        self._model, self._tokenizer, self._lock = model.eval(), tokenizer, Lock()
+        ends: Any = getattr(model.generation_config, "eos_token_id", None)
+        self._ends = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])}
+        self._cache: Any = None
+        self._ids: list[int] = []  # tokens in the cache
+        self._logits: Any = None  # of the token after them, shape (vocabulary,)
+        self._pending = ""  # text to read before the next token
+        self._numeric: list[int] = []  # tokens that a number may begin with
+
+    @classmethod
+    def load(cls, place: str, *, cache: Path, name: str = "", **options: Any) -> Self:
+        """Load a folder, a GGUF file, or a name that `transformers` knows.
+
+        Args:
+            cache: Folder for what is converted from GGUF files, once each.
+            name: What requests call it; by default the last part of `place`.
+            options: See the class.
+        Raises:
+            InputError: it cannot be opened.
+            MissingExtraError: a package of hepm[local] is missing.
+        """
+        try:
+            import torch
+            from transformers import AutoModelForCausalLM, AutoTokenizer
+            from transformers.utils import logging
+
+            logging.disable_progress_bar()
+            folder = _converted(Path(place), cache) if place.endswith(".gguf") else place
+            model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+            tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+        except ImportError as error:
+            raise MissingExtraError(f"a local model needs pip install 'hepm[local]': {error}") from error
+        except (OSError, ValueError, RuntimeError) as error:
+            reason = str(error).strip().partition("\n")[0][:300]
+            raise InputError(f"no model can be opened at {place}: {reason}") from error
+        return cls(model, tokenizer, name=name or Path(place).stem, **options)
+
+    def tool_probabilities(self, messages: Sequence[Object], tools: Sequence[Object]) -> dict[str, float]:
+        """The probability of each given tool as the next call, by name; they sum to 1.
+
+        P(name) is proportional to the product of the probabilities of its tokens and of the closing quote: that of the
+        whole name, so that names of any length are compared as they are.
+
+        Raises:
+            InputError: the messages or tools are not as Chat Completions wants them.
+        """
+        import torch
+
+        given = _tools({"tools": tools})
+        with self._lock, torch.inference_mode():
+            self._start(self._prompt(messages, given)[0])
+            return dict(zip(given, self._chances([_begun(name) for name in given]).tolist(), strict=True))
+
+    def complete(self, body: Object) -> Object:
+        """The chat completion for the body of a request.
+
+        Without a `tool_choice`, or with "auto", a tool is called where the model's own text begins a call. The
+        temperature is 0 unless given; it never applies to arguments. `usage` also counts the tokens that were cut.
+
+        Raises:
+            InputError: the request is not as Chat Completions wants it.
+        """
+        import torch
+
+        messages, tools = _messages(body), _tools(body)
+        choice, schema = _choice(body, tools, self.force), _schema_of(body)
+        temperature, seed, most, limit = (
+            _given_number(body, key) for key in ("temperature", "seed", "max_tokens", "max_completion_tokens")
+        )
+        drawn = torch.Generator().manual_seed(int(torch.seed() if seed is None else seed))
+
+        def draw(logits: Any) -> int:
+            chances = (logits / temperature).softmax(-1) if temperature else logits
+            return int(chances.multinomial(1, generator=drawn) if temperature else chances.argmax())
+
+        text, calls, reason, begun = "", list[Object](), "stop", None
+        with self._lock, torch.inference_mode():
+            ids, cut = self._prompt(messages, tools)
+            cached = self._start(ids)
+            if schema and choice in ("none", "auto"):
+                text = json.dumps(self._value(schema, schema), ensure_ascii=False)
+            elif choice in ("none", "auto"):
+                stop = re.escape(_CALL) if choice == "auto" else ""
+                room = min(int(limit or most or _TEXT_TOKENS), self.context // 4)
+                text, begun = self._write(room, stop, draw)
+                reason = "length" if begun is None else "stop"
+            if begun or choice not in ("none", "auto"):
+                self._start(ids)
+                names = list(tools) if choice in ("auto", "required") else [choice]
+                name = names[draw(self._chances([_begun(name) for name in names]).log())]
+                calls, reason = [self._call(name, tools[name], messages)], "tool_calls"
+            used = len(self._ids) + len(self._encode(self._pending)) - len(ids)
+        message: Object = {"role": "assistant", "content": text.strip() or (None if calls else ""), "refusal": None}
+        message |= {"tool_calls": calls} if calls else {}
+        usage = {"prompt_tokens": len(ids), "completion_tokens": used, "total_tokens": len(ids) + used}
+        return {
+            "id": f"chatcmpl-{uuid4().hex[:24]}",
+            "object": "chat.completion",
+            "created": int(time.time()),
+            "model": self.name,
+            "choices": [{"index": 0, "message": message, "finish_reason": reason, "logprobs": None}],
+            "usage": usage | {"prompt_tokens_details": {"cached_tokens": cached}, "cut_tokens": cut},
+        }
+
+    def _encode(self, text: str) -> list[int]:
+        return self._tokenizer.encode(text, add_special_tokens=False)
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        return self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+    def _prompt(self, messages: Sequence[Object], tools: Mapping[str, Object]) -> tuple[list[int], int]:
+        """The tokens of a request, and how many were cut."""
+        turns, room = _turns(messages, tools), self.context - self.context // 4
+        whole = len(ids := self._templated(turns))
+        if whole > room:
+            kept = [(role, self._cut(text, room // 2)) for role, text in turns[:1] if role == "system"]
+            left, at = room - sum(len(self._encode(text)) + _AROUND for _, text in kept), len(kept)
+            for role, text in reversed(turns[at:]):
+                if left < 4 * _AROUND:
+                    break
+                # What is left is for this message, but for some of the one before.
+                kept.insert(at, (role, self._cut(text, max(left // 2, left - 16 * _AROUND) - _AROUND)))
+                left -= len(self._encode(kept[at][1])) + _AROUND
+            ids = self._templated(kept)[-room:]
+        return ids, whole - len(ids)
+
+    def _cut(self, text: str, most: int) -> str:
+        """A text of at most so many tokens, without its middle: hints stand at the end of a message."""
+        ids, half = self._encode(text), max(most - 4, 2) // 2
+        return text if len(ids) <= most else f"{self._decode(ids[:half])} … {self._decode(ids[-half:])}"
+
+    def _templated(self, turns: Sequence[tuple[str, str]]) -> list[int]:
+        chat = [{"role": role, "content": text} for role, text in turns]
+        return self._encode(self._tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True))
+
+    def _start(self, ids: list[int]) -> int:
+        """Read a prompt; what it shares with the one before, so many tokens, is not computed again."""
+        most = min(len(ids) - 1, len(self._ids))
+        same = next((at for at in range(most) if ids[at] != self._ids[at]), most)
+        if self._cache is not None and same < len(self._ids):
+            self._cache.crop(same - len(self._ids))
+        self._ids, self._pending = self._ids[:same], ""
+        self._read(ids[same:])
+        return same
+
+    def _read(self, ids: list[int]) -> None:
+        import torch
+
+        known, self._ids = self._ids, []
+        cache, self._cache = self._cache, None  # an interrupted pass leaves it half filled
+        found = self._model(torch.tensor([ids]), past_key_values=cache, use_cache=True, logits_to_keep=1)
+        self._cache, self._logits, self._ids = found.past_key_values, found.logits[0, -1], known + ids
+
+    def _chances(self, texts: Sequence[str]) -> Any:
+        """The probabilities of JSON values as what comes next, shape (values,); a comma ends each, as 1 begins 10.
+
+        Many are computed in one pass, as a tree of their tokens: each token attends to the prompt and to the tokens
+        before it on its own path. The cache is as before afterwards.
+        """
+        import torch
+
+        paths = [tuple(self._encode(f"{self._pending}{text},")) for text in texts]
+        scores: list[Any] = []
+        for start in range(0, len(paths), _NAMES_AT_ONCE):
+            part, past = paths[start : start + _NAMES_AT_ONCE], len(self._ids)
+            nodes = list(dict.fromkeys(path[:end] for path in part for end in range(1, len(path))))
+            index = {node: at for at, node in enumerate(nodes)}
+            mask = torch.full((1, 1, len(nodes), past + len(nodes)), torch.finfo(torch.float32).min)
+            mask[..., :past] = 0
+            for node, at in index.items():
+                mask[0, 0, at, [past + index[node[:end]] for end in range(1, len(node) + 1)]] = 0
+            found = self._model(
+                torch.tensor([[node[-1] for node in nodes]]),
+                attention_mask=mask,
+                position_ids=torch.tensor([[past + len(node) - 1 for node in nodes]]),
+                past_key_values=self._cache,
+                use_cache=True,
+            )
+            self._cache.crop(-len(nodes))
+            after: Any = torch.cat([self._logits[None], found.logits[0]]).double().log_softmax(-1)
+            for path in part:
+                rows = [0, *(index[path[:end]] + 1 for end in range(1, len(path)))]
+                scores.append(after[rows, path].sum())
+        return torch.stack(scores).softmax(0)
+
+    def _write(
+        self, most: int, stop: str, draw: Callable[[Any], int], first: Sequence[int] = ()
+    ) -> tuple[str, bool | None]:
+        """A text up to a pattern, and whether that came: False if the model ended, None after so many tokens.
+
+        `first` limits the first token.
+        """
+        if self._pending:
+            self._read(self._encode(self._pending))
+            self._pending = ""
+        ids, text = list[int](), ""
+        for _ in range(most):
+            token = first[draw(self._logits[first])] if first and not ids else draw(self._logits)
+            if token in self._ends:
+                return text, False
+            longer = self._decode([*ids, token])
+            if stop and (found := re.search(stop, longer)):
+                self._pending = longer[len(text) : found.start()]
+                return longer[: found.start()], True
+            ids.append(token)
+            self._read([token])
+            text = longer
+        return text, None
+
+    def _call(self, name: str, tool: Object, messages: Sequence[Object]) -> Object:
+        arguments = self.oracle(name, messages) if self.oracle else None
+        if arguments is None:
+            self._pending = f'{_begun(name)}, "arguments": '
+            arguments = self._value(schema := tool.get("parameters") or {"type": "object"}, schema)
+        function = {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}
+        return {"id": f"call_{uuid4().hex[:24]}", "type": "function", "function": function}
+
+    def _value(self, schema: Object, root: Object, depth: int = 0) -> Any:
+        """Write a value of a JSON schema: of objects the required properties, of texts and lists few parts."""
+        schema = _resolved(schema, root)
+        kind: Any = schema.get("type", "object" if "properties" in schema else "string")
+        kind = next((one for one in kind if one != "null"), "null") if isinstance(kind, list) else kind
+        options = schema.get("enum") or ([schema["const"]] if "const" in schema else [])
+        options = [None] if kind == "null" or depth > _DEPTH else [True, False] if kind == "boolean" else options
+        if options:
+            texts = [json.dumps(option, ensure_ascii=False) for option in options]
+            at = int(self._chances(texts).argmax())
+            self._pending += texts[at]
+            return options[at]
+        if kind == "object":
+            made, known = Object(), schema.get("properties") or {}
+            for name in schema.get("required") or ():
+                self._pending += f"{', ' if made else '{'}{json.dumps(name, ensure_ascii=False)}: "
+                made[name] = self._value(known.get(name) or {}, root, depth + 1)
+            self._pending += "}" if made else "{}"
+            return made
+        if kind == "array":
+            found, least = list[Any](), schema.get("minItems", 1)  # an empty list is rarely meant
+            while len(found) < max(least, min(_ITEMS, schema.get("maxItems", _ITEMS))):
+                if len(found) >= least and self._chances(["]", ", "]).argmax() == 0:
+                    break
+                self._pending += ", " if found else "["
+                found.append(self._value(schema.get("items") or {}, root, depth + 1))
+            self._pending += "]" if found else "[]"
+            return found
+        return self._number(whole=kind == "integer") if kind in ("integer", "number") else self._string()
+
+    def _string(self) -> str:
+        self._pending += '"'
+        text, _ = self._write(_VALUE_TOKENS, r'(?<!\\)"|\n|</tool_call>', _greedy)
+        self._pending += '"'
+        try:
+            return json.loads(f'"{text}"', strict=False)
+        except ValueError:  # half of an escape
+            return text
+
+    def _number(self, *, whole: bool) -> float:
+        if not self._numeric:
+            every = range(len(self._tokenizer))
+            self._numeric = [token for token in every if re.fullmatch(r"-?\d+", self._decode([token]))]
+        text, _ = self._write(_VALUE_TOKENS // 4, r"[^-\d]" if whole else r"[^-\d.]", _greedy, self._numeric)
+        found = re.match(r"-?\d+(\.\d+)?", text)
+        value = float(found[0] if found else 0)
+        return int(value) if value.is_integer() else value
+
+
+def _greedy(logits: Any) -> int:
+    return int(logits.argmax())
+
+
+def _begun(name: str) -> str:
+    return f'{_CALL}\n{{"name": {json.dumps(name, ensure_ascii=False)}'
+
+
+def _messages(body: Object) -> list[Object]:
+    given: Any = body.get("messages")
+    if not isinstance(given, list) or not given or not all(isinstance(one, dict) for one in given):
+        raise InputError('"messages" holds no messages')
+    return given
+
+
+def _tools(body: Object) -> dict[str, Object]:
+    """The functions of the tools, by name."""
+    try:
+        return {tool["function"]["name"]: tool["function"] for tool in body.get("tools") or ()}
+    except (TypeError, KeyError):
+        raise InputError('"tools" must hold {"type": "function", "function": {"name": …}}') from None
+
+
+def _choice(body: Object, tools: Mapping[str, Object], force: bool) -> str:
+    """ "none", "auto", "required", or the name of a tool."""
+    given: Any = body.get("tool_choice") or ("required" if force and tools else "auto")
+    name = given.get("function", {}).get("name") if isinstance(given, dict) else given
+    if name not in (tools if isinstance(given, dict) else ("none", "auto", "required")):
+        raise InputError(f'tool_choice is {given!r}: give "none", "auto", "required" or one of the functions')
+    if name == "required" and not tools:
+        raise InputError("tool_choice is required, and no tools are given")
+    return name if tools else "none"
+
+
+def _schema_of(body: Object) -> Object | None:
+    """The JSON schema that the answer must have; None for a text."""
+    form: Any = body.get("response_format") or {}
+    return form.get("json_schema", {}).get("schema") if isinstance(form, dict) else None
+
+
+def _given_number(body: Object, key: str) -> float | None:
+    given = body.get(key)
+    if given is None or (isinstance(given, int | float) and given >= 0):
+        return given
+    raise InputError(f"{key} is {given!r}: give a number, 0 or more")
+
+
+def _turns(messages: Sequence[Object], tools: Mapping[str, Object]) -> list[tuple[str, str]]:
+    """Role and text of each turn: the system's first, then user and assistant in turn, as most templates want it.
+
+    Tools are described by name, required arguments and the first sentence of what they do.
+    """
+    system, turns = list[str](), list[tuple[str, str]]()
+    for message in messages:
+        given: Any = message.get("content") or ""
+        parts: list[Any] = given if isinstance(given, list) else [{"text": given}]
+        if not all(isinstance(one, dict) and isinstance(one.get("text"), str) for one in parts):
+            raise InputError("a message holds something else than text, which this model cannot read")
+        role, text = message.get("role"), "\n".join(one["text"] for one in parts)
+        if role in ("system", "developer") and not turns:
+            system.append(text)
+            continue
+        if role == "tool":
+            text = f"<tool_response>\n{text}\n</tool_response>"
+        for made in (call.get("function") or {} for call in message.get("tool_calls") or ()):
+            text += f'\n{_begun(str(made.get("name")))}, "arguments": {made.get("arguments") or "{}"}}}\n</tool_call>'
+        role = "assistant" if role == "assistant" else "user"
+        if turns and turns[-1][0] == role:
+            text = f"{turns.pop()[1]}\n{text}"
+        turns.append((role, text.strip()))
+    system += [_TOOLS] * bool(tools)
+    for name, tool in tools.items():
+        sentence = re.split(r"(?<=[.!?])\s", " ".join(str(tool.get("description") or "").split()), maxsplit=1)[0]
+        required = ", ".join((tool.get("parameters") or {}).get("required") or ())
+        system.append(f"- {name}({required}): {sentence[:200]}")
+    return [*([("system", "\n".join(system))] if system else []), *turns]
+
+
+def _resolved(schema: Object, root: Object) -> Object:
+    """The part of a schema that is written: what a reference names, the first of alternatives that is not null."""
+    for _ in range(_DEPTH):
+        if "$ref" in schema:
+            found: Any = root
+            for part in str(schema["$ref"]).lstrip("#/").split("/"):
+                found = found.get(part, {})
+            schema = found
+        elif one := next((schema[key] for key in ("anyOf", "oneOf", "allOf") if schema.get(key)), None):
+            schema = next((part for part in one if part.get("type") != "null"), one[0])
+        else:
+            break
+    return schema
+
+
+def _converted(file: Path, cache: Path) -> Path:
+    """The folder of a GGUF file's weights and tokenizer as `transformers` writes them; made at first.
+
+    Both are slow to read from a GGUF file: weights are dequantised, and the tokenizer's merges are sorted out anew.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    about = file.stat()
+    digest = hashlib.blake2b(repr((str(file.resolve()), about.st_size, about.st_mtime_ns)).encode(), digest_size=6)
+    folder = cache / f"{file.stem}-{digest.hexdigest()}"
+    if not folder.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache, prefix="making-") as made:
+            options: Any = {"gguf_file": file.name}
+            model: Any = AutoModelForCausalLM.from_pretrained(file.parent, dtype=torch.float32, **options)
+            # A new model of the same weights: one from a GGUF file counts as quantised, and refuses to be saved.
+            config = type(model.config)(
+                **{key: value for key, value in model.config.to_dict().items() if key != "quantization_config"}
+            )
+            fresh = type(model)(config)
+            fresh.load_state_dict(model.state_dict())
+            fresh.half().save_pretrained(f"{made}/model")
+            AutoTokenizer.from_pretrained(file.parent, **options).save_pretrained(f"{made}/model")
+            with suppress(OSError):  # another process was faster
+                Path(made, "model").rename(folder)
+    return folder
+
+
+def serve(model: LocalModel, *, port: int, on_start: Callable[[str], object]) -> None:
+    """Serve a model on 127.0.0.1 alone until the process gets a signal to stop.
+
+    `/v1/chat/completions`, whose streams begin when the answer is complete, and `/v1/models`.
+
+    Args:
+        port: 0 for any free one.
+        on_start: Called with the base URL once the port is open.
+    Raises:
+        InputError: the port is in use.
+    """
+    try:
+        import uvicorn
+        from starlette.applications import Starlette
+        from starlette.concurrency import run_in_threadpool
+        from starlette.requests import Request
+        from starlette.responses import JSONResponse, Response, StreamingResponse
+        from starlette.routing import Route
+    except ImportError as error:
+        raise MissingExtraError(f"a local model needs pip install 'hepm[local]': {error}") from error
+
+    async def chat(request: Request) -> Response:
+        try:
+            body: Any = await request.json()
+            if not isinstance(body, dict):
+                raise InputError("the body is no JSON object")
+            if body.get("model") != model.name:
+                problem = f"the model {body.get('model')!r} does not exist: this server has {model.name!r}"
+                return JSONResponse({"error": {"message": problem, "code": "model_not_found"}}, 404)
+            found = await run_in_threadpool(model.complete, body)
+        except ValueError as error:  # an InputError is one
+            return JSONResponse({"error": {"message": str(error), "type": "invalid_request_error"}}, 400)
+        if not body.get("stream"):
+            return JSONResponse(found)
+        asked = (body.get("stream_options") or {}).get("include_usage")
+        return StreamingResponse(_events(found, usage=bool(asked)), media_type="text/event-stream")
+
+    async def models(request: Request) -> Response:
+        listed = {"id": model.name, "object": "model", "created": 0, "owned_by": "local"}
+        return JSONResponse({"object": "list", "data": [listed]})
+
+    app = Starlette(routes=[Route("/v1/chat/completions", chat, methods=["POST"]), Route("/v1/models", models)])
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise InputError(f"port {port} cannot be used ({error.strerror}): give another --port") from error
+        listening.listen()
+        on_start(f"http://127.0.0.1:{listening.getsockname()[1]}/v1")
+        uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listening])
+
+
+def _events(completion: Object, *, usage: bool) -> Iterator[str]:
+    """A completion as server-sent events."""
+    choice = completion["choices"][0]
+    calls = [{"index": at, **call} for at, call in enumerate(choice["message"].get("tool_calls") or ())]
+    delta = {**choice["message"], **({"tool_calls": calls} if calls else {})}
+    base = {key: completion[key] for key in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    for part, reason in ((delta, None), ({}, choice["finish_reason"])):
+        yield f"data: {json.dumps(base | {'choices': [{'index': 0, 'delta': part, 'finish_reason': reason}]})}\n\n"
+    if usage:
+        yield f"data: {json.dumps(base | {'choices': [], 'usage': completion['usage']})}\n\n"
+    yield "data: [DONE]\n\n"

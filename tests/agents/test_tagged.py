@@ -1,0 +1,152 @@
+"""An agent that acts by tags, on a played endpoint: what it is sent, and what is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from hepm import Memory
+from hepm.agents.loop import Done
+from hepm.agents.tagged import TaggedAgent, read_action, spans_of
+from hepm.agents.toolbox import AnyTool
+from hepm.llm import Endpoint
+from hepm.types import BLOCK_START, Trajectory
+from tests.loopback import Loopback, completion, loopback  # noqa: F401
+
+ASK = "<think>Has anyone done this?</think><search_experience>after search, open_page</search_experience>"
+ANSWER = "<think>That is it.</think><answer>Canberra</answer>"
+
+
+def search(query: str) -> str:
+    """Search an encyclopedia."""
+    return f"a page on {query}"
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """Two runs, of which the one that opened a page succeeded."""
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        for calls in (["search", "open_page"], ["search"]):
+            with memory.session(task="capital", environment="trivia") as session:
+                session.say("user", "Which city is the capital of Australia?")
+                for call in calls:
+                    session.record(call, {}, "Sydney")
+                session.finish(success=len(calls) == 2)
+        memory.wait_distilled()
+        yield memory
+
+
+def work(
+    memory: Memory,
+    played: Loopback,
+    texts: Sequence[str],
+    *tools: AnyTool,
+    max_turns: int = 30,
+) -> tuple[Done, Trajectory]:
+    """A run in which the model says these texts, and its record."""
+    played.replies = [completion(text) for text in texts]
+    endpoint = Endpoint("small", played.url)
+    agent = TaggedAgent(endpoint=endpoint, memory=memory, tools=tools or (search,), max_turns=max_turns)
+    done = agent.run("Which city is the capital?", environment="trivia", outcome=lambda done: done.text == "Canberra")
+    run = memory.run(done.id)
+    assert run is not None
+    return done, run
+
+
+@pytest.mark.parametrize(
+    ("text", "dropped", "action", "query"),
+    [
+        ("<answer> 4 </answer>", "", "answer", "4"),
+        ("<Answer>4</Answer>", " and so on", "answer", "4"),
+        ("<think>I may <answer>no</answer></think><search_knowledge>x</search_knowledge>", "", "search_knowledge", "x"),
+        ("<search_knowledge>x</search_knowledge>", "<information>invented</information>", "search_knowledge", "x"),
+        ("<answer></answer> I mean <answer>5</answer>", "", "answer", "5"),
+        ("<think>no end <answer>6</answer>", "", "answer", "6"),
+        ("The answer is 7.", "", "", ""),
+        ("", "", "", ""),
+    ],
+)
+def test_the_first_action_outside_of_thoughts_is_taken_and_the_text_ends_with_it(
+    text: str, dropped: str, action: str, query: str
+) -> None:
+    assert read_action(text + dropped) == (text, action, query)
+
+
+def test_a_tag_that_a_stop_sequence_cut_off_is_closed() -> None:
+    cut = "<search_experience>a query"
+    assert read_action(cut) == (f"{cut}</search_experience>", "search_experience", "a query")
+
+
+def test_principles_come_with_type_score_and_description_and_are_credited(memory: Memory, loopback: Loopback) -> None:  # noqa: F811
+    done, run = work(memory, loopback, [ASK, ANSWER])
+    read = loopback.requests[-1].body["messages"][-1]["content"]
+    assert 'guiding, score 0.50: "In trivia, calling search, then open_page led to success."' in read
+    assert read.startswith("<experience>\n<hepm-memory>")
+    assert done.steps[0].hint in read
+    recalled = [id for turn in run.turns for id in turn.recalled]
+    assert recalled
+    assert all(memory.library.shown_in(id) == {done.id: True} for id in recalled)
+    assert BLOCK_START not in str(run)
+    memory.forget(trajectory=done.id)
+    assert not any(memory.library.shown_in(id) for id in recalled)
+
+
+def test_a_question_that_no_principle_is_like_gets_those_about_the_tool_just_called(
+    memory: Memory,
+    loopback: Loopback,  # noqa: F811
+) -> None:
+    ask = "<search_experience>How do I solve it?</search_experience>"
+    work(memory, loopback, [ask, "<search_knowledge>Australia</search_knowledge>", ask, ANSWER])
+    said = [message["content"] for message in loopback.requests[-1].body["messages"]]
+    assert said[3] == "<experience>\nNo principle is like this.\n</experience>"
+    assert "calling search, then open_page led to success" in said[7]
+
+
+def test_one_search_tool_takes_the_query_and_other_tools_are_called_by_name(memory: Memory, loopback: Loopback) -> None:  # noqa: F811
+    _, run = work(memory, loopback, ["<search_knowledge>Australia's capital</search_knowledge>", ANSWER])
+    assert [(call.name, call.arguments, call.result) for call in run.calls()] == [
+        ("search", {"query": "Australia's capital"}, "a page on Australia's capital")
+    ]
+    texts = (
+        '<search_knowledge>add {"a": 1, "b": 2}</search_knowledge>',
+        '<search_knowledge>{"name": "add", "arguments": {"a": 2, "b": 2}}</search_knowledge>',
+        '<search_knowledge>add({"a": 1, "b": "x"})</search_knowledge>',
+        "<search_knowledge>what is 1 + 2?</search_knowledge>",
+        ANSWER,
+    )
+    done, run = work(memory, loopback, texts, search, add)
+    assert [call.result for call in run.calls()][:2] == ["3", "4"]
+    assert [call.error for call in run.calls()] == [False, False, True]
+    assert done.malformed == 1
+    assert "names no tool; there are search, add" in done.messages[-2]["content"]
+
+
+def test_texts_without_an_action_are_counted_and_the_limit_of_turns_ends_them(
+    memory: Memory,
+    loopback: Loopback,  # noqa: F811
+) -> None:
+    done, run = work(memory, loopback, ["Well.", "I do not know."], max_turns=2)
+    assert (done.ended, done.turns, done.malformed) == ("turns", 2, 2)
+    assert [turn.text for turn in run.turns if turn.role != "system"] == [
+        "Which city is the capital?",
+        "Well.",
+        "I do not know.",
+    ]
+    assert not any("tools" in request.body for request in loopback.requests)
+
+
+def test_tokens_of_principles_are_trained_only_where_they_are_absorbed(memory: Memory, loopback: Loopback) -> None:  # noqa: F811
+    _, run = work(memory, loopback, [ASK, "<search_knowledge>x</search_knowledge>", ANSWER])
+    for absorb in (False, True):
+        spans = spans_of(run, memory.library, absorb=absorb)
+        assert [span.by for span in spans[2:]] == ["agent", "memory", "agent", "tool", "agent"]
+        assert [span.trained for span in spans] == [False, False, True, absorb, True, False, True]
+        assert spans[3].text.startswith("<experience>")
+        assert spans[5].text == "<information>\na page on x\n</information>"

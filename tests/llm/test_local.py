@@ -1,0 +1,207 @@
+"""A local model behind its server, asked by the openai package: a random one in each test run, a real one in few."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from hepm.agents.wire import with_hint
+from hepm.cli.local_model import SMALL, find_model
+from hepm.errors import InputError
+from hepm.graph.open_store import user_cache
+from hepm.llm.local import LocalModel
+from tests.faults.command import HEPM, quick
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from tests.llm.tiny_model import save_tiny_model  # noqa: E402
+
+ASKED = [{"role": "user", "content": "Order 7?"}]
+NEEDED = {
+    "count": {"type": "integer"},
+    "share": {"type": "number"},
+    "text": {"type": "string"},
+    "sure": {"type": "boolean"},
+    "kind": {"enum": ["a", 3, None]},
+    "list": {"type": "array", "items": {"$ref": "#/$defs/part"}, "maxItems": 2},
+    "maybe": {"anyOf": [{"type": "null"}, {"type": "integer"}]},
+}
+PARAMETERS = {
+    "type": "object",
+    "properties": {**NEEDED, "left_out": {"type": "string"}},
+    "required": [*NEEDED],
+    "$defs": {"part": {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}},
+}
+
+
+def tool(name: str, parameters: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "description": "It. More.", "parameters": parameters or {}}}
+
+
+TOOLS = [tool("get"), tool("get_order", PARAMETERS), tool("get_order_2"), tool("a-long-name-of-many-tokens")]
+REQUIRED: dict[str, Any] = {"tools": TOOLS, "tool_choice": "required"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("models") / "tiny", context=2_048)
+
+
+@pytest.fixture
+def tiny(folder: Path, tmp_path: Path) -> LocalModel:
+    return LocalModel.load(str(folder), cache=tmp_path)
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path) -> Iterator[str]:
+    """The base URL of `hepm local-model` as a process."""
+    command = [HEPM, "local-model", "--port", "0", "--model", str(folder), "--force-calls"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}) as it:
+        try:
+            assert it.stderr is not None
+            yield re.findall(r"http://127\.0\.0\.1:\d+/v1", it.stderr.readline())[0]
+        finally:
+            it.terminate()
+
+
+def test_a_name_has_the_probability_that_the_model_gives_to_all_its_tokens(tiny: LocalModel) -> None:
+    chances = tiny.tool_probabilities(ASKED, TOOLS)
+    prompt = tiny._prompt(ASKED, {one["function"]["name"]: one["function"] for one in TOOLS})[0]
+    scores = []
+    for name in chances:
+        path = tiny._encode(f'<tool_call>\n{{"name": "{name}",')
+        with torch.inference_mode():
+            logits = tiny._model(torch.tensor([prompt + path])).logits[0, len(prompt) - 1 : -1]
+        scores.append(logits.double().log_softmax(-1)[range(len(path)), path].sum())
+    assert list(chances.values()) == pytest.approx(torch.stack(scores).softmax(0).tolist(), rel=1e-3)
+    assert sum(chances.values()) == pytest.approx(1)
+
+
+def test_a_probability_depends_on_no_earlier_request_and_on_no_order_of_tools(tiny: LocalModel) -> None:
+    first = tiny.tool_probabilities(ASKED, TOOLS)
+    tiny.complete({"messages": [*ASKED, {"role": "assistant", "content": "x"}, *ASKED]})
+    many = [*TOOLS, *(tool(f"tool_{number}") for number in range(40))]  # more than one pass
+    assert len(tiny.tool_probabilities(ASKED, many)) == 44
+    assert tiny.tool_probabilities(ASKED, TOOLS) == pytest.approx(first, rel=1e-3)
+
+
+def test_arguments_have_the_types_of_the_schema_and_the_required_ones_alone(tiny: LocalModel) -> None:
+    named = {"type": "function", "function": {"name": "get_order"}}
+    reply = tiny.complete({"messages": ASKED, "tools": TOOLS, "tool_choice": named})
+    choice = reply["choices"][0]
+    [call] = choice["message"]["tool_calls"]
+    found = json.loads(call["function"]["arguments"])
+    assert (call["function"]["name"], choice["finish_reason"]) == ("get_order", "tool_calls")
+    assert list(found) == [*NEEDED]
+    assert [type(found[name]) for name in ("count", "text", "sure", "maybe")] == [int, str, bool, int]
+    assert isinstance(found["share"], int | float)
+    assert found["kind"] in ("a", 3, None)
+    assert 1 <= len(found["list"]) <= 2
+    assert all(set(part) == {"id"} and type(part["id"]) is int for part in found["list"])
+    assert reply["usage"]["completion_tokens"] > 0
+
+
+def test_an_oracle_gives_the_arguments_and_none_leaves_them_to_the_model(tiny: LocalModel) -> None:
+    tiny.oracle = lambda name, messages: {"order": messages[0]["content"]} if name == "get" else None
+    for name, expected in (("get", {"order": "Order 7?"}), ("get_order_2", {})):
+        choice = {"type": "function", "function": {"name": name}}
+        message = tiny.complete({"messages": ASKED, "tools": TOOLS, "tool_choice": choice})["choices"][0]["message"]
+        assert json.loads(message["tool_calls"][0]["function"]["arguments"]) == expected
+
+
+def test_a_conversation_that_is_too_long_keeps_the_ends_of_the_system_prompt_and_of_the_last_message(
+    tiny: LocalModel,
+) -> None:
+    old = {"role": "user", "content": "old " * 3_000}
+    long = [{"role": "system", "content": f"HEAD {'s' * 9_000}"}, old, {"role": "assistant", "content": "well"}]
+    last = {"role": "user", "content": f"FIRST {'w' * 9_000} HINT"}
+    ids, cut = tiny._prompt([*long, last], {})
+    text = tiny._decode(ids)
+    assert len(ids) <= 1_536
+    assert cut > 10_000
+    assert all(word in text for word in ("HEAD", "FIRST", "HINT"))
+    assert text.count("old") < 100  # most room is for what is last
+
+
+def test_the_server_answers_the_openai_client_in_each_way_of_asking(url: str) -> None:
+    with openai.OpenAI(base_url=url, api_key="none", max_retries=0) as client:
+        assert [model.id for model in client.models.list()] == ["tiny"]
+        ask: Any = lambda **options: client.chat.completions.create(**{"model": "tiny", "messages": ASKED, **options})  # noqa: E731
+
+        drawn = [ask(temperature=1, seed=seed, max_tokens=9).choices[0].message.content for seed in (1, 1, 2)]
+        assert drawn[0] == drawn[1] != drawn[2]
+        text = ask(tools=TOOLS, tool_choice="none", max_tokens=5)
+        assert (text.choices[0].message.tool_calls, text.usage.completion_tokens) == (None, 5)
+        assert text.choices[0].finish_reason == "length"
+        call = ask(**REQUIRED).choices[0].message.tool_calls[0].function
+        assert call.name in {one["function"]["name"] for one in TOOLS}
+        form = {"type": "json_schema", "json_schema": {"name": "form", "schema": PARAMETERS}}
+        assert set(json.loads(ask(response_format=form).choices[0].message.content)) == {*NEEDED}
+
+        events = list(ask(**REQUIRED, stream=True, stream_options={"include_usage": True}))
+        deltas = [event.choices[0].delta for event in events if event.choices]
+        streamed = deltas[0].tool_calls[0].function
+        assert (streamed.name, streamed.arguments) == (call.name, call.arguments)
+        assert events[-2].choices[0].finish_reason == "tool_calls"
+        assert events[-1].usage.total_tokens > 0
+
+        picture = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]
+        unknown = {"type": "function", "function": {"name": "unknown"}}
+        for wrong in (
+            {"messages": []},
+            {"messages": picture},
+            {"tool_choice": "required"},
+            {**REQUIRED, "tool_choice": unknown},
+            {"temperature": -1},
+            {"tools": [{"name": "flat"}]},
+        ):
+            with pytest.raises(openai.BadRequestError):
+                ask(**wrong)
+        with pytest.raises(openai.NotFoundError, match="this server has 'tiny'"):
+            ask(model="other")
+        assert client.chat.completions.create(model="tiny", messages=ASKED, max_tokens=1).choices
+
+
+def test_a_bench_runs_on_the_local_model_unchanged(url: str, tmp_path: Path) -> None:
+    asked = ["--model", "tiny", "--base-url", url, "--folder", tmp_path / "bench", "--json"]
+    limits = ["--tasks", "2", "--max-turns", "2", "--learn-from", "online"]
+    report = quick("bench", "functions", *asked, *limits)
+    assert report.code == 0, report.err
+    assert set(report.json["arms"]) == {"off", "hybrid"}
+
+
+@pytest.mark.parametrize("place", ["missing-folder", "missing.gguf", "."])
+def test_a_model_that_cannot_be_opened_is_one_sentence(place: str, tmp_path: Path) -> None:
+    answer = quick("local-model", "--model", tmp_path / place)
+    assert answer.code == 1
+    assert f"no model can be opened at {tmp_path / place}" in answer.err.splitlines()[-1]
+
+
+@pytest.mark.soak
+def test_a_real_model_calls_the_hinted_tool_and_answers_a_question() -> None:
+    try:
+        model = LocalModel.load(find_model(SMALL), cache=user_cache() / "models", name=SMALL)
+    except InputError as error:
+        pytest.skip(str(error))
+    tools = [tool(name) for name in ("get_weather", "set_alarm", "send_mail", "list_files")]
+    body = {"messages": [{"role": "user", "content": "What is the weather like in Paris?"}], "tools": tools}
+    without = model.tool_probabilities(body["messages"], tools)
+    for name in ("get_weather", "set_alarm"):
+        hinted = with_hint("chat", body, stable="", present=f"Suggested next tools: {name}", placement="tail")
+        chances = model.tool_probabilities(hinted["messages"], tools)
+        assert chances[name] > max(without[name], 0.5), (name, without, chances)
+    assert (
+        "Paris"
+        in model.complete({"messages": [{"role": "user", "content": "What is the capital of France?"}]})["choices"][0][
+            "message"
+        ]["content"]
+    )
