@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from hepm.agents.wire import Object
@@ -176,7 +177,8 @@ class Collaboration:
 
     def _sessions(self, memory: str, user: RuleUser, model_name: str) -> list[Session]:
         done: list[Session] = []
-        with Memory.open() as store:
+        # Replayed from recorded answers when the command is repeated, so that nothing of it need last.
+        with TemporaryDirectory(prefix="hepm-collaborate-") as place, Memory.open(place) as store:
             for number in range(1, self.sessions + 1):
                 notes = store.preferences.notes(user.name)
                 system = _SYSTEM
