@@ -132,6 +132,7 @@ COMMANDS: Final = {
     "bench": ("bench:bench", "Run an agent on an environment's tasks, with memory and without."),
     "explore": ("explore:explore", "Let an agent explore an environment in rounds, and learn from each."),
     "replay": ("bench:replay", "Ask a model at points of recorded runs, with hints and without."),
+    "collaborate": ("collaborate:collaborate", "Let simulated users work with an agent that may remember them."),
     "view": ("reports:view", "Write the graph as one HTML page."),
     "cypher": ("queries:cypher", "Run a question of the library, or your own Cypher."),
     "export": ("stores:export", "Write every stored run as a line of JSON."),

@@ -1,0 +1,178 @@
+"""Task success, user effort and length of simulated sessions, by memory and session (MultiSessionCollab 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from hepm.evals.bench.report import FEWEST_TASKS
+from hepm.evals.collaboration.play import Session
+from hepm.evals.metrics import Bootstrap, FloatArray, Interval, interval
+from hepm.evals.report import rounded, table_of
+from hepm.text import count_of, on_one_line
+
+MEASURES: Final[Mapping[str, Callable[[Session], float]]] = {
+    "task_success": lambda session: float(session.success),
+    "user_effort": lambda session: len(session.enforced),
+    "length": lambda session: len(session.messages),
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A mean over users, with an interval from resampling users."""
+
+    value: float
+    interval: Interval
+
+
+@dataclass(frozen=True)
+class MemoryScores:
+    """One memory; each mapping is by measure.
+
+    Attributes:
+        sessions: Means over users, one mapping for each session.
+        later: Means over the sessions from the second on, where there is something to remember.
+        difference: Of `later` to the reference memory, paired by user and problem.
+    """
+
+    sessions: Sequence[Mapping[str, Measured]]
+    later: Mapping[str, Measured]
+    difference: Mapping[str, Measured]
+
+
+@dataclass(frozen=True)
+class CollaborationReport:
+    """Sessions of the users who finished theirs with every memory.
+
+    Attributes:
+        reference: The memory that others are compared with.
+        failed: Why sessions broke off, by memory and user.
+        unreflected: Sessions after which a model's notes could not be read.
+    """
+
+    model: str
+    users: int
+    sessions: int
+    reference: str
+    memories: Mapping[str, MemoryScores]
+    unfinished: int
+    failed: Mapping[str, str]
+    unreflected: int
+    paid_before: int
+    sentences: Sequence[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """As `hepm collaborate --json` prints it."""
+        return rounded(asdict(self))
+
+
+def report_on(
+    played: Sequence[Session],
+    *,
+    model: str,
+    memories: Sequence[str],
+    users: Sequence[str],
+    sessions: int,
+    failed: Mapping[str, str],
+    unreflected: int = 0,
+    paid_before: int = 0,
+    seed: int = 0,
+) -> CollaborationReport:
+    """Compare the memories over the users who finished their sessions with all of them."""
+    found = {(one.memory, one.user, one.number): one for one in played}
+    numbers = range(1, sessions + 1)
+    whole = [user for user in users if all((m, user, n) in found for m in memories for n in numbers)]
+    reference = "none" if "none" in memories else memories[0]
+    scores: dict[str, MemoryScores] = {}
+    if whole:
+        draws = Bootstrap(whole, seed=seed)
+
+        def values_of(memory: str, measure: str) -> FloatArray:
+            """Of each user's sessions, shape (U, S)."""
+            of = MEASURES[measure]
+            return np.array([[of(found[memory, user, n]) for n in numbers] for user in whole], dtype=np.float64)
+
+        def measured(values_U: FloatArray) -> Measured:
+            return Measured(float(values_U.mean()), interval(draws.means(values_U)))
+
+        first = min(1, sessions - 1)  # a single session is reported as it is
+        for memory in memories:
+            all_US = {measure: values_of(memory, measure) for measure in MEASURES}
+            others_US = {measure: values_of(reference, measure) for measure in MEASURES}
+            scores[memory] = MemoryScores(
+                [{name: measured(values_US[:, at]) for name, values_US in all_US.items()} for at in range(sessions)],
+                {name: measured(values_US[:, first:].mean(axis=1)) for name, values_US in all_US.items()},
+                {name: measured((all_US[name] - others_US[name])[:, first:].mean(axis=1)) for name in MEASURES}
+                if memory != reference
+                else {},
+            )
+    return CollaborationReport(
+        model,
+        users=len(whole),
+        sessions=sessions,
+        reference=reference,
+        memories=scores,
+        unfinished=len(users) - len(whole),
+        failed=dict(failed),
+        unreflected=unreflected,
+        paid_before=paid_before,
+        sentences=[
+            _sentence(memory, reference, scores, len(whole), sessions) for memory in scores if memory != reference
+        ],
+    )
+
+
+def _sentence(memory: str, reference: str, scores: Mapping[str, MemoryScores], users: int, sessions: int) -> str:
+    effort, gain = (scores[one].later["user_effort"].value for one in (memory, reference)), scores[memory].difference
+    mine, theirs = effort
+    low, high = gain["user_effort"].interval
+    if users < FEWEST_TASKS:
+        so = "too few users to say more"
+    elif low <= 0 <= high:
+        so = "no more than chance explains"
+    else:
+        so = "less, by more than chance explains" if high < 0 else "more, by more than chance explains"
+    when = "from the second session on" if sessions > 1 else "in the only session"
+    return (
+        f"With {memory}, users enforced a preference {mine:.2f} times a session {when}, with {reference} {theirs:.2f} "
+        f"times: {so} (difference {gain['user_effort'].value:+.2f}, 95 % interval {low:+.2f} to {high:+.2f}, "
+        f"{count_of(users, 'user')})."
+    )
+
+
+def tables(report: CollaborationReport) -> list[Table | Text]:
+    """The report for a terminal."""
+    title = f"{report.model}: {count_of(report.users, 'user')}, {count_of(report.sessions, 'session')} each"
+    table = table_of(title, "memory", "session", "task success", "user effort", "length")
+    for memory, scores in report.memories.items():
+        for number, means in enumerate(scores.sessions, 1):
+            table.add_row(memory if number == 1 else "", str(number), *_cells(means))
+    parts: list[Table | Text] = [table]
+    if len(report.memories) > 1:
+        what = f"difference to {report.reference} from session 2 on, paired by user and problem, with 95 % intervals"
+        differences = table_of(what, "memory", "task success", "user effort", "length")
+        for memory, scores in report.memories.items():
+            if scores.difference:
+                differences.add_row(memory, *(_signed(one) for one in scores.difference.values()))
+        parts.append(differences)
+    parts += [Text(on_one_line(f"{key} broke off: {reason}")) for key, reason in report.failed.items()]
+    if report.unreflected:
+        said = count_of(report.unreflected, "session")
+        parts.append(Text(f"After {said} the model's notes could not be read, and the old ones stayed."))
+    if report.unfinished:
+        parts.append(Text(f"{count_of(report.unfinished, 'user')} left out, not finished: repeat the command."))
+    return [*parts, *(Text(f"\n{on_one_line(sentence)}", style="bold") for sentence in report.sentences)]
+
+
+def _cells(means: Mapping[str, Measured]) -> list[str]:
+    return [f"{one.value:.2f} ({one.interval.low:.2f}–{one.interval.high:.2f})" for one in means.values()]
+
+
+def _signed(one: Measured) -> str:
+    return f"{one.value:+.2f} ({one.interval.low:+.2f} to {one.interval.high:+.2f})"

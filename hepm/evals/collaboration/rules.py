@@ -1,0 +1,160 @@
+"""Preferences of simulated users that a rule can check on an assistant's message (after MultiSessionCollab)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from random import Random
+from typing import Final
+
+_FENCE: Final = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
+_INLINE: Final = re.compile(r"`[^`\n]+`")
+_BULLET: Final = re.compile(r"^[ \t]*[-*+•][ \t]+\S", re.MULTILINE)
+_NUMBER: Final = re.compile(r"^[ \t]*\d{1,3}[.)][ \t]+", re.MULTILINE)
+_HEADING: Final = re.compile(r"^#{1,6}[ \t]+\S", re.MULTILINE)
+_MARKS: Final = re.compile(r"^[ \t]*(?:[-*+•]|#{1,6})[ \t]+", re.MULTILINE)
+_ABBREVIATION: Final = re.compile(r"\b(?:e\.g|i\.e|etc|vs|Dr|Mr|Mrs|Ms|Prof|approx|No|Fig)\.(?=\s+\S)")
+_SENTENCE: Final = re.compile(r"[.!?…]+[\"'”’)*_]*(?=\s|$)|\n\s*\n|[。！？]")
+_EMOJI: Final = re.compile("[\U0001f300-\U0001faff\u2600-\u27bf]")
+_SUMMARY: Final = re.compile(
+    r"\W*(?:in summary|summary|in short|to sum up|tl;?dr|zusammenfassung|kurz gesagt)\b", re.IGNORECASE
+)
+_GERMAN: Final = re.compile(r"(?:der|die|das|und|ist|nicht|eine?|mit|von|zu|auf|für|sie|wir|ich|es|de[mn]|im)")
+_ENGLISH: Final = re.compile(r"(?:the|and|is|not|an?|with|of|to|on|for|you|we|i|it|in|that|this|are|be)")
+
+
+def _prose(text: str) -> str:
+    """A message without code."""
+    return _INLINE.sub("code", _FENCE.sub("", text)).strip()
+
+
+def sentences(text: str) -> int:
+    """Count the sentences of a message's prose; a list item without a full stop counts when a blank line ends it."""
+    plain = _ABBREVIATION.sub("abbreviation", _MARKS.sub("", _NUMBER.sub("", _prose(text))))
+    return sum(bool(re.search(r"\w", part)) for part in _SENTENCE.split(plain))
+
+
+def _german(replies: Sequence[str]) -> bool:
+    words = re.findall(r"\w+", _prose(replies[-1]).casefold())
+    return sum(map(bool, map(_GERMAN.fullmatch, words))) > sum(map(bool, map(_ENGLISH.fullmatch, words)))
+
+
+def _asked_before_code(replies: Sequence[str]) -> bool:
+    return not _FENCE.search(replies[-1]) or any("?" in _prose(reply) for reply in replies[:-1])
+
+
+def _summarized(replies: Sequence[str]) -> bool:
+    return bool(_SUMMARY.match(re.split(r"\n\s*\n", _prose(replies[-1]))[-1]))
+
+
+def _ends_with_question(replies: Sequence[str]) -> bool:
+    return _prose(replies[-1]).rstrip("*_ \"'”)").endswith(("?", "？"))
+
+
+@dataclass(frozen=True, slots=True)
+class RulePreference:
+    """A preference of a simulated user.
+
+    Attributes:
+        kept: Whether the last of the assistant's messages, in order and at least one, keeps it.
+        asked: What a sentence that asks for it contains, whatever its case.
+        wordings: How the user enforces it.
+    """
+
+    kept: Callable[[Sequence[str]], bool]
+    asked: str
+    wordings: tuple[str, ...]
+
+
+_NO: Final = r"\b(?:no|not|never|without|don['’]t)\b.*"
+
+PREFERENCES: Final[dict[str, RulePreference]] = {
+    "three sentences": RulePreference(
+        lambda r: sentences(r[-1]) <= 3,
+        "three sentences",
+        (
+            "Use at most three sentences.",
+            "Please keep your answers to three sentences.",
+            "Never more than three sentences.",
+        ),
+    ),
+    "bullets": RulePreference(
+        lambda r: bool(_BULLET.search(_prose(r[-1]))),
+        rf"^(?!.*{_NO}bullet).*bullet",
+        ("Use bullet points.", "Please answer in bullet points.", "I prefer bullet points."),
+    ),
+    "numbers": RulePreference(
+        lambda r: bool(_NUMBER.search(_prose(r[-1]))),
+        "number(?:ed)? (?:the |each )?steps?",
+        ("Please use numbered steps.", "Always number the steps.", "Number the steps."),
+    ),
+    "no lists": RulePreference(
+        lambda r: not (_BULLET.search(_prose(r[-1])) or _NUMBER.search(_prose(r[-1]))),
+        rf"{_NO}lists?\b",
+        ("Please don't use bullet points or lists.", "Never use lists.", "Don't use lists."),
+    ),
+    "headings": RulePreference(
+        lambda r: bool(_HEADING.search(_prose(r[-1]))),
+        "heading",
+        ("Please use headings.", "Always put a heading above each part.", "Put a heading above each part."),
+    ),
+    "summary": RulePreference(
+        _summarized,
+        "summary",
+        ("End with a summary of one line.", "Please end your answers with a one-line summary."),
+    ),
+    "German": RulePreference(_german, r"\bgerman\b", ("Answer in German.", "Please write in German.")),
+    "question first": RulePreference(
+        _asked_before_code,
+        "ask .*before .*code",
+        ("Ask me first before you write code.", "Ask a question before you write code."),
+    ),
+    "no code": RulePreference(
+        lambda r: not _FENCE.search(r[-1]),
+        rf"{_NO}code",
+        ("Never show me code.", "I don't want code in your answers.", "Please don't show code."),
+    ),
+    "no emoji": RulePreference(
+        lambda r: not _EMOJI.search(_prose(r[-1])), rf"{_NO}emoji", ("No emojis, please.", "Please don't use emoji.")
+    ),
+    "no exclamation": RulePreference(
+        lambda r: not re.search("[!！]", _prose(r[-1])),
+        rf"{_NO}exclamation",
+        ("No exclamation marks, please.", "Don't use exclamation marks."),
+    ),
+    "closing question": RulePreference(
+        _ends_with_question,
+        r"\bend .*question",
+        ("Always end with a question.", "Please end your messages with a question."),
+    ),
+    "bold": RulePreference(
+        lambda r: bool(re.search(r"\*\*[^\s*][^*]*\*\*", _prose(r[-1]))),
+        r"\bbold\b",
+        ("Always put the answer in bold.", "Please put the answer in bold."),
+    ),
+    "short": RulePreference(
+        lambda r: len(_prose(r[-1]).split()) <= 50,
+        r"\b50 words",
+        ("Use at most 50 words.", "Keep your answers under 50 words."),
+    ),
+}
+"""Preferences by name."""
+CONFLICTS: Final = (
+    {"bullets", "numbers"},
+    {"bullets", "no lists"},
+    {"numbers", "no lists"},
+    {"question first", "no code"},
+    {"summary", "closing question"},
+)
+"""Preferences that no message keeps together, or of which one makes the other idle."""
+PER_USER: Final = 3
+
+
+def preferences_of(user: str, *, seed: int = 0) -> tuple[str, ...]:
+    """Three compatible preferences, drawn for a user."""
+    compatible = [
+        names for names in combinations(PREFERENCES, PER_USER) if not any(pair <= {*names} for pair in CONFLICTS)
+    ]
+    return Random(f"{seed}/{user}").choice(compatible)

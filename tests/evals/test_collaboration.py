@@ -1,0 +1,283 @@
+"""`hepm collaborate`: simulated users with a scripted collaborator, and with a model played by a real server."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hepm.cli import main
+from hepm.evals.bench.folder import Folder
+from hepm.evals.bench.models import Model
+from hepm.evals.collaboration.play import (
+    GREETING,
+    PROBLEMS,
+    Collaboration,
+    RuleUser,
+    Session,
+    is_answered,
+    scripted,
+    users_of,
+)
+from hepm.evals.collaboration.rules import CONFLICTS, PREFERENCES
+from hepm.experience.notes import wishes_in
+from tests.faults.command import quick
+from tests.loopback import Loopback, Reply, Request, completion, loopback  # noqa: F401
+
+LEARNED = {
+    name: replace(preference, wordings=tuple(said for said in preference.wordings if any(wishes_in([said]))))
+    for name, preference in PREFERENCES.items()
+}
+"""The preferences with the wordings that notes without a model learn."""
+AT_ONCE = 2
+
+_processes = get_context("forkserver")  # a process for each command; what they import is imported once
+_processes.set_forkserver_preload(["openai", "hepm.evals.collaboration.report", "hepm.cli.collaborate", __name__])
+
+
+def learned_users(number: int) -> list[RuleUser]:
+    return [replace(one, preferences={name: LEARNED[name] for name in one.preferences}) for one in users_of(number)]
+
+
+def play(
+    users: list[RuleUser], place: Path, complete: Callable[[Any], Any] = scripted, **options: Any
+) -> list[Session]:
+    with Folder(place, {}) as folder:
+        return Collaboration(users, Model(lambda task: complete, folder), **{"sessions": 3, **options}).play("played")
+
+
+def effort(played: list[Session], memory: str, number: int) -> int:
+    return sum(len(one.enforced) for one in played if (one.memory, one.number) == (memory, number))
+
+
+def message_of(completed: Any) -> str:
+    return completed["choices"][0]["message"]["content"]
+
+
+def test_with_notes_user_effort_falls_to_zero_by_the_second_session_and_without_it_does_not(tmp_path):
+    played = play(learned_users(30), tmp_path)
+    assert effort(played, "notes", 1) == effort(played, "none", 1) == effort(played, "history", 1) > 60
+    assert effort(played, "notes", 2) == effort(played, "notes", 3) == 0
+    assert effort(played, "history", 2) == 0
+    assert effort(played, "none", 2) == effort(played, "none", 3) == effort(played, "none", 1)
+    assert all(one.success for one in played)
+
+
+def test_notes_are_empty_in_the_first_session_and_hold_afterwards_what_was_enforced(tmp_path):
+    user = RuleUser("Ada", {name: LEARNED[name] for name in ("bullets", "no emoji", "German")})
+    first, second, _ = play([user], tmp_path, memories=["notes"])
+    assert (first.notes, first.enforced) == ("", ("bullets", "no emoji", "German"))
+    said = [turn.text for turn in first.messages if turn.role == "user"][1:]
+    assert second.notes.splitlines() == [f"- {one}" for one in said]
+
+
+def test_preferences_reach_the_collaborator_through_the_conversation_alone(tmp_path):
+    def sent_to(name: str, preferences: tuple[str, ...]) -> list[str]:
+        bodies: list[str] = []
+
+        def listening(body: Any) -> Any:
+            bodies.append(json.dumps(body))
+            return scripted(body)
+
+        user = RuleUser("Ada", {name: LEARNED[name] for name in preferences})
+        play([user], tmp_path / name, listening, memories=["notes"])
+        return bodies
+
+    one, other = sent_to("one", ("bullets", "no emoji", "short")), sent_to("other", ("German", "no code", "bold"))
+    assert one[0] == other[0]
+    assert not any(re.search("emoji|50 words", body) for body in one[:2])
+    assert "emoji" in one[-1]
+
+
+def test_without_memory_every_session_begins_with_the_problem_alone(tmp_path):
+    bodies: list[Any] = []
+
+    def listening(body: Any) -> Any:
+        bodies.append(body)
+        return scripted(body)
+
+    play(learned_users(1), tmp_path, listening, memories=["none"])
+    first = [body["messages"] for body in bodies if len(body["messages"]) == 2]
+    assert len(first) == 3
+    assert len({messages[0]["content"] for messages in first}) == 1
+    assert {messages[1]["content"] for messages in first} <= PROBLEMS.keys()
+
+
+@pytest.mark.parametrize("name", PREFERENCES)
+def test_each_wording_is_obeyed_by_the_scripted_collaborator_and_enforced_no_second_time(name):
+    for said in PREFERENCES[name].wordings:
+        for problem in PROBLEMS:
+            messages = [{"role": "user", "content": text} for text in ("System.", problem, said)]
+            assert PREFERENCES[name].kept([message_of(scripted({"messages": messages}))]), said
+
+
+def test_a_collaborator_that_knows_three_compatible_preferences_keeps_them_and_answers_right():
+    problem, answer = next(iter(PROBLEMS.items()))
+    for names in combinations(PREFERENCES, 3):
+        if not any(pair <= {*names} for pair in CONFLICTS):
+            wishes = " ".join(PREFERENCES[name].wordings[0] for name in names)
+            said = message_of(scripted({"messages": [{"role": "system", "content": wishes}, _user(problem)]}))
+            assert [name for name in names if not PREFERENCES[name].kept([said])] == [], said
+            assert is_answered(answer, said)
+
+
+def _user(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+def test_without_a_wish_the_scripted_collaborator_violates_nearly_every_preference():
+    said = message_of(scripted({"messages": [_user("System."), _user(next(iter(PROBLEMS)))]}))
+    assert {name for name, preference in PREFERENCES.items() if preference.kept([said])} == {"no lists"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "right", "wrong"),
+    [
+        ("72", "It is **72** km/h.", "It is 172."),
+        ("72", "72", "It is 72.5."),
+        ("72", "The speed is 72.0.", "It is 1.72."),
+        ("72", r"\boxed{72}", "It is 72,000."),
+        ("72", "x=72, so done.", "It is -72."),
+        ("72", "(72)", "x72"),
+    ],
+)
+def test_an_answer_is_found_only_as_a_number_of_its_own(answer, right, wrong):
+    assert is_answered(answer, right)
+    assert not is_answered(answer, wrong)
+
+
+def test_no_problem_gives_its_answer_away():
+    assert [problem for problem, answer in PROBLEMS.items() if is_answered(answer, problem)] == []
+
+
+def test_a_deaf_collaborator_is_enforced_at_every_turn_up_to_the_limit(tmp_path):
+    users = [replace(user, preferences={"bullets": LEARNED["bullets"]}) for user in users_of(1)]
+    deaf = {"choices": [{"message": {"content": "No."}}]}
+    [session] = play(users, tmp_path, lambda body: deaf, memories=["notes"], sessions=1, max_turns=4)
+    assert (session.success, session.enforced) == (False, ("bullets",) * 4)
+    assert [turn.role for turn in session.messages] == ["assistant", "user"] * 4 + ["assistant"]
+    assert session.messages[0].text == GREETING
+
+
+def test_a_doubted_answer_is_no_preference(tmp_path):
+    users = [replace(user, preferences={}) for user in users_of(1)]
+    wrong = {"choices": [{"message": {"content": "It is -1."}}]}
+    played = play(users, tmp_path, lambda body: wrong, memories=["notes"], sessions=2, max_turns=4)
+    assert [(one.success, one.enforced, one.notes) for one in played] == [(False, (), "")] * 2
+
+
+def test_the_command_needs_no_endpoint_and_says_what_notes_spared(tmp_path):
+    answer = quick("collaborate", "--model", "scripted", "--users", "12", "--sessions", "2", "--json", cwd=tmp_path)
+    assert answer.code == 0, answer.err
+    found = answer.json["memories"]
+    assert [found[memory]["sessions"][0]["user_effort"] for memory in found] == [
+        found["none"]["sessions"][1]["user_effort"]
+    ] * 3
+    assert found["history"]["sessions"][1]["user_effort"]["value"] == 0
+    assert found["notes"]["difference"]["user_effort"]["interval"][1] < 0
+    assert found["notes"]["later"]["length"]["value"] < found["none"]["later"]["length"]["value"]
+    assert "less, by more than chance explains" in answer.json["sentences"][1]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_memory_is_refused_with_the_known_ones(tmp_path):
+    answer = quick("collaborate", "--model", "scripted", "--memory", "none,vectors", cwd=tmp_path)
+    assert answer.code == 2
+    assert "'vectors' is none of none, history, notes" in answer.err
+
+
+def model(request: Request) -> Reply:
+    """Collaborates like the scripted one; asked for notes, it gives the wishes of the conversation."""
+    text = request.body["messages"][-1]["content"]
+    if "response_format" not in request.body:
+        return completion(message_of(scripted(request.body)))
+    lines = [line.removeprefix("> ") for line in text.splitlines() if line.startswith("> ")]
+    notes = [{"text": wish, "quote": wish, "reply": "", "refines": ""} for wish in wishes_in(lines)]
+    return completion(json.dumps({"reasoning": "", "notes": notes, "taken_back": []}))
+
+
+def run(arguments: list[str], out: Path) -> None:
+    """The command, in a process of its own."""
+    sys.argv = ["hepm", *arguments]
+    with out.open("w") as file, contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
+        main()
+
+
+def start(folder: Path, url: str) -> Any:
+    known = ["--model", "small", "--base-url", url, "--folder", str(folder), "--concurrency", str(AT_ONCE), "--json"]
+    arguments = ["collaborate", "--users", "2", "--sessions", "2", *known]
+    process = _processes.Process(target=run, args=(arguments, folder.with_suffix(".out")))
+    process.start()
+    return process
+
+
+def figures(folder: Path, url: str) -> Any:
+    process = start(folder, url)
+    process.join(60)
+    out = folder.with_suffix(".out").read_text("utf-8")
+    assert process.exitcode == 0, out
+    found = json.loads(next(line for line in out.splitlines() if line.startswith("{")))
+    del found["paid_before"]
+    return found
+
+
+def sent(played: Loopback) -> Counter[str]:
+    return Counter(json.dumps(request.body, sort_keys=True) for request in played.requests)
+
+
+def test_a_killed_collaboration_goes_on_pays_for_no_recorded_answer_twice_and_finds_the_same(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    loopback.script = model
+    undisturbed, once = figures(tmp_path / "whole", loopback.url), sent(loopback)
+    assert undisturbed["unreflected"] == 0
+    assert undisturbed["failed"] == {}
+    effort = undisturbed["memories"]["notes"]["sessions"]
+    assert effort[1]["user_effort"]["value"] < effort[0]["user_effort"]["value"]
+    loopback.requests.clear()
+    loopback.script = lambda request: model(request).after(0.02)
+    draws, struck = random.Random(3), 0
+    while struck < 3:
+        process = start(tmp_path / "killed", loopback.url)
+        before, more = len(loopback.requests), draws.randrange(1, once.total() // 4)
+        while len(loopback.requests) < before + more and process.is_alive():
+            loopback.stopping.wait(0.001)
+        struck += process.is_alive()
+        process.kill()
+        process.join()
+        assert len(loopback.requests) <= once.total() + AT_ONCE * struck
+    assert figures(tmp_path / "killed", loopback.url) == undisturbed
+    assert [*(once - sent(loopback))] == []
+    assert (sent(loopback) - once).total() <= AT_ONCE * struck
+    asked = len(loopback.requests)
+    assert figures(tmp_path / "killed", loopback.url) == undisturbed
+    assert len(loopback.requests) == asked
+
+
+def test_a_spent_budget_ends_with_a_sentence_and_a_repeated_command_pays_for_the_rest_alone(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    loopback.script = model
+    known = ("collaborate", "--model", "small", "--base-url", loopback.url, "--folder", tmp_path / "f", "--json")
+    options = ("--users", "1", "--sessions", "2", "--memory", "none,notes", "--concurrency", "1")
+    answer = quick(*known, *options, "--max-calls", "3")
+    assert (answer.code, len(loopback.requests)) == (1, 3)
+    assert answer.json["unfinished"] == 1
+    dry = quick(*known, *options, "--dry-run")
+    assert (dry.code, dry.json["sessions"], len(loopback.requests)) == (0, 4, 3)
+    answer = quick(*known, *options)
+    assert (answer.code, answer.json["users"], answer.json["paid_before"]) == (0, 1, 3)
+    assert max(sent(loopback).values()) <= 2  # without memory, both sessions of a problem may begin alike
