@@ -168,7 +168,7 @@ class Collaboration:
         return self.played
 
     def estimate(self) -> Usage:
-        """The most that a run asks: every session at the turn limit, whole histories, a reflection after each."""
+        """The most that the agent asks: sessions at the turn limit, whole histories; without reflections."""
         calls = len(self.users) * len(self.memories) * self.sessions * self.max_turns
         each = tokens_of(_SYSTEM) + self.max_turns * _REPLY_TOKENS // 2
         past = self.max_turns * _REPLY_TOKENS * (self.sessions - 1) // 2 if "history" in self.memories else 0
