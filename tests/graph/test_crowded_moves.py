@@ -55,3 +55,15 @@ def test_no_row_is_sorted_or_scanned_to_find_the_states_of_a_move_or_the_runs_of
         plan = [row[-1] for row in database.execute(statement, {**values, "success": 1, "bound": 9, "excess": 1})]
     assert not [step for step in plan if step.startswith("SCAN") and "CONSTANT" not in step and "(subquery" not in step]
     assert [step for step in plan if "state_crowded" in step or "trajectory_user" in step]
+
+
+def test_a_state_that_comes_again_in_the_same_words_replaces_nothing(tmp_path: Path):
+    store = SQLiteStore(tmp_path / "m.hepm")
+    with Memory(store) as memory:
+        for number, goal in enumerate(["a book please", "a book please", "a BOOK please"]):
+            memory.ingest(trajectory(f"r{number}", "find", "buy", goal=goal))
+        changes = store.changes_since(0)
+        assert changes is not None
+        assert [change.rewritten for change in changes] == [False, False, True]
+        assert {row.count for row in store.iter_states(namespace="default")} == {3}
+        assert memory.examine() == []

@@ -170,6 +170,8 @@ class Connections:
             connection.execute("PRAGMA synchronous = NORMAL")
             # Rows arrive all over the indexes: with SQLite's 2 MB a large store reads a page again for each.
             connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+            # A statement that may fail half-way keeps what it changes, which need not go to a file.
+            connection.execute("PRAGMA temp_store = MEMORY")
             return connection
         except sqlite3.OperationalError as error:
             if self.path.exists() and ("readonly" in str(error) or "unable to open" in str(error)):

@@ -353,20 +353,26 @@ SELECT e.key, (SELECT json_group_array(id) FROM (
     ORDER BY p.trajectory DESC LIMIT :limit))
 FROM json_each(:edges) e;
 
+-- name: states_known
+-- Those of the places [sources, targets, success, key] that are stored; by the number of each in the list.
+SELECT j.key, s.id, s.summary, s.trajectory, s.step, s.seen, s.count, EXISTS (SELECT 1 FROM vector v WHERE v.state = s.id)
+FROM json_each(:places) j
+CROSS JOIN state s ON s.namespace = :namespace AND s.sources = j.value ->> '$[0]' AND s.targets = j.value ->> '$[1]'
+    AND s.success = j.value ->> '$[2]' AND s.key = j.value ->> '$[3]';
+
+-- name: last_state
+SELECT coalesce(max(id), 0) FROM state;
+
 -- name: add_state
--- Merge a state into its move. Of two wordings the later one stays, ties by run and step, so that order cannot show.
-INSERT INTO state (namespace, sources, targets, success, key, count, seen, trajectory, step, summary)
-VALUES (:namespace, :sources, :targets, :success, :key, :count, :seen, :trajectory, :step, :summary)
-ON CONFLICT (namespace, sources, targets, success, key) DO UPDATE SET
-    count = count + excluded.count,
-    summary = CASE WHEN (excluded.seen, excluded.trajectory, excluded.step) > (seen, trajectory, step)
-                   THEN excluded.summary ELSE summary END,
-    step = CASE WHEN (excluded.seen, excluded.trajectory, excluded.step) > (seen, trajectory, step)
-                THEN excluded.step ELSE step END,
-    trajectory = CASE WHEN (excluded.seen, excluded.trajectory) > (seen, trajectory)
-                      THEN excluded.trajectory ELSE trajectory END,
-    seen = max(seen, excluded.seen)
-RETURNING id, count, trajectory, step;
+INSERT INTO state (id, namespace, sources, targets, success, key, count, seen, trajectory, step, summary)
+VALUES (:state, :namespace, :sources, :targets, :success, :key, :count, :seen, :trajectory, :step, :summary);
+
+-- name: repeat_state
+-- The text is left out: setting it would write the index of states with text.
+UPDATE state SET count = :count, seen = :seen, trajectory = :trajectory, step = :step WHERE id = :state;
+
+-- name: set_text
+UPDATE state SET summary = :summary WHERE id = :state;
 
 -- name: add_state_after
 INSERT OR IGNORE INTO state_after (namespace, tool, state) VALUES (:namespace, :tool, :state);

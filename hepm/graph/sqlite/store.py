@@ -267,8 +267,7 @@ class SQLiteTransaction(TransactionState):
                 for (tool, run), (ended, failed) in delta.outcomes.items()
             ),
         )
-        for move, states in delta.states.items():
-            self._add_states(move, states, vectors)
+        self._add_states(delta.states, vectors)
 
     def _add_counts(self, delta: Delta) -> None:
         self.sources.update(source for source, _ in (*delta.edges, *delta.outcomes))
@@ -318,28 +317,59 @@ class SQLiteTransaction(TransactionState):
             for (state,) in self.run("find_state", **_place(move), key=key).fetchall():
                 self._drop_state("delete_state", state, move)
 
-    def _add_states(self, move: Move, states: Mapping[int, StateSeen], vectors: Mapping[str, FloatArray]) -> None:
-        place = _place(move)
-        grown = False
-        new: list[int] = []
-        for key, state in states.items():
-            row, count, trajectory, step = self.run("add_state", key=key, **place, **vars(state)).fetchone()
-            if (trajectory, step) != (state.trajectory, state.step):
-                continue  # an equal state with a later wording is there already
-            grown = True
-            for tool in move.sources:
-                self.run("add_state_after", tool=tool, state=row)
-            if repeated := count > state.count:
+    def _add_states(self, states: Mapping[Move, Mapping[int, StateSeen]], vectors: Mapping[str, FloatArray]) -> None:
+        """Add states, or merge them into equal ones. What stays as it is, is not written: each page counts."""
+        places = {move: _place(move) for move in states}
+        seen = [(move, key, state) for move, of_move in states.items() for key, state in of_move.items()]
+        known = self._known_states([(places[move], key) for move, key, _ in seen])
+        last = int(self.run("last_state").fetchone()[0])
+        new: list[dict[str, object]] = []
+        repeated: list[dict[str, object]] = []
+        texts: dict[int, str] = {}  # of states that need a vector, by number
+        replaced: list[dict[str, object]] = []
+        linked: list[dict[str, object]] = []
+        grown = defaultdict[Move, list[int]](list)
+        for at, (move, key, state) in enumerate(seen):
+            self.sources.update(move.sources)
+            if at in known:
+                number, held, merged, has_vector = known[at]
+                merged.add(state)
+                repeated.append({"state": number, **vars(merged)})
+                if merged.summary == held and (has_vector or held is None):
+                    continue
                 self.rewritten = True
+                replaced.append({"state": number, "summary": merged.summary})
+                if held is not None:
+                    texts[number] = merged.summary
+                    continue
+                _ = grown[move]  # it lost its text to the bound, and has one again
             else:
-                new.append(row)
-            if (vector := vectors.get(state.summary)) is not None:
-                self.run("add_vector", state=row, embedding=to_bytes(vector))
-            elif repeated:
-                self.run("drop_vector", state=row)
-        self.sources.update(move.sources)
-        if grown:
-            self._keep_bound(move, place, new)
+                last = number = last + 1
+                new.append({"state": number, "key": key, **places[move], **vars(state)})
+                grown[move].append(number)
+            texts[number] = state.summary
+            linked.extend({"tool": tool, "state": number} for tool in move.sources)
+        embedded = ((n, vectors[text]) for n, text in texts.items() if text in vectors)
+        self._put("add_state", new)
+        self._put("repeat_state", repeated)
+        self._put("set_text", replaced)
+        self._put("drop_vector", replaced)
+        self._put("add_state_after", linked)
+        self._put("add_vector", ({"state": n, "embedding": to_bytes(vector)} for n, vector in embedded))
+        for move, numbers in grown.items():
+            self._keep_bound(move, places[move], numbers)
+
+    def _known_states(
+        self, places: Sequence[tuple[Mapping[str, Any], int]]
+    ) -> dict[int, tuple[int, str | None, StateSeen, bool]]:
+        """Stored states by their number in a list of places: id, text, all of it, and whether it has a vector."""
+        # Looked up in the order of their index, in which neighbours share pages.
+        asked = sorted((*place.values(), key, at) for at, (place, key) in enumerate(places))
+        found = self.run("states_known", places=_json([row[:-1] for row in asked]))
+        known: dict[int, tuple[int, str | None, StateSeen, bool]] = {}
+        for row, number, text, trajectory, step, latest, count, has_vector in found:
+            known[asked[row][-1]] = number, text, StateSeen(text, trajectory, step, latest, count), bool(has_vector)
+        return known
 
     def _keep_bound(self, move: Move, place: Mapping[str, object], new: Sequence[int]) -> None:
         bound = self.header.states_per_move
