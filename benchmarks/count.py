@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -29,8 +30,8 @@ def count(archives: list[str], engine: str, workers: int, folder: Path) -> tuple
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run([*command, "--processes", str(workers)], check=True, stdout=subprocess.DEVNULL)
     wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    for file in folder.glob("runs.hepm*"):
-        file.unlink()
+    for left in folder.glob("runs.hepm*"):
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
