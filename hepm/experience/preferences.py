@@ -17,8 +17,9 @@ from hepm.errors import (
 )
 from hepm.experience.lessons import EXTRACTIVE, Notes, notes_id
 from hepm.experience.library import Library
-from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, gather, lines_of, text_of, wishes_in
+from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, gather, lines_of, text_of
 from hepm.experience.reflection import picked, recall_question, recalled, reflection_question, user_texts, vetted
+from hepm.experience.wishes import wishes_in
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.ingest.chat import read_messages

@@ -31,23 +31,14 @@ from hepm.evals.collaboration.play import (
     users_of,
 )
 from hepm.evals.collaboration.rules import CONFLICTS, PREFERENCES
-from hepm.experience.notes import wishes_in
+from hepm.experience.wishes import wishes_in
 from tests.faults.command import quick
 from tests.loopback import Loopback, Reply, Request, completion, loopback  # noqa: F401
 
-LEARNED = {
-    name: replace(preference, wordings=tuple(said for said in preference.wordings if any(wishes_in([said]))))
-    for name, preference in PREFERENCES.items()
-}
-"""The preferences with the wordings that notes without a model learn."""
 AT_ONCE = 2
 
 _processes = get_context("forkserver")  # a process for each command; what they import is imported once
 _processes.set_forkserver_preload(["openai", "hepm.evals.collaboration.report", "hepm.cli.collaborate", __name__])
-
-
-def learned_users(number: int) -> list[RuleUser]:
-    return [replace(one, preferences={name: LEARNED[name] for name in one.preferences}) for one in users_of(number)]
 
 
 def play(
@@ -66,7 +57,7 @@ def message_of(completed: Any) -> str:
 
 
 def test_with_notes_user_effort_falls_to_zero_by_the_second_session_and_without_it_does_not(tmp_path):
-    played = play(learned_users(30), tmp_path)
+    played = play(users_of(30), tmp_path)
     assert effort(played, "notes", 1) == effort(played, "none", 1) == effort(played, "history", 1) > 60
     assert effort(played, "notes", 2) == effort(played, "notes", 3) == 0
     assert effort(played, "history", 2) == 0
@@ -75,7 +66,7 @@ def test_with_notes_user_effort_falls_to_zero_by_the_second_session_and_without_
 
 
 def test_notes_are_empty_in_the_first_session_and_hold_afterwards_what_was_enforced(tmp_path):
-    user = RuleUser("Ada", {name: LEARNED[name] for name in ("bullets", "no emoji", "German")})
+    user = RuleUser("Ada", {name: PREFERENCES[name] for name in ("bullets", "no emoji", "German")})
     first, second, _ = play([user], tmp_path, memories=["notes"])
     assert (first.notes, first.enforced) == ("", ("bullets", "no emoji", "German"))
     said = [turn.text for turn in first.messages if turn.role == "user"][1:]
@@ -90,7 +81,7 @@ def test_preferences_reach_the_collaborator_through_the_conversation_alone(tmp_p
             bodies.append(json.dumps(body))
             return scripted(body)
 
-        user = RuleUser("Ada", {name: LEARNED[name] for name in preferences})
+        user = RuleUser("Ada", {name: PREFERENCES[name] for name in preferences})
         play([user], tmp_path / name, listening, memories=["notes"])
         return bodies
 
@@ -107,7 +98,7 @@ def test_without_memory_every_session_begins_with_the_problem_alone(tmp_path):
         bodies.append(body)
         return scripted(body)
 
-    play(learned_users(1), tmp_path, listening, memories=["none"])
+    play(users_of(1), tmp_path, listening, memories=["none"])
     first = [body["messages"] for body in bodies if len(body["messages"]) == 2]
     assert len(first) == 3
     assert len({messages[0]["content"] for messages in first}) == 1
@@ -162,7 +153,7 @@ def test_no_problem_gives_its_answer_away():
 
 
 def test_a_deaf_collaborator_is_enforced_at_every_turn_up_to_the_limit(tmp_path):
-    users = [replace(user, preferences={"bullets": LEARNED["bullets"]}) for user in users_of(1)]
+    users = [replace(user, preferences={"bullets": PREFERENCES["bullets"]}) for user in users_of(1)]
     deaf = {"choices": [{"message": {"content": "No."}}]}
     [session] = play(users, tmp_path, lambda body: deaf, memories=["notes"], sessions=1, max_turns=4)
     assert (session.success, session.enforced) == (False, ("bullets",) * 4)

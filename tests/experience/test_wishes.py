@@ -16,7 +16,15 @@ from hepm.experience.notes import (
     lines_of,
     lost,
     text_of,
-    wishes_in,
+)
+from hepm.experience.wishes import wishes_in
+from tests.experience.form_wishes import (
+    HELD_OTHERS,
+    HELD_REMINDERS,
+    HELD_WISHES,
+    SEEN_OTHERS,
+    SEEN_REMINDERS,
+    SEEN_WISHES,
 )
 
 
@@ -264,6 +272,19 @@ def test_what_users_plainly_ask_for_is_found() -> None:
 
 def test_what_is_no_standing_request_is_not_taken_for_one() -> None:
     assert [line for line in OTHER.strip().splitlines() if found(line)] == []
+
+
+def test_wishes_about_the_form_of_answers_are_found_and_like_sentences_of_tasks_are_not() -> None:
+    assert [line for line in SEEN_WISHES if found(line) != [line]] == []
+    assert [line for line in SEEN_OTHERS + HELD_OTHERS if found(line)] == []
+    missed = ["Just the answer, please.", "Max. 40 words.", "Lists are fine, but no nested ones."]
+    assert [line for line in HELD_WISHES if found(line) != [line]] == missed
+
+
+def test_a_reminder_is_kept_as_the_wish_alone() -> None:
+    for said, wish in (SEEN_REMINDERS | HELD_REMINDERS).items():
+        assert found(said) == [wish]
+    assert notes("Number the steps.", "I asked before: Number the steps.") == ("Number the steps.",)
 
 
 def test_code_and_quotations_and_long_stories_hold_no_wishes() -> None:
