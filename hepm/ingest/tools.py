@@ -51,6 +51,16 @@ def read_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
         raise InputError(f"tools is the text {tools!r}: give a list of tools, such as {listed!r}")
     if is_record(tools):
         raise InputError(f"tools is {_shown(tools)}: give a list of tools")
+    listed = tuple(tools)
+    return _named_tools(listed) if all(type(tool) is str for tool in listed) else _listed_tools(listed)
+
+
+@lru_cache(maxsize=128)  # an agent names the same ones at each turn
+def _named_tools(names: tuple[str, ...]) -> tuple[Tool, ...]:
+    return _listed_tools(names)
+
+
+def _listed_tools(tools: tuple[object, ...]) -> tuple[Tool, ...]:
     found: list[Tool] = []
     for tool in tools:
         try:

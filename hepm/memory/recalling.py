@@ -235,7 +235,8 @@ class RecallingMemory(OpenMemory):
         now = Moment.of(messages, state, after, history, turn)
         own = None if tools is None else as_tools(tools)
         mirror = self._mirror.namespace(namespace)
-        names = ToolNames.of(mirror.marks, map(normal, (*now.history, *now.after)), [tool.name for tool in own or ()])
+        available = None if own is None else [tool.name for tool in own]
+        names = ToolNames.of(mirror.marks, map(normal, (*now.history, *now.after)), available or ())
         last = tuple(map(names.own, now.after))
         suggestions = Suggestions()
         if options.suggestions:
@@ -243,7 +244,7 @@ class RecallingMemory(OpenMemory):
                 now.after,
                 history=now.history,
                 state=now.state if now.state.text else None,
-                tools=own,
+                tools=available,
                 k=options.suggestions + FURTHER,
                 policy=options.policy,
                 namespace=namespace,
