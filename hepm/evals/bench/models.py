@@ -58,7 +58,7 @@ class Model:
                 return found
             if self.stop.is_set():
                 raise StoppedError("the command is ending")
-            most, used = Usage(1, tokens_of(body), estimated=True), Usage()
+            most, used = self._most(body), Usage()
             self.budget.hold(most)
             try:
                 found = complete(body)
@@ -69,6 +69,12 @@ class Model:
             return found
 
         return answer
+
+    def _most(self, body: Object) -> Usage:
+        """The most that a request may take: its own tokens, and the answer's where the request limits them."""
+        limit = body.get("max_completion_tokens") or body.get("max_tokens")
+        most = Usage(1, tokens_of(body), 0, limit if isinstance(limit, int) else 0, estimated=True)
+        return replace(most, cost_usd=self.prices and self.prices.cost_usd(most))
 
     def _usage(self, body: Object, completion: Object) -> Usage:
         """What an answer took, as the endpoint reports it; estimated if it does not."""

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hepm import Memory
+from hepm.errors import BudgetSpentError
+from hepm.evals.bench.folder import Folder, Key
+from hepm.evals.bench.models import open_model, tokens_of
+from hepm.llm import Budget, Endpoint
 from tests.evals.bench.parcels import clerk
 from tests.faults.command import Answer, quick
 from tests.loopback import Loopback, completion, error, loopback  # noqa: F401
@@ -217,6 +222,20 @@ def test_a_spent_budget_ends_a_bench_which_then_goes_on(clerks: Loopback, tmp_pa
     assert len(clerks.requests) == 20
     report(bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--json"))
     assert len(clerks.requests) == 12 * 3
+
+
+@pytest.mark.parametrize("limit", ["max_tokens", "max_completion_tokens"])
+def test_a_budget_reserves_the_answers_that_requests_limit(loopback: Loopback, tmp_path: Path, limit: str) -> None:  # noqa: F811
+    body = {"model": "small", "messages": [{"role": "user", "content": "Where is it?"}], limit: 150}
+    each = tokens_of(body)
+    loopback.script = lambda _: completion("Here.", usage=(each, 150)).after(0.02)
+    budget, endpoint = Budget(tokens=1_000), Endpoint("small", loopback.url)
+    with Folder(tmp_path, {}) as folder, open_model(endpoint, folder, budget=budget, prices=None) as model:
+        with ThreadPoolExecutor(8) as pool:
+            asked = [pool.submit(model.recorded(Key("off", f"task-{n}", 0)), body) for n in range(16)]
+        refused = [one for one in asked if isinstance(one.exception(), BudgetSpentError)]
+    assert budget.used.tokens <= 1_000
+    assert len(asked) - len(refused) == len(loopback.requests) == 1_000 // (each + 150)
 
 
 def test_runs_whose_model_failed_are_named_and_made_again(clerks: Loopback, tmp_path: Path) -> None:
