@@ -9,7 +9,7 @@ import json
 import sqlite3
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
@@ -60,6 +60,7 @@ class Facts:
         memory_s: Seconds in memory at each step.
         usage: Of the run's requests.
         lessons: Ids of the lessons that memory showed.
+        scores: What the environment judges besides the reward (`Episode.scores`).
     """
 
     reward: float
@@ -73,6 +74,7 @@ class Facts:
     memory_s: tuple[float, ...]
     usage: Usage
     lessons: tuple[str, ...] = ()
+    scores: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True, slots=True)

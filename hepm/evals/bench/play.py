@@ -284,6 +284,7 @@ class Bench:
                 environment=self.environment.name,
                 namespace=memory.namespace,
             )
+            scores = dict(episode.scores())
         finally:
             episode.close()
         run, shown_lessons = memory.take(done.id)
@@ -303,6 +304,7 @@ class Bench:
             memory_s=tuple(step.memory_s for step in done.steps),
             usage=self.folder.usage(key),
             lessons=shown_lessons,
+            scores=scores,
         )
         ended = Ended(key, facts, run)
         self.folder.add_run(ended)

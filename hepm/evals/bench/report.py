@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.util import find_spec
 from itertools import zip_longest
 from math import comb
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from rich.table import Table
@@ -28,11 +29,12 @@ _SHOWN_DIFFERENCES: Final = ("success", "calls", "tokens")
 _SHOWN: Final = 2  # won tasks, and lost ones, of each arm on a terminal
 _CHARS: Final = 300
 _TO_SUCCESS: Final = ("turns", "calls")
-_MEASURES: Final[Mapping[str, Callable[[Facts], float]]] = {
+_Measure: TypeAlias = Callable[[Facts], float | None]  # None where a run has none
+_MEASURES: Final[Mapping[str, _Measure]] = {
     "success": lambda facts: float(facts.success),
     "reward": lambda facts: facts.reward,
-    "turns": lambda facts: facts.turns,
-    "calls": lambda facts: facts.calls,
+    "turns": lambda facts: facts.turns if facts.success else None,
+    "calls": lambda facts: facts.calls if facts.success else None,
     "errors": lambda facts: facts.errors,
     "tokens": lambda facts: facts.usage.tokens,
 }
@@ -62,7 +64,8 @@ class ArmScores:
     """One arm.
 
     Attributes:
-        means: Success, reward, tool errors and tokens over tasks; turns and calls over successful runs.
+        means: Success, reward, tool errors and tokens over runs; turns and calls over successful ones; and what the
+            environment judges besides ("security") over the runs of which it does.
         interval: Of the success.
         pass_k: The chance that k trials of a task all succeed, for k = 1 to the number of trials (τ-bench).
         difference: To the reference arm, paired by task; of turns and calls on tasks that both solved.
@@ -151,19 +154,16 @@ def _scores(
     every = [facts for of_task in runs for facts in of_task]
     means: dict[str, float | None] = {}
     differences: dict[str, Difference] = {}
-    for name, measure in _MEASURES.items():
-        only = name in _TO_SUCCESS
-        means[name] = fmean(values) if (values := [measure(f) for f in every if f.success or not only]) else None
-        pairs = [
-            (_mean(mine, measure, only), _mean(theirs, measure, only))
-            for mine, theirs in zip(runs, others, strict=True)
-        ]
+    judged = dict.fromkeys(name for facts in every for name in facts.scores)
+    for name, measure in (_MEASURES | {name: partial(_judged, name=name) for name in judged}).items():
+        means[name] = _mean(every, measure)
+        pairs = [(_mean(mine, measure), _mean(theirs, measure)) for mine, theirs in zip(runs, others, strict=True)]
         both = [at for at, pair in enumerate(pairs) if None not in pair]
         if runs is not others and both:
             values_T = np.array([(pairs[at][0] or 0.0) - (pairs[at][1] or 0.0) for at in both])
-            drawn = Bootstrap([tasks[at] for at in both]) if only else bootstrap
+            drawn = bootstrap if len(both) == len(tasks) else Bootstrap([tasks[at] for at in both])
             differences[name] = Difference(float(values_T.mean()), interval(drawn.means(values_T)))
-    success_T = np.array([_mean(of_task, _MEASURES["success"], False) for of_task in runs], dtype=np.float64)
+    success_T = np.array([_mean(of_task, _MEASURES["success"]) for of_task in runs], dtype=np.float64)
     trials = len(runs[0])
     won = [sum(facts.success for facts in of_task) for of_task in runs]
     changes = list(_changes(tasks, runs, others))
@@ -183,8 +183,12 @@ def _scores(
     )
 
 
-def _mean(runs: Sequence[Facts], measure: Callable[[Facts], float], only_successes: bool) -> float | None:
-    values = [measure(facts) for facts in runs if facts.success or not only_successes]
+def _judged(facts: Facts, name: str) -> float | None:
+    return facts.scores.get(name)
+
+
+def _mean(runs: Sequence[Facts], measure: _Measure) -> float | None:
+    values = [value for facts in runs if (value := measure(facts)) is not None]
     return fmean(values) if values else None
 
 
@@ -204,8 +208,11 @@ def _changes(
 def _sentence(arm: str, found: ArmScores, reference: str, tasks: int) -> str:
     gain = found.difference["success"]
     hints = " hints" if ARMS[arm].strategy != "off" else ""
+    judged = [name for name in found.difference if name not in _MEASURES]
+    besides = "".join(f" {_judgement(name, found, reference)}." for name in judged)
     if not (found.won or found.lost):
-        return f"With {arm}{hints} each task was solved as often as with {reference}: too few tasks, or no effect."
+        so = "too few tasks, or no effect"
+        return f"With {arm}{hints} each task was solved as often as with {reference}: {so}.{besides}"
     low, high = (round(100 * end, 1) for end in gain.interval)
     if tasks < FEWEST_TASKS or low <= 0 <= high:
         so = "too few tasks to say"
@@ -214,8 +221,17 @@ def _sentence(arm: str, found: ArmScores, reference: str, tasks: int) -> str:
     return (
         f"With {arm}{hints} the agent solved {count_of(len(found.won), 'task')} that it failed with {reference}, and "
         f"failed {len(found.lost):,} that it had solved: {_points(gain.value)} points "
-        f"[{_points(low / 100)}, {_points(high / 100)}]; {so}."
+        f"[{_points(low / 100)}, {_points(high / 100)}]; {so}.{besides}"
     )
+
+
+def _judgement(name: str, found: ArmScores, reference: str) -> str:
+    gain, mean = found.difference[name], f"{name.capitalize()} was {100 * (found.means[name] or 0.0):.1f} %"
+    low, high = gain.interval
+    if low == gain.value == high == 0:
+        return f"{mean}, as with {reference}"
+    so = "no more than chance explains" if low <= 0 <= high else "by more than chance explains"
+    return f"{mean}, {_points(gain.value)} points [{_points(low)}, {_points(high)}], {so}"
 
 
 def _points(share: float) -> str:
@@ -227,11 +243,15 @@ def tables(report: BenchReport) -> list[Table | Text]:
     trials = f", {count_of(report.trials, 'trial')} of each" if report.trials > 1 else ""
     title = f"{report.environment} with {report.model}: {count_of(report.tasks, 'task')}{trials}"
     last = [f"pass^{report.trials}"] if report.trials > 1 else []
-    names = ["success", "95 %", *last, "turns", "calls", "errors", "tokens", "hinted", "ms"]
+    judged = list(
+        dict.fromkeys(name for found in report.arms.values() for name in found.means if name not in _MEASURES)
+    )
+    names = ["success", "95 %", *judged, *last, "turns", "calls", "errors", "tokens", "hinted", "ms"]
     table = table_of(title, "arm", *names)
     for arm, found in report.arms.items():
         means = found.means
         row = [f"{means['success']:.3f}", f"{found.interval.low:.2f} … {found.interval.high:.2f}"]
+        row += ["–" if (mean := means.get(name)) is None else f"{mean:.3f}" for name in judged]
         row += [f"{found.pass_k[-1]:.3f}"] if last else []
         row += ["–" if means[name] is None else f"{means[name]:.1f}" for name in (*_TO_SUCCESS, "errors")]
         row += [f"{means['tokens']:,.0f}", f"{found.hinted:.0%}", f"{found.memory_ms:.2f}"]

@@ -52,6 +52,10 @@ class Desk:
     def reward(self) -> float:
         return float(self.done == [self.right])
 
+    def scores(self) -> Mapping[str, float]:
+        """Whether no money was given away, where none is due."""
+        return {} if self.right == "refund" else {"thrift": float("refund" not in self.done)}
+
     def close(self) -> None:
         pass
 

@@ -15,7 +15,7 @@ from hepm.errors import BudgetSpentError
 from hepm.evals.bench.folder import Folder, Key
 from hepm.evals.bench.models import open_model, tokens_of
 from hepm.llm import Budget, Endpoint
-from tests.evals.bench.parcels import clerk
+from tests.evals.bench.parcels import RIGHT, clerk
 from tests.faults.command import Answer, quick
 from tests.loopback import Loopback, completion, error, loopback  # noqa: F401
 
@@ -194,12 +194,31 @@ def test_reflexion_shows_an_agent_its_own_advice_after_a_failure_alone(clerks: L
     assert "give --trials 2 or more" in refused.err
 
 
+def test_what_an_environment_judges_besides_is_compared_over_the_runs_it_judges(
+    clerks: Loopback, tmp_path: Path
+) -> None:
+    found = report(bench(tmp_path, clerks.url, "--json"))
+    runs = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
+    judged = [run for run in runs if RIGHT[run["task"].partition("-")[0]] != "refund"]
+    for arm in ("off", "hybrid"):
+        of_arm = [run for run in judged if run["tags"]["arm"] == arm]
+        thrifty = [
+            run for run in of_arm if not any(c["name"] == "refund" for t in run["turns"] for c in t.get("calls", ()))
+        ]
+        assert found["arms"][arm]["means"]["thrift"] == pytest.approx(len(thrifty) / 16, abs=1e-3)
+    change = found["arms"]["hybrid"]["difference"]["thrift"]
+    assert change["value"] > 0
+    assert f"Thrift was 93.8 %, +{100 * change['value']:.1f} points [" in found["sentences"][0]
+    assert "thrift" in bench(tmp_path, clerks.url).out.splitlines()[2]
+
+
 @pytest.mark.parametrize(("model", "success"), [("gold", 1.0), pytest.param("none", 0.0, marks=pytest.mark.exhaustive)])
 def test_gold_and_none_ask_no_model(model: str, success: float, loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
     found = report(bench(tmp_path, loopback.url, "--json", model=model))
     assert [found["arms"][arm]["means"]["success"] for arm in ("off", "hybrid")] == [success, success]
     assert found["sentences"] == [
-        "With hybrid hints each task was solved as often as with off: too few tasks, or no effect."
+        "With hybrid hints each task was solved as often as with off: too few tasks, or no effect. Thrift was "
+        "100.0 %, as with off."
     ]
     assert not loopback.requests
 
