@@ -265,7 +265,8 @@ class Conversation:
             self._ask_for_summary()
         with self.metered():
             names = [spec["function"]["name"] for spec in self.tools.specs]
-            prompt = self.session.prompt(tools=names, keep=self.messages[-1]["role"] != "tool")
+            due = self.messages[-1]["role"] != "tool"
+            prompt = self.session.prompt(tools=names, horizon=self.agent.max_turns, keep=due)
         self.steps.append(Step(prompt.text))
         self.stable = self.stable or prompt.stable
         reply = self.ask(stable=self.stable, present=prompt.present, placement=self.placement)

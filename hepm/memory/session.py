@@ -125,12 +125,14 @@ class Session:
         messages: Sequence[object] | None = None,
         *,
         tools: Iterable[ToolName] | None = None,
+        horizon: int = 0,
         keep: bool = True,
     ) -> Prompt:
         """`hint` in its parts: what stays through a session, what belongs to this turn, and the suggestions.
 
         Args:
             tools: Names of the tools of this turn, if they are not those of the session.
+            horizon: The agent's maximum number of turns; 0 if unknown.
             keep: Whether to write the turns to disk before; False if the caller does it with `keep`.
         """
         from hepm.experience.prompt import Prompt
@@ -141,7 +143,7 @@ class Session:
             tools = [tool.name for tool in self._tools]
         if keep:
             self.keep()
-        found = self._ask(lambda: self._prompt(self._messages, tools=tools))
+        found = self._ask(lambda: self._prompt(self._messages, tools=tools, horizon=horizon))
         if found is not None:
             self._shown.update(dict.fromkeys(found.lessons))
         return found or Prompt()

@@ -15,7 +15,9 @@ import pytest
 from hepm import Memory
 from hepm.agents.loop import Agent, Done
 from hepm.errors import AnswerError, EndpointError, InputError
+from hepm.experience.lessons import Experience
 from hepm.experience.prompt import PromptOptions
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.llm import Endpoint
 from tests.agents.serving import serving
 from tests.agents.tasks import TaskBoard
@@ -231,6 +233,23 @@ def test_tools_may_change_between_steps(memory: Memory, loopback: Loopback) -> N
     assert names == [["get_users"], ["get_users", "create_task"], ["create_task"]]
     assert "Suggested next tools: create_task" in done.steps[1].hint
     assert "Suggested next tools: get_users" in done.steps[0].hint
+
+
+def test_of_equally_similar_experiences_the_one_of_this_part_of_the_run_is_shown(
+    tmp_path: Path,
+    loopback: Loopback,  # noqa: F811
+) -> None:
+    wish = 'Create the task "Pay rent" for Ada.'
+    made = [
+        Experience(f"User {json.dumps(wish)}", "Called get_users().", "", lesson, "golden", stage, 1.0)
+        for stage, lesson in (("exploration", "look at the start"), ("completion", "check at the end"))
+    ]
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        memory.library.change(LessonChange(put=[one.row() for one in made], imported=True))
+        options = PromptOptions(suggestions=0, principles=0, recalled=0, notes=False, experiences=1)
+        done, _ = work(memory, loopback, [USERS, USERS, USERS, DONE], wish, max_turns=4, prompt_options=options)
+    assert ["at the start" in step.hint for step in done.steps] == [True, True, True, False]
+    assert "at the end" in done.steps[3].hint
 
 
 @pytest.mark.parametrize("strategy", SENT)
