@@ -216,12 +216,13 @@ def made_folder(place: Path, dry_run: bool, stack: ExitStack) -> Path:
     return place if not dry_run or place.exists() else Path(stack.enter_context(TemporaryDirectory()))
 
 
-def tell_asked(model: Model, endpoint: Endpoint, kept: Folder) -> None:
+def tell_asked(model: Model, endpoint: Endpoint, kept: Folder, simulator: str | None = None) -> None:
     """Print on stderr how much was asked, and how much was known."""
     if model.paid_before or kept.dropped:
         dropped = f", {kept.dropped:,} not used, as their runs took another course" if kept.dropped else ""
         print(f"{count_of(model.paid_before, 'answer was', 'answers were')} there before{dropped}", file=sys.stderr)
-    print(f"asked {endpoint.model}: {model.budget.line()}; what it answered is in {kept.path}", file=sys.stderr)
+    names = f"{endpoint.model} and {simulator}" if simulator else endpoint.model
+    print(f"asked {names}: {model.budget.line()}; what it answered is in {kept.path}", file=sys.stderr)
 
 
 def opened_environment(name: str, stack: ExitStack) -> Environment:

@@ -29,6 +29,8 @@ SCRIPTED = "scripted"
 def collaborate(
     asking: ModelChoice,
     base_url: BaseUrlOption = None,
+    simulator: Annotated[str | None, Option(help="Let this model play the users and judge their answers.")] = None,
+    simulator_url: Annotated[str | None, Option(help="Its endpoint, if not that of --model.")] = None,
     users: Annotated[int, Option(min=1, help="How many simulated users, with three preferences each.")] = 20,
     sessions: Annotated[int, Option(min=1, help="Sessions of each user with each memory.")] = 5,
     memory: Annotated[str, Option(help="What the agent has: none, history, notes; separated by commas.")] = (
@@ -39,6 +41,7 @@ def collaborate(
     temperature: TemperatureOption = None,
     seed: Annotated[int, Option(min=0, help="Of preferences, problems and wordings.")] = 0,
     folder: Annotated[Path | None, Option(help="Where answers are kept. Default: hepm-collaborate/MODEL.")] = None,
+    plot: Annotated[Path | None, Option(help="Draw the measures by session (.png, .svg; needs matplotlib).")] = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -50,7 +53,9 @@ def collaborate(
     from hepm.evals.bench.folder import Folder
     from hepm.evals.bench.models import Model, open_model
     from hepm.evals.collaboration.play import MEMORIES, Collaboration, scripted, users_of
-    from hepm.evals.collaboration.report import report_on, tables
+    from hepm.evals.collaboration.report import draw, report_on, tables
+    from hepm.evals.collaboration.simulator import ModelUser, model_users
+    from hepm.llm import Client, Endpoint, Usage
 
     memories = list(dict.fromkeys(one.strip() for one in memory.split(",")))
     if unknown := [one for one in memories if one not in MEMORIES]:
@@ -58,9 +63,18 @@ def collaborate(
     endpoint = model_endpoint(asking, base_url, "name a model, or scripted")
     budget, prices = asking.limits()
     options = {} if temperature is None else {"temperature": temperature}
-    settings = {"model": endpoint.model, "seed": seed, "max_turns": max_turns, "options": options}
+    if simulator and endpoint.model == SCRIPTED:
+        raise click.BadParameter(
+            "scripted understands the users of rules alone: name a --model", param_hint="--simulator"
+        )
+    settings = {
+        "model": endpoint.model,
+        "simulator": simulator,
+        "seed": seed,
+        "max_turns": max_turns,
+        "options": options,
+    }
     place = folder or default_folder("hepm-collaborate", endpoint.model)
-    played = users_of(users, seed=seed)
     with ExitStack() as stack:
         # What is scripted costs nothing, and its folder would only be in the way.
         unkept = dry_run or (endpoint.model == SCRIPTED and folder is None)
@@ -69,11 +83,20 @@ def collaborate(
             model = Model(lambda task: scripted, kept, budget=budget)
         else:
             model = stack.enter_context(open_model(endpoint, kept, budget=budget, prices=prices))
+        played = users_of(users, seed=seed)
+        if simulator:
+            playing = Endpoint(simulator, simulator_url or endpoint.base_url, endpoint.api_key)
+            played = model_users(
+                users, stack.enter_context(Client(playing, ledger=kept, budget=budget, prices=prices)), seed=seed
+            )
         bar = Bar("sessions")
         found = Collaboration(played, model, memories, sessions, max_turns, concurrency, options, bar.show)
         if dry_run:
             number = users * len(memories) * sessions
-            return tell_estimate(number, found.estimate(), "session", place, as_json=as_json)
+            usage = found.estimate() + sum(
+                (one.most(len(memories) * sessions, max_turns) for one in played if isinstance(one, ModelUser)), Usage()
+            )
+            return tell_estimate(number, usage, "session", place, as_json=as_json)
         ending: Exception | None = None
         with bar:
             try:
@@ -81,21 +104,24 @@ def collaborate(
             except (BudgetSpentError, EndpointRefusedError) as error:
                 ending = error  # what was finished is reported all the same
         if endpoint.model != SCRIPTED:
-            tell_asked(model, endpoint, kept)
+            tell_asked(model, endpoint, kept, simulator)
         report = report_on(
             found.played,
             model=endpoint.model,
+            simulator=simulator,
             memories=memories,
             users=[user.name for user in played],
             sessions=sessions,
             failed=found.failed,
             unreflected=found.unreflected,
-            paid_before=model.paid_before,
+            paid_before=model.paid_before + budget.paid_before,
             seed=seed,
         )
         if as_json:
             print_json(report.to_json())
         else:
             print_parts(tables(report))
+        if plot is not None:
+            draw(report, plot)
         if ending is not None:
             raise ending

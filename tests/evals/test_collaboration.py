@@ -22,6 +22,7 @@ from hepm.evals.bench.folder import Folder
 from hepm.evals.bench.models import Model
 from hepm.evals.collaboration.play import (
     GREETING,
+    MEMORIES,
     PROBLEMS,
     Collaboration,
     RuleUser,
@@ -31,6 +32,7 @@ from hepm.evals.collaboration.play import (
     users_of,
 )
 from hepm.evals.collaboration.rules import CONFLICTS, PREFERENCES
+from hepm.evals.collaboration.simulator import PREFERENCES as SIMULATED_PREFERENCES
 from hepm.experience.wishes import wishes_in
 from tests.faults.command import quick
 from tests.loopback import Loopback, Reply, Request, completion, loopback  # noqa: F401
@@ -198,6 +200,29 @@ def model(request: Request) -> Reply:
     return completion(json.dumps({"reasoning": "", "notes": notes, "taken_back": []}))
 
 
+def person(request: Request) -> Reply:
+    """A user who wants bullet points and hands in what the reply says; and the judge."""
+    task, text = (message["content"] for message in request.body["messages"])
+    problem = next(problem for problem in PROBLEMS if problem in text)
+    if "response_format" not in request.body:
+        return completion(problem)
+    if "whether a draft solves a problem" in task:
+        draft = text.partition("The draft:")[2]
+        return completion(json.dumps({"reasoning": "", "correct": PROBLEMS[problem] in draft}))
+    bullet, result = re.findall(r"(- )?The result is \**([\d.]+\d|\d)", text)[-1]
+    checks = [{"preference": number, "reason": "", "violated": number == 1 and not bullet} for number in (1, 2, 3)]
+    wish = "" if bullet else "From now on, use bullet points."
+    answer = {"checks": checks, "enforced": int(not bullet), "draft": result, "done": bool(bullet), "message": wish}
+    return completion(json.dumps(answer))
+
+
+def both(request: Request) -> Reply:
+    return (person if request.body["model"] == "person" else model)(request)
+
+
+SIMULATED = ("--simulator", "person")
+
+
 def run(arguments: list[str], out: Path) -> None:
     """The command, in a process of its own."""
     sys.argv = ["hepm", *arguments]
@@ -205,16 +230,16 @@ def run(arguments: list[str], out: Path) -> None:
         main()
 
 
-def start(folder: Path, url: str) -> Any:
+def start(folder: Path, url: str, *options: str) -> Any:
     known = ["--model", "small", "--base-url", url, "--folder", str(folder), "--concurrency", str(AT_ONCE), "--json"]
-    arguments = ["collaborate", "--users", "2", "--sessions", "2", *known]
+    arguments = ["collaborate", "--users", "2", "--sessions", "2", *known, *options]
     process = _processes.Process(target=run, args=(arguments, folder.with_suffix(".out")))
     process.start()
     return process
 
 
-def figures(folder: Path, url: str) -> Any:
-    process = start(folder, url)
+def figures(folder: Path, url: str, *options: str) -> Any:
+    process = start(folder, url, *options)
     process.join(60)
     out = folder.with_suffix(".out").read_text("utf-8")
     assert process.exitcode == 0, out
@@ -227,21 +252,23 @@ def sent(played: Loopback) -> Counter[str]:
     return Counter(json.dumps(request.body, sort_keys=True) for request in played.requests)
 
 
+@pytest.mark.parametrize("options", [(), SIMULATED])
 def test_a_killed_collaboration_goes_on_pays_for_no_recorded_answer_twice_and_finds_the_same(
     loopback: Loopback,  # noqa: F811
     tmp_path: Path,
+    options: tuple[str, ...],
 ) -> None:
-    loopback.script = model
-    undisturbed, once = figures(tmp_path / "whole", loopback.url), sent(loopback)
+    loopback.script = both
+    undisturbed, once = figures(tmp_path / "whole", loopback.url, *options), sent(loopback)
     assert undisturbed["unreflected"] == 0
     assert undisturbed["failed"] == {}
     effort = undisturbed["memories"]["notes"]["sessions"]
     assert effort[1]["user_effort"]["value"] < effort[0]["user_effort"]["value"]
     loopback.requests.clear()
-    loopback.script = lambda request: model(request).after(0.02)
+    loopback.script = lambda request: both(request).after(0.02)
     draws, struck = random.Random(3), 0
     while struck < 3:
-        process = start(tmp_path / "killed", loopback.url)
+        process = start(tmp_path / "killed", loopback.url, *options)
         before, more = len(loopback.requests), draws.randrange(1, once.total() // 4)
         while len(loopback.requests) < before + more and process.is_alive():
             loopback.stopping.wait(0.001)
@@ -249,12 +276,46 @@ def test_a_killed_collaboration_goes_on_pays_for_no_recorded_answer_twice_and_fi
         process.kill()
         process.join()
         assert len(loopback.requests) <= once.total() + AT_ONCE * struck
-    assert figures(tmp_path / "killed", loopback.url) == undisturbed
+    assert figures(tmp_path / "killed", loopback.url, *options) == undisturbed
     assert [*(once - sent(loopback))] == []
     assert (sent(loopback) - once).total() <= AT_ONCE * struck
     asked = len(loopback.requests)
-    assert figures(tmp_path / "killed", loopback.url) == undisturbed
+    assert figures(tmp_path / "killed", loopback.url, *options) == undisturbed
     assert len(loopback.requests) == asked
+
+
+def test_users_whom_a_model_plays_enforce_judge_and_never_show_the_agent_what_they_prefer(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    loopback.script = both
+    found = figures(tmp_path / "f", loopback.url, *SIMULATED, "--plot", str(tmp_path / "p.svg"))
+    assert (found["simulator"], found["failed"], found["unfinished"]) == ("person", {}, 0)
+    for memory, later in (("none", 1), ("history", 0), ("notes", 0)):
+        sessions = found["memories"][memory]["sessions"]
+        assert [one["user_effort"]["value"] for one in sessions] == [1, later]
+        assert [one["task_success"]["value"] for one in sessions] == [1, 1]
+    agent = [json.dumps(one.body, ensure_ascii=False) for one in loopback.requests if one.body["model"] == "small"]
+    assert len(agent) > 10
+    assert [body for body in agent for sentence in SIMULATED_PREFERENCES.values() if sentence in body] == []
+    assert "turns that enforce a preference" in (tmp_path / "p.svg").read_text("utf-8")
+
+
+def test_a_user_whom_a_model_plays_unreadably_is_named_and_not_guessed(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    loopback.script = lambda request: (
+        completion("I like it.")
+        if request.body["model"] == "person" and "response_format" in request.body
+        else both(request)
+    )
+    found = figures(tmp_path / "f", loopback.url, *SIMULATED)
+    assert (found["users"], found["unfinished"], found["memories"]) == (0, 2, {})
+    assert sorted(found["failed"]) == sorted(f"{memory}/user-{n}" for memory in MEMORIES for n in (1, 2))
+    refused = quick("collaborate", "--model", "scripted", *SIMULATED, cwd=tmp_path)
+    assert refused.code == 2
+    assert "scripted understands the users of rules alone" in refused.err
 
 
 def test_a_spent_budget_ends_with_a_sentence_and_a_repeated_command_pays_for_the_rest_alone(

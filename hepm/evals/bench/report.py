@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -264,16 +265,22 @@ def tables(report: BenchReport) -> list[Table | Text]:
     for arm, found in report.arms.items():
         for what, changes in (("won", found.won), ("lost", found.lost)):
             parts += [_side_by_side(report.reference, arm, what, change) for change in changes[:_SHOWN]]
+    unfinished = (
+        f"{count_of(report.unfinished, 'task')} left out, not finished in every arm" if report.unfinished else ""
+    )
+    return [*parts, *endings(report.failed, "run", unfinished, report.sentences)]
+
+
+def endings(failed: Mapping[str, str], what: str, unfinished: str, sentences: Sequence[str]) -> Iterator[Text]:
+    """The end of a report: why some of "what" broke off, what is `unfinished`, and the sentences."""
     reasons: defaultdict[str, list[str]] = defaultdict(list)
-    for key, reason in report.failed.items():
+    for key, reason in failed.items():
         reasons[reason].append(key)
-    for reason, failed in reasons.items():
-        parts.append(Text(on_one_line(f"{count_of(len(failed), 'run')} broke off ({failed[0]}): {reason}")))
-    if report.unfinished:
-        parts.append(
-            Text(f"{count_of(report.unfinished, 'task')} left out, not finished in every arm: repeat the command.")
-        )
-    return [*parts, *(Text(f"\n{on_one_line(sentence)}", style="bold") for sentence in report.sentences)]
+    for reason, keys in reasons.items():
+        yield Text(on_one_line(f"{count_of(len(keys), what)} broke off ({keys[0]}): {reason}"))
+    if unfinished:
+        yield Text(f"{unfinished}: repeat the command.")
+    yield from (Text(f"\n{on_one_line(sentence)}", style="bold") for sentence in sentences)
 
 
 def _differences(report: BenchReport) -> Table | Text:
@@ -317,28 +324,35 @@ def _cut(text: str) -> str:
 
 
 def draw(report: BenchReport, file: Path) -> None:
-    """Draw success by arm with its interval.
+    """Draw success by arm with its interval; see `drawing`."""
+    if not report.arms:
+        raise InputError("there is nothing to draw: no task is finished in every arm.")
+    title = f"{report.environment} with {report.model}, {count_of(report.tasks, 'task')}"
+    with drawing(file, title, size=(6, 1.2 + 0.4 * len(report.arms))) as [axes]:
+        for at, found in enumerate(report.arms.values()):
+            axes.plot([100 * end for end in found.interval], [at, at], color="tab:blue")
+            axes.plot([100 * (found.means["success"] or 0.0)], [at], "o", color="tab:blue")
+        axes.set_yticks(range(len(report.arms)), list(report.arms))
+        axes.invert_yaxis()
+        axes.set_xlim(0, 100)
+        axes.set_xlabel("tasks solved, %, with 95 % intervals over tasks")
+
+
+@contextmanager
+def drawing(file: Path, title: str, *, size: tuple[float, float], panels: int = 1) -> Generator[Sequence[Any]]:
+    """Axes side by side, of a figure of a size in inches that is written to a file at the end.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
-        InputError: there is nothing to draw, or the file cannot be written, or has an ending of no picture.
+        InputError: the file cannot be written, or has an ending of no picture.
     """
     if find_spec("matplotlib") is None:
         raise MissingExtraError("a plot needs matplotlib: pip install matplotlib.")
-    if not report.arms:
-        raise InputError("there is nothing to draw: no task is finished in every arm.")
     from matplotlib.figure import Figure
 
-    figure: Any = Figure(figsize=(6, 1.2 + 0.4 * len(report.arms)), layout="constrained")
-    axes = figure.add_subplot()
-    for at, found in enumerate(report.arms.values()):
-        axes.plot([100 * end for end in found.interval], [at, at], color="tab:blue")
-        axes.plot([100 * (found.means["success"] or 0.0)], [at], "o", color="tab:blue")
-    axes.set_yticks(range(len(report.arms)), list(report.arms))
-    axes.invert_yaxis()
-    axes.set_xlim(0, 100)
-    axes.set_xlabel("tasks solved, %, with 95 % intervals over tasks")
-    axes.set_title(f"{report.environment} with {report.model}, {count_of(report.tasks, 'task')}")
+    figure: Any = Figure(figsize=size, layout="constrained")
+    figure.suptitle(title)
+    yield [*figure.subplots(1, panels, squeeze=False)[0]]
     try:
         figure.savefig(file)
     except (OSError, ValueError) as error:

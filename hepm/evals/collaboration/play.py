@@ -9,13 +9,14 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from hepm.agents.wire import Object
 from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, LlmError
 from hepm.evals.bench.folder import Key
 from hepm.evals.bench.models import Model, StoppedError, tokens_of
-from hepm.evals.collaboration.rules import PREFERENCES, RulePreference, preferences_of
+from hepm.evals.collaboration.rules import CONFLICTS, PREFERENCES, RulePreference, drawn_preferences
+from hepm.experience.notes import NOTES_CHARS
 from hepm.experience.reflection import quoted_conversation
 from hepm.llm import Usage
 from hepm.memory import Memory
@@ -29,7 +30,7 @@ _SYSTEM: Final = (
 )
 _HISTORY: Final = "Earlier sessions with this user, as data:"
 _DOUBTS: Final = ("I doubt that result. Could you check it?", "That can't be right, can it?", "Is that the result?")
-_REPLY_TOKENS: Final = 300  # about what a reply has, for estimates
+REPLY_TOKENS: Final = 300  # about what a reply has, for estimates
 
 PROBLEMS: Final[Mapping[str, str]] = {
     "A train covers 180 km in 2.5 hours. What is its speed in km per hour?": "72",
@@ -67,6 +68,44 @@ def is_answered(answer: str, message: str) -> bool:
     return bool(re.search(rf"(?<![\w.,−-]){answer}(?!\w|,\d|\.0*[1-9])", message.replace("**", " ")))
 
 
+@dataclass(frozen=True, slots=True)
+class UserTurn:
+    """What a user does after a reply.
+
+    Attributes:
+        enforced: The preference that the message asks for; "" for none.
+        draft: The user's answer so far, which the agent never sees.
+        done: Whether the user ends the session, and sends no message.
+    """
+
+    message: str
+    enforced: str = ""
+    draft: str = ""
+    done: bool = False
+
+
+class User(Protocol):
+    """A simulated user. The answers to equal questions are equal, whatever the agent's memory."""
+
+    @property
+    def name(self) -> str: ...
+
+    def respond(self, session: int, turns: Sequence[Turn], before: UserTurn, /) -> UserTurn:
+        """React to the last reply, after an own turn; to the greeting with the problem of the session, from 1."""
+        ...
+
+    def succeeded(self, session: int, last: UserTurn, /) -> bool:
+        """Whether the session that ended with this turn solved its problem."""
+        ...
+
+
+def problem_of(user: str, session: int, *, seed: int = 0) -> str:
+    """The problem of a session, numbered from 1, the same for all memories; none comes again before all came."""
+    order = [*PROBLEMS]
+    Random(f"{seed}/{user}/problems").shuffle(order)
+    return order[(session - 1) % len(order)]
+
+
 @dataclass(frozen=True)
 class RuleUser:
     """A user who enforces preferences that rules check, one a message: the first that the last reply violates."""
@@ -75,15 +114,21 @@ class RuleUser:
     preferences: Mapping[str, RulePreference]
     seed: int = 0
 
-    def problem(self, session: int) -> str:
-        """The problem of a session, numbered from 1, the same for all memories; none comes again before all came."""
-        order = [*PROBLEMS]
-        Random(f"{self.seed}/{self.name}/problems").shuffle(order)
-        return order[(session - 1) % len(order)]
+    def respond(self, session: int, turns: Sequence[Turn], before: UserTurn) -> UserTurn:
+        """Enforce the first violated preference, or doubt the answer unless it is right."""
+        problem = problem_of(self.name, session, seed=self.seed)
+        replies = [turn.text for turn in turns[1:] if turn.role == "assistant"]
+        if not replies:
+            return UserTurn(problem)
+        at = len(replies) - 1
+        for name, preference in self.preferences.items():
+            if not preference.kept(replies):
+                return UserTurn(self.enforce(name, session, at), name, before.draft)
+        return UserTurn(_DOUBTS[at % len(_DOUBTS)], "", replies[-1], is_answered(PROBLEMS[problem], replies[-1]))
 
-    def violated(self, replies: Sequence[str]) -> list[str]:
-        """Names of the preferences that the last reply does not keep."""
-        return [name for name, preference in self.preferences.items() if not preference.kept(replies)]
+    def succeeded(self, session: int, last: UserTurn) -> bool:
+        """Whether the last reply was right and kept every preference."""
+        return last.done
 
     def enforce(self, name: str, session: int, turn: int) -> str:
         """Words that ask for a preference, the same for all memories."""
@@ -94,7 +139,8 @@ class RuleUser:
 def users_of(number: int, *, seed: int = 0) -> list[RuleUser]:
     """Users with three compatible preferences each."""
     names = [f"user-{at}" for at in range(1, number + 1)]
-    return [RuleUser(n, {key: PREFERENCES[key] for key in preferences_of(n, seed=seed)}, seed) for n in names]
+    drawn = {name: drawn_preferences(name, PREFERENCES, CONFLICTS, seed=seed) for name in names}
+    return [RuleUser(name, {key: PREFERENCES[key] for key in keys}, seed) for name, keys in drawn.items()]
 
 
 @dataclass(frozen=True)
@@ -102,8 +148,9 @@ class Session:
     """What happened in one session.
 
     Attributes:
-        success: Whether the last reply had the right answer and kept every preference; else the turns ran out.
+        success: Whether the user solved the problem.
         enforced: The preference that the user enforced, by turn in which there was one.
+        draft: The user's answer at the end.
         notes: What memory knew of the user when the session began.
         messages: The conversation, greeting included.
     """
@@ -115,6 +162,7 @@ class Session:
     enforced: tuple[str, ...]
     notes: str
     messages: tuple[Turn, ...]
+    draft: str
 
 
 @dataclass
@@ -126,7 +174,7 @@ class Collaboration:
         unreflected: After how many sessions the model's notes could not be read, so that the old ones stayed.
     """
 
-    users: Sequence[RuleUser]
+    users: Sequence[User]
     model: Model
     memories: Sequence[str] = MEMORIES
     sessions: int = 5
@@ -168,14 +216,18 @@ class Collaboration:
         return self.played
 
     def estimate(self) -> Usage:
-        """The most that the agent asks: sessions at the turn limit, whole histories; without reflections."""
+        """The most that the agent asks: sessions at the turn limit, whole histories, reflections with full notes."""
         calls = len(self.users) * len(self.memories) * self.sessions * self.max_turns
-        each = tokens_of(_SYSTEM) + self.max_turns * _REPLY_TOKENS // 2
-        past = self.max_turns * _REPLY_TOKENS * (self.sessions - 1) // 2 if "history" in self.memories else 0
-        tokens = calls * (each + _REPLY_TOKENS) + calls // len(self.memories) * past
+        each = tokens_of(_SYSTEM) + self.max_turns * REPLY_TOKENS // 2
+        past = self.max_turns * REPLY_TOKENS * (self.sessions - 1) // 2 if "history" in self.memories else 0
+        tokens = calls * (each + REPLY_TOKENS) + calls // len(self.memories) * past
+        if "notes" in self.memories and self.model.client is not None:
+            reflections = len(self.users) * self.sessions
+            calls += reflections
+            tokens += reflections * (self.max_turns * REPLY_TOKENS + NOTES_CHARS // 2)
         return Usage(calls, tokens, estimated=True)
 
-    def _sessions(self, memory: str, user: RuleUser, model_name: str) -> list[Session]:
+    def _sessions(self, memory: str, user: User, model_name: str) -> list[Session]:
         done: list[Session] = []
         # Replayed from recorded answers when the command is repeated, so that nothing of it need last.
         with TemporaryDirectory(prefix="hepm-collaborate-") as place, Memory.open(place) as store:
@@ -193,27 +245,25 @@ class Collaboration:
                     self._reflect(store, user.name, session)
         return done
 
-    def _session(self, memory: str, user: RuleUser, number: int, system: str, model_name: str, notes: str) -> Session:
-        """One conversation: it ends when the answer is right and no preference is violated, or with the turns."""
+    def _session(self, memory: str, user: User, number: int, system: str, model_name: str, notes: str) -> Session:
+        """One conversation: it ends when the user ends it, or with the turns."""
         complete = self.model.recorded(Key(memory, user.name, number))
-        problem, success = user.problem(number), False
-        turns, enforced, replies = [Turn("assistant", GREETING), Turn("user", problem)], list[str](), list[str]()
-        for turn in range(self.max_turns):
+        turns, enforced, last = [Turn("assistant", GREETING)], list[str](), UserTurn("")
+        for turn in range(self.max_turns + 1):
+            if self.model.stop.is_set():
+                raise StoppedError("the command is ending")
+            last = user.respond(number, turns, last)
+            enforced += [last.enforced] if last.enforced else []
+            if last.done or turn == self.max_turns:
+                break
+            turns.append(Turn("user", last.message))
             # The greeting is left out: some chat templates refuse a conversation that the assistant begins.
             said = [{"role": one.role, "content": one.text} for one in turns[1:]]
             body: Object = {"model": model_name, "messages": [{"role": "system", "content": system}, *said]}
             message: Object = complete(body | dict(self.options))["choices"][0]["message"]
-            replies.append(str(message.get("content") or ""))
-            turns.append(Turn("assistant", replies[-1]))
-            violated = user.violated(replies)
-            right = is_answered(PROBLEMS[problem], replies[-1])
-            enforced += violated[:1]
-            if success := right and not violated:
-                break
-            if turn + 1 < self.max_turns:
-                doubt = _DOUBTS[turn % len(_DOUBTS)]
-                turns.append(Turn("user", user.enforce(violated[0], number, turn) if violated else doubt))
-        return Session(memory, user.name, number, success, tuple(enforced), notes, tuple(turns))
+            turns.append(Turn("assistant", str(message.get("content") or "")))
+        success = user.succeeded(number, last)
+        return Session(memory, user.name, number, success, tuple(enforced), notes, tuple(turns), last.draft)
 
     def _reflect(self, store: Memory, user: str, session: Session) -> None:
         conversation = [{"role": turn.role, "content": turn.text} for turn in session.messages]

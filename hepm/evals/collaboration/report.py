@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from hepm.evals.bench.report import FEWEST_TASKS
+from hepm.errors import InputError
+from hepm.evals.bench.report import FEWEST_TASKS, drawing, endings
 from hepm.evals.collaboration.play import Session
 from hepm.evals.metrics import Bootstrap, FloatArray, Interval, interval
 from hepm.evals.report import rounded, table_of
-from hepm.text import count_of, on_one_line
+from hepm.text import count_of
 
 MEASURES: Final[Mapping[str, Callable[[Session], float]]] = {
     "task_success": lambda session: float(session.success),
     "user_effort": lambda session: len(session.enforced),
     "length": lambda session: len(session.messages),
+}
+
+_LABELS: Final = {
+    "task_success": "share of solved tasks",
+    "user_effort": "turns that enforce a preference",
+    "length": "messages",
 }
 
 
@@ -51,12 +59,14 @@ class CollaborationReport:
     """Sessions of the users who finished theirs with every memory.
 
     Attributes:
+        simulator: The model that played the users; None for rules.
         reference: The memory that others are compared with.
         failed: Why sessions broke off, by memory and user.
         unreflected: Sessions after which a model's notes could not be read.
     """
 
     model: str
+    simulator: str | None
     users: int
     sessions: int
     reference: str
@@ -76,6 +86,7 @@ def report_on(
     played: Sequence[Session],
     *,
     model: str,
+    simulator: str | None = None,
     memories: Sequence[str],
     users: Sequence[str],
     sessions: int,
@@ -114,6 +125,7 @@ def report_on(
             )
     return CollaborationReport(
         model,
+        simulator,
         users=len(whole),
         sessions=sessions,
         reference=reference,
@@ -148,8 +160,7 @@ def _sentence(memory: str, reference: str, scores: Mapping[str, MemoryScores], u
 
 def tables(report: CollaborationReport) -> list[Table | Text]:
     """The report for a terminal."""
-    title = f"{report.model}: {count_of(report.users, 'user')}, {count_of(report.sessions, 'session')} each"
-    table = table_of(title, "memory", "session", "task success", "user effort", "length")
+    table = table_of(_title(report), "memory", "session", "task success", "user effort", "length")
     for memory, scores in report.memories.items():
         for number, means in enumerate(scores.sessions, 1):
             table.add_row(memory if number == 1 else "", str(number), *_cells(means))
@@ -161,13 +172,37 @@ def tables(report: CollaborationReport) -> list[Table | Text]:
             if scores.difference:
                 differences.add_row(memory, *(_signed(one) for one in scores.difference.values()))
         parts.append(differences)
-    parts += [Text(on_one_line(f"{key} broke off: {reason}")) for key, reason in report.failed.items()]
     if report.unreflected:
         said = count_of(report.unreflected, "session")
         parts.append(Text(f"After {said} the model's notes could not be read, and the old ones stayed."))
-    if report.unfinished:
-        parts.append(Text(f"{count_of(report.unfinished, 'user')} left out, not finished: repeat the command."))
-    return [*parts, *(Text(f"\n{on_one_line(sentence)}", style="bold") for sentence in report.sentences)]
+    unfinished = (
+        f"{count_of(report.unfinished, 'user')} left out, not finished with every memory" if report.unfinished else ""
+    )
+    return [*parts, *endings(report.failed, "user", unfinished, report.sentences)]
+
+
+def _title(report: CollaborationReport) -> str:
+    users = f"{count_of(report.users, 'user')}{f' played by {report.simulator}' if report.simulator else ''}"
+    return f"{report.model}: {users}, {count_of(report.sessions, 'session')} each"
+
+
+def draw(report: CollaborationReport, file: Path) -> None:
+    """Draw each measure by session and memory with its interval; see `hepm.evals.bench.report.drawing`."""
+    if not report.memories:
+        raise InputError("there is nothing to draw: no user has finished with every memory.")
+    with drawing(file, _title(report), size=(11, 3.6), panels=len(MEASURES)) as panels:
+        for axes, measure in zip(panels, MEASURES, strict=True):
+            for at, (memory, scores) in enumerate(report.memories.items()):
+                means = [found[measure] for found in scores.sessions]
+                # Side by side, as equal values would hide each other.
+                places = [number + 0.08 * (at - (len(report.memories) - 1) / 2) for number in range(1, len(means) + 1)]
+                lines = axes.plot(places, [one.value for one in means], "o-", label=memory)
+                axes.vlines(places, *zip(*(one.interval for one in means), strict=True), color=lines[0].get_color())
+            axes.set_ylim(0, 1.05 if measure == "task_success" else None)
+            axes.set_xticks(range(1, report.sessions + 1))
+            axes.set_xlabel("session")
+            axes.set_title(_LABELS[measure])
+        panels[0].legend(title="memory")
 
 
 def _cells(means: Mapping[str, Measured]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from dataclasses import dataclass
 from itertools import combinations
 from random import Random
@@ -152,9 +152,11 @@ CONFLICTS: Final = (
 PER_USER: Final = 3
 
 
-def preferences_of(user: str, *, seed: int = 0) -> tuple[str, ...]:
+def drawn_preferences(
+    user: str, names: Iterable[str], conflicts: Collection[Set[str]], *, seed: int = 0
+) -> tuple[str, ...]:
     """Three compatible preferences, drawn for a user."""
     compatible = [
-        names for names in combinations(PREFERENCES, PER_USER) if not any(pair <= {*names} for pair in CONFLICTS)
+        chosen for chosen in combinations(names, PER_USER) if not any(pair <= {*chosen} for pair in conflicts)
     ]
     return Random(f"{seed}/{user}").choice(compatible)
