@@ -40,7 +40,9 @@ def collaborate(
     concurrency: Annotated[int, Option(min=1, help="Users served at the same time.")] = 4,
     temperature: TemperatureOption = None,
     seed: Annotated[int, Option(min=0, help="Of preferences, problems and wordings.")] = 0,
-    folder: Annotated[Path | None, Option(help="Where answers are kept. Default: hepm-collaborate/MODEL.")] = None,
+    folder: Annotated[
+        Path | None, Option(help="Where answers are kept. Default: hepm-collaborate/MODEL-SIMULATOR.")
+    ] = None,
     plot: Annotated[Path | None, Option(help="Draw the measures by session (.png, .svg; needs matplotlib).")] = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
@@ -74,7 +76,7 @@ def collaborate(
         "max_turns": max_turns,
         "options": options,
     }
-    place = folder or default_folder("hepm-collaborate", endpoint.model)
+    place = folder or default_folder("hepm-collaborate", "-".join(filter(None, (endpoint.model, simulator))))
     with ExitStack() as stack:
         # What is scripted costs nothing, and its folder would only be in the way.
         unkept = dry_run or (endpoint.model == SCRIPTED and folder is None)

@@ -22,7 +22,6 @@ from hepm.evals.bench.folder import Folder
 from hepm.evals.bench.models import Model
 from hepm.evals.collaboration.play import (
     GREETING,
-    MEMORIES,
     PROBLEMS,
     Collaboration,
     RuleUser,
@@ -32,7 +31,6 @@ from hepm.evals.collaboration.play import (
     users_of,
 )
 from hepm.evals.collaboration.rules import CONFLICTS, PREFERENCES
-from hepm.evals.collaboration.simulator import PREFERENCES as SIMULATED_PREFERENCES
 from hepm.experience.wishes import wishes_in
 from tests.faults.command import quick
 from tests.loopback import Loopback, Reply, Request, completion, loopback  # noqa: F401
@@ -282,40 +280,6 @@ def test_a_killed_collaboration_goes_on_pays_for_no_recorded_answer_twice_and_fi
     asked = len(loopback.requests)
     assert figures(tmp_path / "killed", loopback.url, *options) == undisturbed
     assert len(loopback.requests) == asked
-
-
-def test_users_whom_a_model_plays_enforce_judge_and_never_show_the_agent_what_they_prefer(
-    loopback: Loopback,  # noqa: F811
-    tmp_path: Path,
-) -> None:
-    loopback.script = both
-    found = figures(tmp_path / "f", loopback.url, *SIMULATED, "--plot", str(tmp_path / "p.svg"))
-    assert (found["simulator"], found["failed"], found["unfinished"]) == ("person", {}, 0)
-    for memory, later in (("none", 1), ("history", 0), ("notes", 0)):
-        sessions = found["memories"][memory]["sessions"]
-        assert [one["user_effort"]["value"] for one in sessions] == [1, later]
-        assert [one["task_success"]["value"] for one in sessions] == [1, 1]
-    agent = [json.dumps(one.body, ensure_ascii=False) for one in loopback.requests if one.body["model"] == "small"]
-    assert len(agent) > 10
-    assert [body for body in agent for sentence in SIMULATED_PREFERENCES.values() if sentence in body] == []
-    assert "turns that enforce a preference" in (tmp_path / "p.svg").read_text("utf-8")
-
-
-def test_a_user_whom_a_model_plays_unreadably_is_named_and_not_guessed(
-    loopback: Loopback,  # noqa: F811
-    tmp_path: Path,
-) -> None:
-    loopback.script = lambda request: (
-        completion("I like it.")
-        if request.body["model"] == "person" and "response_format" in request.body
-        else both(request)
-    )
-    found = figures(tmp_path / "f", loopback.url, *SIMULATED)
-    assert (found["users"], found["unfinished"], found["memories"]) == (0, 2, {})
-    assert sorted(found["failed"]) == sorted(f"{memory}/user-{n}" for memory in MEMORIES for n in (1, 2))
-    refused = quick("collaborate", "--model", "scripted", *SIMULATED, cwd=tmp_path)
-    assert refused.code == 2
-    assert "scripted understands the users of rules alone" in refused.err
 
 
 def test_a_spent_budget_ends_with_a_sentence_and_a_repeated_command_pays_for_the_rest_alone(

@@ -1,0 +1,160 @@
+"""`hepm collaborate --simulator`: a real server plays the collaborator, the users and the judge."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hepm.errors import AnswerError
+from hepm.evals.bench.folder import Folder
+from hepm.evals.collaboration.play import GREETING, PROBLEMS, UserTurn
+from hepm.evals.collaboration.simulator import CONFLICTS, PREFERENCES, ModelUser, model_users
+from hepm.llm import Client, Endpoint
+from hepm.types import Turn
+from tests.faults.command import quick
+from tests.loopback import Loopback, Reply, Request, completion, loopback  # noqa: F401
+
+USERS = ("--users", "2", "--sessions", "3", "--concurrency", "2")
+
+
+def agent(body: Any) -> Reply:
+    """Answers right, and names each preference that it reads; asked for notes, it writes what users asked for."""
+    if "response_format" in body:
+        lines = [line.removeprefix("> ") for line in body["messages"][-1]["content"].splitlines()]
+        notes = [{"text": one, "quote": one, "reply": "", "refines": ""} for one in lines if one.startswith("I want: ")]
+        return completion(json.dumps({"reasoning": "", "notes": notes, "taken_back": []}))
+    texts = " ".join(message["content"] for message in body["messages"])
+    answer = next(PROBLEMS[one["content"]] for one in body["messages"] if one["content"] in PROBLEMS)
+    kept = "".join(f" [{name}]" for name, text in PREFERENCES.items() if text in texts)
+    return completion(f"It is {answer}.{kept}")
+
+
+def user(body: Any) -> Reply:
+    """Plays users who enforce what a reply does not name, and the judge."""
+    about = body["messages"][-1]["content"]
+    problem = json.loads(about.splitlines()[0].removeprefix("The problem: "))
+    if "response_format" not in body:
+        return completion(problem)
+    if body["response_format"]["json_schema"]["name"] == "judge":
+        draft = next(line for line in about.splitlines() if line.startswith("The draft: "))
+        return completion(json.dumps({"reasoning": "", "correct": PROBLEMS[problem] in draft}))
+    names = [name for line in about.splitlines() for name, text in PREFERENCES.items() if line[3:] == text]
+    reply = about.rpartition("agent:\n> ")[2]
+    violated = [f"[{name}]" not in reply for name in names]
+    checks = [{"preference": at, "reason": "", "violated": one} for at, one in enumerate(violated, 1)]
+    turn: dict[str, Any] = {"checks": checks, "enforced": 0, "draft": reply, "done": True, "message": ""}
+    if any(violated):
+        at = violated.index(True)
+        turn |= {"enforced": at + 1, "draft": "spoilt", "done": False, "message": f"I want: {PREFERENCES[names[at]]}"}
+    return completion(json.dumps(turn))
+
+
+def everyone(request: Request) -> Reply:
+    return (user if request.body["model"] == "player" else agent)(request.body)
+
+
+def collaborate(played: Loopback, folder: Path, *more: str) -> Any:
+    known = ("--model", "small", "--base-url", played.url, "--simulator", "player", "--folder", folder, "--json")
+    return quick("collaborate", *known, *USERS, *more)
+
+
+def test_users_that_a_model_plays_enforce_less_with_notes_and_a_repeated_command_pays_for_nothing(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    loopback.script = everyone
+    answer = collaborate(loopback, tmp_path / "f", "--plot", str(tmp_path / "plot.svg"))
+    assert answer.code == 0, answer.err
+    found = answer.json["memories"]
+    effort = {name: [one["user_effort"]["value"] for one in found[name]["sessions"]] for name in found}
+    assert effort == {"none": [3, 3, 3], "history": [3, 0, 0], "notes": [3, 0, 0]}
+    assert all(one["task_success"]["value"] == 1 for name in found for one in found[name]["sessions"])
+    assert (answer.json["simulator"], answer.json["failed"]) == ("player", {})
+    assert (tmp_path / "plot.svg").stat().st_size > 5_000
+    asked = len(loopback.requests)
+    again = collaborate(loopback, tmp_path / "f")
+    assert again.json["memories"] == found
+    assert len(loopback.requests) == asked
+    dry = collaborate(loopback, tmp_path / "f", "--dry-run")
+    assert dry.json["calls"] >= asked
+    assert len(loopback.requests) == asked
+
+
+def test_the_agent_reads_a_preference_only_after_a_user_enforced_it(loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
+    loopback.script = everyone
+    assert collaborate(loopback, tmp_path / "f", "--memory", "notes", "--users", "1", "--concurrency", "1").code == 0
+    voiced, seen = "", set[str]()
+    for request in loopback.requests:
+        if request.body["model"] == "player":
+            voiced += json.dumps(user(request.body).body)
+        else:
+            text = json.dumps(request.body["messages"])
+            seen |= (known := {name for name, wish in PREFERENCES.items() if wish in text})
+            assert all(f"I want: {PREFERENCES[name]}" in voiced for name in known)
+    assert len(seen) == 3
+
+
+def test_another_simulator_is_refused_for_a_folder_and_scripted_understands_none(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    loopback.script = everyone
+    assert collaborate(loopback, tmp_path / "f", "--memory", "none").code == 0
+    answer = quick("collaborate", "--model", "small", "--base-url", loopback.url, "--folder", tmp_path / "f", *USERS)
+    assert answer.code == 1
+    assert "another simulator" in answer.err
+    assert quick("collaborate", "--model", "scripted", "--simulator", "player").code == 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"checks": []}, "once"),
+        ({"enforced": 0}, "0 only if none"),
+        ({"enforced": 2}, "number of a violated preference"),
+        ({"done": True}, "does not end"),
+        ({"message": " "}, "message is empty"),
+        ({"enforced": 7}, "enforced"),
+    ],
+)
+def test_a_turn_that_contradicts_itself_is_asked_once_more_and_then_named(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+    changed: dict[str, Any],
+    problem: str,
+) -> None:
+    checks = [{"preference": at, "reason": "", "violated": at == 1} for at in (1, 2, 3)]
+    good: dict[str, Any] = {"checks": checks, "enforced": 1, "draft": "new", "done": False, "message": "Shorter."}
+    turns = [Turn("assistant", GREETING), Turn("user", "Help me."), Turn("assistant", "It is 1.")]
+    with Folder(tmp_path / "f", {}) as folder, Client(Endpoint("player", loopback.url), ledger=folder) as client:
+        one = ModelUser("Ada", ("direct", "check", "units"), client)
+        loopback.script = lambda request: completion(json.dumps(good | changed))
+        with pytest.raises(AnswerError, match=f"simulate.*Ada, session 1.*{problem}"):
+            one.respond(1, turns, UserTurn(""))
+        assert len(loopback.requests) == 2
+        loopback.replies = [completion(json.dumps(good | changed)), completion(json.dumps(good))]
+        assert one.respond(1, turns, UserTurn("", draft="old")) == UserTurn("Shorter.", "direct", "old")
+
+
+def test_a_session_whose_user_cannot_be_read_is_named_as_failed(loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
+    def broken(request: Request) -> Reply:
+        judged = request.body.get("response_format", {}).get("json_schema", {}).get("name") == "judge"
+        return completion("perhaps") if judged else everyone(request)
+
+    loopback.script = broken
+    answer = collaborate(loopback, tmp_path / "f", "--memory", "none")
+    assert answer.code == 0, answer.err
+    assert (answer.json["users"], answer.json["unfinished"]) == (0, 2)
+    assert "judge" in answer.json["failed"]["none/user-1"]
+
+
+def test_preferences_of_a_user_never_conflict() -> None:
+    assert len(PREFERENCES) >= 20
+    assert set().union(*CONFLICTS) <= PREFERENCES.keys()
+    with Client(Endpoint("player", "http://localhost:1/v1")) as client:
+        drawn = [set(one.preferences) for one in model_users(60, client)]
+    assert all(len(names) == 3 and not any(pair <= names for pair in CONFLICTS) for names in drawn)
+    assert set().union(*drawn) == PREFERENCES.keys()
