@@ -41,7 +41,7 @@ def collaborate(
     temperature: TemperatureOption = None,
     seed: Annotated[int, Option(min=0, help="Of preferences, problems and wordings.")] = 0,
     folder: Annotated[
-        Path | None, Option(help="Where answers are kept. Default: hepm-collaborate/MODEL-SIMULATOR.")
+        Path | None, Option(help="Where answers are kept. Default: hepm-collaborate/MODEL, with -SIMULATOR if any.")
     ] = None,
     plot: Annotated[Path | None, Option(help="Draw the measures by session (.png, .svg; needs matplotlib).")] = None,
     dry_run: DryRunOption = False,
@@ -54,10 +54,10 @@ def collaborate(
     """
     from hepm.evals.bench.folder import Folder
     from hepm.evals.bench.models import Model, open_model
-    from hepm.evals.collaboration.play import MEMORIES, Collaboration, scripted, users_of
+    from hepm.evals.collaboration.play import MEMORIES, Collaboration, User, scripted, users_of
     from hepm.evals.collaboration.report import draw, report_on, tables
-    from hepm.evals.collaboration.simulator import ModelUser, model_users
-    from hepm.llm import Client, Endpoint, Usage
+    from hepm.evals.collaboration.simulator import model_users
+    from hepm.llm import Client, Endpoint
 
     memories = list(dict.fromkeys(one.strip() for one in memory.split(",")))
     if unknown := [one for one in memories if one not in MEMORIES]:
@@ -69,36 +69,26 @@ def collaborate(
         raise click.BadParameter(
             "scripted understands the users of rules alone: name a --model", param_hint="--simulator"
         )
-    settings = {
-        "model": endpoint.model,
-        "simulator": simulator,
-        "seed": seed,
-        "max_turns": max_turns,
-        "options": options,
-    }
+    settings = {"model": endpoint.model, "seed": seed, "max_turns": max_turns, "options": options}
     place = folder or default_folder("hepm-collaborate", "-".join(filter(None, (endpoint.model, simulator))))
     with ExitStack() as stack:
         # What is scripted costs nothing, and its folder would only be in the way.
         unkept = dry_run or (endpoint.model == SCRIPTED and folder is None)
-        kept = stack.enter_context(Folder(made_folder(place, unkept, stack), settings))
+        kept = stack.enter_context(Folder(made_folder(place, unkept, stack), settings | {"simulator": simulator}))
         if endpoint.model == SCRIPTED:
             model = Model(lambda task: scripted, kept, budget=budget)
         else:
             model = stack.enter_context(open_model(endpoint, kept, budget=budget, prices=prices))
-        played = users_of(users, seed=seed)
+        played: list[User] = [*users_of(users, seed=seed)]
         if simulator:
             playing = Endpoint(simulator, simulator_url or endpoint.base_url, endpoint.api_key)
-            played = model_users(
-                users, stack.enter_context(Client(playing, ledger=kept, budget=budget, prices=prices)), seed=seed
-            )
+            client = stack.enter_context(Client(playing, ledger=kept, budget=budget, prices=prices))
+            played = [*model_users(users, client, seed=seed)]
         bar = Bar("sessions")
         found = Collaboration(played, model, memories, sessions, max_turns, concurrency, options, bar.show)
         if dry_run:
             number = users * len(memories) * sessions
-            usage = found.estimate() + sum(
-                (one.most(len(memories) * sessions, max_turns) for one in played if isinstance(one, ModelUser)), Usage()
-            )
-            return tell_estimate(number, usage, "session", place, as_json=as_json)
+            return tell_estimate(number, found.estimate(), "session", place, as_json=as_json)
         ending: Exception | None = None
         with bar:
             try:

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from math import comb
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 from rich.table import Table
@@ -24,6 +24,9 @@ from hepm.evals.bench.folder import Ended, Facts, Key
 from hepm.evals.metrics import Bootstrap, Interval, interval
 from hepm.evals.report import Difference, rounded, table_of
 from hepm.text import CUT, count_of, on_one_line
+
+if TYPE_CHECKING:
+    from hepm.evals.collaboration.report import CollaborationReport
 
 FEWEST_TASKS: Final = 10
 _SHOWN_DIFFERENCES: Final = ("success", "calls", "tokens")
@@ -265,22 +268,19 @@ def tables(report: BenchReport) -> list[Table | Text]:
     for arm, found in report.arms.items():
         for what, changes in (("won", found.won), ("lost", found.lost)):
             parts += [_side_by_side(report.reference, arm, what, change) for change in changes[:_SHOWN]]
-    unfinished = (
-        f"{count_of(report.unfinished, 'task')} left out, not finished in every arm" if report.unfinished else ""
-    )
-    return [*parts, *endings(report.failed, "run", unfinished, report.sentences)]
+    return [*parts, *endings(report, "run", "task")]
 
 
-def endings(failed: Mapping[str, str], what: str, unfinished: str, sentences: Sequence[str]) -> Iterator[Text]:
-    """The end of a report: why some of "what" broke off, what is `unfinished`, and the sentences."""
+def endings(report: BenchReport | CollaborationReport, run: str, task: str) -> Iterator[Text]:
+    """The end of a report: why runs broke off, how many tasks are unfinished, and the sentences."""
     reasons: defaultdict[str, list[str]] = defaultdict(list)
-    for key, reason in failed.items():
+    for key, reason in report.failed.items():
         reasons[reason].append(key)
     for reason, keys in reasons.items():
-        yield Text(on_one_line(f"{count_of(len(keys), what)} broke off ({keys[0]}): {reason}"))
-    if unfinished:
-        yield Text(f"{unfinished}: repeat the command.")
-    yield from (Text(f"\n{on_one_line(sentence)}", style="bold") for sentence in sentences)
+        yield Text(on_one_line(f"{count_of(len(keys), run)} broke off ({keys[0]}): {reason}"))
+    if report.unfinished:
+        yield Text(f"{count_of(report.unfinished, task)} left out, not finished: repeat the command.")
+    yield from (Text(f"\n{on_one_line(sentence)}", style="bold") for sentence in report.sentences)
 
 
 def _differences(report: BenchReport) -> Table | Text:

@@ -98,6 +98,10 @@ class User(Protocol):
         """Whether the session that ended with this turn solved its problem."""
         ...
 
+    def most(self, sessions: int, max_turns: int, /) -> Usage:
+        """The most that the user asks of a model in so many sessions."""
+        ...
+
 
 def problem_of(user: str, session: int, *, seed: int = 0) -> str:
     """The problem of a session, numbered from 1, the same for all memories; none comes again before all came."""
@@ -129,6 +133,10 @@ class RuleUser:
     def succeeded(self, session: int, last: UserTurn) -> bool:
         """Whether the last reply was right and kept every preference."""
         return last.done
+
+    def most(self, sessions: int, max_turns: int) -> Usage:
+        """Rules ask no model."""
+        return Usage()
 
     def enforce(self, name: str, session: int, turn: int) -> str:
         """Words that ask for a preference, the same for all memories."""
@@ -216,7 +224,7 @@ class Collaboration:
         return self.played
 
     def estimate(self) -> Usage:
-        """The most that the agent asks: sessions at the turn limit, whole histories, reflections with full notes."""
+        """The most that agent and users ask: all turns, whole histories, reflections on full notes."""
         calls = len(self.users) * len(self.memories) * self.sessions * self.max_turns
         each = tokens_of(_SYSTEM) + self.max_turns * REPLY_TOKENS // 2
         past = self.max_turns * REPLY_TOKENS * (self.sessions - 1) // 2 if "history" in self.memories else 0
@@ -225,7 +233,8 @@ class Collaboration:
             reflections = len(self.users) * self.sessions
             calls += reflections
             tokens += reflections * (self.max_turns * REPLY_TOKENS + NOTES_CHARS // 2)
-        return Usage(calls, tokens, estimated=True)
+        users = (user.most(len(self.memories) * self.sessions, self.max_turns) for user in self.users)
+        return sum(users, start=Usage(calls, tokens, estimated=True))
 
     def _sessions(self, memory: str, user: User, model_name: str) -> list[Session]:
         done: list[Session] = []

@@ -175,10 +175,7 @@ def tables(report: CollaborationReport) -> list[Table | Text]:
     if report.unreflected:
         said = count_of(report.unreflected, "session")
         parts.append(Text(f"After {said} the model's notes could not be read, and the old ones stayed."))
-    unfinished = (
-        f"{count_of(report.unfinished, 'user')} left out, not finished with every memory" if report.unfinished else ""
-    )
-    return [*parts, *endings(report.failed, "user", unfinished, report.sentences)]
+    return [*parts, *endings(report, "user", "user")]
 
 
 def _title(report: CollaborationReport) -> str:
@@ -190,13 +187,15 @@ def draw(report: CollaborationReport, file: Path) -> None:
     """Draw each measure by session and memory with its interval; see `hepm.evals.bench.report.drawing`."""
     if not report.memories:
         raise InputError("there is nothing to draw: no user has finished with every memory.")
-    with drawing(file, _title(report), size=(11, 3.6), panels=len(MEASURES)) as panels:
+    with drawing(
+        file, f"{_title(report)}, with 95 % intervals over users", size=(11, 3.6), panels=len(MEASURES)
+    ) as panels:
         for axes, measure in zip(panels, MEASURES, strict=True):
             for at, (memory, scores) in enumerate(report.memories.items()):
                 means = [found[measure] for found in scores.sessions]
                 # Side by side, as equal values would hide each other.
                 places = [number + 0.08 * (at - (len(report.memories) - 1) / 2) for number in range(1, len(means) + 1)]
-                lines = axes.plot(places, [one.value for one in means], "o-", label=memory)
+                lines = axes.plot(places, [one.value for one in means], "o-", label=memory, clip_on=False)
                 axes.vlines(places, *zip(*(one.interval for one in means), strict=True), color=lines[0].get_color())
             axes.set_ylim(0, 1.05 if measure == "task_success" else None)
             axes.set_xticks(range(1, report.sessions + 1))

@@ -1,4 +1,4 @@
-"""Users and a judge played by a model, with the preferences of MultiSessionCollab (3.1, 3.2, A) in our words."""
+"""Users and a judge that a model plays, with the preferences of MultiSessionCollab (3.2, appendix A) in our words."""
 
 from __future__ import annotations
 

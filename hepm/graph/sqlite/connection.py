@@ -92,6 +92,9 @@ class Connections:
         with self.guarded():
             self._writer = self._open_for_writing()
             self._migrate()
+            # A statement that may fail half-way keeps what it changes, which need not go to a file. Not before: a
+            # migration sorts whole tables.
+            self._writer.execute("PRAGMA temp_store = MEMORY")
 
     @contextlib.contextmanager
     def writing(self) -> Generator[sqlite3.Connection]:
@@ -170,8 +173,6 @@ class Connections:
             connection.execute("PRAGMA synchronous = NORMAL")
             # Rows arrive all over the indexes: with SQLite's 2 MB a large store reads a page again for each.
             connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-            # A statement that may fail half-way keeps what it changes, which need not go to a file.
-            connection.execute("PRAGMA temp_store = MEMORY")
             return connection
         except sqlite3.OperationalError as error:
             if self.path.exists() and ("readonly" in str(error) or "unable to open" in str(error)):
