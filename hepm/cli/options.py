@@ -313,13 +313,13 @@ class Bar:
     def __init__(self, what: str) -> None:
         from rich.console import Console
 
-        self._what = what
+        self.what = what
         self._status = Console(stderr=True).status(what) if sys.stderr.isatty() else None
 
     def show(self, done: int, total: int | None = None) -> None:
         """Update the count."""
         if self._status is not None:
-            self._status.update(f"{done:,}{f' of {total:,}' if total else ''} {self._what}")
+            self._status.update(f"{done:,}{f' of {total:,}' if total else ''} {self.what}")
 
     def __enter__(self) -> Self:
         if self._status is not None:

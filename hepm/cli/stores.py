@@ -121,7 +121,8 @@ def ingest(
             with redirect_stdout(sys.stderr):  # where Ray writes what it has to say
                 report = memory.ingest(runs, reading=read, options=prepared, on_batch=show, **about)
             if report.stored >= _PREPARED_FROM:
-                memory.prepare(namespace=place.namespace)
+                bar.what = "tools prepared for suggestions"
+                memory.prepare(namespace=place.namespace, on_progress=bar.show)
         except KeyboardInterrupt:
             with suppress(OSError):
                 so_far = count_of(stored, "run")

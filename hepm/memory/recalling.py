@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -172,15 +172,20 @@ class RecallingMemory(OpenMemory):
         )
         return query.answer(policy.suggest(mirror, query))
 
-    def prepare(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+    def prepare(
+        self, *, namespace: str = DEFAULT_NAMESPACE, on_progress: Callable[[int, int], None] | None = None
+    ) -> None:
         """Compute what hybrid suggestions need of all runs; in files, for other processes too, if it takes long.
 
-        Else the first suggestion does so: some seconds in a memory of more than 24,000 calls, whatever its size.
-        `hepm ingest` prepares after many runs.
+        Else the first suggestions do so: some seconds in a memory of more than 24,000 calls, whatever its size, and a
+        tenth of a second for each tool that is asked about. `hepm ingest` prepares after many runs.
+
+        Args:
+            on_progress: Called with how many of the tools that are called most are done, and of how many.
         """
         from hepm.policy.hybrid.fitted import FittedMemory
 
-        self._mirror.namespace(namespace).fits.of(FittedMemory)
+        self._mirror.namespace(namespace).fits.of(FittedMemory).prepare_after(on_progress)
 
     def drop_prepared(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Delete the files of `prepare`; they are made again when they are needed. `forget` does so too."""

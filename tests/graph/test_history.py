@@ -51,6 +51,11 @@ def ranked(memory: Memory, state: str = "about the lamp", after: str = "look") -
     return [(found.tool, round(found.score, 4)) for found in memory.suggest(after, state=state, k=4)]
 
 
+def parts(folder: Path) -> dict[Path, int]:
+    """The files of calls after a tool, and when each was written, in nanoseconds."""
+    return {file: file.stat().st_mtime_ns for file in (folder / "runs.hepm-fit").rglob("*.part")}
+
+
 def test_the_calls_after_a_tool_are_those_of_a_memory_that_is_read_whole(store: Store, small_parts: None) -> None:
     shelf = Shelf(*runs(120))
     store.add(shelf.runs(), shelf.vectors(shelf.runs()), namespace=NS, replay=shelf.replay)
@@ -225,16 +230,26 @@ def test_of_memories_that_open_together_one_computes_and_the_others_wait(
 
 def test_files_of_calls_after_a_tool_outlive_what_else_is_computed_again(memory: Memory, tmp_path: Path) -> None:
     assert ranked(memory)
-    files = sorted((tmp_path / "runs.hepm-fit").rglob("*.part"))
-    assert files
-    before = [file.stat().st_mtime_ns for file in files]
+    before = parts(tmp_path)
+    assert before
     memory.ingest(runs(3, first=300))
     memory.refresh()
     with Memory.open(tmp_path / "runs.hepm", poll_s=60) as fresh:
         fresh.prepare()
         fresh.refresh()
         assert ranked(fresh)[0][0] == "refund"
-    assert [file.stat().st_mtime_ns for file in files] == before
+    assert before.items() <= parts(tmp_path).items()
+
+
+def test_prepare_writes_the_files_that_the_first_questions_after_each_tool_need(memory: Memory, tmp_path: Path) -> None:
+    steps: list[tuple[int, int]] = []
+    memory.prepare(on_progress=lambda done, total: steps.append((done, total)))
+    assert steps == [(done, len(steps)) for done in range(1, len(steps) + 1)]
+    written = parts(tmp_path)
+    assert len(written) > 2
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as fresh:
+        assert fresh.suggest(state="about the lamp") and ranked(fresh) and fresh.suggest("buy", state="paid")
+    assert parts(tmp_path) == written
 
 
 def test_runs_newer_than_a_file_are_added_to_it(memory: Memory, tmp_path: Path) -> None:
@@ -250,7 +265,7 @@ def test_runs_newer_than_a_file_are_added_to_it(memory: Memory, tmp_path: Path) 
 
 def test_a_file_loses_the_runs_of_a_tool_whose_outcome_was_corrected(memory: Memory, tmp_path: Path) -> None:
     assert ranked(memory)[0][0] == "refund"
-    assert list((tmp_path / "runs.hepm-fit").rglob("*.part"))
+    assert parts(tmp_path)
     memory.close()
     with Memory.open(tmp_path / "runs.hepm", poll_s=60) as elsewhere:
         for number in range(1, 299, 2):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final
@@ -24,6 +24,8 @@ from hepm.types import START, USER_SIDE, StateSummary, ToolName
 
 MOST_RUNS: Final = 1000  # runs that a whole run is compared with
 MOST_STATES: Final = 4000  # states that are compared whatever their last tool
+MOST_PREPARED: Final = 256
+"""The tools after which calls are read ahead. To read those after a further one takes a tenth of a second, once."""
 MOST_KEPT: Final = 524_288  # calls after tools that are kept ready for comparison: some 100 bytes each
 TEMPERATURE: Final = 0.05  # of every softmax over cosines: what is .05 less similar has 1/e of the vote
 FAILED_SHARE: Final = 0.25  # weight of a failed run among those with similar requests
@@ -146,6 +148,18 @@ class FittedMemory:
             with self._lock:
                 self._kept.put((last, tool), found, len(found.rows_N))
         return found
+
+    def prepare_after(self, on_progress: Callable[[int, int], None] | None = None) -> None:
+        """Read the calls after the tools that are called most, and the first calls: a large memory keeps them in files.
+
+        Args:
+            on_progress: Called after each tool with how many are done, and of how many.
+        """
+        tools = [] if self.whole else [self.start, *self._most_called[:MOST_PREPARED].tolist()]
+        for done, tool in enumerate(tools, 1):
+            self.after(frozenset([self.names[tool]]), tool)
+            if on_progress is not None:
+                on_progress(done, len(tools))
 
     def encode(self, query: Query, last: ToolName) -> EncodedQuery:
         """Translate a query, with `last` of the last turn's tools as the last call. Tools never seen become -1."""
