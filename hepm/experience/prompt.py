@@ -28,7 +28,7 @@ from hepm.ingest.transitions import agent_state
 from hepm.llm import Client
 from hepm.llm.usage import estimate_tokens
 from hepm.text import on_one_line, quoted
-from hepm.types import BLOCK_END, BLOCK_START, FAILED_HINT, HINT, START, StateSummary, Suggestions, ToolName
+from hepm.types import BLOCK_END, BLOCK_START, FAILED_HINT, HINT, START, StateSummary, Suggestions, ToolName, Turn
 
 _log = logging.getLogger("hepm")
 
@@ -128,7 +128,11 @@ class Moment(NamedTuple):
         if messages is None:
             last = (after,) if isinstance(after, str) else tuple(after or history[-1:])
             return cls(StateSummary(said=(state,) if state else (), tools=last), last, tuple(history), turn)
-        turns = read_messages(messages)
+        return cls.after_turns(read_messages(messages), turn)
+
+    @classmethod
+    def after_turns(cls, turns: Sequence[Turn], turn: int = 0) -> Moment:
+        """The moment after these turns; `turn` is the agent's next one if 0."""
         live = agent_state(turns)
         last = tuple(tool for tool in live.last if tool != START)
         spoken = sum(one.role == "assistant" for one in turns)

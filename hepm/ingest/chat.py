@@ -10,6 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from typing import Any, Final, TypeAlias
 
 from hepm.errors import InputError
@@ -33,7 +34,7 @@ _BAD: Final = re.compile("failure|failed|fail|unsolved|unresolved|incorrect|wron
 class OpenCall:
     """A call whose result may still come."""
 
-    __slots__ = ("arguments", "error", "id", "latency_s", "name", "result")
+    __slots__ = ("arguments", "error", "id", "latency_s", "name", "result", "turn")
 
     def __init__(self, id: Any, name: Any, arguments: Any) -> None:
         if type(name) is not str:
@@ -44,6 +45,7 @@ class OpenCall:
         self.result: str | None = None
         self.error: bool | None = None
         self.latency_s: float | None = None
+        self.turn = 0
 
     def made(self) -> ToolCall | None:
         """The call as it was made; None for one of hepm's own tools but the summary."""
@@ -69,15 +71,21 @@ class TurnBuilder:
 
     A result belongs to the call with its id. If ids are missing or unknown, it belongs to the first call of the
     latest turn that has none yet, which is the order that every format here writes.
+
+    Args:
+        change: Applied to each turn, once what it holds is known; None leaves the turn out.
     """
 
-    __slots__ = ("_answered", "_by_id", "_latest", "_turns")
+    __slots__ = ("_answered", "_by_id", "_change", "_latest", "_made", "_stale", "_turns")
 
-    def __init__(self) -> None:
+    def __init__(self, change: Callable[[Turn], Turn | None] | None = None) -> None:
         self._turns: list[tuple[Role, str, list[OpenCall], float | None, tuple[str, ...]]] = []
         self._by_id: dict[str, OpenCall] = {}
         self._latest: list[OpenCall] = []
         self._answered = 0
+        self._change = change
+        self._made: list[Turn | None] = []
+        self._stale: set[int] = set()  # turns that are to be made again
 
     def add(
         self,
@@ -89,12 +97,14 @@ class TurnBuilder:
         recalled: tuple[str, ...] = (),
     ) -> None:
         """Append a turn."""
+        self._stale.add(len(self._turns))
         self._turns.append((role, text, calls, reward, recalled))
         if not calls:
             return
         self._latest = calls
         self._answered = 0
         for call in calls:
+            call.turn = len(self._turns) - 1
             if call.id:
                 # The first one wins: some models give one id to all calls of a turn, and results come in order.
                 self._by_id.setdefault(call.id, call)
@@ -111,15 +121,38 @@ class TurnBuilder:
             call = latest[self._answered]
         call.result = text
         call.error = error if type(error) is bool else None
+        self._stale.add(call.turn)
 
     def build(self) -> tuple[Turn, ...]:
         """The turns with their calls, without those of hepm's own tools."""
-        found: list[Turn] = []
-        for role, text, calls, reward, recalled in self._turns:
-            made = tuple([call for one in calls if (call := one.made()) is not None])
-            if made or text or not calls:
-                found.append(Turn(role, text, made, reward, recalled))
-        return tuple(found)
+        self._made.extend([None] * (len(self._turns) - len(self._made)))
+        for at in self._stale:
+            self._made[at] = self._turn(*self._turns[at])
+        self._stale.clear()
+        return tuple([turn for turn in self._made if turn is not None])
+
+    def _turn(
+        self, role: Role, text: str, calls: list[OpenCall], reward: float | None, recalled: tuple[str, ...]
+    ) -> Turn | None:
+        made = tuple([call for one in calls if (call := one.made()) is not None])
+        if not made and not text and calls:
+            return None
+        turn = Turn(role, text, made, reward, recalled)
+        return turn if self._change is None else self._change(turn)
+
+    def mark(self) -> Callable[[], None]:
+        """A function that takes back what is added from now on. It can be called again after further additions."""
+        turns, by_id, latest, answered = len(self._turns), dict(self._by_id), self._latest, self._answered
+        waiting = [call for call in (*by_id.values(), *latest) if call.result is None]
+
+        def back() -> None:
+            del self._turns[turns:], self._made[turns:]
+            self._by_id, self._latest, self._answered = dict(by_id), latest, answered
+            for call in waiting:
+                call.result = call.error = None
+            self._stale = {at for at in (*self._stale, *(call.turn for call in waiting)) if at < turns}
+
+        return back
 
 
 AddResult: TypeAlias = Callable[[TurnBuilder, Object], None]
@@ -140,31 +173,35 @@ def chat_turns(
         user_calls: Whether users have tools, too.
     """
     builder = TurnBuilder()
-    for value in messages:
-        message = fields.as_object(value, "a message")
-        role = message.get("role")
-        if role in ("tool", "function"):
-            add_result(builder, message)
-            continue
-        known = ROLES.get(role) if type(role) is str else None
-        if known is None:
-            raise RecordError(_why_no_role(message))
-        content = message.get("content")
-        blocks: list[Object] = []
-        if fields.is_list(content):
-            blocks = [part for part in content if fields.is_object(part)]
-            content = [part for part in content if not _is_result(part)]
-        text = fields.plain_text(content)
-        for block in filter(_is_result, blocks):
-            builder.add_result(block.get("tool_use_id"), fields.plain_text(block.get("content")), block.get("is_error"))
-        if known == "assistant":
-            reward = message.get("reward")  # anything but a finite number has another meaning
-            is_finite = isinstance(reward, int | float) and abs(reward) <= sys.float_info.max
-            recalled = fields.texts(message.get("recalled"))
-            builder.add(known, text, chat_calls(message), reward=reward if is_finite else None, recalled=recalled)
-        elif text or not blocks:
-            builder.add(known, text, chat_calls(message) if user_calls else [])
+    for message in messages:
+        _add_message(builder, message, add_result, user_calls=user_calls)
     return builder.build()
+
+
+def _add_message(builder: TurnBuilder, value: Any, add_result: AddResult, *, user_calls: bool = False) -> None:
+    message = fields.as_object(value, "a message")
+    role = message.get("role")
+    if role in ("tool", "function"):
+        add_result(builder, message)
+        return
+    known = ROLES.get(role) if type(role) is str else None
+    if known is None:
+        raise RecordError(_why_no_role(message))
+    content = message.get("content")
+    blocks: list[Object] = []
+    if fields.is_list(content):
+        blocks = [part for part in content if fields.is_object(part)]
+        content = [part for part in content if not _is_result(part)]
+    text = fields.plain_text(content)
+    for block in filter(_is_result, blocks):
+        builder.add_result(block.get("tool_use_id"), fields.plain_text(block.get("content")), block.get("is_error"))
+    if known == "assistant":
+        reward = message.get("reward")  # anything but a finite number has another meaning
+        is_finite = isinstance(reward, int | float) and abs(reward) <= sys.float_info.max
+        recalled = fields.texts(message.get("recalled"))
+        builder.add(known, text, chat_calls(message), reward=reward if is_finite else None, recalled=recalled)
+    elif text or not blocks:
+        builder.add(known, text, chat_calls(message) if user_calls else [])
 
 
 def read_messages(messages: Sequence[object]) -> tuple[Turn, ...]:
@@ -173,6 +210,50 @@ def read_messages(messages: Sequence[object]) -> tuple[Turn, ...]:
         return chat_turns(fields.as_list(decoded(messages), "messages="))
     except (RecordError, ValueError) as error:
         raise InputError(f"these are not OpenAI chat messages: {error}") from error
+
+
+class GrowingConversation:
+    """The turns of messages that a program holds and adds to: each is read once, and again after one that changed.
+
+    Args:
+        change: Applied to each turn; None leaves it out.
+    """
+
+    def __init__(self, change: Callable[[Turn], Turn | None]) -> None:
+        self._change = change
+        self._restart()
+
+    def _restart(self) -> None:
+        self._builder = TurnBuilder(self._change)
+        self._known: list[object] = []  # copies of the messages that were read, as programs may change theirs
+        self._marked, self._back = 0, self._builder.mark()
+
+    def turns(self, messages: Sequence[object]) -> tuple[Turn, ...]:
+        """Those of `read_messages`; unchanged ones are the same objects as before."""
+        if isinstance(messages, str) or not isinstance(messages, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return read_messages(messages)  # which says what is wrong with it
+        try:
+            pairs = zip(messages, self._known, strict=False)
+            alike = next((at for at, (one, other) in enumerate(pairs) if one != other), None)
+            alike = min(len(messages), len(self._known)) if alike is None else alike
+            if alike < self._marked:
+                self._restart()
+            elif alike < len(self._known):
+                # Most often the last of the model's messages: what it called is added to it.
+                self._back()
+                del self._known[self._marked :]
+            for message in messages[len(self._known) :]:
+                read = decoded(message)
+                if fields.is_object(read) and read.get("role") == "assistant":
+                    self._marked, self._back = len(self._known), self._builder.mark()
+                _add_message(self._builder, read, _add_result)
+                self._known.append(deepcopy(message))
+            return self._builder.build()
+        except Exception as error:
+            self._restart()
+            if isinstance(error, RecordError | ValueError):
+                raise InputError(f"these are not OpenAI chat messages: {error}") from error
+            return tuple(turn for one in read_messages(messages) if (turn := self._change(one)) is not None)
 
 
 def _why_no_role(message: Object) -> str:

@@ -50,8 +50,11 @@ class AgentState:
     def state(self) -> StateSummary:
         """What the agent knows now: an extract, and its own summary if it wrote one since its last call."""
         tools = tuple(self.history[-LAST_TOOLS:])
-        happened = self._user_spoke, self._agent_spoke, self._failed, self._earlier
-        return StateSummary(self._own, self._said, self._assistant, self._result, tools, *happened)
+        result = without_hints(self._result)[:RESULT_CHARS]
+        failed = self._failed or result.lstrip()[:5].lower() == "error"
+        assistant = without_hints(self._assistant)[:ASSISTANT_CHARS]
+        happened = self._user_spoke, self._agent_spoke, failed, self._earlier
+        return StateSummary(self._own, self._said, assistant, result, tools, *happened)
 
     def add(self, turn: Turn) -> None:
         """Take one more turn into account."""
@@ -60,7 +63,7 @@ class AgentState:
             self._said = (*self._said, without_hints(turn.text)[:USER_CHARS])
             self._user_spoke, self._earlier = True, len(self.history)
         elif turn.text and turn.role == "assistant":
-            self._assistant = without_hints(turn.text)[:ASSISTANT_CHARS]
+            self._assistant = turn.text
             self._agent_spoke = self._agent_spoke or not names
         if names:
             self.last = names
@@ -73,8 +76,7 @@ class AgentState:
                 summary = call.arguments.get("summary") or max(texts, key=len, default=call.result or "")
                 self._own = summary if isinstance(summary, str) and summary else self._own
             elif call.result:
-                self._result = without_hints(call.result)[:RESULT_CHARS]
-                self._failed = call.error is True or self._result.lstrip()[:5].lower() == "error"
+                self._result, self._failed = call.result, call.error is True
 
 
 def transitions(trajectory: Trajectory) -> list[Transition]:

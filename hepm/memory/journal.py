@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -52,10 +53,7 @@ class Journal:
 
     def file(self, namespace: str, id: str) -> Path:
         """The file of a session."""
-        digest = blake2b(
-            f"{len(namespace)} {namespace}{id}".encode("utf-8", "surrogatepass"), digest_size=16
-        ).hexdigest()
-        return self.folder / f"{digest}{_SUFFIX}"
+        return self.folder / _name(namespace, id)
 
     def write(
         self, run: Trajectory, at: int, shown: Sequence[str], *, namespace: str, aliases: Sequence[str] = ()
@@ -67,8 +65,12 @@ class Journal:
         line = json.dumps({**names, "at": at, "shown": list(shown), "run": write_run(run)})
         place = self.file(namespace, run.id)
         try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with place.open("a", encoding="utf-8") as file:
+            try:
+                file = place.open("a", encoding="utf-8")
+            except FileNotFoundError:
+                self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                file = place.open("a", encoding="utf-8")
+            with file:
                 file.write(f"\n{line}\n")  # at once; after the end of a line that a crash tore
                 file.flush()
                 return _stamp(os.fstat(file.fileno()))
@@ -148,6 +150,12 @@ class Journal:
         """Forget a session, as it is stored. Storing it again later, if the file cannot be removed, changes nothing."""
         with contextlib.suppress(OSError):
             self.file(namespace, id).unlink(missing_ok=True)
+
+
+@lru_cache(maxsize=4096)
+def _name(namespace: str, id: str) -> str:
+    digest = blake2b(f"{len(namespace)} {namespace}{id}".encode("utf-8", "surrogatepass"), digest_size=16)
+    return f"{digest.hexdigest()}{_SUFFIX}"
 
 
 def _stamp(found: os.stat_result) -> Stamp:

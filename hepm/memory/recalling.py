@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hepm.experience.library import Library
     from hepm.experience.preferences import Preferences
     from hepm.experience.principles import Principles
-    from hepm.experience.prompt import Prompt, PromptOptions
+    from hepm.experience.prompt import Moment, Prompt, PromptOptions
     from hepm.graph.namespace import NamespaceMirror
     from hepm.policy.hybrid import Voice
     from hepm.rank.checkpoint import Rankers
@@ -234,10 +234,37 @@ class RecallingMemory(OpenMemory):
             run: Id that the run will be stored under. The lessons shown are then credited with its outcome.
             budget: Maximum number of tokens, approximately.
         """
-        from hepm.experience.prompt import FURTHER, Moment, PromptOptions, recollect, render
+        from hepm.experience.prompt import Moment
+
+        return self.prompt_at(
+            Moment.of(messages, state, after, history, turn),
+            tools=tools,
+            user=user,
+            environment=environment,
+            horizon=horizon,
+            run=run,
+            budget=budget,
+            options=options,
+            namespace=namespace,
+        )
+
+    def prompt_at(
+        self,
+        now: Moment,
+        *,
+        tools: Iterable[object] | None = None,
+        user: str = "",
+        environment: str = "",
+        horizon: int = 0,
+        run: str = "",
+        budget: int = 1_000,
+        options: PromptOptions | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+    ) -> Prompt:
+        """`prompt` at a moment of a run that was read already."""
+        from hepm.experience.prompt import FURTHER, PromptOptions, recollect, render
 
         options = options or PromptOptions()
-        now = Moment.of(messages, state, after, history, turn)
         own = None if tools is None else as_tools(tools)
         mirror = self._mirror.namespace(namespace)
         available = None if own is None else [tool.name for tool in own]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from hepm.errors import ConflictError, HepmError, InputError
 from hepm.graph.mirror import switching_often
-from hepm.ingest.chat import read_messages
+from hepm.ingest.chat import GrowingConversation, read_messages
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import SOLVED, RecordError, decoded, without_surrogates
 from hepm.ingest.redact import Redactor
@@ -71,6 +71,7 @@ class Session:
     _resumed: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     _stamp: Stamp | None = None
     _named: set[str] = field(default_factory=set[str])
+    _read: GrowingConversation = field(default_factory=lambda: GrowingConversation(_without_memory))
     _recording: RLock = field(default_factory=RLock)
     _storing: Lock = field(default_factory=Lock)
 
@@ -143,7 +144,7 @@ class Session:
             tools = [tool.name for tool in self._tools]
         if keep:
             self.keep()
-        found = self._ask(lambda: self._prompt(self._messages, tools=tools, horizon=horizon))
+        found = self._ask(lambda: self._prompt(self._turns(), tools=tools, horizon=horizon))
         if found is not None:
             self._shown.update(dict.fromkeys(found.lessons))
         return found or Prompt()
@@ -176,9 +177,11 @@ class Session:
     def _last_said(self) -> dict[str, Any] | None:
         return next((message for message in reversed(self._recorded) if message["role"] == "assistant"), None)
 
-    def _prompt(self, messages: Sequence[object], **about: Any) -> Prompt:
+    def _prompt(self, turns: Sequence[Turn], **about: Any) -> Prompt:
+        from hepm.experience.prompt import Moment
+
         about |= {"environment": self._run.environment, "user": self._run.user, "namespace": self._namespace}
-        return self._memory.prompt(messages, options=self._prompt_options, **about)
+        return self._memory.prompt_at(Moment.after_turns(turns), options=self._prompt_options, **about)
 
     def _ask(self, memory: Callable[[], T]) -> T | None:
         try:
@@ -282,9 +285,11 @@ class Session:
 
     def _turns(self) -> tuple[Turn, ...]:
         """The run so far, without hepm's own hints."""
-        turns = _without_memory(read_messages(self._messages))
+        with self._recording:
+            turns = self._read.turns(self._messages)
         if self._system and not any(turn.role == "system" for turn in turns):
-            turns = (*_without_memory([Turn("system", self._system)]), *turns)
+            system = _without_memory(Turn("system", self._system))
+            turns = turns if system is None else (system, *turns)
         return turns
 
     def keep(self) -> None:
@@ -405,22 +410,18 @@ class Session:
         await asyncio.to_thread(self.__exit__, kind, *error)
 
 
-def _without_memory(turns: Iterable[Turn]) -> tuple[Turn, ...]:
-    """Turns without hepm's own hints and without lone surrogates, which models do write; none that is then empty."""
+def _without_memory(turn: Turn) -> Turn | None:
+    """A turn without hepm's own hints and without lone surrogates, which models do write; None if it is then empty."""
 
     def clean(text: str) -> str:
         return without_surrogates(without_hints(text))
 
-    found: list[Turn] = []
-    for turn in turns:
-        text = clean(turn.text)
-        calls = tuple(
-            replace(one, arguments=without_surrogates(one.arguments), result=one.result and clean(one.result))
-            for one in turn.calls
-        )
-        if text.strip() or calls or not turn.text:
-            found.append(replace(turn, text=text, calls=calls))
-    return tuple(found)
+    text = clean(turn.text)
+    calls = tuple(
+        replace(one, arguments=without_surrogates(one.arguments), result=one.result and clean(one.result))
+        for one in turn.calls
+    )
+    return replace(turn, text=text, calls=calls) if text.strip() or calls or not turn.text else None
 
 
 def as_messages(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:

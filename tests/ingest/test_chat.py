@@ -5,9 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from hepm.errors import InputError
 from hepm.ingest import ReadOptions
-from hepm.ingest.chat import RAW
+from hepm.ingest.chat import RAW, GrowingConversation, read_messages
 from hepm.types import Outcome, ToolCall
 from tests.ingest.samples import CHAT, changed, read, read_one, read_reason, write
 
@@ -221,3 +224,63 @@ def test_calls_in_content_blocks_are_calls_too(tmp_path: Path):
         ("ask", None, None),
     ]
     assert [turn.role for turn in run.turns] == ["user", "assistant", "assistant"]
+
+
+def said(text: str, *calls: str) -> dict[str, Any]:
+    made = [{"id": id or None, "function": {"name": f"tool_{id}", "arguments": "{}"}} for id in calls]
+    return {"role": "assistant", "content": text, "tool_calls": made}
+
+
+IDS = st.sampled_from(["", "a", "b", "c"])
+MESSAGES = st.one_of(
+    st.just({"role": "user", "content": "buy"}),
+    st.builds(said, st.sampled_from(["", "I will"]), IDS, IDS),
+    st.builds(lambda id, text: {"role": "tool", "tool_call_id": id, "content": text}, IDS, st.sampled_from("123")),
+)
+KINDS = st.sampled_from(["add", "change", "call", "answer", "cut"])
+
+
+@settings(max_examples=300)
+@given(st.lists(MESSAGES, min_size=2, max_size=6), st.lists(st.tuples(KINDS, st.integers(1, 4), MESSAGES), max_size=5))
+def test_a_growing_conversation_is_read_as_if_it_was_new_each_time(
+    first: list[dict[str, Any]], edits: list[tuple[str, int, dict[str, Any]]]
+) -> None:
+    messages = copy.deepcopy(first)
+    growing = GrowingConversation(lambda turn: turn if turn.text or turn.calls else None)
+    for kind, back, message in [("", 1, {}), *edits]:
+        place = max(len(messages) - back, 0)
+        if kind == "add" or not messages:
+            messages.append(copy.deepcopy(message))
+        elif kind == "change":
+            messages[place] = copy.deepcopy(message)
+        elif kind == "cut":
+            del messages[place:]
+        elif kind == "answer":
+            messages[place]["content"] = "other words"
+        elif kind == "call" and messages[place]["role"] == "assistant":
+            messages[place]["tool_calls"] += said("", "d")["tool_calls"]
+        assert growing.turns(messages) == tuple(turn for turn in read_messages(messages) if turn.text or turn.calls)
+
+
+def test_a_growing_conversation_recovers_from_a_message_that_cannot_be_read() -> None:
+    growing = GrowingConversation(lambda turn: turn)
+    messages: list[Any] = [{"role": "user", "content": "buy"}, {"role": "nurse", "content": "no"}]
+    for _ in range(2):
+        with pytest.raises(InputError, match='a message has the role "nurse"'):
+            growing.turns(messages)
+    messages[1] = {"role": "assistant", "content": "bought"}
+    assert growing.turns(messages) == read_messages(messages)
+    with pytest.raises(InputError, match="messages="):
+        growing.turns("buy")  # type: ignore[arg-type]
+    assert growing.turns(messages) == read_messages(messages)
+
+
+def test_only_what_is_new_in_a_conversation_is_read() -> None:
+    growing = GrowingConversation(lambda turn: turn)
+    turn = [{"role": "assistant", "content": "on"}, {"role": "user", "content": "more"}]
+    messages = [{"role": "user", "content": "go"}, *turn * 50]
+    before = growing.turns(messages)
+    messages += turn
+    after = growing.turns(messages)
+    assert len(after) == len(before) + 2
+    assert all(one is other for one, other in zip(before[:-2], after, strict=False))
