@@ -7,7 +7,8 @@ the baseline in the same run: `ingest` of one run with the suggestion after it, 
 event loop (hint, then `afinish`), with lessons distilled and without: how long a hint took, and the gaps of a ticker
 that sleeps 1 ms, beyond that, beside those of an idle loop just before. `own` leaves out what neighbours cost: of each
 gap it counts no more than the CPU time that other threads of this process used in it. Milliseconds, median and 95th
-percentile. Prints one JSON line a size and policy.
+percentile. At last one long session, recorded call by call and with messages: what memory takes of a turn early in it,
+the baseline, and late. Prints one JSON line a size and policy.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from hepm import Memory, Outcome, Trajectory
 from hepm.experience.prompt import PromptOptions
 
 SEED = 7
+LONG = 300
 _TICK_S = 0.001
 _IDLE_S = 0.5
 _PAUSE_S = 0.02  # between two runs, as a model's answer takes far longer
@@ -71,7 +73,33 @@ def measured(folder: Path, policy: str, more: list[list[Trajectory]]) -> dict[st
             memory.prompt([], options=PromptOptions(policy=policy))  # what an agent's process reads at its start
             name = "sessions, distilled" if distil else "sessions"
             found[name] = asyncio.run(sessions(memory, policy, runs, distil=distil))
+    with Memory.open(folder) as memory:
+        for recorded in (True, False):
+            found["long session, " + ("recorded" if recorded else "messages")] = long_session(memory, policy, recorded)
     return found
+
+
+def long_session(memory: Memory, policy: str, recorded: bool) -> dict[str, dict[str, float]]:
+    """A coding agent's: each turn says something and reads a file of 2,000 characters."""
+    session = memory.session(prompt_options=PromptOptions(policy=policy))
+    messages: list[object] = [{"role": "user", "content": "Mend the parser."}]
+    if recorded:
+        session.say("user", "Mend the parser.")
+    turns: list[float] = []
+    for turn in range(LONG):
+        name, arguments, text = f"tool{turn % 60}", {"path": f"src/{turn}.py"}, f"line {turn} of it\n" * 130
+        started = time.perf_counter()
+        if recorded:
+            session.hint()
+            session.say("assistant", "I read on.")
+            session.record(name, arguments, text)
+        else:
+            session.hint(messages)
+        turns.append(time.perf_counter() - started)
+        call = {"id": f"c{turn}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+        messages.append({"role": "assistant", "content": "I read on.", "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": f"c{turn}", "content": text})
+    return {"turns 11 to 40": millis(turns[10:40]), f"last 30 of {LONG}": millis(turns[-30:])}
 
 
 def one_by_one(memory: Memory, policy: str, runs: list[Trajectory]) -> dict[str, object]:
