@@ -146,6 +146,16 @@ def test_a_tool_at_hand_that_mostly_failed_here_is_warned_of_and_not_named_thoug
     assert found.prompt() == "Ways that failed from here: close (12 of 15 runs)"
 
 
+def test_the_only_way_that_ever_worked_here_is_named_though_most_runs_failed_with_it(tmp_path: Path) -> None:
+    """A hard task: what easier ones begin with does not solve it."""
+    hard = calls("read_inbox", "hobbies of employees for our site", won=4, lost=13)
+    others = "invite Dora to the workspace", "summarise the page on prices", "where is the coffee mug"
+    easy = [run for about in others for run in calls("get_page", about, won=30)]
+    found = ask(tmp_path, hard + easy, "hobbies of employees for our site")
+    assert [one.tool for one in found] == ["read_inbox"]
+    assert not found.warnings
+
+
 @pytest.mark.parametrize("after", [["look", "count"], ["count", "look"]])
 def test_after_parallel_calls_a_failed_way_is_warned_of_whichever_was_recorded_last(
     tmp_path: Path, after: list[str]

@@ -62,7 +62,8 @@ class OutcomesHere:
     """What outcomes say of the tools that an agent could call next. Costs O(calls after the last tools * D).
 
     Like runs each count once per tool, with their most similar state. A tool is *worse* if the share of successes of
-    another one is clearly higher.
+    another one is clearly higher. Where runs like this one succeeded with a single tool, that one is not worse, however
+    often it failed: what works in other situations is no way out of this one.
 
     Args:
         queries: The agent's query; several if its last calls were parallel.
@@ -101,12 +102,15 @@ class OutcomesHere:
         self._won_A, self._lost_A = (
             sums_A.astype(np.float32) for sums_A in self._sums(np.exp((self._cosine_G - full) / TEMPERATURE))
         )
-        self._odds_QA = np.stack([odds.of(query, self._available) for query in queries])
-        self.odds_QC = (self._odds_QA + self._like_odds())[:, self._place_C]
-        self.worse_C = self._worse(self._place_C)
         alike = self._cosine_G >= self._closest - ALIKE
         self._runs_A = self._counts(alike)
         self._failures_A = self._counts(alike & ~self._success_G)
+        self._only_winner = self._find_only_winner(alike)
+        self._odds_QA = np.stack([odds.of(query, self._available) for query in queries])
+        odds_QA = self._odds_QA + self._like_odds()
+        odds_QA[:, self._only_winner] = np.maximum(odds_QA[:, self._only_winner], 0)
+        self.odds_QC = odds_QA[:, self._place_C]
+        self.worse_C = self._worse(self._place_C)
         failures_C = self._failures_A[self._place_C]
         self._some_won_C = failures_C < self._runs_A[self._place_C]
         self._only_failed_C = (failures_C >= FEWEST_FAILURES) & ~self._some_won_C
@@ -115,6 +119,13 @@ class OutcomesHere:
         """How many of the chosen like runs called each available tool, or the sum of their weights."""
         weights = None if weight_G is None else weight_G[chosen_G]
         return np.bincount(self._place_G[chosen_G], weights, minlength=len(self._available) + 1)[:-1]
+
+    def _find_only_winner(self, alike_G: BoolArray) -> NDArray[np.intp]:
+        """The one tool with which runs like this one succeeded, if success with it is likely enough; else none."""
+        won_T = np.bincount(self._place_G[alike_G & self._success_G], minlength=len(self._available) + 1)
+        winners = np.flatnonzero(won_T)  # the last place is that of all tools which are not available
+        one = len(winners) == 1 and winners[0] < len(self._available)
+        return winners[won_T[winners] >= LIKELY * self._runs_A[winners]] if one else winners[:0]
 
     def _sums(self, weight_G: FloatArray) -> tuple[NDArray[Any], NDArray[Any]]:
         """Weights of the like runs that succeeded and that failed, by available tool."""
@@ -132,7 +143,9 @@ class OutcomesHere:
         share = (won + PRIOR_RUNS * (won.sum() + 1) / (runs.sum() + 2)) / (runs + PRIOR_RUNS)
         variance = share * (1 - share) / (runs + PRIOR_RUNS + 1)
         best = np.argmax(np.where(won > _FEWEST, share - np.sqrt(variance), -1.0))
-        return (share[best] - share) / np.sqrt(variance[best] + variance) > CLEAR
+        worse = (share[best] - share) / np.sqrt(variance[best] + variance) > CLEAR
+        worse[np.isin(places, self._only_winner)] = False
+        return worse
 
     def _like_odds(self) -> FloatArray:
         """Log-odds of success with each tool in the most similar runs, less those of all; 0 where unknown; (A,)."""
@@ -161,6 +174,7 @@ class OutcomesHere:
         bad_A = self._worse(np.arange(len(self._available)))
         if self._odds.trust >= TRUSTED:
             bad_A |= self._odds_QA.mean(axis=0) < -1
+        bad_A[self._only_winner] = False
         bad_A &= (self._failures_A >= FEWEST_FAILURES) & (2 * self._failures_A > self._runs_A)
         return self._failed_ways(names, bad_A)
 
