@@ -268,17 +268,18 @@ class Suggestion:
     failure_share: float
     similarity: float | None
     reason: str
-    look_up: Callable[[], Evidence] = Evidence
+    look_up: Callable[[bool], Evidence] = lambda summaries: Evidence()  # with summaries, or runs alone
 
     @cached_property
     def evidence(self) -> Evidence:
         """Runs and summaries behind it, read from the store on first access."""
-        return self.look_up()
+        return self.look_up(True)
 
-    @property
+    @cached_property
     def runs(self) -> tuple[str, ...]:
-        """Most recent first."""
-        return self.evidence.runs
+        """Most recent first; without `summaries`, they are read faster."""
+        found = self.__dict__.get("evidence") or self.look_up(False)
+        return found.runs
 
     @property
     def summaries(self) -> tuple[str, ...]:

@@ -236,17 +236,17 @@ class NamespaceMirror:
                     self.tool_names.append(tool)
         return found
 
-    def evidence(self, sources: Sequence[ToolName], target: ToolName) -> Evidence:
+    def evidence(self, sources: Sequence[ToolName], target: ToolName, summaries: bool = True) -> Evidence:
         """Runs and summaries behind the edges from `sources` to `target`; empty while the store does not answer."""
-        found = self.evidence_of([(source, target) for source in sources])
+        found = self.evidence_of([(source, target) for source in sources], summaries=summaries)
         runs = dict.fromkeys(run for one in found for run in one.runs)
-        summaries = dict.fromkeys(summary for one in found for summary in one.summaries)
-        return Evidence(tuple(runs)[:EVIDENCE_RUNS], tuple(summaries)[:EVIDENCE_SUMMARIES])
+        texts = dict.fromkeys(summary for one in found for summary in one.summaries)
+        return Evidence(tuple(runs)[:EVIDENCE_RUNS], tuple(texts)[:EVIDENCE_SUMMARIES])
 
-    def evidence_of(self, edges: Sequence[Edge]) -> list[Evidence]:
+    def evidence_of(self, edges: Sequence[Edge], *, summaries: bool = True) -> list[Evidence]:
         """Runs and summaries behind each edge, read from the store in bulk."""
         found: list[Evidence] = []
-        most = {"runs": EVIDENCE_RUNS, "summaries": EVIDENCE_SUMMARIES}
+        most = {"runs": EVIDENCE_RUNS, "summaries": EVIDENCE_SUMMARIES if summaries else 0}
         try:
             for start in range(0, len(edges), _EDGES_AT_ONCE):
                 found += self.store.evidence(edges[start : start + _EDGES_AT_ONCE], namespace=self.name, **most)

@@ -155,7 +155,8 @@ class RecallingMemory(OpenMemory):
         if summary is not None and names.aliases:
             summary = replace(summary, tools=tuple(map(names.own, summary.tools)))
         text, said = (summary.text, said_text(summary)) if summary is not None else ("", "")
-        texts = [part for part in dict.fromkeys((text, said)) if part.strip()]
+        compared = () if isinstance(policy, Procedural) else (text, said)
+        texts = [part for part in dict.fromkeys(compared) if part.strip()]
         vectors = dict(zip(texts, self._current_embedder().embed(texts), strict=True)) if texts else {}
         called = tuple(tool for tool in last if tool != START)
         if set(past[len(past) - len(called) :]) != set(called):

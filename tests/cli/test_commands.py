@@ -399,7 +399,7 @@ def test_help_and_misuse_load_nothing_heavy(command: str) -> None:
 def test_a_suggestion_from_counts_alone_loads_neither_numpy_nor_a_reader(store: Path) -> None:
     code = "import sys, hepm.cli, atexit; heavy = {'numpy', 'networkx', 'rich', 'asyncio', 'hepm.ingest.reading', "
     code += "'hepm.ingest.pipeline', 'hepm.policy.hybrid'}; atexit.register(lambda: print(heavy & set(sys.modules)))"
-    line = ["suggest", "--policy", "procedural", "--store", str(store)]
+    line = ["suggest", "--policy", "procedural", "--state", "wants to pay", "--store", str(store)]
     done = subprocess.run(
         [sys.executable, "-c", f"{code}; hepm.cli.main()", *line], capture_output=True, text=True, check=False
     )

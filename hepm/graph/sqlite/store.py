@@ -134,7 +134,7 @@ class SQLiteStore(Store):
         queries = {"namespace": namespace, "edges": list(edges)}
         ids = {edge: json.loads(found) for edge, found in self.read("runs_of_edges", **queries, limit=runs)}
         texts = defaultdict[int, list[str]](list)
-        for edge, text in self.read("summaries_of_edges", **queries, limit=summaries):
+        for edge, text in self.read("summaries_of_edges", **queries, limit=summaries) if summaries else ():
             texts[edge].append(text)
         return [Evidence(tuple(ids[edge]), tuple(texts[edge])) for edge in range(len(edges))]
 

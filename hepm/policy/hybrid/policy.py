@@ -210,7 +210,9 @@ def _suggestion(
     )
 
 
-def _evidence(mirror: NamespaceMirror, fitted: FittedMemory, after: tuple[ToolName, ...], tool: int) -> Evidence:
+def _evidence(
+    mirror: NamespaceMirror, fitted: FittedMemory, after: tuple[ToolName, ...], tool: int, summaries: bool
+) -> Evidence:
     """Runs that took this way; where none did, the latest successful ones that called the tool at all."""
-    found = mirror.evidence(after, fitted.names[tool])
+    found = mirror.evidence(after, fitted.names[tool], summaries)
     return found if found.runs else Evidence(fitted.latest_successes(tool, EVIDENCE_RUNS))
