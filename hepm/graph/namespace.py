@@ -64,10 +64,12 @@ class _Snapshot:
 
     Attributes:
         whole: Whether everything was read in bulk; else each part is read when it is first asked for.
+        newest: If so, the highest id of a state that was read.
     """
 
     marks: Marks
     whole: bool = False
+    newest: int = 0
     rows: dict[ToolName, Rows] = field(default_factory=dict[ToolName, Rows])
     latest: dict[ToolName, str] = field(default_factory=dict[ToolName, str])
     states: dict[ToolName, StateBlock] = field(default_factory=dict[ToolName, "StateBlock"])
@@ -117,17 +119,21 @@ class NamespaceMirror:
         from hepm.graph.nearest import StateBlock
 
         latest = self.store.latest_outcomes(sorted({row[1] for of in rows.values() for row in of}), namespace=self.name)
-        states = self.store.states_newer_than(0, namespace=self.name)
-        rows_of: dict[ToolName, list[int]] = {tool: [] for tool in rows}
+        newest, states = self._states_newer_than(0)
+        after = {tool: self._extended(StateBlock(), tool, of) for tool, of in states.items()}
+        return _Snapshot(marks, True, newest, rows, latest, after)
+
+    def _states_newer_than(self, newest: int) -> tuple[int, dict[ToolName, StateBatch]]:
+        """The highest id of a state, and states of successful runs above an id, by the tool that they came after."""
+        states = self.store.states_newer_than(newest, namespace=self.name)
+        rows_of: dict[ToolName, list[int]] = {}
         for row, state in enumerate(states.rows):
-            if state.success:
-                for tool in state.sources:
-                    rows_of.setdefault(tool, []).append(row)
-        after = {
-            tool: self._extended(StateBlock(), tool, StateBatch([states.rows[at] for at in of], states.vectors_ND[of]))
-            for tool, of in rows_of.items()
+            for tool in state.sources if state.success else ():
+                rows_of.setdefault(tool, []).append(row)
+        batches = {
+            tool: StateBatch([states.rows[at] for at in of], states.vectors_ND[of]) for tool, of in rows_of.items()
         }
-        return _Snapshot(marks, True, rows, latest, after)
+        return (states.rows[-1].id if states.rows else newest), batches
 
     def _rows(self, snapshot: _Snapshot, source: ToolName) -> Sequence[tuple[Any, ...]]:
         """The outgoing edges of a tool, by target."""
@@ -317,8 +323,10 @@ class NamespaceMirror:
         before = self._snapshot
         rows, after, successors = before.rows.copy(), before.states.copy(), before.successors.copy()
         drifts = {tool: drift for tool, drift in before.drifts.copy().items() if tool not in touched}
-        latest = before.latest
+        latest, newest, states = before.latest, before.newest, dict[ToolName, StateBatch]()
         if before.whole:
+            # In one statement each, however many tools changed: many processes may follow one server.
+            newest, states = self._states_newer_than(newest)
             fresh = _by_source(self.store.edges(namespace=self.name, sources=sorted(touched)))
             latest = latest | self.store.latest_outcomes(sorted(touched), namespace=self.name)
             rows = {tool: of for tool, of in rows.items() if tool not in touched} | fresh
@@ -327,17 +335,19 @@ class NamespaceMirror:
             rows = {tool: of for tool, of in rows.items() if tool not in touched}  # read again when asked for
             if self.store.remote:
                 rows |= _by_source(self.store.edges(namespace=self.name, sources=known))
-        for tool in touched if before.whole else touched & after.keys():
+        for tool in states.keys() | rewritten if before.whole else touched & after.keys():
             block = StateBlock() if tool in rewritten else after.get(tool, StateBlock())
-            after[tool] = self._extended(block, tool)
+            after[tool] = self._extended(block, tool, None if tool in rewritten else states.get(tool))
         kept = {key: found for key, found in successors.items() if key[0] not in touched}
         marks = self.store.marks(namespace=self.name)
-        return _Snapshot(marks, before.whole, rows, latest, after, kept, drifts)
+        return _Snapshot(marks, before.whole, newest, rows, latest, after, kept, drifts)
 
     def _extended(self, block: StateBlock, tool: ToolName, batch: StateBatch | None = None) -> StateBlock:
         batch = batch or self.store.states_after(tool, namespace=self.name, newer_than=block.newest)
-        targets = [[self.tool_id(name) for name in row.targets] for row in batch.rows]
-        block.extend(batch.vectors_ND, targets, [row.id for row in batch.rows])
+        new = [at for at, row in enumerate(batch.rows) if row.id > block.newest]
+        targets = [[self.tool_id(name) for name in batch.rows[at].targets] for at in new]
+        vectors_ND = batch.vectors_ND if len(new) == len(batch.rows) else batch.vectors_ND[new]
+        block.extend(vectors_ND, targets, [batch.rows[at].id for at in new])
         return block
 
 

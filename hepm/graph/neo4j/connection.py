@@ -152,8 +152,7 @@ class Connection:
         from neo4j.exceptions import ClientError
 
         try:
-            with self.guarded(), self._session("WRITE") as session:
-                session.execute_write(lambda tx: tx.run(text, values).consume())
+            self.write(lambda tx: tx.run(text, values).consume())
         except StoreError as error:  # two that create it at once both find that it does not exist
             cause = error.__cause__
             if not (isinstance(cause, ClientError) and str(cause.code).endswith("AlreadyExists")):
