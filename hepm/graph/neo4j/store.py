@@ -417,7 +417,7 @@ class Neo4jTransaction(Sender, TransactionState):
                 rows.append({"uid": name, "id": self._last_state, "key": key, **shared, **vars(state), **stored})
                 places[name] = move
         present = {name: flags for name, *flags in self.ask("add_states", rows, size=VECTOR_ROWS)}
-        self.rewritten = self.rewritten or any(worded for worded, _ in present.values())
+        self.rewritten = self.rewritten or any(changed for changed, _ in present.values())
         # The statement returns only states that were there before.
         unlinked = [(name, move) for name, move in places.items() if name not in present or present[name][1]]
         self.put("link_after", [{"state": s, "tool": self._tool(t)} for s, move in unlinked for t in move.sources])
