@@ -5,9 +5,10 @@ usage: python benchmarks/erring_agent.py ENVIRONMENT FOLDER [--rounds 4] [--epis
 
 The agent knows the authors' calls. At each step it does what is right with probability `skill`; else it makes the
 mistake that it always makes there, another tool or an answer too early. With probability `heed` it then reads the
-lessons about its last call: where they warn of what it is about to call, or recommend another call, it takes a
-recommended tool, or else does what is right in half of the cases and nothing in the others. Calls are made with the
-authors' arguments, or none. A command that was killed goes on when it is repeated, with other draws.
+lessons about its last call: where they warn of what it is about to call, or recommend another call (but not the one
+that it just made), it takes a recommended tool, or else does what is right in half of the cases and nothing in the
+others. Calls are made with the authors' arguments, or none. A command that was killed goes on when it is repeated,
+with other draws.
 Prints the tables of `hepm explore`, and one JSON line: of the steps at which lessons recommended (or warned of) tools,
 the share at which the right one was among them, by round.
 """
@@ -18,13 +19,12 @@ import argparse
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from rich.console import Console
-
+from hepm.cli.bench import print_parts
 from hepm.evals.bench.arms import KnownMemory, find_arms
 from hepm.evals.bench.explore import Exploration, explore_tables
 from hepm.evals.bench.folder import Folder
@@ -43,8 +43,11 @@ HERE = re.compile(r"(?:After|At) ([\w, ]+?), .*succeeded,? called (\w+); .*faile
 WAY = re.compile(r"way led to (success|failure)[^:]*: ([\w, ]+)\.")
 
 
-def advice(hint: str) -> Iterator[tuple[str, str, bool]]:
-    """After which call which tool is recommended (True) or warned of, in what memory said."""
+def advice(hint: str, called: Sequence[str]) -> Iterator[tuple[str, str, bool]]:
+    """After which call which tool is recommended (True) or warned of, in what memory said.
+
+    Of a whole way, only the step after the calls that were made so far.
+    """
     for found in BETTER.finditer(hint):
         yield found[1], found[2], True
     for found in WORSE.finditer(hint):
@@ -56,7 +59,8 @@ def advice(hint: str) -> Iterator[tuple[str, str, bool]]:
         yield found[1], found[3], False
     for found in WAY.finditer(hint):
         way = [START, *found[2].split(", then ")]
-        yield from ((before, tool, found[1] == "success") for before, tool in zip(way, way[1:], strict=False))
+        if way[: len(called)] == [*called] and len(way) > len(called):
+            yield called[-1], way[len(called)], found[1] == "success"
 
 
 class Erring:
@@ -93,19 +97,17 @@ class Erring:
         """The tool to call; "" to answer."""
         called = [call["function"]["name"] for message in messages for call in message.get("tool_calls") or ()]
         hint = "\n".join(re.findall(r"(?s)<hepm-memory>(.*?)</hepm-memory>", str(messages[-1]["content"])))
-        last = called[-1] if called else START
-        said = {
-            (tool, good) for after, tool, good in advice(hint) if after.split(", then ")[-1] == last and tool in names
-        }
-        good, bad = sorted(t for t, is_good in said if is_good), {t for t, is_good in said if not is_good}
+        called = [START, *called]
+        said = {(tool, good) for after, tool, good in advice(hint, called) if after == called[-1] and tool in names}
+        good, bad = sorted({tool for tool, is_good in said if is_good}), {tool for tool, is_good in said if not is_good}
         self.counts.update(
             hinted=bool(hint), recommends=bool(good), recommends_right=right in good, warns=bool(bad),
             warns_of_right=right in bad, steps=1,
         )  # fmt: skip
-        tool = right if random.random() < self.skill else habit.choice([*names, "", ""])
+        tool = right if random.random() < self.skill else habit.choice([habit.choice(names), ""])
         if random.random() >= self.heed or not right:
             return tool
-        if good and tool not in good:
+        if good and tool not in good and called[-1] not in good:
             return random.choice(good)
         if tool in bad and tool not in good:
             return right if random.random() < 0.5 else ""
@@ -145,8 +147,7 @@ def main() -> None:
     with folder, KnownMemory.open(arguments.folder / "memory.hepm", sessions=arguments.folder / "sessions") as memory:
         exploration.play(Model(agent, folder), memory, on_round=on_round)
     environment.close()
-    for part in explore_tables(exploration):
-        Console().print(part)
+    print_parts(explore_tables(exploration))
     print(json.dumps({"benchmark": "erring_agent", **settings, "rounds": by_round}))
 
 

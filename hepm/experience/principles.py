@@ -149,7 +149,8 @@ def in_one_voice(
 
     A tool is warned of if more runs are against it than for it: two or more, or one whose lesson is among `lessons`.
     Such a tool is suggested last, with its failures from here if those are the majority. A lesson is dropped if it
-    advises a tool warned of or retired, warns of one that is suggested all the same, or is about tools that the agent lacks.
+    advises a tool warned of or retired, warns of one that is suggested all the same, or is about tools that the agent
+    lacks.
 
     `counts` gives the successful and the failed runs that called a tool from here.
     """
