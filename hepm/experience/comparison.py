@@ -63,7 +63,7 @@ class Contrast:
     """Where successful and failed runs of one task diverge, seen from one of them; tools are sorted by name.
 
     Attributes:
-        at: Index of the move that differs; the number of moves if the run ended there.
+        at: Index of the move that differs, among the compared ones; their number if the run ended there.
         after: Tools of the move before; empty at the start.
         better, worse: Tools that only the successful or only the failed runs called there.
         ended: Whether one of them called nothing more.
