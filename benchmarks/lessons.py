@@ -21,7 +21,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -287,7 +287,7 @@ def summary(measured: Mapping[str, Measured], seed: int) -> dict[str, dict[str, 
 
 
 def told_of(value: float, draws_B: Array) -> list[float]:
-    return [round(float(number), 4) for number in (value, *astuple(interval(draws_B)))]
+    return [round(float(number), 4) for number in (value, *interval(draws_B))]
 
 
 def markdown(measured: Mapping[str, Measured], seed: int) -> Iterator[str]:

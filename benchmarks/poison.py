@@ -29,7 +29,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -470,7 +470,7 @@ def row_of(found: Found, name: str, policy: str, chosen: Sequence[int]) -> dict[
         "moments": len(chosen),
         "mean rank": round(float(rank_E.mean()), 2),
         "named in top 2": round(float(named_E.mean()), 4),
-        "interval": [round(end, 4) for end in astuple(interval(draws.means(named_E)))],
+        "interval": [round(end, 4) for end in interval(draws.means(named_E))],
         "raised": int((rank_E < clean_E).sum()),
         "lowered": int((rank_E > clean_E).sum()),
     }

@@ -22,7 +22,7 @@ from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError
 from hepm.text import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rich.table import Table
     from rich.text import Text
@@ -33,12 +33,40 @@ if TYPE_CHECKING:
     from hepm.evals.bench.play import Bench, BenchOptions
     from hepm.evals.bench.report import BenchReport
     from hepm.evals.environments import Environment, Task
-    from hepm.llm import Endpoint, Usage
+    from hepm.llm import Budget, Endpoint, Prices, Usage
 
 BaseUrlOption = Annotated[
     str | None, Option(envvar="OPENAI_BASE_URL", help="Address of the endpoint, up to and with /v1.")
 ]
 TemperatureOption = Annotated[float | None, Option(min=0, help="Sent with each request. Default: the endpoint's.")]
+AnswerLimitOption = Annotated[
+    int | None, Option(min=1, help="Maximum number of tokens of an answer, sent with each request. Default: none.")
+]
+MaxTurnsOption = Annotated[int, Option(min=1, help="Maximum number of turns of the model in a run.")]
+EnvArgument = Annotated[str, Argument(help="An environment's name, or module:function of your own.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Playing:
+    """The options of how an agent works on the tasks of an environment."""
+
+    base_url: BaseUrlOption = None
+    tasks: Annotated[str, Option(help="How many of the tasks, or ids and patterns, separated by commas.")] = "*"
+    concurrency: Annotated[int, Option(min=1, help="Runs at the same time.")] = 4
+    max_turns: MaxTurnsOption = 30
+    max_answer_tokens: AnswerLimitOption = None
+    temperature: TemperatureOption = None
+
+    def endpoint(self, asking: ModelChoice) -> Endpoint:
+        """The endpoint of the agent's model."""
+        return model_endpoint(asking, self.base_url, "name a model, or gold, or none")
+
+    def bench_options(self, endpoint: Endpoint, **about: Any) -> BenchOptions:
+        """How to run, with what else is known of it."""
+        from hepm.evals.bench.play import BenchOptions
+
+        options = request_options(endpoint, self.temperature, self.max_answer_tokens)
+        return BenchOptions(concurrency=self.concurrency, max_turns=self.max_turns, options=options, **about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +83,12 @@ class Remembered:
 
 
 def bench(
-    env: Annotated[str, Argument(help="An environment's name, or module:function of your own.")],
+    env: EnvArgument,
     asking: ModelChoice,
+    playing: Playing,
     remembered: Remembered,
-    base_url: BaseUrlOption = None,
     arms: Annotated[str, Option(help="Ways to run the agent, separated by commas.")] = "off,hybrid",
-    tasks: Annotated[str, Option(help="How many of the tasks, or ids and patterns, separated by commas.")] = "*",
     trials: Annotated[int, Option(min=1, help="Runs of each task in each arm.")] = 1,
-    concurrency: Annotated[int, Option(min=1, help="Runs at the same time.")] = 4,
-    max_turns: Annotated[int, Option(min=1, help="Maximum number of turns of the model in a run.")] = 30,
-    temperature: TemperatureOption = None,
     seed: Annotated[int, Option(min=0, help="Of the first trial; the next ones count up.")] = 0,
     folder: Annotated[
         Path | None, Option(help="Where answers and runs are kept. Default: hepm-bench/ENV-MODEL.")
@@ -80,31 +104,23 @@ def bench(
     """
     from hepm.evals.bench.arms import find_arms
     from hepm.evals.bench.folder import Folder
-    from hepm.evals.bench.models import open_model
-    from hepm.evals.bench.play import Bench, BenchOptions
+    from hepm.evals.bench.play import Bench
     from hepm.evals.bench.report import draw, tables
 
-    endpoint = model_endpoint(asking, base_url, "name a model, or gold, or none")
+    endpoint = playing.endpoint(asking)
     if remembered.memory and remembered.learn_from:
         raise click.BadParameter("--memory and --learn-from exclude each other", param_hint="--memory")
-    budget, prices = asking.limits()
-    options = BenchOptions(
-        arms=find_arms([arm.strip() for arm in arms.split(",")], trials=trials),
-        learn=remembered.learn_from or "train",
-        judge=remembered.judge,
-        trials=trials,
-        concurrency=concurrency,
-        seed=seed,
-        max_turns=max_turns,
-        options={} if temperature is None else {"temperature": temperature},
-    )
+    limits = asking.limits()
+    chosen = find_arms([arm.strip() for arm in arms.split(",")], trials=trials)
+    learning = {"learn": remembered.learn_from or "train", "judge": remembered.judge}
+    options = playing.bench_options(endpoint, arms=chosen, trials=trials, seed=seed, **learning)
     with ExitStack() as stack:
         environment = opened_environment(env, stack)
         given = _given(remembered, stack)
         published = environment.tasks()
         if given is None and options.learn == "train" and any(task.split == "train" for task in published):
             published = [task for task in published if task.split != "train"]
-        tested = chosen_tasks(published, tasks)
+        tested = chosen_tasks(published, playing.tasks)
         place = folder or default_folder("hepm-bench", f"{environment.name}-{endpoint.model}")
         settings = _settings(environment, endpoint.model, options, given, remembered, tested)
         kept = stack.enter_context(Folder(made_folder(place, dry_run, stack), settings))
@@ -112,15 +128,7 @@ def bench(
         found = Bench(environment, tested, kept, endpoint, options, given=given, on_run=bar.show)
         if dry_run:
             return tell_estimate(*found.estimate(), "run", place, as_json=as_json)
-        model = stack.enter_context(open_model(endpoint, kept, budget=budget, prices=prices))
-        ending: Exception | None = None
-        with bar:
-            try:
-                found.play(model)
-            except (BudgetSpentError, EndpointRefusedError) as error:
-                ending = error  # what was finished is reported all the same
-        kept.export()
-        tell_asked(model, endpoint, kept)
+        model, ending = played(found, limits, stack, bar, found.play)
         report = _report(found, environment.name, model)
         if as_json:
             print_json(report.to_json())
@@ -139,6 +147,7 @@ def replay(
     arms: Annotated[str, Option(help="What memory says, separated by commas.")] = "hybrid,weight,lessons",
     points: Annotated[int, Option(min=1, help="How many points to ask about, in each environment.")] = 100,
     at_once: AtOnceOption = 4,
+    max_answer_tokens: AnswerLimitOption = None,
     temperature: TemperatureOption = 0.0,
     seed: Annotated[int, Option(min=0, help="Of the choice of points.")] = 0,
     folder: Annotated[Path | None, Option(help="Where answers are kept. Default: hepm-replay/MODEL.")] = None,
@@ -163,7 +172,7 @@ def replay(
     unshown = [arm for arm in chosen if not (arm.prompt.suggestions or arm.lessons) or arm.summarises or arm.tagged]
     if unfit := [arm.name for arm in unshown]:
         raise click.BadParameter(f"{', '.join(unfit)} cannot be shown at one point of a run", param_hint="--arms")
-    options = {} if temperature is None else {"temperature": temperature}
+    options = request_options(endpoint, temperature, max_answer_tokens)
     domains = [domain for domain in Runs(runs, format=format).domains() if not domain.derived]
     found = [point for domain in domains for point in points_of(domain, chosen, most=points, seed=seed)]
     with ExitStack() as stack:
@@ -206,6 +215,15 @@ def model_endpoint(asking: ModelChoice, base_url: str | None, missing: str) -> E
     return Endpoint(known.model, base_url or known.base_url, known.api_key)
 
 
+def request_options(endpoint: Endpoint, temperature: float | None, max_answer_tokens: int | None) -> dict[str, Any]:
+    """What is sent with each request. OpenAI takes another name for the limit of tokens than most servers."""
+    from hepm.llm.endpoint import OPENAI_URL
+
+    limit = "max_completion_tokens" if endpoint.base_url == OPENAI_URL else "max_tokens"
+    sent = {"temperature": temperature, limit: max_answer_tokens}
+    return {name: value for name, value in sent.items() if value is not None}
+
+
 def default_folder(folder: str, name: str) -> Path:
     """Where answers are kept, if no folder is named."""
     return Path(folder) / re.sub(r"[^\w.-]+", "-", name)
@@ -214,6 +232,28 @@ def default_folder(folder: str, name: str) -> Path:
 def made_folder(place: Path, dry_run: bool, stack: ExitStack) -> Path:
     """The folder to work in: a dry run makes none."""
     return place if not dry_run or place.exists() else Path(stack.enter_context(TemporaryDirectory()))
+
+
+def played(
+    bench: Bench, limits: tuple[Budget, Prices | None], stack: ExitStack, bar: Bar, play: Callable[[Model], object]
+) -> tuple[Model, Exception | None]:
+    """Open the models and play.
+
+    Returns the agent's model, and the error that ended play early, to be raised after the report.
+    """
+    from hepm.evals.bench.models import open_model
+
+    (budget, prices), user = limits, user_of(bench.environment)
+    model = stack.enter_context(open_model(bench.endpoint, bench.folder, budget=budget, prices=prices, user=user))
+    ending: Exception | None = None
+    with bar:
+        try:
+            play(model)
+        except (BudgetSpentError, EndpointRefusedError) as error:
+            ending = error
+    bench.folder.export()
+    tell_asked(model, bench.endpoint, bench.folder, user and user.model)
+    return model, ending
 
 
 def tell_asked(model: Model, endpoint: Endpoint, kept: Folder, simulator: str | None = None) -> None:
@@ -239,7 +279,15 @@ def opened_environment(name: str, stack: ExitStack) -> Environment:
     else:
         environment = find_environment(name)
     stack.callback(environment.close)
+    user_of(environment)  # if it names no model, that is said before a package is installed
     return environment
+
+
+def user_of(environment: Environment) -> Endpoint | None:
+    """The model that plays the user; None where none does."""
+    from hepm.evals.environments import PlayedUser
+
+    return environment.user if isinstance(environment, PlayedUser) else None
 
 
 def _given(remembered: Remembered, stack: ExitStack) -> KnownMemory | None:
@@ -279,6 +327,7 @@ def _settings(
     """What shapes the answers. Arms can be added later, and with a given memory also tasks and trials."""
     shaping = {"environment": environment.name, "model": model, "seed": options.seed, "max_turns": options.max_turns}
     shaping |= {"options": dict(options.options)}
+    shaping |= {"user": user.model} if (user := user_of(environment)) else {}
     if given is not None:
         store = f"{remembered.memory} {given.namespace}, revision {given.header.revision}"
         return shaping | {"memory": store}

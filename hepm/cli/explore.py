@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -12,43 +13,51 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import click
 
 from hepm.cli.bench import (
-    BaseUrlOption,
+    EnvArgument,
+    MaxTurnsOption,
+    Playing,
+    TemperatureOption,
     chosen_tasks,
     default_folder,
     made_folder,
-    model_endpoint,
     opened_environment,
+    played,
     print_parts,
-    tell_asked,
     tell_estimate,
+    user_of,
 )
-from hepm.cli.commands import Argument, Option
+from hepm.cli.commands import Option
 from hepm.cli.model import DryRunOption, ModelChoice
 from hepm.cli.options import Bar, JsonOption, Place, print_json
-from hepm.errors import BudgetSpentError, EndpointRefusedError
 
 if TYPE_CHECKING:
+    from hepm.evals.bench.arms import KnownMemory
     from hepm.evals.bench.explore import RoundReport
+    from hepm.llm import Budget, Client, Endpoint, Prices
+
+
+@dataclass(frozen=True, slots=True)
+class Exploring(Playing):
+    """The same options with other defaults."""
+
+    max_turns: MaxTurnsOption = 16
+    temperature: TemperatureOption = 1.0
 
 
 def explore(
-    env: Annotated[str, Argument(help="An environment's name, or module:function of your own.")],
+    env: EnvArgument,
     place: Place,
     asking: ModelChoice,
-    base_url: BaseUrlOption = None,
+    playing: Exploring,
     agent: Annotated[
         Literal["tools", "tagged"],
         Option(help="tools: it is shown lessons at each turn (PRIME). tagged: it searches principles (EvolveR)."),
     ] = "tools",
     episodes: Annotated[int, Option(min=1, help="Runs in each round.")] = 100,
     rounds: Annotated[int, Option(min=1, help="Rounds of runs, distilling and evolution.")] = 5,
-    max_turns: Annotated[int, Option(min=1, help="Maximum number of turns of the model in a run.")] = 16,
-    temperature: Annotated[float, Option(min=0, help="Sent with each request.")] = 1.0,
-    tasks: Annotated[str, Option(help="How many of the tasks, or ids and patterns, separated by commas.")] = "*",
     distiller: Annotated[
         str | None, Option(help="Model that distils and evolves lessons, at the same endpoint. Default: none.")
     ] = None,
-    concurrency: Annotated[int, Option(min=1, help="Runs at the same time.")] = 4,
     seed: Annotated[int, Option(min=0, help="Of the order of tasks, the environment and evolution.")] = 0,
     folder: Annotated[
         Path | None, Option(help="Where answers and runs are kept. Default: hepm-explore/ENV-MODEL, -tagged.")
@@ -64,33 +73,25 @@ def explore(
     from hepm.evals.bench.arms import LESSONS, TAGGED, KnownMemory, find_arms
     from hepm.evals.bench.explore import Exploration, explore_tables
     from hepm.evals.bench.folder import Folder
-    from hepm.evals.bench.models import open_model
-    from hepm.evals.bench.play import Bench, BenchOptions
-    from hepm.llm import Client
+    from hepm.evals.bench.play import Bench
 
-    endpoint = model_endpoint(asking, base_url, "name a model, or gold, or none")
-    budget, prices = asking.limits()
-    playing = BenchOptions(
-        arms=find_arms([TAGGED if agent == "tagged" else LESSONS], trials=1),
-        concurrency=concurrency,
-        seed=seed,
-        max_turns=max_turns,
-        options={"temperature": temperature},
-        turn_rewards=True,
-    )
+    endpoint = playing.endpoint(asking)
+    limits = asking.limits()
+    arms = find_arms([TAGGED if agent == "tagged" else LESSONS], trials=1)
+    options = playing.bench_options(endpoint, arms=arms, seed=seed, turn_rewards=True)
     with ExitStack() as stack:
         environment = opened_environment(env, stack)
         published = [task for task in environment.tasks() if task.split == "train"] or environment.tasks()
-        explored = chosen_tasks(published, tasks)
-        where = folder or default_folder(
-            "hepm-explore", f"{environment.name}-{endpoint.model}" + "-tagged" * (agent == "tagged")
-        )
+        explored = chosen_tasks(published, playing.tasks)
+        name = f"{environment.name}-{endpoint.model}" + "-tagged" * (agent == "tagged")
+        where = folder or default_folder("hepm-explore", name)
         settings = {"environment": environment.name, "model": endpoint.model, "agent": agent, "distiller": distiller}
-        settings |= {"episodes": episodes, "rounds": rounds, "max_turns": max_turns, "temperature": temperature}
+        settings |= {"episodes": episodes, "rounds": rounds, "max_turns": playing.max_turns, **options.options}
+        settings |= {"user": user.model} if (user := user_of(environment)) else {}
         settings |= {"seed": seed, "namespace": place.namespace, "tasks": sorted(task.id for task in explored)}
         kept = stack.enter_context(Folder(made_folder(where, dry_run, stack), settings))
         bar = Bar("runs")
-        bench = Bench(environment, explored, kept, endpoint, playing, on_run=bar.show)
+        bench = Bench(environment, explored, kept, endpoint, options, on_run=bar.show)
         exploration = Exploration(bench, episodes=episodes, rounds=rounds)
         if dry_run:
             return tell_estimate(*exploration.estimate(distiller=bool(distiller)), "run", where, as_json=as_json)
@@ -98,20 +99,9 @@ def explore(
         sessions = stack.enter_context(TemporaryDirectory(prefix="hepm-explore-"))
         memory = stack.enter_context(KnownMemory.open(place.store, sessions=sessions))
         memory.namespace = place.namespace
-        model = stack.enter_context(open_model(endpoint, kept, budget=budget, prices=prices))
-        writer = None
-        if distiller:
-            ledger = memory.library.ledger("run", namespace=place.namespace)
-            known = replace(endpoint, model=distiller)
-            writer = stack.enter_context(Client(known, ledger=ledger, budget=budget, prices=prices))
-        ending: Exception | None = None
-        with bar:
-            try:
-                exploration.play(model, memory, writer, on_round=_tell_round)
-            except (BudgetSpentError, EndpointRefusedError) as error:
-                ending = error  # what was finished is reported all the same
-        kept.export()
-        tell_asked(model, endpoint, kept)
+        writer = _distiller(distiller, endpoint, memory, limits, stack)
+        play = partial(exploration.play, memory=memory, distiller=writer, on_round=_tell_round)
+        model, ending = played(bench, limits, stack, bar, play)
         if as_json:
             print_json({**exploration.to_json(), "paid_before": model.paid_before})
         else:
@@ -120,6 +110,18 @@ def explore(
             raise ending
         if len(exploration.rounds) < rounds:
             raise click.exceptions.Exit(1)
+
+
+def _distiller(
+    name: str | None, endpoint: Endpoint, memory: KnownMemory, limits: tuple[Budget, Prices | None], stack: ExitStack
+) -> Client | None:
+    from hepm.llm import Client
+
+    if not name:
+        return None
+    ledger = memory.library.ledger("run", namespace=memory.namespace)
+    budget, prices = limits
+    return stack.enter_context(Client(replace(endpoint, model=name), ledger=ledger, budget=budget, prices=prices))
 
 
 def _tell_round(report: RoundReport) -> None:

@@ -289,8 +289,8 @@ def _sentence(arm: str, kind: str, found: ReplayScores) -> str:
     so = "too few points to say" if few else "more than chance explains"
     where = "where a failed run left the way of a successful one" if kind == "parting" else "in successful runs"
     return (
-        f"At {count_of(found.points, 'point')} {where}, {arm} changed the call in {shares['changed']:.0%}: towards the "
-        f"call of a successful run in {shares['towards']:.0%}, away from it in {shares['away']:.0%} "
+        f"At {count_of(found.points, 'point')} {where}, {arm} changed the call in {shares['changed']:.1%}: towards the "
+        f"call of a successful run in {shares['towards']:.1%}, away from it in {shares['away']:.1%} "
         f"({100 * shares['gain']:+.1f} points [{100 * low:+.1f}, {100 * high:+.1f}]); {so}."
     )
 
@@ -307,8 +307,8 @@ def replay_tables(report: ReplayReport) -> list[Table | Text]:
         )
         for arm, found in by_arm.items():
             low, high = found.interval["gain"]
-            cells = [f"{found.shares[name]:.2f}" for name in _SHARES]
-            table.add_row(arm, *cells, f"{low:+.2f} … {high:+.2f}", " → ".join(f"{share:.2f}" for share in found.right))
+            cells = [f"{found.shares[name]:.3f}" for name in _SHARES]
+            table.add_row(arm, *cells, f"{low:+.3f} … {high:+.3f}", " → ".join(f"{share:.3f}" for share in found.right))
         parts.append(table)
     parts.append(Text("right: a tool of the successful runs was called, without memory → with it", style="dim"))
     if report.failed:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod, credit, key_turns
 from hepm.experience.lessons import EXTRACTIVE, Conditions, Stage
 from hepm.experience.likeness import named_in, same_task
-from hepm.experience.transcript import Move, Tools, listed, moves_of
+from hepm.experience.transcript import Move, Tools, listed, moves_of, went_wrong
 from hepm.experience.zones import ended_well, reward_of, stage_of
 from hepm.graph.lessons.rows import LessonRow
 from hepm.ingest.transitions import agent_state
@@ -63,7 +63,7 @@ class Contrast:
     """Where successful and failed runs of one task diverge, seen from one of them; tools are sorted by name.
 
     Attributes:
-        at: Index of the move that differs; the number of moves if the run ended there.
+        at: Index of the move that differs, among the compared ones; their number if the run ended there.
         after: Tools of the move before; empty at the start.
         better, worse: Tools that only the successful or only the failed runs called there.
         ended: Whether one of them called nothing more.
@@ -122,6 +122,10 @@ def contrast_of(
     after = tuple(sorted(run[at - 1])) if at else ()
     better, worse = (own, theirs) if succeeded else (theirs, own)
     return Contrast(at, after, better, worse, ended=ended, alike=alike)
+
+
+def _failed(move: Move) -> bool:
+    return bool(move.calls) and all(map(went_wrong, move.calls))
 
 
 def place(after: Sequence[ToolName]) -> str:
@@ -224,19 +228,27 @@ def compare_runs(
         for run in sorted((run for run in runs if run.steps), key=lambda run: run.id)
         if (reward := reward_of(run.outcome)) is not None
     ]
+    # What failed in successful runs alone did not make them succeed.
+    shared = {move.tools for _, _, well, moves, _ in labelled if well is False for move in moves if _failed(move)}
+
+    def ways(moves: Sequence[Move], well: bool | None) -> list[Move]:
+        return [move for move in moves if not (well and _failed(move) and move.tools not in shared)]
+
     found: list[RunComparison] = []
     for run, reward, well, moves, named in labelled:
-        contrast = None
+        contrast, compared = None, ways(moves, well)
         if well is not None:
             others = [
-                [move.tools for move in theirs]
+                [move.tools for move in ways(theirs, how)]
                 for _, _, how, theirs, other in labelled
                 if how is (not well) and (alike or same_task(other, named))
             ]
-            contrast = contrast_of([move.tools for move in moves], others, succeeded=well, alike=alike)
+            contrast = contrast_of([move.tools for move in compared], others, succeeded=well, alike=alike)
         rewards = [turn.reward for turn in run.turns if turn.role == "assistant"]
         credits = credit(rewards, methods.get(run.environment, "r2g"))
-        pivotal = min(contrast.at, len(moves) - 1) if contrast and contrast.decides and moves else None
+        pivotal = None
+        if contrast and contrast.decides and compared:
+            pivotal = moves.index(compared[min(contrast.at, len(compared) - 1)])
         keys = [moves[index] for index in key_turns([credits[move.turn - 1] for move in moves], pivotal=pivotal)]
         found.append(RunComparison(run, reward, well, moves, contrast, keys))
     return found

@@ -79,7 +79,7 @@ class Place:
         self._names = names
         self._last = frozenset(map(names.shown, after or (START,)))
         self._where = {place(spelled) for spelled in product(*map(names.spellings, after))}
-        live = [one for one in principles if not self.recommends_retired(one)]
+        live = [one for one in principles if self.applies(one)]
         self._here = [(one, sides) for one in live if any(sides := self.sides(one))]
         self._runs: defaultdict[ToolName, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
         for one, sides in self._here:
@@ -100,15 +100,20 @@ class Place:
             )
         )
 
-    def recommends_retired(self, lesson: Principle | Experience) -> bool:
-        """Whether a lesson on what works, here or elsewhere, names a retired tool."""
-        retired, tools = self._names.retired, set(lesson.tools)
+    def applies(self, lesson: Principle | Experience) -> bool:
+        """Whether a lesson, here or elsewhere, is about tools that the agent has, and recommends no retired one."""
+        tools = named = set(lesson.tools)
         if isinstance(lesson, Principle):
             works = lesson.kind == "guiding"
-            tools.update(target for _, target in _moves(lesson, FOLLOWED_BY))
+            tools = {target for _, target in _moves(lesson, FOLLOWED_BY if works else FAILS_AFTER)}
+            named = named | tools if works else named
         else:
             works = lesson.zone == "golden"
-        return works and any(self._names.own(tool) in retired for tool in tools)
+        own = self._names.own
+        if works and any(own(tool) in self._names.retired for tool in named):
+            return False
+        offered = self._names.offered
+        return not (offered and tools) or not offered.isdisjoint(map(own, tools))
 
     def runs(self, tool: ToolName) -> tuple[int, int]:
         """How many runs are for a tool, and how many against it."""
@@ -144,7 +149,8 @@ def in_one_voice(
 
     A tool is warned of if more runs are against it than for it: two or more, or one whose lesson is among `lessons`.
     Such a tool is suggested last, with its failures from here if those are the majority. A lesson is dropped if it
-    advises a tool warned of or retired, or warns of one that is suggested all the same.
+    advises a tool warned of or retired, warns of one that is suggested all the same, or is about tools that the agent
+    lacks.
 
     `counts` gives the successful and the failed runs that called a tool from here.
     """
@@ -162,7 +168,7 @@ def in_one_voice(
     ranked = tuple(sorted(found, key=lambda one: one.tool in warned))
     suggested = {one.tool for one in ranked} - warned
     kept = [
-        not (side.better & warned or side.worse & suggested or here.recommends_retired(one))
+        here.applies(one) and not (side.better & warned or side.worse & suggested)
         for one, side in zip(lessons, sides, strict=True)
     ]
     warnings = sorted((*found.warnings, *failed), key=lambda one: (-one.failures, one.tool))

@@ -29,11 +29,13 @@ class ToolNames:
         aliases: Other names of tools.
         retired: Tools never to suggest.
         used: What the agent calls a tool, by the tool's own name, where the two differ.
+        offered: Own names of the tools that the agent has; empty if they are not known.
     """
 
     aliases: Aliases = field(default_factory=dict[ToolName, ToolName])
     retired: frozenset[ToolName] = frozenset()
     used: Mapping[ToolName, ToolName] = field(default_factory=dict[ToolName, ToolName])
+    offered: frozenset[ToolName] = frozenset()
 
     @classmethod
     def of(cls, marks: Marks, called: Iterable[ToolName], available: Iterable[ToolName]) -> ToolNames:
@@ -42,11 +44,13 @@ class ToolNames:
         A tool that is available under several names goes by its own; one not known to be available by the last name
         that the agent called it by.
         """
-        if not marks.aliases:
-            return cls(marks.aliases, marks.retired)
         available = set(available)
+        if not marks.aliases:
+            return cls(marks.aliases, marks.retired, offered=frozenset(map(normal, available)))
         used = {marks.aliases.get(name, name): name for names in (called, sorted(available)) for name in names}
-        return cls(marks.aliases, marks.retired, {own: name for own, name in used.items() if own not in available})
+        offered = frozenset(marks.aliases.get(name, name) for name in map(normal, available))
+        used = {own: name for own, name in used.items() if own not in available}
+        return cls(marks.aliases, marks.retired, used, offered)
 
     def own(self, name: ToolName) -> ToolName:
         """A tool's own name, by any of its names."""

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,8 @@ from hepm.errors import EpisodeError, MissingExtraError, NotFoundError
 from hepm.evals.environments import Environment, Episode, Task, ToolFailed, environment_names, find_environment
 from hepm.evals.environments.packages import Package
 from hepm.evals.environments.worker import WorkerEpisode
-from tests.loopback import Loopback, completion, loopback  # noqa: F401
+from tests.faults.command import quick
+from tests.loopback import Loopback, Reply, Request, completion, loopback  # noqa: F401
 
 WON_BY_DOING_NOTHING = {
     "agentdojo": {f"banking/user_task_{number}" for number in (5, 6, 8, 9, 10)},
@@ -166,6 +168,33 @@ def test_right_calls_win_every_task_and_idleness_none(name: str) -> None:
         idle = play(environment, task, gold=False)[0] == 1
         assert idle == (task.family in won or task.id in won), task.id
     environment.close()
+
+
+@pytest.mark.soak
+def test_a_bench_keeps_and_counts_the_answers_of_the_user_of_tau2(
+    loopback: Loopback,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("HEPM_USER_MODEL", "user")
+    monkeypatch.setenv("OPENAI_BASE_URL", loopback.url)
+
+    def both(request: Request) -> Reply:
+        texts = [message["content"] for message in request.body["messages"] if message["role"] == "assistant"]
+        if request.body["model"] == "user":
+            return completion("Thanks. ###STOP###" if texts else "Where is my order?")
+        return completion("It is on its way.")
+
+    loopback.script = both
+    asked = ["bench", "tau2-retail-user", "--model", "small", "--folder", tmp_path / "bench", "--arms", "off"]
+    stopped = quick(*asked, "--tasks", "2", "--concurrency", "1", "--max-calls", "4")
+    assert "the budget of 4 calls is spent" in stopped.err
+    assert len(loopback.requests) == 4  # the user begins, the agent answers, and the user ends
+    done = quick(*asked, "--tasks", "2", "--concurrency", "1", "--json")
+    assert done.code == 0, done.err
+    assert "asked small and user: 2 calls" in done.err
+    assert len(loopback.requests) == 6
+    assert done.json["paid_before"] == 1
 
 
 @pytest.mark.soak

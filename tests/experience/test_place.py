@@ -15,6 +15,7 @@ from hepm.experience.principles import Place, in_one_voice, lower_bound
 from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
+from hepm.graph.tool_life import ToolNames
 from hepm.types import Suggestion, Suggestions
 from tests.runs import trajectory
 
@@ -49,6 +50,21 @@ def best(*principles: Principle, k: int = 3) -> list[str]:
 )
 def test_the_lower_bound_is_that_of_wilsons_interval(right: int, wrong: int, bound: float) -> None:
     assert lower_bound(right, wrong) == pytest.approx(bound, abs=0.001)
+
+
+def test_a_lesson_about_tools_that_the_agent_lacks_is_left_out() -> None:
+    def told(*offered: str) -> list[str]:
+        names = ToolNames(offered=frozenset(offered))
+        place = Place([advises("a", 2), warns("b", 2)], HERE, names)
+        return [one.text for one in place.best(3)]
+
+    assert told() == told("a", "b", "look") == ["call a", "keep from b"]
+    assert told("b", "look") == ["keep from b"]
+    assert told("a") == ["call a"]
+    found = Experience("s", "a", "o", "l", "golden", "exploration", 1.0, tools=("a", "look"))
+    assert [Place([], HERE, ToolNames(offered=frozenset(own))).applies(found) for own in (("a",), ("c",), ())] == [
+        True, False, True,
+    ]  # fmt: skip
 
 
 def test_a_share_of_many_runs_beats_more_runs_of_a_worse_share() -> None:

@@ -47,6 +47,11 @@ class Key(NamedTuple):
     def __str__(self) -> str:
         return f"{self.arm}/{self.task}/{self.trial}"
 
+    @property
+    def of_user(self) -> Key:
+        """Where the answers of the model that plays the user are kept."""
+        return self._replace(arm=f"{self.arm}, user")
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from threading import Event, Lock
@@ -33,6 +33,7 @@ class Model:
     Attributes:
         complete: Answers the requests of a run of a task.
         client: Asks for reflections and verdicts; None where no model is asked.
+        user: Answers the requests of the model that plays the user, where one does.
         paid_before: How many answers came from the folder.
         stop: Set when no further request is to be sent.
     """
@@ -42,13 +43,23 @@ class Model:
     client: Client | None = None
     budget: Budget = field(default_factory=Budget)
     prices: Prices | None = None
+    user: Complete | None = None
     paid_before: int = 0
     stop: Event = field(default_factory=Event)
+    _longest: int = 0
     _lock: Lock = field(default_factory=Lock)
 
     def recorded(self, key: Key, task: Task | None = None) -> Complete:
         """Answers of one run, in order, from the folder; others are asked for, and recorded before they are used."""
-        numbers, complete = count(), self.complete(task)
+        return self._recorded(key, self.complete(task), asked=self.client is not None)
+
+    def recorded_user(self, key: Key) -> Complete:
+        """As `recorded`, for the model that plays the user in a run."""
+        assert self.user
+        return self._recorded(key.of_user, self.user, asked=True)
+
+    def _recorded(self, key: Key, complete: Complete, *, asked: bool) -> Complete:
+        numbers = count()
 
         def answer(body: Object) -> Object:
             number = next(numbers)
@@ -62,7 +73,8 @@ class Model:
             self.budget.hold(most)
             try:
                 found = complete(body)
-                used = self._usage(body, found)
+                used = self._usage(body, found) if asked else Usage(1)
+                self._longest = max(self._longest, used.output_tokens)
                 self.folder.add_answer(key, number, body, found, used)
             finally:
                 self.budget.settle(most, used)
@@ -71,15 +83,13 @@ class Model:
         return answer
 
     def _most(self, body: Object) -> Usage:
-        """The most that a request may take: its own tokens, and the answer's where the request limits them."""
-        limit = body.get("max_completion_tokens") or body.get("max_tokens")
-        most = Usage(1, tokens_of(body), 0, limit if isinstance(limit, int) else 0, estimated=True)
+        """What is reserved for a request: its tokens, and its limit for the answer, or else the longest one so far."""
+        limit = body.get("max_completion_tokens") or body.get("max_tokens") or self._longest
+        most = Usage(1, tokens_of(body), 0, limit, estimated=True)
         return replace(most, cost_usd=self.prices and self.prices.cost_usd(most))
 
     def _usage(self, body: Object, completion: Object) -> Usage:
         """What an answer took, as the endpoint reports it; estimated if it does not."""
-        if self.client is None:
-            return Usage(1)
         reported: Object = completion.get("usage") or {}
         sent, answered = reported.get("prompt_tokens"), reported.get("completion_tokens")
         cached: Object = reported.get("prompt_tokens_details") or {}
@@ -92,16 +102,18 @@ class Model:
 
 
 @contextmanager
-def open_model(endpoint: Endpoint, folder: Folder, *, budget: Budget, prices: Prices | None) -> Generator[Model]:
-    """The model at an endpoint; `GOLD` and `NONE` need none."""
-    if endpoint.model in (GOLD, NONE):
-        yield Model(_gold if endpoint.model == GOLD else lambda task: _none, folder, budget=budget)
-        return
-    with (
-        ChatModel(endpoint) as chat,
-        Client(endpoint, ledger=folder, budget=budget, prices=prices) as client,
-    ):
-        yield Model(lambda task: chat, folder, client, budget, prices)
+def open_model(
+    endpoint: Endpoint, folder: Folder, *, budget: Budget, prices: Prices | None, user: Endpoint | None = None
+) -> Generator[Model]:
+    """The model at an endpoint; `GOLD` and `NONE` need none. `user` plays the user, within the same budget."""
+    with ExitStack() as stack:
+        played = stack.enter_context(ChatModel(user)) if user else None
+        if endpoint.model in (GOLD, NONE):
+            yield Model(_gold if endpoint.model == GOLD else lambda task: _none, folder, None, budget, prices, played)
+            return
+        chat = stack.enter_context(ChatModel(endpoint))
+        client = stack.enter_context(Client(endpoint, ledger=folder, budget=budget, prices=prices))
+        yield Model(lambda task: chat, folder, client, budget, prices, played)
 
 
 def tokens_of(part: object) -> int:

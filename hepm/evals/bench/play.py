@@ -24,7 +24,7 @@ from hepm.evals.bench.arms import ARMS, OFF, Arm, KnownMemory, Scratch, advice, 
 from hepm.evals.bench.folder import Ended, Facts, Folder, Key
 from hepm.evals.bench.models import Model, StoppedError, tokens_of
 from hepm.evals.domains import fold_of
-from hepm.evals.environments import Environment, Task
+from hepm.evals.environments import Environment, PlayedUser, Task
 from hepm.experience.judge import OutcomeJudge
 from hepm.ingest.records import SOLVED
 from hepm.ingest.transitions import SUMMARY_TOOL
@@ -175,7 +175,8 @@ class Bench:
                     used = turns * tokens_of([task.system, task.request, list(episode.tools)])
                 finally:
                     episode.close()
-            times = 2 if ARMS[key.arm].strategy == "explicit" else 1  # one question a turn, and more for summaries
+            # One question a turn, and more for summaries; a played user answers at most each turn.
+            times = 1 + (ARMS[key.arm].strategy == "explicit") + isinstance(self.environment, PlayedUser)
             calls, tokens = calls + times * turns, tokens + times * used
         return len(waiting), Usage(calls, tokens, estimated=True)
 
@@ -259,9 +260,14 @@ class Bench:
 
     def _run(self, key: Key, stream: _Stream) -> Ended:
         task, arm, memory = self.tasks[key.task], ARMS[key.arm], stream.memory
-        shown = memory.similar(task.request, arm.similar) if arm.similar else advice(stream.reflections)
-        episode = self.environment.start(task, seed=self.options.seed + key.trial)
+        seed = self.options.seed + key.trial
+        if isinstance(self.environment, PlayedUser):
+            episode = self.environment.start(task, seed=seed, ask=self._model.recorded_user(key))
+        else:
+            episode = self.environment.start(task, seed=seed)
         try:
+            request = task.request or episode.answer("") or ""  # where a model plays the user, it begins
+            shown = memory.similar(request, arm.similar) if arm.similar else advice(stream.reflections)
             agent = (TaggedAgent if arm.tagged else Agent)(
                 endpoint=self.endpoint,
                 memory=memory,
@@ -276,7 +282,7 @@ class Bench:
                 reward=episode.reward if self.options.turn_rewards else None,
             )
             done = agent.run(
-                task.request,
+                request,
                 answer=episode.answer,
                 outcome=lambda done: float(episode.reward()),
                 id=f"{self.environment.name}/{self.endpoint.model}/{key}",

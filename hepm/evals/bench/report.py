@@ -215,6 +215,9 @@ def _sentence(arm: str, found: ArmScores, reference: str, tasks: int) -> str:
     judged = [name for name in found.difference if name not in _MEASURES]
     besides = "".join(f" {_judgement(name, found, reference)}." for name in judged)
     if not (found.won or found.lost):
+        if not found.means["success"]:
+            so = f"no task was solved, as with {reference}: too hard for this model, or its limits are too low"
+            return f"With {arm}{hints} {so}.{besides}"
         so = "too few tasks, or no effect"
         return f"With {arm}{hints} each task was solved as often as with {reference}: {so}.{besides}"
     low, high = (round(100 * end, 1) for end in gain.interval)

@@ -9,10 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from hepm.errors import NotFoundError
 
+if TYPE_CHECKING:
+    from hepm.llm import Endpoint
+
+Ask: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+"""Gives the chat completion for the body of a request."""
 Schema: TypeAlias = Mapping[str, Any]
 """A tool as endpoints take it: {"type": "function", "function": {"name", "description", "parameters"}}."""
 
@@ -105,6 +110,20 @@ class Environment(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class PlayedUser(Environment, Protocol):
+    """An environment where a model plays the user."""
+
+    @property
+    def user(self) -> Endpoint:
+        """The model; InputError if none is named."""
+        ...
+
+    def start(self, task: Task, *, seed: int = 0, ask: Ask | None = None) -> Episode:
+        """As `Environment.start`; `ask` answers the requests to the model, in place of its endpoint."""
+        ...
 
 
 def _environments() -> dict[str, Callable[[], Environment]]:

@@ -14,12 +14,12 @@ from threading import Lock, Timer
 from typing import Any, Final
 
 from hepm.errors import EpisodeError
-from hepm.evals.environments import Call, GoldTurn, Schema, Task, ToolFailed
+from hepm.evals.environments import Ask, Call, GoldTurn, Schema, Task, ToolFailed
 from hepm.evals.environments.packages import Package
 
 _SERVE: Final = Path(__file__).with_name("sides") / "serve.py"
 _LIMIT_S: Final = 300.0
-"""How long a request may take: a simulated user may wait for its model."""
+"""How long a request may take, without the time in which a model is asked."""
 _OURS: Final = {"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
 
@@ -36,30 +36,43 @@ class Worker:
             env=kept | _OURS, encoding="utf-8",
         )  # fmt: skip
 
-    def ask(self, do: str, *arguments: Any) -> Any:
-        """What a function of the side returns.
+    def ask(self, do: str, *arguments: Any, model: Ask | None = None) -> Any:
+        """What a function of the side returns, which may ask a model. Raises what the model raises.
 
         Raises:
             EpisodeError: it raised, or the process ended or took too long; the latter two end the process.
         """
+        message: dict[str, Any] = {"do": do, "with": arguments}
+        problem: Exception | None = None
+        while "ask" in (reply := self._exchange(message, do)):
+            try:
+                if problem or model is None:
+                    raise problem or EpisodeError(f"{self._name} asks a model during {do}, and there is none")
+                message = {"answer": model(reply["ask"])}
+            except Exception as error:  # the side hears of it, so that it can take its next request
+                problem, message = error, {"refused": str(error)}
+        if problem is not None:
+            raise problem
+        if "broke" in reply:
+            raise EpisodeError(f"{self._name} raised during {do}: {reply['broke']}")
+        return reply["value"]
+
+    def _exchange(self, message: dict[str, Any], do: str) -> dict[str, Any]:
         assert self._process.stdin
         assert self._process.stdout
         timer = Timer(_LIMIT_S, self._process.kill)
         timer.start()
         began = time.monotonic()
         try:
-            self._process.stdin.write(json.dumps({"do": do, "with": arguments}) + "\n")
+            self._process.stdin.write(json.dumps(message) + "\n")
             self._process.stdin.flush()
-            reply = json.loads(self._process.stdout.readline())
+            return json.loads(self._process.stdout.readline())
         except (OSError, ValueError) as error:
             slow, last_words = time.monotonic() - began >= _LIMIT_S, self._end()
             why = f"no answer in {_LIMIT_S:g} s" if slow else last_words
             raise EpisodeError(f"the process of {self._name} ended during {do} ({why})") from error
         finally:
             timer.cancel()
-        if "broke" in reply:
-            raise EpisodeError(f"{self._name} raised during {do}: {reply['broke']}")
-        return reply["value"]
 
     @property
     def pid(self) -> int:
@@ -91,10 +104,16 @@ class Worker:
 
 
 class WorkerEpisode:
-    """An episode in a worker, which is its own until it is closed."""
+    """An episode in a worker, which is its own until it is closed; `ask` asks the model that plays its user."""
 
-    def __init__(self, worker: Worker, schema_of: Callable[[Any], Schema], release: Callable[[Worker], None]) -> None:
-        self.worker, self._schema_of, self._release = worker, schema_of, release
+    def __init__(
+        self,
+        worker: Worker,
+        schema_of: Callable[[Any], Schema],
+        release: Callable[[Worker], None],
+        ask: Ask | None = None,
+    ) -> None:
+        self.worker, self._schema_of, self._release, self._ask = worker, schema_of, release, ask
         self._tools: Sequence[Schema] | None = None
 
     @property
@@ -111,7 +130,7 @@ class WorkerEpisode:
 
     def answer(self, text: str) -> str | None:
         self._tools = None
-        return self.worker.ask("answer", text)
+        return self.worker.ask("answer", text, model=self._ask)
 
     def reward(self) -> float:
         return self.worker.ask("reward")
@@ -166,7 +185,7 @@ class WorkerEnvironment:
                 self._idle.append(worker)
             return self._tasks
 
-    def start(self, task: Task, *, seed: int = 0) -> WorkerEpisode:
+    def start(self, task: Task, *, seed: int = 0, ask: Ask | None = None) -> WorkerEpisode:
         with self._lock:
             worker = self._take()
         try:
@@ -174,7 +193,7 @@ class WorkerEnvironment:
         except EpisodeError:
             self._idle.append(worker)
             raise
-        return WorkerEpisode(worker, self._schema_of, self._idle.append)
+        return WorkerEpisode(worker, self._schema_of, self._idle.append, ask)
 
     def _take(self) -> Worker:
         while self._idle:

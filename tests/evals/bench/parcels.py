@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from hashlib import md5
 from typing import Any, Final
 
-from hepm.evals.environments import Call, GoldTurn, Schema, Task, ToolFailed
+from hepm.evals.environments import Ask, Call, GoldTurn, Schema, Task, ToolFailed
+from hepm.llm import Endpoint
 from tests.loopback import Reply, Request, completion
 
 RIGHT: Final = {
@@ -87,6 +89,44 @@ class Parcels:
 
     def close(self) -> None:
         pass
+
+
+class Talk(Desk):
+    """A conversation that a model begins and ends, as the customer."""
+
+    def __init__(self, task: Task, seed: int, ask: Ask) -> None:
+        super().__init__(task)
+        self._wish, self._seed, self._ask, self._texts = task.system, seed, ask, list[str]()
+
+    def answer(self, text: str) -> str | None:
+        self._texts.append(text)
+        messages = [{"role": "user", "content": one} for one in (self._wish, *self._texts)]
+        reply = self._ask({"model": "customer", "messages": messages, "seed": self._seed})
+        said = str(reply["choices"][0]["message"]["content"])
+        return None if said == "STOP" else said
+
+
+class TalkingParcels(Parcels):
+    """The same tasks; a model plays the customer."""
+
+    def tasks(self) -> Sequence[Task]:
+        return [replace(task, request="", system=task.request) for task in super().tasks()]
+
+    @property
+    def user(self) -> Endpoint:
+        return Endpoint.from_environment(model="customer")
+
+    def start(self, task: Task, *, seed: int = 0, ask: Ask | None = None) -> Desk:
+        assert ask
+        return Talk(task, seed, ask)
+
+
+def customer_or_clerk(request: Request) -> Reply:
+    """Plays both sides."""
+    if request.body["model"] != "customer":
+        return clerk(request)
+    first, *texts = (message["content"] for message in request.body["messages"])
+    return completion("STOP" if len(texts) > 1 else first, usage=(100, 50))
 
 
 def split_parcels() -> Parcels:

@@ -15,7 +15,7 @@ from hepm.errors import BudgetSpentError
 from hepm.evals.bench.folder import Folder, Key
 from hepm.evals.bench.models import open_model, tokens_of
 from hepm.llm import Budget, Endpoint
-from tests.evals.bench.parcels import RIGHT, clerk
+from tests.evals.bench.parcels import RIGHT, clerk, customer_or_clerk
 from tests.faults.command import Answer, quick
 from tests.loopback import Loopback, completion, error, loopback  # noqa: F401
 
@@ -241,6 +241,54 @@ def test_a_spent_budget_ends_a_bench_which_then_goes_on(clerks: Loopback, tmp_pa
     assert len(clerks.requests) == 20
     report(bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--json"))
     assert len(clerks.requests) == 12 * 3
+
+
+def test_requests_of_a_model_that_plays_the_user_count_in_the_budget(
+    loopback: Loopback,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", loopback.url)
+    loopback.script = customer_or_clerk
+    talking, one_task = "tests.evals.bench.parcels:TalkingParcels", ("--arms", "off", "--tasks", "1")
+    stopped = bench(tmp_path, loopback.url, *one_task, "--max-tokens", "220", env=talking)
+    assert "the budget of 220 tokens has" in stopped.err
+    assert "asked small and customer: " in stopped.err
+    asked = len(loopback.requests)
+    done = bench(tmp_path, loopback.url, *one_task, "--json", env=talking)
+    assert len(loopback.requests) == 3 + 2  # three of the agent; the customer begins and ends
+    assert report(done)["paid_before"] == asked
+    assert f"{5 - asked} calls" in done.err
+    assert report(done)["arms"]["off"]["means"]["tokens"] == 20 + 5 + 2 * 15  # what the agent took
+
+
+@pytest.mark.parametrize("command", ["bench", "explore"])
+def test_without_a_model_for_the_user_nothing_is_installed_and_the_variable_is_named(
+    command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("HEPM_USER_MODEL", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    refused = quick(command, "tau2-retail-user", "--model", "none")
+    assert refused.code == 1
+    assert "name it in HEPM_USER_MODEL" in refused.err
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_without_a_limit_of_answers_the_longest_so_far_is_reserved(loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
+    loopback.script = lambda request: completion("text", usage=(10, 400))
+    budget, endpoint = Budget(tokens=900), Endpoint("small", loopback.url)
+    with Folder(tmp_path, {}) as folder, open_model(endpoint, folder, budget=budget, prices=None) as model:
+        answer = model.recorded(Key("off", "a", 0))
+        for number in range(2):
+            answer({"model": "small", "messages": [{"role": "user", "content": str(number)}]})
+        with pytest.raises(BudgetSpentError):
+            answer({"model": "small", "messages": []})
+    assert budget.used.tokens == 820
+
+
+def test_the_limit_of_answers_is_sent_with_each_request(clerks: Loopback, tmp_path: Path) -> None:
+    report(bench(tmp_path, clerks.url, "--tasks", "1", "--max-answer-tokens", "50", "--json"))
+    assert {request.body["max_tokens"] for request in clerks.requests} == {50}
 
 
 @pytest.mark.parametrize("limit", ["max_tokens", "max_completion_tokens"])

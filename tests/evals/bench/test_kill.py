@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 import re
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from hepm.cli import main
-from tests.evals.bench.parcels import clerk
+from tests.evals.bench.parcels import customer_or_clerk
 from tests.loopback import Loopback, loopback  # noqa: F401
 
 AT_ONCE = 3
@@ -26,17 +27,17 @@ _processes = get_context("forkserver")  # a process for each command; what they 
 _processes.set_forkserver_preload(["openai", "hepm.evals.bench.play", "hepm.evals.bench.report", __name__])
 
 
-def run(arguments: Sequence[str], out: Path) -> None:
+def run(arguments: Sequence[str], out: Path, url: str) -> None:
     """The command, in a process of its own."""
+    os.environ["OPENAI_BASE_URL"] = url
     sys.argv = ["hepm", *arguments]
     with out.open("w") as file, contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
         main()
 
 
 def start(folder: Path, url: str, *options: str) -> Any:
-    known = ("--model", "small", "--base-url", url, "--folder", str(folder), "--concurrency", str(AT_ONCE), "--json")
-    arguments = ("bench", "tests.evals.bench.parcels:Parcels", *known, *options)
-    process = _processes.Process(target=run, args=(arguments, folder.with_suffix(".out")))
+    known = ("--model", "small", "--folder", str(folder), "--concurrency", str(AT_ONCE), "--json")
+    process = _processes.Process(target=run, args=(("bench", *options, *known), folder.with_suffix(".out"), url))
     process.start()
     return process
 
@@ -59,14 +60,18 @@ def sent(played: Loopback) -> Counter[str]:
     return Counter(re.sub(r"call_\d+_", "call_", body) for body in bodies)
 
 
+SILENT, TALKING = "tests.evals.bench.parcels:Parcels", "tests.evals.bench.parcels:TalkingParcels"
+REFLECTING = ("--arms", "off,hybrid,reflexion", "--learn-from", "online", "--trials", "2")
+
+
 @pytest.mark.parametrize(
     ("kills", "options"),
     [
-        (3, ("--arms", "off,hybrid", "--tasks", "*-Ada,l*-Ben")),
-        pytest.param(20, ("--arms", "off,hybrid,lessons,explicit"), marks=pytest.mark.soak),
-        pytest.param(
-            20, ("--arms", "off,hybrid,reflexion", "--learn-from", "online", "--trials", "2"), marks=pytest.mark.soak
-        ),
+        (3, (SILENT, "--arms", "off,hybrid", "--tasks", "*-Ada,l*-Ben")),
+        (1, (TALKING, "--arms", "off,hybrid", "--tasks", "l*-Ada,l*-Ben")),
+        pytest.param(20, (SILENT, "--arms", "off,hybrid,lessons,explicit"), marks=pytest.mark.soak),
+        pytest.param(20, (SILENT, *REFLECTING), marks=pytest.mark.soak),
+        pytest.param(20, (TALKING, *REFLECTING), marks=pytest.mark.soak),
     ],
 )
 def test_a_killed_bench_goes_on_pays_for_no_recorded_answer_twice_and_finds_the_same(
@@ -75,12 +80,12 @@ def test_a_killed_bench_goes_on_pays_for_no_recorded_answer_twice_and_finds_the_
     loopback: Loopback,  # noqa: F811
     tmp_path: Path,
 ) -> None:
-    loopback.script = clerk
+    loopback.script = customer_or_clerk
     undisturbed = figures(tmp_path / "whole", loopback.url, *options)
     once = sent(loopback)
     loopback.requests.clear()
 
-    loopback.script = lambda request: clerk(request).after(0.02)
+    loopback.script = lambda request: customer_or_clerk(request).after(0.02)
     draws = random.Random(kills)
     struck = 0
     while struck < kills:

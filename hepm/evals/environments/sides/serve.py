@@ -2,7 +2,7 @@
 
 Runs in a virtual environment of its own, without hepm. SIDE is a module of this folder with `tasks(part)` and
 `start(part, task, seed)`, whose episodes have the methods of `hepm.evals.environments.Episode`; `call` returns the text
-and whether the call failed.
+and whether the call failed. Its variable `ask` is made an `Asker`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,23 @@ import json
 import os
 import sys
 import traceback
-from typing import Any
+from typing import Any, TextIO
+
+
+class Asker:
+    """Asks a model through hepm, which keeps its answers and the budget: {"ask": BODY}, by {"answer": COMPLETION}."""
+
+    def __init__(self, requests: TextIO, replies: TextIO) -> None:
+        self._requests, self._replies = requests, replies
+
+    def __call__(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The chat completion for the body of a request; RuntimeError if there is none."""
+        self._replies.write(json.dumps({"ask": body}) + "\n")
+        self._replies.flush()
+        reply = json.loads(self._requests.readline() or '{"refused": "hepm ended"}')
+        if "refused" in reply:
+            raise RuntimeError(reply["refused"])
+        return reply["answer"]
 
 
 def main() -> None:
@@ -22,6 +38,7 @@ def main() -> None:
     requests = os.fdopen(os.dup(0), encoding="utf-8")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     side, episode = importlib.import_module(sys.argv[1]), None
+    side.__dict__["ask"] = Asker(requests, replies)
     for line in requests:
         request = json.loads(line)
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import re
 from typing import Any
 
@@ -15,6 +14,7 @@ _simulation: Any = importlib.import_module("tau2.data_model.simulation")
 _evaluator: Any = importlib.import_module("tau2.evaluator.evaluator")
 _agent: Any = importlib.import_module("tau2.agent.llm_agent")
 _user: Any = importlib.import_module("tau2.user.user_simulator")
+_llm: Any = importlib.import_module("tau2.utils.llm_utils")
 _orchestrator: Any = importlib.import_module("tau2.orchestrator.orchestrator")
 
 SOLO = (
@@ -23,6 +23,17 @@ SOLO = (
 ALONE = "The user's first message holds all that the user knows and wants; there will be no other. Answer at the end."
 _CUSTOMER = re.compile(r"\b[a-z]+_[a-z]+_\d{4}\b")
 _known: dict[str, dict[str, Any]] = {}
+ask: Any = None
+"""Asks the model that plays the user: `serve.py` sets it."""
+
+
+def _complete(*, model: str, caching: bool = False, **body: Any) -> Any:
+    """Takes the place of `litellm.completion` in the package: hepm knows the model, and keeps its answers."""
+    del model, caching
+    return _llm.ModelResponse(**ask({name: value for name, value in body.items() if value is not None}))
+
+
+_llm.completion = _complete
 
 
 def tasks(part: str) -> list[dict[str, Any]]:
@@ -99,7 +110,11 @@ class Episode:
         self._ended = "max_steps"
         self._user = self._user_state = None
         if mode == "user":
-            self._user = _simulated_user(self._state, task, seed)
+            tools = self._state.get_user_tools() if self._state.user_tools is not None else None
+            self._user = _user.UserSimulator(
+                tools=tools, instructions=str(task.user_scenario), llm="user",
+                llm_args={"temperature": 0.0, "seed": seed},
+            )  # fmt: skip
             self._user_state = self._user.get_init_state()
 
     def tools(self) -> list[dict[str, Any]]:
@@ -162,20 +177,6 @@ class Episode:
 
     def close(self) -> None:
         self._messages.clear()
-
-
-def _simulated_user(state: Any, task: Any, seed: int) -> Any:
-    model = os.environ.get("HEPM_USER_MODEL")
-    if not model:
-        raise ValueError(
-            "name the model that plays the user in HEPM_USER_MODEL, and its endpoint in HEPM_USER_BASE_URL"
-        )
-    where = {"api_base": os.environ.get("HEPM_USER_BASE_URL"), "api_key": os.environ.get("OPENAI_API_KEY", "none")}
-    tools = state.get_user_tools() if state.user_tools is not None else None
-    return _user.UserSimulator(
-        tools=tools, instructions=str(task.user_scenario), llm=f"openai/{model}",
-        llm_args={**where, "temperature": 0.0, "seed": seed},
-    )  # fmt: skip
 
 
 def start(part: str, task: str, seed: int) -> Episode:
