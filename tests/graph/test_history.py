@@ -248,7 +248,9 @@ def test_prepare_writes_the_files_that_the_first_questions_after_each_tool_need(
     written = parts(tmp_path)
     assert len(written) > 2
     with Memory.open(tmp_path / "runs.hepm", poll_s=60) as fresh:
-        assert fresh.suggest(state="about the lamp") and ranked(fresh) and fresh.suggest("buy", state="paid")
+        assert fresh.suggest(state="about the lamp")
+        assert ranked(fresh)
+        assert fresh.suggest("buy", state="paid")
     assert parts(tmp_path) == written
 
 
