@@ -210,7 +210,7 @@ class RecallingMemory(OpenMemory):
 
     def prompt(
         self,
-        messages: Sequence[object] | None = None,
+        messages: Sequence[object] | Moment | None = None,
         *,
         state: str = "",
         after: ToolName | Sequence[ToolName] | None = None,
@@ -228,44 +228,17 @@ class RecallingMemory(OpenMemory):
         """The text for an agent's prompt now: notes, principles, experiences by zone, the next tools.
 
         Args:
-            messages, state, after, history, tools: The conversation so far, as for `suggest`.
+            messages, state, after, history, tools: The conversation so far, as for `suggest`, or a `Moment` of it.
             user: The user whose notes to include.
             environment: Leave out lessons of other environments.
             turn, horizon: The agent's current turn, from 1, and its maximum number of turns. `messages` give the turn.
             run: Id that the run will be stored under. The lessons shown are then credited with its outcome.
             budget: Maximum number of tokens, approximately.
         """
-        from hepm.experience.prompt import Moment
-
-        return self.prompt_at(
-            Moment.of(messages, state, after, history, turn),
-            tools=tools,
-            user=user,
-            environment=environment,
-            horizon=horizon,
-            run=run,
-            budget=budget,
-            options=options,
-            namespace=namespace,
-        )
-
-    def prompt_at(
-        self,
-        now: Moment,
-        *,
-        tools: Iterable[object] | None = None,
-        user: str = "",
-        environment: str = "",
-        horizon: int = 0,
-        run: str = "",
-        budget: int = 1_000,
-        options: PromptOptions | None = None,
-        namespace: str = DEFAULT_NAMESPACE,
-    ) -> Prompt:
-        """`prompt` at a moment of a run that was read already."""
-        from hepm.experience.prompt import FURTHER, PromptOptions, recollect, render
+        from hepm.experience.prompt import FURTHER, Moment, PromptOptions, recollect, render
 
         options = options or PromptOptions()
+        now = messages if isinstance(messages, Moment) else Moment.of(messages, state, after, history, turn)
         own = None if tools is None else as_tools(tools)
         mirror = self._mirror.namespace(namespace)
         available = None if own is None else [tool.name for tool in own]

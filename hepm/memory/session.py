@@ -181,7 +181,7 @@ class Session:
         from hepm.experience.prompt import Moment
 
         about |= {"environment": self._run.environment, "user": self._run.user, "namespace": self._namespace}
-        return self._memory.prompt_at(Moment.after_turns(turns), options=self._prompt_options, **about)
+        return self._memory.prompt(Moment.after_turns(turns), options=self._prompt_options, **about)
 
     def _ask(self, memory: Callable[[], T]) -> T | None:
         try:

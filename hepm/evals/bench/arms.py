@@ -169,10 +169,10 @@ class KnownMemory(Memory):
                 policy = _ToolNet(self._training[0])
         return super().suggest(*args, policy=policy, **about)
 
-    def prompt_at(self, *args: Any, **about: Any) -> Prompt:
-        """As `Memory.prompt_at`, with a note of what went wrong."""
+    def prompt(self, *args: Any, **about: Any) -> Prompt:
+        """As `Memory.prompt`, with a note of what went wrong."""
         try:
-            return super().prompt_at(*args, **about)
+            return super().prompt(*args, **about)
         except Exception as error:
             self.problem = error
             raise
