@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := view,embed,openai,llm,serve,zstd,datasets,neo4j-fast,neo4j-local,cypher,gnn,local,ray
 
+# Where Python may not keep what it compiled, each of the thousands of processes that tests start compiles all it loads.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-all browser notebooks lint format bench clean
 
 demo: $(VENV)/base

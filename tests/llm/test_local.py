@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,10 @@ from hepm.graph.open_store import user_cache
 from hepm.llm.local import LocalModel
 from tests.faults.command import HEPM, quick
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from tests.llm.tiny_model import save_tiny_model  # noqa: E402
+pytestmark = [
+    pytest.mark.skipif(find_spec("transformers") is None, reason="no transformers here: make .venv/dev"),
+    pytest.mark.xdist_group("torch"),  # loaded once, by the tests and not by every worker that collects
+]
 
 ASKED = [{"role": "user", "content": "Order 7?"}]
 NEEDED = {
@@ -53,6 +54,8 @@ REQUIRED: dict[str, Any] = {"tools": TOOLS, "tool_choice": "required"}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tests.llm.tiny_model import save_tiny_model
+
     return save_tiny_model(tmp_path_factory.mktemp("models") / "tiny", context=2_048)
 
 
@@ -74,6 +77,8 @@ def url(folder: Path) -> Iterator[str]:
 
 
 def test_a_name_has_the_probability_that_the_model_gives_to_all_its_tokens(tiny: LocalModel) -> None:
+    import torch
+
     chances = tiny.tool_probabilities(ASKED, TOOLS)
     prompt = tiny._prompt(ASKED, {one["function"]["name"]: one["function"] for one in TOOLS})[0]
     scores = []
