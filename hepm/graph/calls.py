@@ -204,6 +204,7 @@ class CallReader:
         room_SD: A buffer for the vectors of states, such as a mapped file; one in memory grows as they come.
     Attributes:
         read_first: The runs that were read at once, before new ones were added.
+        read_to: The newest run of the memory when these were read: its row number, and the hash of its id.
     """
 
     def __init__(
@@ -227,6 +228,7 @@ class CallReader:
         self._run_ids: list[str] = []
         self._state_rows: dict[Place, int] = {}
         self.read_first = 0
+        self.read_to: tuple[int, int] = (0, 0)
 
     @property
     def runs(self) -> int:
@@ -338,7 +340,7 @@ class CallReader:
             "success": self._success.read(),
             "vectors": self._vectors.read().T,  # which is faster to compare
             "arrivals": self._arrivals.read(),
-            "read_first": np.array([self.read_first]),
+            "read": np.array([self.read_first, *self.read_to]),
         }
 
     @classmethod
@@ -350,7 +352,9 @@ class CallReader:
         found._add_groups(found._by_last, rows_NK[:, 0], np.arange(len(rows_NK)))
         found._add_groups(found._by_turn, after_P2[:, 0], after_P2[:, 1])
         found._success, found._vectors = _GrowingArray.of(kept["success"]), _GrowingArray.of(kept["vectors"].T)
-        found._arrivals, found.read_first = _GrowingArray.of(kept["arrivals"]), int(kept["read_first"][0])
+        found._arrivals = _GrowingArray.of(kept["arrivals"])
+        found.read_first, *read_to = map(int, kept["read"])
+        found.read_to = read_to[0], read_to[1]
         return found
 
     def snapshot(self, dimensions: int) -> CallMatrix:

@@ -13,6 +13,7 @@ from math import ceil
 from pathlib import Path
 from threading import Lock
 from typing import Final, TypeAlias
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,7 @@ FEWEST_KEPT: Final = 64
 _AT_ONCE: Final = 512
 _GROWTH: Final = 1.25  # factor by which what was read grows before it is read anew
 _MUCH: Final = 0.05  # share of new runs from which on a file is written again
+_BEHIND: Final = 4_096  # new runs of whatever tools from which on it is too
 _MOST_IN_NAME: Final = 8  # parallel calls of more tools are kept in no file
 NEWEST: Final = 2**62
 
@@ -167,16 +169,27 @@ class CallHistory:
 
     def _first_after(self, key: frozenset[ToolName]) -> CallReader:
         """From a file and the runs that came since, if they are few; else from the store."""
+        newest = self._newest()
         reader = self._kept_after(key)
         if reader is not None:
+            if reader.read_to == newest:
+                return reader
             runs = self._runs_after(key, newer_than=reader.newest_run)
             if reader.runs + len(runs) <= reader.read_first * _GROWTH:
                 self._read(reader, runs, list(map(steps_of, runs)))
-                return reader if len(runs) < reader.runs * _MUCH else self._keep_after(key, reader)
+                behind, reader.read_to = newest[0] - reader.read_to[0], newest
+                few = len(runs) < reader.runs * _MUCH and behind < _BEHIND
+                return reader if few else self._keep_after(key, reader)
         reader = CallReader(self._numbers, only=key)
         runs = self._runs_after(key)
         self._read(reader, runs, list(map(steps_of, runs)))
+        reader.read_to = newest
         return self._keep_after(key, reader)
+
+    def _newest(self) -> tuple[int, int]:
+        """Row number of the newest run, which another may have had that is forgotten, and the hash of its id."""
+        latest = self._store.latest_runs(namespace=self._namespace, before=NEWEST, most=1)
+        return (latest[0].seq, crc32(latest[0].id.encode("utf-8", "replace"))) if latest else (0, 0)
 
     def _file(self, key: frozenset[ToolName]) -> Path | None:
         if self._parts is None or len(key) > _MOST_IN_NAME:

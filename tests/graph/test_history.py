@@ -15,9 +15,11 @@ import pytest
 
 from hepm import Memory
 from hepm.graph import fits, history
+from hepm.graph.artifacts import Artifacts
 from hepm.graph.calls import PARTS, CallMatrix
 from hepm.graph.history import CallHistory, all_calls
 from hepm.graph.store import Store
+from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.types import START
 from tests.runs import Shelf, trajectory
 
@@ -49,6 +51,15 @@ def memory(small_parts: None, tmp_path: Path) -> Iterator[Memory]:
 
 def ranked(memory: Memory, state: str = "about the lamp", after: str = "look") -> list[tuple[str, float]]:
     return [(found.tool, round(found.score, 4)) for found in memory.suggest(after, state=state, k=4)]
+
+
+def after_look(memory: Memory) -> list[str]:
+    """The calls that came right after a look, as a fresh process reads them."""
+    fitted = memory._mirror.namespace(NS).fits.of(FittedMemory)
+    found = fitted.calls.after
+    assert found is not None
+    calls = found(["look"])
+    return [calls.names[tool] for tool in calls.next_N]
 
 
 def parts(folder: Path) -> dict[Path, int]:
@@ -263,6 +274,24 @@ def test_runs_newer_than_a_file_are_added_to_it(memory: Memory, tmp_path: Path) 
         fresh.prepare()
         fresh.refresh()
         assert ranked(fresh, "sing a song")[0][0] == "sing"
+
+
+def test_a_run_with_the_row_number_of_a_forgotten_one_is_added_to_a_file(
+    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert memory.suggest("buy", state="paid")
+    memory.close()
+    file = tmp_path / "runs.hepm"
+    with Memory.open(file, poll_s=60) as other:
+        other.ingest(trajectory("old", "hum", "whistle", goal="hum"))
+    with Memory.open(file, poll_s=60) as other:
+        assert "sing" not in after_look(other)
+    monkeypatch.setattr(Artifacts, "drop", lambda self: None)  # as if killed right after the write
+    with Memory.open(file, poll_s=60) as other:
+        other.forget(trajectory="old")
+        other.ingest(trajectory("new", "look", "sing", goal="sing a song"))
+    with Memory.open(file, poll_s=60) as other:
+        assert "sing" in after_look(other)
 
 
 def test_a_file_loses_the_runs_of_a_tool_whose_outcome_was_corrected(memory: Memory, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ class CallsAfter:
         self.following_W = calls.next_N[won]
         self.moment_W = calls.flags_N[won] & MOMENT
         self.second_W = calls.before_NK[won, 1]
-        self.p1_T = witten_bell(np.bincount(self.following_W, minlength=len(often_T)), often_T)
+        self.p1_T = backed_off(self.following_W, often_T)
         known_N = calls.state_N[self.rows_N] >= 0
         self.compared_N, self.won_N = self.rows_N[known_N], won_N[known_N]
         self.next_N = calls.next_N[self.compared_N]
@@ -145,10 +145,13 @@ class CallsAfter:
         return LikeRuns.of(self.calls, self.rows_N, with_states=True)
 
 
-def witten_bell(counts_T: NDArray[np.intp], lower_T: FloatArray) -> FloatArray:
-    """Counts backed off to a shorter context: n / (n + d) of them, d the number of distinct followers."""
-    total = int(counts_T.sum())
-    if not total:
-        return lower_T
-    share = total / (total + np.count_nonzero(counts_T))
-    return (share / total * counts_T + (1 - share) * lower_T).astype(np.float32)
+def backed_off(following: IntArray, lower_T: FloatArray, tools: NDArray[np.intp] | slice = slice(None)) -> FloatArray:
+    """Shares of tools among calls, backed off to a shorter context, shape (C,); by default of all tools.
+
+    Witten-Bell smoothing: counts have n / (n + d) of the weight, with n calls of d distinct tools.
+    """
+    if not len(following):
+        return lower_T[tools]
+    counts_T = np.bincount(following, minlength=len(lower_T))
+    share = len(following) / (len(following) + np.count_nonzero(counts_T))
+    return (share / len(following) * counts_T[tools] + (1 - share) * lower_T[tools]).astype(np.float32)

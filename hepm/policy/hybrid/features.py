@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.rows import FloatArray
-from hepm.policy.hybrid.after import CallsAfter, witten_bell
+from hepm.policy.hybrid.after import CallsAfter, backed_off
 from hepm.policy.hybrid.fitted import TEMPERATURE, FittedMemory, stems
 from hepm.policy.hybrid.odds import EncodedQuery
 
@@ -62,58 +62,60 @@ def features(fitted: FittedMemory, query: EncodedQuery, tools: Tools) -> FloatAr
     Cost: O(calls after the last tool * D), with bounded parts for whole-memory similarities.
     """
     after, first = query.after, query.before[0] == fitted.start
-    p1, following = after.p1_T, after.following_W
-    alike = np.bincount(following[after.moment_W == query.flags], minlength=fitted.tools)
-    two = np.bincount(following[after.second_W == query.before[1]], minlength=fitted.tools)
+    p1_C, following = after.p1_T[tools], after.following_W
     times_C = np.array([query.called[tool] for tool in tools.tolist()], dtype=np.float32)
     distance_C = np.array([query.distance.get(tool, 0) for tool in tools.tolist()], dtype=np.float32)
     # Share of runs with similar user messages that called the tool oftener than this run has so far.
     remaining_C = fitted.oftener(query.said_D, tools, np.minimum(times_C, _MOST_COUNTED).astype(np.uint8))
-    ridge_C = p1[tools]
+    ridge_C = p1_C
     if query.state_D is not None and not first:
         ridge_C = fitted.ridge.scores(query.state_D, query.before, query.called, query.flags, tools)
     summary = query.summary
     named_by_user_T = fitted.words.shares(stems(summary.said[-1] if summary.said else summary.own))
-    vote_T, contrast_C = p1, np.zeros(len(tools), dtype=np.float32)
+    vote_C, contrast_C = p1_C, np.zeros(len(tools), dtype=np.float32)
     if query.cosines_N is not None and len(after.compared_N):
-        vote_T = _vote(after, query.cosines_N)
-        contrast_C = _contrast(after, query.cosines_N, witten_bell(two, p1), tools)
+        vote_C = _vote(after, query.cosines_N, tools)
+        p2_C = backed_off(following[after.second_W == query.before[1]], after.p1_T, tools)
+        contrast_C = _contrast(after, query.cosines_N, p2_C, tools)
     columns = (
         fitted.log_often_T[tools],
-        np.log(p1[tools] + _TINY),
-        np.log(witten_bell(alike, p1)[tools] + _TINY),
-        (times_C > 0).astype(np.float32),
+        np.log(p1_C + _TINY),
+        np.log(backed_off(following[after.moment_W == query.flags], after.p1_T, tools) + _TINY),
+        times_C > 0,
         np.log1p(times_C),
         np.divide(1.0, distance_C, where=distance_C > 0, out=distance_C),
         np.log(remaining_C + _RUN_FLOOR),
         fitted.nearest(query.wish_D, first=first)[tools],
-        np.log(vote_T[tools] + _VOTE_FLOOR),
+        np.log(vote_C + _VOTE_FLOOR),
         ridge_C,
         named_by_user_T[tools],
         fitted.words.shares(stems(summary.assistant))[tools],
         contrast_C,
     )
-    return np.stack(columns, axis=1).astype(np.float32)
+    rows = np.empty((len(tools), len(columns)), dtype=np.float32)
+    for at, column in enumerate(columns):
+        rows[:, at] = column
+    return rows
 
 
-def _vote(after: CallsAfter, cosines: FloatArray) -> FloatArray:
-    """Share of each tool in the softmax over cosines with the states of successful runs after the last tool, (T,)."""
-    if not after.won_N.any():
-        return after.p1_T
+def _vote(after: CallsAfter, cosines: FloatArray, tools: Tools) -> FloatArray:
+    """Share of each tool in the softmax over cosines with the states of successful runs after the last tool, (C,)."""
     won = cosines[after.won_N]
+    if not len(won):
+        return after.p1_T[tools]
     votes = np.exp((won - won.max()) / TEMPERATURE)
-    following = after.next_N[after.won_N]
-    return np.bincount(following, votes / votes.sum(), minlength=len(after.p1_T)).astype(np.float32)
+    votes_T = np.bincount(after.next_N[after.won_N], votes / votes.sum(), minlength=len(after.p1_T))
+    return votes_T[tools].astype(np.float32)
 
 
-def _contrast(after: CallsAfter, cosines: FloatArray, p2: FloatArray, tools: Tools) -> FloatArray:
+def _contrast(after: CallsAfter, cosines: FloatArray, p2_C: FloatArray, tools: Tools) -> FloatArray:
     """Similarity of the successful runs that went on with each tool, less a fifth of the failed ones'; shape (C,).
 
     Case-based: the most similar state decides, as in H-EPM's episodic half (section 4.3), with half the share
     of the tool after the last two calls. All 0 where no state is similar: there, what is usual decides.
     """
-    best_2T = np.zeros((2, len(p2)), dtype=np.float32)
-    np.maximum.at(best_2T, (after.won_N.astype(np.intp), after.next_N), cosines)
+    best_2T = np.zeros((2, len(after.p1_T)), dtype=np.float32)
+    np.maximum.at(best_2T.reshape(-1), after.won_N * np.intp(len(after.p1_T)) + after.next_N, cosines)
     failed_C, succeeded_C = best_2T[:, tools]
-    alike = np.clip((succeeded_C.max(initial=0.0) - _ALIKE_FROM) / (_ALIKE_FULLY - _ALIKE_FROM), 0.0, 1.0)
-    return alike * (succeeded_C - FAILED_LIKENESS * failed_C + p2[tools] / 2)
+    alike = (succeeded_C.max(initial=0.0) - _ALIKE_FROM) / (_ALIKE_FULLY - _ALIKE_FROM)
+    return min(max(alike, np.float32(0)), np.float32(1)) * (succeeded_C - FAILED_LIKENESS * failed_C + p2_C / 2)

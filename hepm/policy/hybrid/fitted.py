@@ -240,7 +240,7 @@ class FittedMemory:
             logits_R = self._said.similarities(said_D) / TEMPERATURE
             logits_R -= logits_R.max()
             weights_R = weights_R * np.exp(logits_R) * (logits_R > -_CLEAR)
-        return np.einsum("cr,r->c", oftener_CR.astype(np.float32), weights_R / weights_R.sum())
+        return np.einsum("cr,r->c", oftener_CR, weights_R / weights_R.sum())
 
 
 def _with_wish(state_D: FloatArray, said_D: FloatArray | None) -> FloatArray:

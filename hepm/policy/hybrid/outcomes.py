@@ -71,7 +71,8 @@ class OutcomesHere:
         available: All it could call, A of them, ascending: `tools` and those that no successful run ever called.
 
     Attributes:
-        odds_QC: Log-odds of success with each tool per query, by the regression and by the most similar runs, added up.
+        odds_QC: Log-odds of success with each tool per query, by the regression and by the most similar runs, added up;
+            0 where odds are not trusted.
         worse_C: Which are clearly worse here than another one.
         support: How many successful runs went on from here, those without a vector included; one that called several
             tools counts for each.
@@ -83,53 +84,42 @@ class OutcomesHere:
         self._odds, self._queries = odds, queries
         calls = queries[0].after.calls  # of all of them
         like = _like_runs(calls, queries)
-        cosine_G = like.closest(_likeness(queries, like.rows_N))
-        order = np.argsort(-cosine_G, kind="stable")
-        # G like runs, the most similar first.
+        self._run_G, self._cosine_G = like.run_G, like.closest(_likeness(queries, like.rows_N))
         self.support = like.support
-        self._run_G, tool_G, self._cosine_G = like.run_G[order], like.tool_G[order], cosine_G[order]
-        self._success_G = calls.success_R[self._run_G]
-        self._closest = float(self._cosine_G[0]) if len(order) else -1.0
+        self._success_G = calls.success_R[like.run_G]
+        self._closest = float(self._cosine_G.max(initial=-1.0))
         # A available tools: those to rank and those of like runs. Of no other is anything said, and memory knows many.
         known_T = np.zeros(len(calls.names), dtype=np.bool_)
-        known_T[tool_G] = known_T[tools] = True
+        known_T[like.tool_G] = known_T[tools] = True
         self._available = available[known_T[available]]
         place_T = np.full(len(calls.names), len(self._available), dtype=np.intp)
         place_T[self._available] = np.arange(len(self._available))
-        self._place_G, self._place_C = place_T[tool_G], place_T[tools]
+        self._place_G, self._place_C = place_T[like.tool_G], place_T[tools]
+        self._ended_G = 2 * self._place_G + self._success_G
         # If nothing is very like the present state, the most similar ones still have full weight.
         full = min(1.0, max(self._closest, 1.0 - ALIKE) + ALIKE)
-        self._won_A, self._lost_A = (
-            sums_A.astype(np.float32) for sums_A in self._sums(np.exp((self._cosine_G - full) / TEMPERATURE))
-        )
-        alike = self._cosine_G >= self._closest - ALIKE
-        self._runs_A = self._counts(alike)
-        self._failures_A = self._counts(alike & ~self._success_G)
-        self._only_winner = self._find_only_winner(alike)
-        self._odds_QA = np.stack([odds.of(query, self._available) for query in queries])
-        odds_QA = self._odds_QA + self._like_odds()
-        odds_QA[:, self._only_winner] = np.maximum(odds_QA[:, self._only_winner], 0)
-        self.odds_QC = odds_QA[:, self._place_C]
+        ended_2A = self._ended(np.exp((self._cosine_G - full) / TEMPERATURE))[:, :-1]
+        self._lost_A, self._won_A = ended_2A.astype(np.float32)
+        failures, successes = self._ended(self._cosine_G >= self._closest - ALIKE).astype(np.intp)
+        self._failures_A, self._runs_A = failures[:-1], (failures + successes)[:-1]
+        # The one tool with which runs like this one succeeded, if success with it is likely enough.
+        self._only_winner_A = (successes > 0)[:-1] & (successes[:-1] >= LIKELY * self._runs_A)
+        if np.count_nonzero(successes) != 1:
+            self._only_winner_A[:] = False
+        self.odds_QC = np.zeros((len(queries), len(tools)), dtype=np.float32)
+        if odds.trust:
+            self._odds_QA = np.stack([odds.of(query, self._available) for query in queries])
+            odds_QA = self._odds_QA + self._like_odds()
+            odds_QA[:, self._only_winner_A] = np.maximum(odds_QA[:, self._only_winner_A], 0)
+            self.odds_QC = odds_QA[:, self._place_C]
         self.worse_C = self._worse(self._place_C)
         failures_C = self._failures_A[self._place_C]
         self._some_won_C = failures_C < self._runs_A[self._place_C]
         self._only_failed_C = (failures_C >= FEWEST_FAILURES) & ~self._some_won_C
 
-    def _counts(self, chosen_G: BoolArray, weight_G: FloatArray | None = None) -> NDArray[Any]:
-        """How many of the chosen like runs called each available tool, or the sum of their weights."""
-        weights = None if weight_G is None else weight_G[chosen_G]
-        return np.bincount(self._place_G[chosen_G], weights, minlength=len(self._available) + 1)[:-1]
-
-    def _find_only_winner(self, alike_G: BoolArray) -> NDArray[np.intp]:
-        """The one tool with which runs like this one succeeded, if success with it is likely enough; else none."""
-        won_T = np.bincount(self._place_G[alike_G & self._success_G], minlength=len(self._available) + 1)
-        winners = np.flatnonzero(won_T)  # the last place is that of all tools which are not available
-        one = len(winners) == 1 and winners[0] < len(self._available)
-        return winners[won_T[winners] >= LIKELY * self._runs_A[winners]] if one else winners[:0]
-
-    def _sums(self, weight_G: FloatArray) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Weights of the like runs that succeeded and that failed, by available tool."""
-        return self._counts(self._success_G, weight_G), self._counts(~self._success_G, weight_G)
+    def _ended(self, weight_G: NDArray[Any]) -> NDArray[Any]:
+        """Weights of the like runs that failed and that succeeded with each tool, unavailable ones last: (2, A + 1)."""
+        return np.bincount(self._ended_G, weight_G, minlength=2 * len(self._available) + 2).reshape(-1, 2).T
 
     def _worse(self, places: NDArray[np.intp]) -> BoolArray:
         """Which of these available tools are clearly worse here than the one with the highest lower bound.
@@ -144,15 +134,14 @@ class OutcomesHere:
         variance = share * (1 - share) / (runs + PRIOR_RUNS + 1)
         best = np.argmax(np.where(won > _FEWEST, share - np.sqrt(variance), -1.0))
         worse = (share[best] - share) / np.sqrt(variance[best] + variance) > CLEAR
-        worse[np.isin(places, self._only_winner)] = False
-        return worse
+        return worse & ~self._only_winner_A[places]
 
     def _like_odds(self) -> FloatArray:
         """Log-odds of success with each tool in the most similar runs, less those of all; 0 where unknown; (A,)."""
-        won_A, lost_A = self._sums(np.exp((self._cosine_G - self._closest) / NEAR))
-        share = (self._success_G.sum() + 1) / (len(self._success_G) + 2)
+        lost_A, won_A = self._ended(np.exp((self._cosine_G - self._closest) / NEAR))[:, :-1]
+        share = (np.count_nonzero(self._success_G) + 1) / (len(self._success_G) + 2)
         shares_A = (won_A / share + PRIOR_RUNS) / (lost_A / (1 - share) + PRIOR_RUNS)
-        return np.clip(np.log(shares_A), -MOST_ODDS, MOST_ODDS).astype(np.float32)
+        return np.log(shares_A).clip(-MOST_ODDS, MOST_ODDS).astype(np.float32)
 
     def order(self, ranked: NDArray[np.intp]) -> NDArray[np.intp]:
         """The order in which to name candidates, from those ranked by chance.
@@ -171,12 +160,13 @@ class OutcomesHere:
 
     def warnings(self, names: Sequence[ToolName]) -> tuple[FailedWay, ...]:
         """Tools to avoid: most of the runs like this one that called them failed, and others did better."""
-        bad_A = self._worse(np.arange(len(self._available)))
+        bad_A = (self._failures_A >= FEWEST_FAILURES) & (2 * self._failures_A > self._runs_A) & ~self._only_winner_A
+        if not bad_A.any():
+            return ()
+        worse_A = self._worse(np.arange(len(self._available)))
         if self._odds.trust >= TRUSTED:
-            bad_A |= self._odds_QA.mean(axis=0) < -1
-        bad_A[self._only_winner] = False
-        bad_A &= (self._failures_A >= FEWEST_FAILURES) & (2 * self._failures_A > self._runs_A)
-        return self._failed_ways(names, bad_A)
+            worse_A |= self._odds_QA.mean(axis=0) < -1
+        return self._failed_ways(names, bad_A & worse_A)
 
     def all_failed(self, names: Sequence[ToolName]) -> tuple[FailedWay, ...]:
         """The ways known from here, if all of them failed; else none.
@@ -184,11 +174,12 @@ class OutcomesHere:
         They did if no run went on from here with an available tool and succeeded; and, if outcomes can be predicted in
         this memory, if the runs most like this one all failed and no tool is likely to succeed.
         """
-        here_G = self._place_G < len(self._available)
-        success_G = self._success_G[here_G]
-        if success_G.any() and self._odds.trust < TRUSTED:
+        here_G = np.flatnonzero(self._place_G < len(self._available))
+        if self._success_G[here_G].any() and self._odds.trust < TRUSTED:
             return ()
+        here_G = here_G[np.argsort(-self._cosine_G[here_G], kind="stable")]
         runs, first = np.unique(self._run_G[here_G], return_index=True)
+        success_G = self._success_G[here_G]
         if len(runs) < FEWEST_KNOWN or success_G[np.sort(first)[:NEAREST]].any():
             return ()
         if success_G.any() and not self._hopeless():
@@ -204,7 +195,7 @@ class OutcomesHere:
 
     def _hopeless(self) -> bool:
         """Whether success is with no tool likely, nor likelier than after these tools whatever the situation."""
-        usual_A = self._counts(self._success_G) / len(self._place_G)
+        usual_A = self._ended(np.ones(len(self._place_G)))[1, :-1] / len(self._place_G)
         enough_A = np.minimum(usual_A, LIKELY)
         likely = [self._odds.shares(query, self._available)[1] >= enough_A for query in self._queries]
         return not (np.any(likely, axis=0) & (usual_A > 0)).any()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hepm.graph.drift import Drift
 from hepm.graph.namespace import EVIDENCE_RUNS, NamespaceMirror
@@ -103,9 +104,9 @@ class Hybrid:
             weights = np.append(weights, VOICE)
             for one, columns in zip(encoded, columns_Q, strict=True):
                 columns.append(voice.log_chances(mirror, one, tools))
-        stacked = np.stack([np.column_stack(columns) for columns in columns_Q])
-        chances: FloatArray = np.mean([_softmax(rows @ weights) for rows in stacked], axis=0)
-        rows = stacked.mean(axis=0)
+        rows_Q = [np.column_stack(columns) for columns in columns_Q]
+        chances: FloatArray = _mean([_softmax(rows @ weights) for rows in rows_Q])
+        rows = _mean(rows_Q)
         # Without a state the question is what usually works after a tool. A chance that stands on few runs is doubted.
         floor = floors.chance * (1.0 if fitted.failures_T.any() else WITHOUT_FAILURES) if given else floors.further
         failing = _failing(mirror, names, tools, chances, least=floors.further)
@@ -130,7 +131,7 @@ class Hybrid:
                     why = f"what is known {place_of(query)} mostly failed in runs like this one"
                 return Suggestions(abstained=why, warnings=warnings)
         # Against the other candidates: what each adds above their mean, weighed by their chances among themselves.
-        spoke = (rows - shares @ rows) / np.maximum(1 - shares, 1e-6)[:, None] * weights
+        spoke: NDArray[Any] = (rows - shares @ rows) / np.maximum(1 - shares, 1e-6)[:, None] * weights
         found = [
             _suggestion(mirror, query, fitted, int(tools[at]), float(chances[at]), rows[at], spoke[at])
             for at in order[: query.k]
@@ -160,6 +161,10 @@ def _failing(
     """The candidates that are likely enough to be named and have begun to fail, by their place."""
     likely = {names[int(tools[at])]: at for at in np.flatnonzero(chances >= least).tolist()}
     return {likely[tool]: drift for tool, drift in mirror.drifts(list(likely)).items()}
+
+
+def _mean(arrays: Sequence[FloatArray]) -> NDArray[Any]:
+    return arrays[0] if len(arrays) == 1 else np.mean(arrays, axis=0)
 
 
 def _softmax(scores: FloatArray) -> FloatArray:
