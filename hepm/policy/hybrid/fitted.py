@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import lru_cache
 from threading import Lock
 from typing import Any, Final
 
@@ -285,11 +287,12 @@ def _block(vectors_ND: FloatArray) -> StateBlock:
     return block
 
 
-def stems(text: str) -> set[str]:
+@lru_cache(maxsize=512)  # a user's words are asked about at every turn
+def stems(text: str) -> frozenset[str]:
     """Stems of the words of a text: cut after five letters, so that "cancelled" meets `cancel_order`."""
     words = set(_WORD.findall(_CAMEL.sub(" ", text).lower())) - _EVERYWHERE
     plural = (word.endswith("s") and _PLURAL <= len(word) <= _STEM for word in words)
-    return {word[:-1] if cut else word[:_STEM] for word, cut in zip(words, plural, strict=True)}
+    return frozenset(word[:-1] if cut else word[:_STEM] for word, cut in zip(words, plural, strict=True))
 
 
 class NameWords:
@@ -306,12 +309,12 @@ class NameWords:
         # A name without words has no share.
         self._total_T = np.maximum(self._sums(set(holders), len(names)), 1e-6)
 
-    def _sums(self, said: set[str], size: int) -> FloatArray:
+    def _sums(self, said: AbstractSet[str], size: int) -> FloatArray:
         sums = np.zeros(size, dtype=np.float32)
         for word in sorted(said & self._holders.keys()):  # sums of floats depend on the order
             sums[self._holders[word]] += self._weight[word]
         return sums
 
-    def shares(self, said: set[str]) -> FloatArray:
+    def shares(self, said: AbstractSet[str]) -> FloatArray:
         """Share of each name's words that was said, rare words counting more: shape (T,), in [0, 1]."""
         return np.divide(self._sums(said, len(self._total_T)), self._total_T, dtype=np.float32)
