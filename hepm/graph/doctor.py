@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -16,7 +18,7 @@ from hepm.graph.lessons.rows import UNUSED, from_record
 from hepm.graph.lessons.transaction import recount, wrong_showings
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.rows import EdgeRow, HeldRun, Replay, TextEmbedder, read_each
-from hepm.graph.scratch import HeldState, Scratch, move_of
+from hepm.graph.scratch import HeldState, Scratch
 from hepm.graph.store import Store
 from hepm.types import ToolName
 
@@ -47,15 +49,28 @@ def examine(
         artifacts: What is kept in files of a large memory.
         embedder: Makes the vectors again that stored ones are compared with; None checks only their sizes.
         parts: What is compared.
-        on_progress: Called with how many runs and states were compared, and how many there are.
+        on_progress: Called with how many steps were made, and of how many: one a run, and two a state.
     """
     found: list[Finding] = []
+    vectors = Vectors(store.header.dimensions, embedder) if "vectors" in parts else None
+    totals = store.totals(namespace=namespace)
+    states = totals.states if "states" in parts else 0
+    total = totals.trajectories + states + (totals.states if states or vectors is not None else 0)
+    if _FROM_RECORDS & {*parts}:
+        on_progress(0, total)
     if "links" in parts:
         found += [Finding(sentence) for sentence in store.orphans(namespace=namespace)]
-    vectors = Vectors(store.header.dimensions, embedder) if "vectors" in parts else None
     if _FROM_RECORDS & {*parts}:
-        with Scratch() as scratch:
-            found += _Examination(store, namespace, parts, vectors, scratch, on_progress).findings(replay)
+        done = 0
+
+        def step(number: int) -> None:
+            nonlocal done
+            done = min(done + number, total)
+            on_progress(done, total)
+
+        with Scratch() as scratch, _without_collection():
+            found += _Examination(store, namespace, parts, vectors, scratch, step).findings(replay)
+        on_progress(total, total)
     if "lessons" in parts or vectors is not None:
         lessons = list(_lesson_findings(store, namespace, vectors))
         found += lessons if "lessons" in parts else []
@@ -66,6 +81,18 @@ def examine(
     if mirror is not None and "counts" in parts:
         found += _mirror_findings(store, mirror)
     return found
+
+
+@contextmanager
+def _without_collection() -> Generator[None]:
+    """No garbage collection: of what a pass over the records makes nothing holds itself, and there is much of it."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _fit_findings(store: Store, namespace: str, artifacts: Artifacts) -> Iterator[Finding]:
@@ -96,10 +123,10 @@ class _Examination:
         parts: Collection[Part],
         vectors: Vectors | None,
         scratch: Scratch,
-        on_progress: Progress,
+        step: Callable[[int], None],
     ) -> None:
         self._store, self._namespace, self._parts = store, namespace, parts
-        self._vectors, self._scratch, self._on_progress = vectors, scratch, on_progress
+        self._vectors, self._scratch, self._step = vectors, scratch, step
         self._edges = defaultdict[Edge, EdgeCounts](EdgeCounts)
         self._tools = defaultdict[ToolName, ToolCounts](ToolCounts)
         self._took = defaultdict[Edge, tuple[list[str], list[str]]](lambda: ([], []))
@@ -107,9 +134,6 @@ class _Examination:
         self._outcomes = Differing("outcome of a tool")
         self._unreadable: list[Finding] = []
         self._shortest = store.header.counting == "shortest"
-        self._done = 0
-        totals = store.totals(namespace=namespace)
-        self._total = totals.trajectories + (totals.states if {"states", "vectors"} & {*parts} else 0)
 
     def findings(self, replay: Replay) -> Iterator[Finding]:
         store, namespace = self._store, self._namespace
@@ -145,10 +169,6 @@ class _Examination:
             yield from self._count_findings()
         if {"states", "vectors"} & {*self._parts}:
             yield from self._state_findings()
-
-    def _step(self, number: int) -> None:
-        self._done += number
-        self._on_progress(self._done, self._total)
 
     def _check_run(self, held: HeldRun, run: Run) -> None:
         other = self._scratch.add_run(run, held.id, counted=held.counted, shortest=self._shortest)
@@ -220,9 +240,12 @@ class _Examination:
             self._step(sum(kept for _, kept, _ in batch))
         bound = self._store.header.states_per_move
         both = _merged(self._scratch.states("expected", bound), self._scratch.states("stored", bound))
-        for (move, key), right, stored in both:
+        moves = self._scratch.moves()
+        for at, ((move, key), right, stored) in enumerate(both, 1):
             if right != stored:
-                differing.compare((*move_of(move), key), _state(right), _state(stored))
+                differing.compare((*moves[move], key), _state(right), _state(stored))
+            if not at % _BATCH:
+                self._step(_BATCH)
         yield from differing.findings()
 
 
@@ -243,8 +266,8 @@ class _Blocks:
 
 
 def _merged(
-    expected: Iterator[tuple[tuple[str, int], HeldState]], stored: Iterator[tuple[tuple[str, int], HeldState]]
-) -> Iterator[tuple[tuple[str, int], HeldState | None, HeldState | None]]:
+    expected: Iterator[tuple[tuple[int, int], HeldState]], stored: Iterator[tuple[tuple[int, int], HeldState]]
+) -> Iterator[tuple[tuple[int, int], HeldState | None, HeldState | None]]:
     """Two sequences in order of their keys, as one: each key with what both have of it."""
     mine, theirs = next(expected, None), next(stored, None)
     while mine is not None or theirs is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -18,8 +17,8 @@ _DIGEST_BYTES: Final = 16
 _SHOWN_CHARS: Final = 200
 _SCHEMA: Final = """
 CREATE TABLE run (id BLOB PRIMARY KEY, held BLOB, counted, environment BLOB, task BLOB, steps) WITHOUT ROWID;
-CREATE TABLE expected (move TEXT, key, count, seen, run BLOB, step, text BLOB, PRIMARY KEY (move, key)) WITHOUT ROWID;
-CREATE TABLE stored (move TEXT, key, count, seen, run BLOB, step, text BLOB, PRIMARY KEY (move, key)) WITHOUT ROWID;
+CREATE TABLE expected (move, key, count, seen, run BLOB, step, text BLOB, PRIMARY KEY (move, key)) WITHOUT ROWID;
+CREATE TABLE stored (move, key, count, seen, run BLOB, step, text BLOB, PRIMARY KEY (move, key)) WITHOUT ROWID;
 CREATE TABLE pair (key BLOB PRIMARY KEY, one, other) WITHOUT ROWID;
 """
 # Of two texts of a state the later one stays, as in the store.
@@ -31,11 +30,12 @@ INSERT INTO {side} VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (move, key) DO UPDAT
                          FROM (SELECT (excluded.seen, excluded.run, excluded.step) > (seen, run, step) AS later)),
     seen = max(seen, excluded.seen)
 """
-_STATES: Final = """
-SELECT move, key, count, seen, run, step, CASE WHEN place <= ? THEN text END FROM (
-    SELECT *, row_number() OVER (PARTITION BY move ORDER BY seen DESC, key DESC) AS place FROM {side}
-) ORDER BY move, key
+# No window function numbers all states: that would sort them.
+_LARGE_MOVES: Final = "SELECT move FROM {side} GROUP BY move HAVING count(*) > ?"
+_OLDEST_WITH_TEXT: Final = """
+SELECT seen, key FROM {side} WHERE move = ? ORDER BY seen DESC, key DESC LIMIT 1 OFFSET ? - 1
 """
+_STATES: Final = "SELECT move, key, count, seen, run, step, text FROM {side} ORDER BY move, key"
 _WRONGLY_COUNTED: Final = """
 SELECT id, place > 1 FROM (
     SELECT id, counted, CASE WHEN steps IS NULL THEN 1
@@ -69,6 +69,7 @@ class Scratch:
     """The runs and states of a namespace, as their records say and as they are stored."""
 
     def __init__(self) -> None:
+        self._numbers: dict[Move, int] = {}
         self._db = sqlite3.connect("", isolation_level=None)
         for setting in (f"cache_size = -{_CACHE_KIB}", "journal_mode = OFF", "synchronous = OFF", "temp_store = FILE"):
             self._db.execute(f"PRAGMA {setting}")
@@ -104,7 +105,7 @@ class Scratch:
         self._add(
             "expected",
             (
-                (_move_text(move), key, state.count, state.seen, state.trajectory, state.step, state.summary)
+                (self._number(move), key, state.count, state.seen, state.trajectory, state.step, state.summary)
                 for move, states in delta.states.items()
                 for key, state in states.items()
             ),
@@ -112,17 +113,28 @@ class Scratch:
 
     def add_stored(self, rows: Iterable[tuple[Move, int, int, float, str, int, str | None]]) -> None:
         """Add stored states: move, key, count, seen, run, step and summary."""
-        self._add("stored", ((_move_text(move), *row) for move, *row in rows))
+        self._add("stored", ((self._number(move), *row) for move, *row in rows))
+
+    def _number(self, move: Move) -> int:
+        return self._numbers.setdefault(move, len(self._numbers))
+
+    def moves(self) -> list[Move]:
+        """The moves of all states, by number."""
+        return list(self._numbers)
 
     def _add(self, side: Side, rows: Iterable[tuple[object, ...]]) -> None:
         found = ((*row[:4], _bytes(str(row[4])), row[5], _shown(row[6])) for row in rows)
         self._db.executemany(_ADD_STATE.format(side=side), found)
 
-    def states(self, side: Side, bound: int) -> Iterator[tuple[tuple[str, int], HeldState]]:
-        """The states of a side in order of move and key; only the `bound` latest of a move with their text."""
-        for move, key, count, seen, run, step, text in self._db.execute(_STATES.format(side=side), (bound,)):
+    def states(self, side: Side, bound: int) -> Iterator[tuple[tuple[int, int], HeldState]]:
+        """The states of a side by number of move and key, ascending; only the `bound` latest of a move have texts."""
+        oldest = {
+            move: self._db.execute(_OLDEST_WITH_TEXT.format(side=side), (move, bound)).fetchone()
+            for (move,) in self._db.execute(_LARGE_MOVES.format(side=side), (bound,)).fetchall()
+        }
+        for move, key, count, seen, run, step, text in self._db.execute(_STATES.format(side=side)):
             summary = None
-            if text is not None:
+            if text is not None and (move not in oldest or (seen, key) >= oldest[move]):
                 summary = Text(text[:_DIGEST_BYTES], text[_DIGEST_BYTES:].decode("utf-8", "replace"))
             yield (move, key), HeldState(count, seen, _text(run), step, summary)
 
@@ -137,16 +149,6 @@ class Scratch:
         first = self._db.execute("SELECT key FROM pair WHERE one IS NOT other ORDER BY key LIMIT ?", (most,)).fetchall()
         self._db.execute("DELETE FROM pair")
         return number, [_text(key) for (key,) in first]
-
-
-def move_of(text: str) -> Move:
-    """The move of a state's key."""
-    sources, targets, success = json.loads(text)
-    return Move(tuple(sources), tuple(targets), success)
-
-
-def _move_text(move: Move) -> str:
-    return json.dumps([list(move[0]), list(move[1]), bool(move[2])])
 
 
 def _shown(summary: object) -> bytes | None:
