@@ -186,11 +186,13 @@ def replay(
         with Bar("requests") as bar:
             asked = asker.ask(model.recorded, at_once=at_once, on_point=bar.show)
         tell_asked(model, endpoint, kept)
-        report = report_on_replay(asked, chosen, endpoint.model, asker.failed)
+        report = report_on_replay(asked, chosen, asker)
     if as_json:
         print_json(report.to_json())
     else:
         print_parts(replay_tables(report))
+    if asker.ending is not None:
+        raise asker.ending
 
 
 def print_parts(parts: Sequence[Table | Text]) -> None:

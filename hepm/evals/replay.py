@@ -9,7 +9,7 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean
 from typing import Any, Final, Literal, NamedTuple
@@ -152,11 +152,17 @@ class Asked(NamedTuple):
 
 
 class Replay:
-    """Asks a model at points of recorded runs; what is in the folder is not asked again."""
+    """Asks a model at points of recorded runs; what is in the folder is not asked again.
+
+    Attributes:
+        failed: The points with a request that was refused, and why.
+        ending: Why no further request was answered: the endpoint answers none, or the budget is spent.
+    """
 
     def __init__(self, points: Sequence[Point], folder: Folder, endpoint: Endpoint, options: Mapping[str, Any]) -> None:
         self.points, self.folder, self.endpoint, self.options = points, folder, endpoint, options
         self.failed: list[str] = []
+        self.ending: EndpointRefusedError | BudgetSpentError | None = None
 
     def requests(self) -> Iterator[tuple[Point, str, Object]]:
         """Each point without memory, and in each arm that says something."""
@@ -174,36 +180,46 @@ class Replay:
     def ask(
         self, answer: Callable[[Key], Complete], *, at_once: int, on_point: Callable[[int, int], None]
     ) -> list[Asked]:
-        """The model's calls at each point. A point with a request that is refused is left out, and noted in `failed`.
+        """The model's calls at each point that could be asked about to the end.
 
         Args:
             answer: Answers the requests under a key, from the folder or the endpoint.
-        Raises:
-            EndpointRefusedError, BudgetSpentError: no further request is answered.
         """
         called: defaultdict[Point, dict[str, frozenset[ToolName]]] = defaultdict(dict)
-        pool = ThreadPoolExecutor(at_once, thread_name_prefix="hepm-replay")
-        try:
+        with ThreadPoolExecutor(at_once, thread_name_prefix="hepm-replay") as pool:
             running = {
                 pool.submit(answer(Key(arm, point.key, 0)), body): (point, arm) for point, arm, body in self.requests()
             }
+            total = len(running)
             for number, future in enumerate(as_completed(running), 1):
-                point, arm = running[future]
-                try:
-                    called[point][arm] = _called(future.result())
-                except (EndpointRefusedError, BudgetSpentError):
-                    raise
-                except LlmError as error:
-                    self.failed.append(f"{point.key}: {error}")
-                on_point(number, len(running))
-        finally:
-            pool.shutdown(cancel_futures=True)
+                self._note(future, *running.pop(future), called)
+                on_point(number, total)
+                if self.ending is not None:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    break
+        for future, (point, arm) in running.items():  # those that were under way at the end
+            if not future.cancelled():
+                self._note(future, point, arm, called)
         found: list[Asked] = []
         for point in self.points:
             tools = called[point]
             if WITHOUT in tools and all(arm in tools for arm, said in point.prompts.items() if said.text):
                 found.append(Asked(point, {arm: tools.get(arm, tools[WITHOUT]) for arm in (WITHOUT, *point.prompts)}))
         return found
+
+    def _note(
+        self,
+        future: Future[Object],
+        point: Point,
+        arm: str,
+        called: Mapping[Point, dict[str, frozenset[ToolName]]],
+    ) -> None:
+        try:
+            called[point][arm] = _called(future.result())
+        except (EndpointRefusedError, BudgetSpentError) as error:
+            self.ending = self.ending or error
+        except LlmError as error:
+            self.failed.append(f"{point.key}: {error}")
 
 
 def _called(completion: Object) -> frozenset[ToolName]:
@@ -230,11 +246,16 @@ class ReplayScores:
 
 @dataclass(frozen=True)
 class ReplayReport:
-    """A whole replay, by kind of points and arm."""
+    """A whole replay, by kind of points and arm.
+
+    Attributes:
+        left_out: How many points were not asked about to the end.
+    """
 
     model: str
     scores: Mapping[str, Mapping[str, ReplayScores]]
     failed: Sequence[str]
+    left_out: int
     sentences: Sequence[str]
 
     def to_json(self) -> dict[str, Any]:
@@ -242,13 +263,17 @@ class ReplayReport:
         return rounded(asdict(self))
 
 
-def report_on_replay(asked: Sequence[Asked], arms: Sequence[Arm], model: str, failed: Sequence[str]) -> ReplayReport:
+def report_on_replay(asked: Sequence[Asked], arms: Sequence[Arm], asker: Replay) -> ReplayReport:
     """Compare the calls with memory and without.
 
     Raises:
         InputError: no point was answered.
+        EndpointRefusedError, BudgetSpentError: that is why.
     """
+    failed = asker.failed
     if not asked:
+        if asker.ending is not None:
+            raise asker.ending
         reason = f": {failed[0]}" if failed else ""
         raise InputError(f"no point could be asked about{reason}")
     scores: dict[str, dict[str, ReplayScores]] = {}
@@ -259,7 +284,7 @@ def report_on_replay(asked: Sequence[Asked], arms: Sequence[Arm], model: str, fa
     judged = next((kind for kind, by_arm in scores.items() if by_arm[arms[0].name].points >= FEWEST_DIVERGENCES), None)
     kind = judged or next(iter(scores))
     sentences = [_sentence(arm.name, kind, scores[kind][arm.name]) for arm in arms]
-    return ReplayReport(model, scores, failed, sentences)
+    return ReplayReport(asker.endpoint.model, scores, failed, len(asker.points) - len(asked), sentences)
 
 
 def _scores(asked: Sequence[Asked], arm: str) -> ReplayScores:
@@ -313,4 +338,6 @@ def replay_tables(report: ReplayReport) -> list[Table | Text]:
     parts.append(Text("right: a tool of the successful runs was called, without memory → with it", style="dim"))
     if report.failed:
         parts.append(Text(on_one_line(f"{count_of(len(report.failed), 'request')} failed, first {report.failed[0]}")))
+    if report.left_out:
+        parts.append(Text(f"{count_of(report.left_out, 'point')} left out, without all answers: repeat the command."))
     return [*parts, *(Text(f"\n{on_one_line(sentence)}", style="bold") for sentence in report.sentences)]

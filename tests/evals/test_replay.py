@@ -94,6 +94,28 @@ def test_a_point_that_the_endpoint_refuses_is_left_out_and_named(runs: Path, cle
     assert "no point could be asked about" in answer.err
 
 
+@pytest.mark.parametrize("cause", ["budget", "endpoint"])
+def test_what_was_answered_before_the_end_is_reported_and_the_command_goes_on(
+    runs: Path, clerks: Loopback, tmp_path: Path, cause: str
+) -> None:
+    common = ("--points", "24", "--arms", "hybrid", "--at-once", "2")
+    if cause == "budget":
+        stopped = replay(runs, clerks, tmp_path / "replay", *common, "--max-calls", "20")
+        assert "the budget of 20 calls is spent" in stopped.err
+    else:
+        clerks.script = lambda request: clerk(request) if len(clerks.requests) <= 20 else error(401, "no such key")
+        stopped = replay(runs, clerks, tmp_path / "replay", *common)
+        assert "no such key" in stopped.err
+    assert stopped.code == 1
+    assert "hybrid changed" in " ".join(stopped.out.split())
+    assert "points left out, without all answers: repeat the command." in stopped.out
+    clerks.script, asked = clerk, len(clerks.requests)
+    whole = replay(runs, clerks, tmp_path / "replay", *common, "--json")
+    assert whole.json["left_out"] == 0
+    assert f"{20} answers were there before" in whole.err
+    assert len(clerks.requests) > asked
+
+
 def test_arms_that_need_a_whole_run_are_refused(runs: Path, clerks: Loopback, tmp_path: Path) -> None:
     answer = replay(runs, clerks, tmp_path / "replay", "--arms", "off,implicit,similar-1,hybrid")
     assert answer.code == 2
