@@ -53,6 +53,16 @@ class Endpoint:
         url = env.get("OPENAI_BASE_URL") or OPENAI_URL
         return cls(model or env.get("HEPM_LLM_MODEL", ""), url, env.get("OPENAI_API_KEY", ""))
 
+    @classmethod
+    def of_user(cls, model: str, base_url: str | None = None) -> Endpoint:
+        """The model that plays a user: at an address, HEPM_USER_BASE_URL or else OPENAI_BASE_URL.
+
+        Its key is HEPM_USER_API_KEY, or else OPENAI_API_KEY.
+        """
+        known, env = cls.from_environment(model=model), os.environ
+        url = base_url or env.get("HEPM_USER_BASE_URL") or known.base_url
+        return cls(model, url, env.get("HEPM_USER_API_KEY") or known.api_key)
+
     @property
     def where(self) -> str:
         """Scheme, host and port alone: user names, passwords and query strings in an address are secrets too."""

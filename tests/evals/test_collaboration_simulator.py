@@ -97,6 +97,28 @@ def test_the_agent_reads_a_preference_only_after_a_user_enforced_it(loopback: Lo
     assert len(seen) == 3
 
 
+def test_users_of_another_endpoint_are_asked_there_with_its_own_key(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    loopback.script, others = everyone, Loopback()
+    others.script = everyone
+    try:
+        keys = {"OPENAI_API_KEY": "of-agent", "HEPM_USER_API_KEY": "of-users"}
+        known = ("--model", "small", "--base-url", loopback.url, "--simulator", "player", "--simulator-url", others.url)
+        limit = ("--max-answer-tokens", "300", "--folder", tmp_path / "f", "--json")
+        answer = quick("collaborate", *known, *limit, *USERS, env=keys)
+    finally:
+        others.stop()
+    assert answer.code == 0, answer.err
+    asked = {(request.body["model"], request.headers["authorization"]) for request in loopback.requests}
+    assert asked == {("small", "Bearer of-agent")}
+    asked = {(request.body["model"], request.headers["authorization"]) for request in others.requests}
+    assert asked == {("player", "Bearer of-users")}
+    replies = [request.body for request in loopback.requests if "response_format" not in request.body]
+    assert {body.get("max_tokens") for body in replies} == {300}
+
+
 def test_another_simulator_is_refused_for_a_folder_and_scripted_understands_none(
     loopback: Loopback,  # noqa: F811
     tmp_path: Path,

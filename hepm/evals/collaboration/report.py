@@ -13,7 +13,7 @@ from rich.text import Text
 
 from hepm.errors import InputError
 from hepm.evals.bench.report import FEWEST_TASKS, drawing, endings
-from hepm.evals.collaboration.play import Session
+from hepm.evals.collaboration.play import Collaboration, Session
 from hepm.evals.metrics import Bootstrap, FloatArray, Interval, interval
 from hepm.evals.report import rounded, table_of
 from hepm.text import count_of
@@ -83,20 +83,11 @@ class CollaborationReport:
 
 
 def report_on(
-    played: Sequence[Session],
-    *,
-    model: str,
-    simulator: str | None = None,
-    memories: Sequence[str],
-    users: Sequence[str],
-    sessions: int,
-    failed: Mapping[str, str],
-    unreflected: int = 0,
-    paid_before: int = 0,
-    seed: int = 0,
+    made: Collaboration, *, model: str, simulator: str | None = None, paid_before: int = 0, seed: int = 0
 ) -> CollaborationReport:
     """Compare the memories over the users who finished their sessions with all of them."""
-    found = {(one.memory, one.user, one.number): one for one in played}
+    memories, sessions, users = made.memories, made.sessions, [user.name for user in made.users]
+    found = {(one.memory, one.user, one.number): one for one in made.played}
     numbers = range(1, sessions + 1)
     whole = [user for user in users if all((m, user, n) in found for m in memories for n in numbers)]
     reference = "none" if "none" in memories else memories[0]
@@ -131,8 +122,8 @@ def report_on(
         reference=reference,
         memories=scores,
         unfinished=len(users) - len(whole),
-        failed=dict(failed),
-        unreflected=unreflected,
+        failed=dict(made.failed),
+        unreflected=made.unreflected,
         paid_before=paid_before,
         sentences=[
             _sentence(memory, reference, scores, len(whole), sessions) for memory in scores if memory != reference

@@ -25,14 +25,13 @@ class PlayedTau2(WorkerEnvironment):
 
     @property
     def user(self) -> Endpoint:
-        """HEPM_USER_MODEL at HEPM_USER_BASE_URL or else OPENAI_BASE_URL, with OPENAI_API_KEY."""
+        """HEPM_USER_MODEL, at `Endpoint.of_user`."""
         if not (model := os.environ.get("HEPM_USER_MODEL")):
             raise InputError(
-                f"{self.name} needs a model that plays the user: name it in HEPM_USER_MODEL, and its endpoint in "
-                "HEPM_USER_BASE_URL (default: OPENAI_BASE_URL)."
+                f"{self.name} needs a model that plays the user: name it in HEPM_USER_MODEL, its endpoint in "
+                "HEPM_USER_BASE_URL (default: OPENAI_BASE_URL), and its key in HEPM_USER_API_KEY (OPENAI_API_KEY)."
             )
-        known = Endpoint.from_environment(model=model)
-        return Endpoint(model, os.environ.get("HEPM_USER_BASE_URL") or known.base_url, known.api_key)
+        return Endpoint.of_user(model)
 
     @cached_property
     def _chat(self) -> ChatModel:
