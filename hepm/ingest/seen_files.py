@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from hepm.atomic_file import atomic_file
 from hepm.errors import HepmError
@@ -20,6 +20,7 @@ from hepm.ingest.records import ReadOptions
 from hepm.ingest.sources import printable
 
 _log = logging.getLogger("hepm")
+T = TypeVar("T")
 
 _WITH_OTHERS: Final = frozenset({"atif", "bfcl", "tau2"})
 """Formats that read files beside the one with the runs: it may be the same, and they not."""
@@ -102,6 +103,16 @@ class SeenFiles:
                     one.format = name
                     one.ids.append(item.id)
             yield name, item
+
+    def keep_and(self, report: Callable[[T], object] | None) -> Callable[[T], None]:
+        """What to call after each batch: it writes the list down, as `keep` does, and reports."""
+
+        def stored(found: T) -> None:
+            self.keep(done=False)
+            if report is not None:
+                report(found)
+
+        return stored
 
     def keep(self, *, done: bool) -> None:
         """Write the list down, as everything that was yielded is stored; at most every few seconds until `done`."""

@@ -93,13 +93,8 @@ class RecordingMemory(RecallingMemory):
             seen = SeenFiles(self._seen_files, namespace, reading, options)
             fresh, same = seen.split(files, lambda ids: self._store.find_known(ids, namespace=namespace))
             pipeline.report.add_seen(same)
-
-            def stored(report: IngestReport) -> None:
-                seen.keep(done=False)
-                if on_batch is not None:
-                    on_batch(report)
-
-            report = pipeline.run(seen.watch(prepare(fresh, reading, options, embedder)), tools=known, on_batch=stored)
+            read = seen.watch(prepare(fresh, reading, options, embedder))
+            report = pipeline.run(read, tools=known, on_batch=seen.keep_and(on_batch))
             seen.keep(done=True)
             return report
         finally:
