@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
@@ -122,16 +123,61 @@ def test_an_examination_of_a_part_finds_what_is_wrong_there_and_nothing_else(
         with store._connections.writing() as database:
             database.execute(sql)
         assert any(told in finding.what for finding in memory.examine(parts=[part]))
-        others = [other for other in PARTS if other != part and {other, part} != {"states", "vectors"}]
+        others: list[Part] = [other for other in PARTS if other != part and {other, part} != {"states", "vectors"}]
         assert memory.examine(parts=others) == []
 
 
-def test_progress_ends_at_the_total(tmp_path: Path) -> None:
+def test_progress_starts_at_zero_before_the_first_statement_on_links_and_ends_at_the_total(tmp_path: Path) -> None:
     with fill(tmp_path, 10, 5) as memory:
-        told: list[tuple[int, int]] = []
-        memory.examine(on_progress=lambda done, total: told.append((done, total)))
+        store = memory.mirror().store
+        assert isinstance(store, SQLiteStore)
+        told: list[tuple[int, int] | str] = []
+        with store._connections.reading() as connection:
+            connection.set_trace_callback(lambda sent: told.append("links") if "json_each(s.sources)" in sent else None)
+            memory.examine(on_progress=lambda done, total: told.append((done, total)))
+            connection.set_trace_callback(None)
         totals = memory.totals()
-        assert told[-1] == (totals.trajectories + totals.states,) * 2
+        total = totals.trajectories + 2 * totals.states
+        assert told[:2] == [(0, total), "links"]
+        assert told[-1] == (total, total)
+
+
+def test_the_collector_of_cycles_is_off_while_records_are_read_and_on_after_an_error(tmp_path: Path) -> None:
+    with fill(tmp_path, 10, 5) as memory:
+        were: list[bool] = []
+        with pytest.raises(KeyboardInterrupt):
+            memory.examine(on_progress=lambda done, total: were.append(gc.isenabled()) or interrupt(done))
+        assert were[1:] == [False]
+        assert gc.isenabled()
+
+
+def interrupt(done: int) -> None:
+    if done:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (
+            "UPDATE state SET summary = summary || 'x' WHERE id = (SELECT max(id) FROM state WHERE summary > '')",
+            "1 state differs",
+        ),
+        ("UPDATE state SET count = count + 1 WHERE summary IS NULL", "states differ"),
+        ("UPDATE state SET seen = seen - 9 WHERE id = (SELECT max(id) FROM state)", "seen"),
+    ],
+)
+def test_of_a_move_with_many_states_the_texts_of_the_latest_and_the_counts_of_all_are_compared(
+    tmp_path: Path, damage: str, told: str
+) -> None:
+    store = SQLiteStore(tmp_path / "memory.hepm", states_per_move=3)
+    words = [first + second * 3 for first in "abcdef" for second in "ghijkl"]
+    with Memory(store) as memory:
+        memory.ingest(trajectory(word, "a", "b", goal=f"a {word}", ended_at=float(ord(word[0]))) for word in words)
+        assert memory.examine() == []
+        with store._connections.writing() as database:
+            database.execute(damage)
+        assert any(told in finding.what for finding in memory.examine(parts=["states"]))
 
 
 def test_the_parts_of_the_command_are_those_of_the_library() -> None:
