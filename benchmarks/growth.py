@@ -81,6 +81,7 @@ def measure(runs: int, arguments: argparse.Namespace) -> Found:
             for old in arguments.folder.glob(f"{unfinished.name}*"):
                 old.unlink()
             found[part] = limited((*own, part, str(runs), str(arguments.tools), str(archive), str(unfinished)))
+            found[part]["cpu_us_a_run"] = 1e6 * found[part]["cpu_s"] / runs
             unfinished.rename(store)
         elif part in SHELL:
             times, command = SHELL[part]

@@ -14,6 +14,7 @@ Found = dict[str, Any]
 ROWS = [
     ("ingest, µs a run", "ingest", "us_a_run"),
     ("ingest, its last tenth, µs a run", "ingest", "last_tenth_us_a_run"),
+    ("ingest, µs of processor time a run", "ingest", "cpu_us_a_run"),
     ("ingest, peak MiB", "ingest", "peak_mib"),
     ("file, MiB", "ingest", "file_mib"),
     ("opening, s", "open", "opening_s"),
