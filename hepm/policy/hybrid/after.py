@@ -43,16 +43,16 @@ class LikeRuns:
     @classmethod
     def of(cls, calls: CallMatrix, rows_N: NDArray[np.intp], *, with_states: bool) -> LikeRuns:
         """Group calls; only those that have a state if `with_states`."""
-        tools = len(calls.names)
-
-        def keys(rows: NDArray[np.intp]) -> NDArray[np.int64]:
-            return calls.run_N[rows].astype(np.int64) * tools + calls.next_N[rows]
-
-        support = len(np.unique(keys(rows_N[calls.success_R[calls.run_N[rows_N]]])))
-        rows_N = rows_N[calls.state_N[rows_N] >= 0] if with_states else rows_N
-        key_N = keys(rows_N)
+        key_N = calls.run_N[rows_N].astype(np.int64) * len(calls.names) + calls.next_N[rows_N]
         order = np.argsort(key_N, kind="stable")
-        start = np.flatnonzero(np.diff(key_N[order], prepend=-1))
+        starts = np.diff(key_N[order], prepend=-1) != 0
+        support = int(np.count_nonzero(calls.success_R[calls.run_N[rows_N[order[starts]]]]))
+        if with_states:
+            known_N = calls.state_N[rows_N] >= 0
+            place_N = np.cumsum(known_N) - 1
+            rows_N, order = rows_N[known_N], place_N[order[known_N[order]]]
+            starts = np.diff(key_N[known_N][order], prepend=-1) != 0
+        start = np.flatnonzero(starts)
         first = rows_N[order[start]]
         return cls(rows_N, order, start, calls.run_N[first], calls.next_N[first], support)
 

@@ -212,10 +212,11 @@ class FittedMemory:
         return after.likely
 
     def _likely(self, following_W: IntArray, most: int) -> NDArray[np.intp]:
-        following, counts = np.unique(following_W, return_counts=True)
-        first = following[np.lexsort((-self.often_T[following], -counts))]
+        counts_T = np.bincount(following_W, minlength=self.tools)
+        following = np.flatnonzero(counts_T)
+        first = following[np.lexsort((-self.often_T[following], -counts_T[following]))]
         further = self._most_called[: most + len(first)]
-        return np.sort(np.concatenate([first, further[~np.isin(further, first)]])[:most]).astype(np.intp, copy=False)
+        return np.sort(np.concatenate([first, further[counts_T[further] == 0]])[:most]).astype(np.intp, copy=False)
 
     def nearest(self, state_D: FloatArray | None, *, first: bool) -> FloatArray:
         """Best cosine of each tool's states, whatever came before them: shape (T,), 0 where there is none.
