@@ -63,7 +63,7 @@ def features(fitted: FittedMemory, query: EncodedQuery, tools: Tools) -> FloatAr
     """
     after, first = query.after, query.before[0] == fitted.start
     p1_C, following = after.p1_T[tools], after.following_W
-    times_C = np.array([query.called[tool] for tool in tools.tolist()], dtype=np.float32)
+    times_C = np.array([query.called.get(tool, 0) for tool in tools.tolist()], dtype=np.float32)
     distance_C = np.array([query.distance.get(tool, 0) for tool in tools.tolist()], dtype=np.float32)
     # Share of runs with similar user messages that called the tool oftener than this run has so far.
     remaining_C = fitted.oftener(query.said_D, tools, np.minimum(times_C, _MOST_COUNTED).astype(np.uint8))

@@ -243,7 +243,10 @@ class FittedMemory:
             logits_R = self._said.similarities(said_D) / TEMPERATURE
             logits_R -= logits_R.max()
             weights_R = weights_R * np.exp(logits_R) * (logits_R > -_CLEAR)
-        return np.einsum("cr,r->c", oftener_CR, weights_R / weights_R.sum())
+        here = np.flatnonzero(oftener_CR)  # a run calls few of the tools
+        tool, run = np.divmod(here, len(weights_R))
+        sums = np.bincount(tool, weights_R[run], minlength=len(tools))
+        return (sums / weights_R.sum()).astype(np.float32)
 
 
 def _with_wish(state_D: FloatArray, said_D: FloatArray | None) -> FloatArray:
