@@ -2,6 +2,10 @@
 
 usage: python benchmarks/count.py [ARCHIVE...] [--engine ray] [--times 3]
 
+First the CPU time of reading (R) and of storing (W) a run, and the most that workers can gain by it: on two cores, which
+the process that stores shares, two are max(R, W) / ((R + W) / 2) times as fast as one, if reading takes longer; with
+a core for each process, any number is max(R, W) / W times as fast as one. `--times 0` measures only these.
+
 The processes' own start is timed apart, by counting one small file first. ARCHIVE is $HEPM_RECORDED_RUNS, else
 ../shared/data. Run it on a machine that does nothing else.
 """
@@ -20,6 +24,13 @@ import tempfile
 import time
 from pathlib import Path
 
+from hepm import Memory
+from hepm.embed import HashingEmbedder
+from hepm.ingest.parallel import files_of
+from hepm.ingest.parts import Work, frames, plan
+from hepm.ingest.prepare import IngestOptions
+from hepm.ingest.records import ReadOptions
+
 RUN = {"hepm": 1, "id": "a", "success": True, "turns": [{"role": "assistant", "calls": [{"name": "look"}]}]}
 
 
@@ -35,6 +46,21 @@ def count(archives: list[str], engine: str, workers: int, folder: Path) -> tuple
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def costs(archives: list[str], folder: Path) -> tuple[float, float, int]:
+    """Seconds of processors that reading the archives takes, as a worker does it, and storing them; how many runs."""
+    work = Work(ReadOptions(), IngestOptions(), HashingEmbedder().name)
+    files = [str(file) for file in files_of(archives) or ()]
+    began = time.process_time()
+    for part in plan(files, work.reading):
+        for _ in frames(part, work):
+            pass
+    reading = time.process_time() - began
+    with Memory.open(folder / "costs.hepm") as memory:
+        began = time.process_time()  # without that of its children
+        report = memory.ingest(archives, options=IngestOptions(processes=2))
+        return reading, time.process_time() - began, report.read
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     recorded = os.environ.get("HEPM_RECORDED_RUNS", str(Path(__file__).parents[2] / "shared" / "data"))
@@ -44,6 +70,16 @@ def main() -> None:
     given = parser.parse_args()
     print(f"load before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     with tempfile.TemporaryDirectory() as name:
+        reading, storing, runs = costs(given.archives, Path(name))
+        print(f"{runs:,} runs, of which 1,000 take {1000 * reading / runs:.2f} s of processors to read (R)", end=" ")
+        print(f"and {1000 * storing / runs:.2f} s to store (W)")
+        longer, both = max(reading, storing), reading + storing
+        print(
+            f"two workers on two cores are at most {longer / max(storing, both / 2):.2f} times as fast as one,", end=" "
+        )
+        print(f"and any number on more cores at most {longer / storing:.2f} times")
+        if not given.times:
+            return
         small = Path(name) / "small.jsonl"
         small.write_text(json.dumps(RUN))
         seconds: dict[int, float] = {}

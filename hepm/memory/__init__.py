@@ -69,7 +69,8 @@ class Memory(RecordingMemory):
 
         Args:
             parts: What is compared; None for all of `hepm.graph.doctor.PARTS`.
-            on_progress: Called with how many runs and states were compared, and how many there are.
+            on_progress: Called with how many runs and states were compared, and how many there are (see
+                `hepm.graph.doctor.examine`).
         """
         from hepm.graph.doctor import PARTS, examine
         from hepm.ingest.pipeline import replay_with

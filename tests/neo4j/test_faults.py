@@ -191,10 +191,10 @@ def test_naming_the_embedder_a_second_time_drops_no_vector(server: Neo4jServer) 
 
 
 def test_a_write_of_one_process_is_in_anothers_suggestions_after_its_poll(server: Neo4jServer) -> None:
-    auth = (server.username, server.password)
-    with (
-        Memory.open(server.uri, auth=auth, poll_s=0.05) as reader,
-        Memory.open(server.uri, auth=auth) as writer,
+    uri, auth = server.uri.replace("bolt://", "neo4j://"), (server.username, server.password)
+    with (  # as on a cluster: each asks for the members, and for the one that takes the writes
+        Memory.open(uri, auth=auth, poll_s=0.05) as reader,
+        Memory.open(uri, auth=auth) as writer,
     ):
         writer.ingest([trajectory(f"a{i}", "look", "buy") for i in range(3)])
         assert [s.tool for s in reader.suggest("look", policy="procedural")] == ["buy"]
