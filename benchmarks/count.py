@@ -2,9 +2,9 @@
 
 usage: python benchmarks/count.py [ARCHIVE...] [--engine ray] [--times 3]
 
-First the CPU time of reading (R) and of storing (W) a run, and the most that workers can gain by it: on two cores, which
-the process that stores shares, two are max(R, W) / ((R + W) / 2) times as fast as one, if reading takes longer; with
-a core for each process, any number is max(R, W) / W times as fast as one. `--times 0` measures only these.
+First the CPU time of reading (R) and of storing (W) a run, and the most that workers can gain by it: on two cores,
+which the process that stores shares, two are max(R, W) / ((R + W) / 2) times as fast as one, if reading takes longer;
+with a core for each process, any number is max(R, W) / W times as fast as one. `--times 0` measures only these.
 
 The processes' own start is timed apart, by counting one small file first. ARCHIVE is $HEPM_RECORDED_RUNS, else
 ../shared/data. Run it on a machine that does nothing else.
