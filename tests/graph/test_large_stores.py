@@ -131,15 +131,15 @@ def test_progress_starts_at_zero_before_the_first_statement_on_links_and_ends_at
     with fill(tmp_path, 10, 5) as memory:
         store = memory.mirror().store
         assert isinstance(store, SQLiteStore)
-        told: list[tuple[int, int] | str] = []
+        seen: list[tuple[int, int] | str] = []
         with store._connections.reading() as connection:
-            connection.set_trace_callback(lambda sent: told.append("links") if "json_each(s.sources)" in sent else None)
-            memory.examine(on_progress=lambda done, total: told.append((done, total)))
+            connection.set_trace_callback(lambda sent: seen.append("links") if "json_each(s.sources)" in sent else None)
+            memory.examine(on_progress=lambda done, total: seen.append((done, total)))
             connection.set_trace_callback(None)
         totals = memory.totals()
         total = totals.trajectories + 2 * totals.states
-        assert told[:2] == [(0, total), "links"]
-        assert told[-1] == (total, total)
+        assert seen[:2] == [(0, total), "links"]
+        assert seen[-1] == (total, total)
 
 
 def test_the_collector_of_cycles_is_off_while_records_are_read_and_on_after_an_error(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def interrupt(done: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "named"),
     [
         (
             "UPDATE state SET summary = summary || 'x' WHERE id = (SELECT max(id) FROM state WHERE summary > '')",
@@ -168,7 +168,7 @@ def interrupt(done: int) -> None:
     ],
 )
 def test_of_a_move_with_many_states_the_texts_of_the_latest_and_the_counts_of_all_are_compared(
-    tmp_path: Path, damage: str, told: str
+    tmp_path: Path, damage: str, named: str
 ) -> None:
     store = SQLiteStore(tmp_path / "memory.hepm", states_per_move=3)
     words = [first + second * 3 for first in "abcdef" for second in "ghijkl"]
@@ -177,7 +177,7 @@ def test_of_a_move_with_many_states_the_texts_of_the_latest_and_the_counts_of_al
         assert memory.examine() == []
         with store._connections.writing() as database:
             database.execute(damage)
-        assert any(told in finding.what for finding in memory.examine(parts=["states"]))
+        assert any(named in finding.what for finding in memory.examine(parts=["states"]))
 
 
 def test_the_parts_of_the_command_are_those_of_the_library() -> None:
