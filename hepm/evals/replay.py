@@ -37,9 +37,9 @@ from hepm.types import Tool, ToolName
 WITHOUT: Final = "without"
 _SHARES: Final = ("hinted", "changed", "towards", "away", "gain")
 Kind = Literal["parting", "sample"]
-_KINDS: Final[Mapping[Kind, str]] = {
-    "parting": "points where a failed run left the way of a successful one",
-    "sample": "calls of successful runs",
+_KINDS: Final[Mapping[Kind, tuple[str, str]]] = {
+    "parting": ("point", "where a failed run left the way of a successful one"),
+    "sample": ("call", "of successful runs"),
 }
 
 
@@ -325,10 +325,14 @@ def replay_tables(report: ReplayReport) -> list[Table | Text]:
     parts: list[Table | Text] = []
     for kind, by_arm in report.scores.items():
         first = next(iter(by_arm.values()))
-        about = _KINDS["parting" if kind == "parting" else "sample"]
+        one, about = _KINDS["parting" if kind == "parting" else "sample"]
         families = count_of(first.families, "task family", "task families")
         table = table_of(
-            f"{report.model} at {first.points:,} {about}, of {families}", "memory", *_SHARES, "95 %", "right"
+            f"{report.model} at {count_of(first.points, one)} {about}, of {families}",
+            "memory",
+            *_SHARES,
+            "95 %",
+            "right",
         )
         for arm, found in by_arm.items():
             low, high = found.interval["gain"]
