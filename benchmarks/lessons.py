@@ -82,9 +82,9 @@ def machine() -> dict[str, str]:
     }
 
 
-def read_places(folder: Path) -> list[Place]:
+def read_places(folder: Path, *, every: bool = False) -> list[Place]:
     records = [(name, run) for name, run in read_runs([folder]) if not isinstance(run, Rejection)]
-    records = [record for record in records if record[0].startswith("tau")]
+    records = [record for record in records if every or record[0].startswith("tau")]
     return [Place(domain) for domain in domains_of(records) if not domain.derived]
 
 
@@ -98,6 +98,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--tasks", choices=("ids", "alike", "none"), default="ids", help="lessons_at_divergences.py alone"
     )
+    parser.add_argument("--seen", action="store_true", help="lessons_at_divergences.py alone")
+    parser.add_argument("--every", action="store_true", help="lessons_at_divergences.py alone")
     return parser.parse_args()
 
 

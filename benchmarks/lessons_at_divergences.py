@@ -1,12 +1,13 @@
 """Do lessons point the right way where it matters? What they name where a failed run left a successful one.
 
-usage: python benchmarks/lessons_at_divergences.py [RUNS] [--seed 0] [--markdown] [--tasks ids|alike|none]
+usage: python benchmarks/lessons_at_divergences.py [RUNS] [--seed 0] [--markdown] [--tasks ids|alike|none] [--seen]
+           [--every]
 
-RUNS as for lessons.py. At each divergence (see hepm.evals.metrics) a memory without the task's family, five folds, is
-asked for its top 3 lessons. As in hepm.evals.metrics they *rescue* when they name a tool of the successful way and none
-of the failed one, and *mislead* the other way round; *harm* is how often they name tools and not the one that a good
-run called next, and *silent* how often they name none there. Beside them: the top 2 of the hybrid policy, and of plain
-counts of what came next.
+RUNS as for lessons.py; with `--every` AgentDojo's and BFCL's too. At each divergence (see hepm.evals.metrics) a memory without the task's family, five folds, is
+asked for its top 3 lessons; with `--seen` one without the run alone, ten folds. As in hepm.evals.metrics they *rescue*
+when they name a tool of the successful way and none of the failed one, and *mislead* the other way round; *harm* is how
+often they name tools and not the one that a good run called next, and *silent* how often they name none there. Beside
+them: the top 2 of the hybrid policy, and of plain counts of what came next.
 An experience names the tools that its lesson tells of as right; `next` takes of a whole way only what follows the last
 tool. A principle names what its triples say follows the last tool.
 With `--tasks alike` memory is not told the tasks' ids and groups like requests; with `none` each run stands alone.
@@ -16,37 +17,44 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 from lessons import EMBEDDER, TOP, Array, Place, cosines, machine, parse, read_places, told_of, weights_of
+from numpy.typing import NDArray
 
 from hepm.evals.baselines import Hint, Ranking, Training
-from hepm.evals.domains import Event, Run, by_family
+from hepm.evals.domains import Event, Run, by_family, by_run
 from hepm.evals.methods import find_methods
 from hepm.evals.metrics import POINTINGS, Bootstrap, Divergence, find_divergences
 from hepm.experience.comparison import place as place_of
 from hepm.experience.distilling import distill, distill_principles
 from hepm.experience.lessons import Experience, Principle
+from hepm.experience.likeness import LikeRequests
 from hepm.experience.principles import LEAST_RUNS
 from hepm.experience.principles import Place as Here
 from hepm.experience.transcript import Tools, situation_text
-from hepm.ingest.transitions import agent_state
-from hepm.types import START, ToolName
+from hepm.graph.delta import said_text
+from hepm.ingest.transitions import agent_state, transitions
+from hepm.types import START, ToolName, Trajectory
 
 _NAME = re.compile(r"\w+")
 
 
 def main() -> None:
     arguments = parse()
-    asked = [moment for place in read_places(arguments.runs) for moment in moments_of(place, arguments.tasks)]
+    asked = [
+        moment
+        for place in read_places(arguments.runs)
+        for moment in moments_of(place, arguments.tasks, seen=arguments.seen)
+    ]
     lost = [moment for moment in asked if moment.divergence]
     good = [moment for moment in asked if moment.divergence is None]
     families = [moment.family for moment in lost]
-    places = [moment.environment for moment in lost]
+    names = [moment.environment for moment in lost]
     draws = Bootstrap(families, seed=arguments.seed)
     found: dict[str, dict[str, object]] = {}
     for name in asked[0].named:
@@ -59,7 +67,7 @@ def main() -> None:
             **dict(zip(POINTINGS, shares_P4.mean(axis=0).round(4).tolist(), strict=True)),
             "tools": round(float(np.mean([len(moment.named[name]) for moment in lost])), 2),
             "gain": told_of(gain_P.mean(), draws.means(gain_P)),
-            **{f"gain in {p}": told_in(gain_P, families, places, p, arguments.seed) for p in dict.fromkeys(places)},
+            **{f"gain in {p}": told_in(gain_P, families, names, p, arguments.seed) for p in dict.fromkeys(names)},
             "harm": round(float(np.mean(spoken)), 4),
             "silent": round(1 - len(spoken) / len(good), 4),
         }
@@ -72,7 +80,11 @@ def main() -> None:
         "families": draws.families,
         "good": len(good),
     }
-    print(json.dumps({**told, **machine(), "seed": arguments.seed, "pointed": found}, ensure_ascii=False))
+    print(
+        json.dumps(
+            {**told, "seen": arguments.seen, **machine(), "seed": arguments.seed, "pointed": found}, ensure_ascii=False
+        )
+    )
 
 
 def told_in(gain_P: Array, families: Sequence[str], places: Sequence[str], place: str, seed: int) -> list[float]:
@@ -87,6 +99,7 @@ class Memory:
 
     Attributes:
         tools: All that the environment's runs call.
+        said: Vectors of what users said, by run.
     """
 
     experiences: Sequence[Experience]
@@ -94,6 +107,7 @@ class Memory:
     tools: Tools
     texts_ND: Array
     weights_D: Array
+    said: Mapping[str, NDArray[np.float32]]
 
     @classmethod
     def of(cls, place: Place, runs: Sequence[Run], tools: Tools, how: str) -> Memory:
@@ -106,7 +120,15 @@ class Memory:
             principles[one.id] = replace(known, sources=(*known.sources, *one.sources)) if known else one
         vectors_ND = EMBEDDER.embed([one.text for one in experiences])
         weights_D = weights_of(vectors_ND)
-        return cls(experiences, [*principles.values()], tools, vectors_ND * weights_D, weights_D)
+        words = {run.id: words_of(place.stored[run.id]) for run in runs}
+        said = dict(zip(words, EMBEDDER.embed([*words.values()]), strict=True))
+        return cls(experiences, [*principles.values()], tools, vectors_ND * weights_D, weights_D, said)
+
+
+def words_of(run: Trajectory) -> str:
+    """What a store keeps of what the user said in a run."""
+    passed = transitions(run)
+    return said_text(passed[-1].state) if passed else ""
 
 
 @dataclass
@@ -120,6 +142,7 @@ class Moment:
     hybrid: Ranking
     counts: Ranking
     query: str
+    said: str
     last: tuple[ToolName, ...]
 
     @property
@@ -138,10 +161,13 @@ class Moment:
         rules = sorted(about, key=lambda one: (-len(one.sources), one.text))[:TOP]
         several = [one for one in about if len(one.sources) >= LEAST_RUNS]
         known = Here(memory.principles, self.last)
+        requests = LikeRequests({run: memory.said[run] for run in known.sources})
+        weighed = known.weighed(requests.likeness(EMBEDDER.embed([self.said])[0]))
         named_at = {
             "of two runs or more": sorted(several, key=lambda one: (-len(one.sources), one.text)),
             "undisputed": known.best(TOP, least_runs=1),
-            "what a prompt tells": known.best(TOP),
+            "each run counts one": known.best(TOP),
+            "runs of like requests count most, as in a prompt": weighed.best(TOP),
         }
         hybrid = {tool for tool, _ in self.hybrid[:2]}
         wrong = set().union(*map(self.failing, rules))
@@ -198,12 +224,12 @@ class Moment:
         return {to.subject for to in principle.triples if to.predicate == "fails_after" and to.object in last}
 
 
-def moments_of(place: Place, how: str) -> Iterator[Moment]:
-    """Every divergence and every later call of a successful run, with a memory that lacks its family."""
+def moments_of(place: Place, how: str, *, seen: bool) -> Iterator[Moment]:
+    """Every divergence and every later call of a successful run, with a memory that lacks its family, or itself."""
     methods = find_methods(["hybrid", "first-order"])
     tools = Tools(call.name for run in place.runs for call in run.trajectory.calls())
     divergences, _ = find_divergences(place.runs)
-    for split in by_family(place.runs):
+    for split in (by_run if seen else by_family)(place.runs):
         tested = set(split.test)
         here: list[tuple[Event, Divergence | None]] = [(p.event, p) for p in divergences if p.event.run in tested]
         here += [(event, None) for run in split.test if run.success for event in run.events]
@@ -214,8 +240,8 @@ def moments_of(place: Place, how: str) -> Iterator[Moment]:
             stored = place.stored[event.run.id]
             now = agent_state(stored.turns[: event.turn])
             last = now.last if now.history else ()
-            query = situation_text(stored.environment, now.state())
-            yield Moment(place.name, event, divergence, memory, hybrid, counts, query, tuple(sorted(set(last))))
+            query, said = situation_text(stored.environment, now.state()), said_text(now.state())
+            yield Moment(place.name, event, divergence, memory, hybrid, counts, query, said, tuple(sorted(set(last))))
 
 
 def markdown(found: dict[str, dict[str, object]], divergences: int, families: int, good: int) -> Iterator[str]:

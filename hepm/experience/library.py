@@ -15,10 +15,10 @@ from threading import Lock
 from typing import Final, Literal, TypeAlias
 
 from hepm.embed import Embedder
-from hepm.errors import StoreError
+from hepm.errors import StoreError, StoreUnavailableError
 from hepm.experience.comparison import says_nothing
 from hepm.experience.lessons import applies_in, lesson_key
-from hepm.experience.likeness import RequestGroups, request_of
+from hepm.experience.likeness import LikeRequests, RequestGroups, request_of
 from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.lessons.rows import Answer, Kind, LessonRow, StoredLesson
 from hepm.graph.lessons.store import LessonStore
@@ -44,6 +44,7 @@ GROUPED_FOR_S: Final = 60.0
 """Seconds until runs are grouped again that were stored, or forgotten, by other processes."""
 
 _READ_AT_ONCE: Final = 200
+_MAX_SAID: Final = 16_384  # runs whose users' words are kept as vectors: of 512 coordinates, 32 MB
 _MAX_WAITING: Final = 10_000  # writes that wait for the store
 _COMPARED: Final = 64  # runs with similar requests that are compared at once
 _LATEST: Final = 50  # runs of either outcome that a new run of a task is compared with, so that its cost is bounded
@@ -91,6 +92,7 @@ class Library:
         # By namespace: the groups that new runs join, by environment, and until when.
         self._live: dict[str, tuple[dict[str, RequestGroups], float]] = {}
         self._known_requests: dict[tuple[str, str], str] = {}  # by namespace and run
+        self._said: dict[tuple[str, str, str], FloatArray | None] = {}  # by embedder, namespace and run
 
     @property
     def floor(self) -> float:
@@ -321,6 +323,22 @@ class Library:
                 if run.trusted:
                     known[namespace, run.id] = request_of(run)
         return {run: known[namespace, run] for run in ids if (namespace, run) in known}
+
+    def like_requests(self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> LikeRequests:
+        """What users said in these runs; runs without a vector are left out. Empty while the store does not answer."""
+        if len(self._said) > _MAX_SAID:
+            self._said.clear()
+        about = self.store.header.embedder, namespace
+        try:
+            unread = [run for run in runs if (*about, run) not in self._said]
+            for start in range(0, len(unread), _READ_AT_ONCE):
+                batch = unread[start : start + _READ_AT_ONCE]
+                found = self.store.vectors_of_runs(batch, namespace=namespace)
+                self._said.update({(*about, run): found.get(run) for run in batch})
+        except StoreUnavailableError as error:
+            _log.debug("the requests of runs cannot be read for now: %s", error)
+        vectors = {run: self._said.get((*about, run)) for run in runs}
+        return LikeRequests({run: vector for run, vector in vectors.items() if vector is not None})
 
     def runs(self, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[Trajectory]:
         """Stored runs in the order given, without those that are gone; StoreDamagedError names an unreadable one."""

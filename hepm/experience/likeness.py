@@ -3,6 +3,7 @@
 Logs may use one id for several tasks. Of 782 pairs of one customer in τ and τ² all are found, of 1,070 of two 21 are
 taken for one. Similar requests are grouped by their first words: each wording joins the most similar leader, from a
 cosine of .75 on, else it leads; wordings of most runs come first, so that the order of runs does not matter.
+Where rules of several tasks meet at one place, the runs whose users said what this one says count most.
 """
 
 from __future__ import annotations
@@ -81,6 +82,54 @@ _DIGIT: Final = re.compile(r"[\d@#]")
 Words: TypeAlias = list[tuple[str, bool | None]]
 _CAPITALS: Final = 1 / 4
 """Where more of the words inside sentences than this begin with a capital letter, as in German, it marks no names."""
+
+
+_TEMPERATURE: Final = 0.15
+"""By how much a run may be less similar than the most similar one to count 1 / e of it."""
+_ALIKE: Final = 0.5
+"""Least cosine of what a user said so far and what another said in a whole run, if they may want the same."""
+
+
+class Likeness(NamedTuple):
+    """Runs compared with what a user says now.
+
+    Attributes:
+        weights: How much each run counts, in (0, 1]; empty if all count alike.
+        alike: The runs whose users may have wanted the same.
+    """
+
+    weights: Mapping[str, float] = {}
+    alike: frozenset[str] = frozenset()
+
+
+class LikeRequests:
+    """What users said in some runs, to be compared with what one says now.
+
+    Lexical vectors are compared by what is rare among these runs.
+
+    Args:
+        said: Vectors of the users' words, by run.
+    """
+
+    def __init__(self, said: Mapping[str, FloatArray]) -> None:
+        self._runs = tuple(said)
+        vectors_RD = np.stack([*said.values()]) if said else np.zeros((0, 0), dtype=np.float32)
+        self._rarity_D = rarity(vectors_RD.astype(np.float16))
+        self._vectors_RD = weighted(vectors_RD, self._rarity_D)
+
+    def likeness(self, said_D: FloatArray) -> Likeness:
+        """Compare them with a vector of unit length.
+
+        The most similar run counts 1, others exp((cosine - best) / `_TEMPERATURE`). Ours; benchmarks/LOG.md, "Rules of
+        like requests".
+        """
+        if not self._runs or self._rarity_D.shape != said_D.shape:
+            return Likeness()
+        # Not `@`: see `hepm.policy.hybrid.ridge.solved`.
+        cosines_R = np.einsum("rd,d->r", self._vectors_RD, weighted(said_D[None], self._rarity_D)[0])
+        weights_R = np.exp((cosines_R - cosines_R.max()) / _TEMPERATURE)
+        alike = frozenset(self._runs[at] for at in np.flatnonzero(cosines_R >= _ALIKE))
+        return Likeness(dict(zip(self._runs, weights_R.tolist(), strict=True)), alike)
 
 
 def request_of(run: Trajectory) -> str:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import product
+from threading import Lock
 from typing import Final, NamedTuple, TypeAlias
 
 from hepm.errors import InputError
@@ -17,6 +19,7 @@ from hepm.experience.comparison import place, says_nothing, sides_of
 from hepm.experience.distilling import Distiller, DistilReport, Progress, distill_into, distiller_of
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle, applies_in
 from hepm.experience.library import Library
+from hepm.experience.likeness import Likeness, LikeRequests
 from hepm.experience.matching import (
     NEAREST,
     SENTENCE_CHARS,
@@ -27,6 +30,7 @@ from hepm.experience.matching import (
     ModelJudge,
     judge_literally,
 )
+from hepm.graph.calls import RecentlyUsed
 from hepm.graph.lessons.rows import Source, StoredLesson, Uses
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.tool_life import ToolNames
@@ -49,7 +53,14 @@ runs of three 1 %, and still 95 % of those that do so in one of five.
 LEAST_RUNS: Final = 2
 """Minimum number of runs behind a principle, if there are such: on recorded runs, those of one run are noise."""
 
+MOST_RUNS: Final = 1_024
+"""About as many runs behind principles are compared at one place,"""
+FEWEST_RUNS: Final = 4
+"""and of each principle so many, its latest."""
+
 _Z: Final = 1.645
+_SIDES: Final = ((0, 1), (1, -1))  # for a tool, and against it: how the two numbers of runs are read
+_MOST_KEPT: Final = 16_384  # runs behind the places that are kept: their vectors of 512 coordinates take 32 MB
 
 _Move: TypeAlias = tuple[ToolName, ToolName]
 
@@ -67,7 +78,10 @@ class Place:
     """What principles say about the next tool after the tools of the last turn, none before the first call.
 
     A run behind "calling a rather than b led to success" is for a and against b. Principles about other places are
-    ignored.
+    ignored. Of more than `MOST_RUNS` runs behind principles a sample stands for all.
+
+    Attributes:
+        requests: What users said in these runs; None if it was not read yet.
     """
 
     def __init__(
@@ -79,13 +93,32 @@ class Place:
         self._names = names
         self._last = frozenset(map(names.shown, after or (START,)))
         self._where = {place(spelled) for spelled in product(*map(names.spellings, after))}
+        self.requests: LikeRequests | None = None
         live = [one for one in principles if self.applies(one)]
         self._here = [(one, sides) for one in live if any(sides := self.sides(one))]
-        self._runs: defaultdict[ToolName, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
+        self._likeness = Likeness()
+        # By tool: the runs for it, and those against it, each with how many runs it stands for.
+        self._runs: defaultdict[ToolName, tuple[dict[str, float], dict[str, float]]] = defaultdict(lambda: ({}, {}))
+        taken = sum(len(one.sources) for one, _ in self._here)
         for one, sides in self._here:
+            share = max(min(len(one.sources), FEWEST_RUNS), math.ceil(len(one.sources) * MOST_RUNS / max(taken, 1)))
+            sources = one.sources[-share:]
+            stands_for = dict.fromkeys((source.run for source in sources), len(one.sources) / max(len(sources), 1))
             for side, tools in enumerate(sides):
                 for tool in tools:
-                    self._runs[tool][side].update(source.run for source in one.sources)
+                    known = self._runs[tool][side]
+                    known.update({run: max(known.get(run, 0.0), number) for run, number in stands_for.items()})
+
+    @property
+    def sources(self) -> list[str]:
+        """The runs behind what is said about this place; of many a sample."""
+        return list(dict.fromkeys(run for sides in self._runs.values() for side in sides for run in side))
+
+    def weighed(self, likeness: Likeness) -> Place:
+        """The same place, where runs count by how like their requests are; those without a weight not at all."""
+        found = copy(self)
+        found._likeness = likeness
+        return found
 
     def sides(self, lesson: Principle | Experience) -> Advice:
         """What a lesson says to call here, and what not; nothing if it is about another place."""
@@ -115,28 +148,35 @@ class Place:
         offered = self._names.offered
         return not (offered and tools) or not offered.isdisjoint(map(own, tools))
 
-    def runs(self, tool: ToolName) -> tuple[int, int]:
-        """How many runs are for a tool, and how many against it."""
-        right, wrong = self._runs.get(tool, ((), ()))
-        return len(right), len(wrong)
+    def runs(self, tool: ToolName, *, weighed: bool = True) -> tuple[float, float]:
+        """How many runs are for a tool, and how many against it; by their weights, or each as one."""
+        weights: Mapping[str, float] = self._likeness.weights if weighed else {}
+        right, wrong = (
+            sum(weights.get(run, 0.0) * number for run, number in side.items()) if weights else sum(side.values())
+            for side in self._runs.get(tool, ({}, {}))
+        )
+        return right, wrong
 
     def best(self, k: int, *, least_runs: int = LEAST_RUNS) -> list[Principle]:
         """The k principles most surely right (see `lower_bound`), guiding before cautionary ones, then by their runs.
 
         A principle that adds nothing to those before is skipped. One from fewer than `least_runs` runs is given only if
-        there is no other.
+        one of these had a like request, or if there is no other.
         """
-        kept: list[tuple[float, Principle, Advice]] = []
+        alike = self._likeness.alike
+        runs = {tool: self.runs(tool) for tool in self._runs}
+        bounds = {(tool, side): lower_bound(*two[::step]) for tool, two in runs.items() for side, step in _SIDES}
+        kept: list[tuple[float, Principle, set[tuple[ToolName, int]]]] = []
         for one, sides in self._here:
-            runs = [self.runs(tool) for tool in sides.better] + [self.runs(tool)[::-1] for tool in sides.worse]
-            if all(right > wrong for right, wrong in runs):
-                kept.append((min(lower_bound(right, wrong) for right, wrong in runs), one, sides))
+            said = {(tool, side) for side, tools in enumerate(sides) for tool in tools}
+            if all(runs[tool][side] > runs[tool][1 - side] for tool, side in said):
+                kept.append((min(bounds[one] for one in said), one, said))
         kept.sort(key=lambda three: (-three[0], three[1].kind != "guiding", -len(three[1].sources), three[1].text))
         given: list[Principle] = []
-        known: set[tuple[ToolName, bool]] = set()
-        for _, one, sides in kept:
-            said = {(tool, True) for tool in sides.better} | {(tool, False) for tool in sides.worse}
-            if len(one.sources) >= least_runs and not said <= known:
+        known: set[tuple[ToolName, int]] = set()
+        for _, one, said in kept:
+            enough = len(one.sources) >= least_runs or any(source.run in alike for source in one.sources)
+            if enough and not said <= known:
                 given.append(one)
                 known |= said
         return given[:k] or [one for _, one, _ in kept][: min(k, 1)]
@@ -147,10 +187,11 @@ def in_one_voice(
 ) -> tuple[list[bool], Suggestions]:
     """Make lessons and a suggestion agree: which lessons to keep, and the suggestion with warnings.
 
-    A tool is warned of if more runs are against it than for it: two or more, or one whose lesson is among `lessons`.
-    Such a tool is suggested last, with its failures from here if those are the majority. A lesson is dropped if it
-    advises a tool warned of or retired, warns of one that is suggested all the same, or is about tools that the agent
-    lacks.
+    A tool is warned of if more runs, by their weights, are against it than for it: two or more, or one whose lesson is
+    among `lessons`.
+    Such a tool is suggested last; with a warning in place of the suggestion, if it mostly failed from here. A lesson is
+    dropped if it advises a tool warned of or retired, warns of one that is suggested all the same, or is about tools
+    that the agent lacks.
 
     `counts` gives the successful and the failed runs that called a tool from here.
     """
@@ -160,22 +201,24 @@ def in_one_voice(
     failed: list[FailedWay] = []
     for tool in dict.fromkeys((*(one.tool for one in found), *sorted(named))):
         right, wrong = here.runs(tool)
-        if tool not in warned and wrong > right and (wrong >= LEAST_RUNS or tool in named):
+        several = here.runs(tool, weighed=False)[1] >= LEAST_RUNS
+        if tool not in warned and wrong > right and (several or tool in named):
             warned.add(tool)
             successes, failures = counts(tool)
             if failures > successes and any(one.tool == tool for one in found):
                 failed.append(FailedWay(tool, failures, successes + failures))
-    ranked = tuple(sorted(found, key=lambda one: one.tool in warned))
+    mostly_failed = {one.tool for one in failed}
+    ranked = sorted((one for one in found if one.tool not in mostly_failed), key=lambda one: one.tool in warned)
     suggested = {one.tool for one in ranked} - warned
     kept = [
         here.applies(one) and not (side.better & warned or side.worse & suggested)
         for one, side in zip(lessons, sides, strict=True)
     ]
     warnings = sorted((*found.warnings, *failed), key=lambda one: (-one.failures, one.tool))
-    return kept, replace(found, ranked=ranked, warnings=tuple(warnings))
+    return kept, replace(found, ranked=tuple(ranked), warnings=tuple(warnings))
 
 
-def lower_bound(right: int, wrong: int) -> float:
+def lower_bound(right: float, wrong: float) -> float:
     """Lower end of Wilson's 95 % interval of a share (Wilson 1927): 1 of 1 gives .27, 10 of 10 .79, 10 of 15 .46."""
     if not right:
         return 0.0
@@ -322,6 +365,7 @@ class Principles:
         self,
         after: Sequence[ToolName],
         *,
+        said: str = "",
         namespace: str = DEFAULT_NAMESPACE,
         environment: str = "",
         k: int = RETRIEVED,
@@ -335,28 +379,35 @@ class Principles:
 
         Args:
             after: Tools of the last turn; none before the first call.
+            said: What the user said so far. Runs whose users said the like count most; all count alike without it.
             least_runs: Minimum number of runs behind a principle, if there are such principles.
             names: What the agent calls its tools.
         """
+        here = self.place(after, said=said, namespace=namespace, environment=environment, names=names)
+        return self.found(here.best(k, least_runs=least_runs), namespace=namespace)
+
+    def found(self, principles: Iterable[Principle], *, namespace: str = DEFAULT_NAMESPACE) -> list[FoundPrinciple]:
+        """Stored principles with their uses; those that are gone are left out."""
         known = self._library.lessons(namespace)
-        here = self.place(after, namespace=namespace, environment=environment, names=names)
-        best = here.best(k, least_runs=least_runs)
-        return [FoundPrinciple.of(stored) for one in best if (stored := known.get(one.id)) is not None]
+        return [FoundPrinciple.of(stored) for one in principles if (stored := known.get(one.id)) is not None]
 
     def place(
         self,
         after: Sequence[ToolName],
         *,
+        said: str = "",
         namespace: str = DEFAULT_NAMESPACE,
         environment: str = "",
         names: ToolNames | None = None,
     ) -> Place:
-        """All that principles say about the next tool here."""
+        """All that principles say about the next tool here (see `at`)."""
         names = names or ToolNames.of(self._library.marks(namespace), after, ())
-        places = self._library.lessons(namespace).cached(_by_place)
-        spellings = [name for tool in after or (START,) for name in names.spellings(tool)]
-        stored = {one.row.id: one.row for tool in spellings for one in places.get(tool, ())}
-        return Place([Principle.of(row) for row in stored.values() if applies_in(row, environment)], after, names)
+        here = self._library.lessons(namespace).cached(_Places).at(tuple(after), environment, names)
+        if not said.strip() or not (sources := here.sources):
+            return here
+        if here.requests is None:
+            here.requests = self._library.like_requests(sources, namespace=namespace)
+        return here.weighed(here.requests.likeness(self._library.vectors([said])[0]))
 
     def prune(
         self,
@@ -377,10 +428,27 @@ class Principles:
         return sorted(low, key=lambda one: (one.score, one.id))
 
 
-def _by_place(lessons: Collection[StoredLesson]) -> Mapping[ToolName, Sequence[StoredLesson]]:
-    places: defaultdict[ToolName, list[StoredLesson]] = defaultdict(list)
-    for one in lessons:
-        if one.row.live and one.row.kind == "principle" and not says_nothing(one.row):
-            for tool in places_of(Principle.of(one.row)):
-                places[tool].append(one)
-    return places
+class _Places:
+    """Principles by the tools after which they say something; places that were asked for are kept."""
+
+    def __init__(self, lessons: Collection[StoredLesson]) -> None:
+        self._by_tool: defaultdict[ToolName, list[StoredLesson]] = defaultdict(list)
+        for one in lessons:
+            if one.row.live and one.row.kind == "principle" and not says_nothing(one.row):
+                for tool in places_of(Principle.of(one.row)):
+                    self._by_tool[tool].append(one)
+        self._known = RecentlyUsed[Hashable, Place](_MOST_KEPT)
+        self._lock = Lock()
+
+    def at(self, after: tuple[ToolName, ...], environment: str, names: ToolNames) -> Place:
+        other_names = frozenset(names.aliases.items()), frozenset(names.used.items())
+        key = after, environment, names.retired, names.offered, other_names
+        with self._lock:
+            found = self._known.use(key)
+        if found is None:
+            spellings = [name for tool in after or (START,) for name in names.spellings(tool)]
+            rows = {one.row.id: one.row for tool in spellings for one in self._by_tool.get(tool, ())}
+            found = Place([Principle.of(row) for row in rows.values() if applies_in(row, environment)], after, names)
+            with self._lock:
+                self._known.put(key, found, len(found.sources))
+        return found

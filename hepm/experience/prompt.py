@@ -20,7 +20,7 @@ from hepm.experience.lessons import Notes, Zone
 from hepm.experience.library import Library
 from hepm.experience.preferences import Preferences
 from hepm.experience.principles import Counts, FoundPrinciple, Principles, in_one_voice
-from hepm.graph.delta import state_key
+from hepm.graph.delta import said_text, state_key
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.chat import read_messages
 from hepm.ingest.redact import Redactor
@@ -170,8 +170,10 @@ def recollect(
     """
     principles, preferences = Principles(library), Preferences(library)
     rules: list[FoundPrinciple] = []
+    words = said_text(now.state)
+    place = principles.place(now.after, said=words, namespace=namespace, environment=environment, names=names)
     if k := options.principles:
-        here = principles.at(now.after, namespace=namespace, environment=environment, k=k, names=names)
+        here = principles.found(place.best(k), namespace=namespace)
         alike = principles.search(" ".join(now.state.said), namespace=namespace, environment=environment, k=k)
         said = {state_key(one.principle.text) for one in here}
         rules = [*here, *(one for one in alike if state_key(one.principle.text) not in said)][:k]
@@ -188,7 +190,6 @@ def recollect(
         except LlmError as error:
             _log.warning("notes are recalled by similarity, as the model could not be asked: %s", error)
             recalled = recall()
-    place = principles.place(now.after, namespace=namespace, environment=environment, names=names)
     lessons = (*(one.principle for one in rules), *(one.experience for one in found))
     kept, suggestions = in_one_voice(place, lessons, suggestions, counts)
     return Recollection(

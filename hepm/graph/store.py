@@ -258,10 +258,16 @@ class Store(Backend):
 
     def vectors_of_states(self, ids: Sequence[int], *, namespace: str) -> dict[str, FloatArray]:
         """The vectors of states, by text; those without one are left out."""
+        return self._vectors(self.read("vectors_of_states", namespace=namespace, ids=list(ids)))
+
+    def vectors_of_runs(self, ids: Sequence[str], *, namespace: str) -> dict[str, FloatArray]:
+        """The vectors of what the user said in some runs, by the run's id; runs without one are left out."""
+        return self._vectors(self.read("vectors_of_runs", namespace=namespace, ids=list(ids)))
+
+    def _vectors(self, rows: Iterable[Sequence[Any]]) -> dict[str, FloatArray]:
         dimensions = self.header.dimensions
-        rows = self.read("vectors_of_states", namespace=namespace, ids=list(ids))
-        found = ((summary, of_size(vector, dimensions)) for summary, vector in rows)
-        return {summary: vector for summary, vector in found if vector is not None}
+        found = ((name, of_size(vector, dimensions)) for name, vector in rows)
+        return {name: vector for name, vector in found if vector is not None}
 
     def search_states(self, vector: FloatArray, *, namespace: str, limit: int) -> list[tuple[StateRow, float]]:
         """States of successful runs most similar to a vector of unit length, with their cosines; ties by id.

@@ -12,6 +12,7 @@ from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from hepm.errors import ConflictError, HepmError, InputError
+from hepm.graph.delta import said_text
 from hepm.graph.mirror import switching_often
 from hepm.ingest.chat import GrowingConversation, read_messages
 from hepm.ingest.prepare import IngestOptions
@@ -158,9 +159,9 @@ class Session:
 
         def search() -> list[FoundPrinciple]:
             about: dict[str, Any] = {"namespace": self._namespace, "environment": self._run.environment, "k": k}
-            principles, last = self._memory.principles, agent_state(self._turns()).last
+            principles, now = self._memory.principles, agent_state(self._turns())
             alike = principles.search(query, floor=floor, **about)
-            here = principles.at([tool for tool in last if tool != START], **about)
+            here = principles.at([tool for tool in now.last if tool != START], said=said_text(now.state()), **about)
             return list({one.id: one for one in (*alike, *here)}.values())[:k]
 
         found = self._ask(search) or []

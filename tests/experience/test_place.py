@@ -6,12 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hepm import FailedWay, Memory, Trajectory
+from hepm.embed import HashingEmbedder
 from hepm.experience.comparison import says_nothing, sides_of
 from hepm.experience.lessons import Experience, Principle, PrincipleKind
-from hepm.experience.principles import Place, in_one_voice, lower_bound
+from hepm.experience.likeness import Likeness, LikeRequests
+from hepm.experience.principles import FEWEST_RUNS, MOST_RUNS, Place, in_one_voice, lower_bound
 from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
@@ -119,10 +122,10 @@ def voiced(
     return [one.text for one, keep in zip(told or known, kept, strict=True) if keep], after.prompt()
 
 
-def test_a_tool_that_lessons_warn_of_is_suggested_last_and_with_its_warning() -> None:
+def test_a_tool_that_lessons_warn_of_and_that_mostly_failed_is_warned_of_and_not_suggested() -> None:
     assert voiced([warns("a", 3)], suggested("a", "b"), {"a": (11, 30)}) == (
         ["keep from a"],
-        "Suggested next tools: b, a; a: failed in 30 of 41 runs from here",
+        "Suggested next tools: b; a: failed in 30 of 41 runs from here",
     )
 
 
@@ -165,7 +168,86 @@ def test_what_an_experience_says_of_a_place_is_read_from_its_lesson() -> None:
     assert sides_of("This way led to success: a, then b.", ("a", "b")) == (set(), set())
 
 
+# Runs of like requests
+
+
+def test_of_two_rules_that_contradict_each_other_that_of_like_requests_is_given() -> None:
+    words = {"x1": "my parcel is broken", "x2": "the parcel is broken", "y1": "redeliver it", "y2": "please redeliver"}
+    place = Place([rule("guiding", "a, not b", ["x1", "x2"], better="a", worse="b"),
+                   rule("guiding", "b, not a", ["y1", "y2"], better="b", worse="a")], HERE)  # fmt: skip
+    embed = HashingEmbedder().embed
+    requests = LikeRequests(dict(zip(words, embed([*words.values()]), strict=True)))
+
+    def told(now: str) -> list[str]:
+        return [one.text for one in place.weighed(requests.likeness(embed([now])[0])).best(3)]
+
+    assert place.best(3) == []
+    assert told("a broken parcel") == ["a, not b"]
+    assert told("redeliver, please") == ["b, not a"]
+
+
+def test_a_rule_of_one_run_is_given_beside_others_if_that_run_had_a_like_request() -> None:
+    place = Place([advises("a", 5), rule("guiding", "call b", ["this"], better="b")], HERE)
+    embed = HashingEmbedder().embed
+    words = {"this": "refund the broken glass", **{f"call a-{n}": "close my account" for n in range(5)}}
+    requests = LikeRequests(dict(zip(words, embed([*words.values()]), strict=True)))
+    assert [one.text for one in place.best(3)] == ["call a"]
+    like, unlike = (place.weighed(requests.likeness(vector)) for vector in embed(["a broken glass", "hello"]))
+    assert [one.text for one in like.best(3)] == ["call b", "call a"]
+    assert [one.text for one in unlike.best(3)] == ["call a"]
+
+
+def test_without_known_requests_each_run_counts_one() -> None:
+    place = Place([advises("a", 9), warns("a", 2)], HERE)
+    unknown = place.weighed(LikeRequests({}).likeness(HashingEmbedder().embed(["hello"])[0]))
+    assert unknown.runs("a") == place.runs("a") == (9, 2)
+    other_size = LikeRequests({"r": HashingEmbedder().embed(["hello"])[0]}).likeness(np.ones(3, dtype=np.float32))
+    assert other_size == Likeness()
+
+
+def test_of_a_place_with_very_many_runs_a_sample_stands_for_all() -> None:
+    place = Place([advises("a", 6_000), warns("a", 3_000), advises("b", 10), rule("guiding", "c", 1, better="c")], HERE)
+    assert len(place.sources) <= MOST_RUNS + 4 * FEWEST_RUNS
+    assert [place.runs(tool) for tool in "abc"] == [
+        (pytest.approx(6_000), pytest.approx(3_000)), (pytest.approx(10), 0), (1, 0),
+    ]  # fmt: skip
+
+
 # In a memory
+
+
+KINDS = (
+    ("broken glass in my parcel, I want my money back", "refund", "close_ticket"),
+    ("the courier came while I was out, bring the parcel again please", "redeliver", "refund"),
+    ("I wrote you twice about this, forget the second message", "close_ticket", "redeliver"),
+)
+"""What users want, what works, and what fails: each tool works for one kind and fails for another."""
+
+
+@pytest.mark.parametrize(
+    ("now", "kind"),
+    [
+        *((goal, at) for at, (goal, _, _) in enumerate(KINDS)),
+        ("my parcel arrived broken, give me the money", 0),
+        ("nobody was at home when the courier rang", 1),
+        ("ignore the second message, it is the same", 2),
+    ],
+)
+def test_a_prompt_gives_the_rule_of_the_kind_of_request_at_hand(memory: Memory, now: str, kind: int) -> None:
+    memory.ingest(
+        trajectory(
+            f"{tool}-{at}-{n}", "get_order", tool, goal=f"Order {n}: {goal}", task=f"{at}", success=tool == right
+        )
+        for at, (goal, right, wrong) in enumerate(KINDS)
+        for n in range(6 + 4 * at)
+        for tool in (right, wrong)
+    )
+    memory.principles.distill(namespace=NS)
+    told = memory.prompt(state=now, after="get_order", options=PromptOptions(experiences=0))
+    _, right, wrong = KINDS[kind]
+    assert re.findall(r"calling (\w+) rather than (\w+) led to success", told.text) == [(right, wrong)]
+    assert not {one.tool for one in told.suggestions} & {one.tool for one in told.suggestions.warnings}
+    assert {one.tool for one in told.suggestions} <= {right}
 
 
 @pytest.fixture
