@@ -3,11 +3,12 @@
 usage: python benchmarks/lessons_at_divergences.py [RUNS] [--seed 0] [--markdown] [--tasks ids|alike|none] [--seen]
            [--every]
 
-RUNS as for lessons.py; with `--every` AgentDojo's and BFCL's too. At each divergence (see hepm.evals.metrics) a memory without the task's family, five folds, is
-asked for its top 3 lessons; with `--seen` one without the run alone, ten folds. As in hepm.evals.metrics they *rescue*
-when they name a tool of the successful way and none of the failed one, and *mislead* the other way round; *harm* is how
-often they name tools and not the one that a good run called next, and *silent* how often they name none there. Beside
-them: the top 2 of the hybrid policy, and of plain counts of what came next.
+RUNS as for lessons.py; with `--every` AgentDojo's and BFCL's too. At each divergence (see hepm.evals.metrics) a memory
+without the task's family, five folds, is asked for its top 3 lessons; with `--seen` one without the run alone, ten
+folds. As in hepm.evals.metrics they *rescue* when they name a tool of the successful way and none of the failed one,
+and *mislead* the other way round; *harm* is how often they name tools and not the one that a good run called next, and
+*silent* how often they name none there. Beside them: the top 2 of the hybrid policy, and of plain counts of what came
+next.
 An experience names the tools that its lesson tells of as right; `next` takes of a whole way only what follows the last
 tool. A principle names what its triples say follows the last tool.
 With `--tasks alike` memory is not told the tasks' ids and groups like requests; with `none` each run stands alone.
@@ -32,7 +33,9 @@ from hepm.evals.methods import find_methods
 from hepm.evals.metrics import POINTINGS, Bootstrap, Divergence, find_divergences
 from hepm.experience.comparison import place as place_of
 from hepm.experience.distilling import distill, distill_principles
+from hepm.experience.experiences import ABOUT_HERE, CANDIDATES
 from hepm.experience.lessons import Experience, Principle
+from hepm.experience.library import LEXICAL_FLOOR
 from hepm.experience.likeness import LikeRequests
 from hepm.experience.principles import LEAST_RUNS
 from hepm.experience.principles import Place as Here
@@ -48,7 +51,7 @@ def main() -> None:
     arguments = parse()
     asked = [
         moment
-        for place in read_places(arguments.runs)
+        for place in read_places(arguments.runs, every=arguments.every)
         for moment in moments_of(place, arguments.tasks, seen=arguments.seen)
     ]
     lost = [moment for moment in asked if moment.divergence]
@@ -154,13 +157,20 @@ class Moment:
         """Tools named by each method."""
         memory = self.memory
         query_D = EMBEDDER.embed([self.query])[0] * memory.weights_D
-        order = np.argsort(-cosines(memory.texts_ND, query_D), kind="stable")
+        cosines_N = cosines(memory.texts_ND, query_D)
+        order = np.argsort(-cosines_N, kind="stable")
         ranked = [memory.experiences[number] for number in order]
         top, here = ranked[:TOP], [one for one in ranked if self.is_about_here(one)][:TOP]
         about = [one for one in memory.principles if self.following(one) or self.failing(one)]
         rules = sorted(about, key=lambda one: (-len(one.sources), one.text))[:TOP]
         several = [one for one in about if len(one.sources) >= LEAST_RUNS]
         known = Here(memory.principles, self.last)
+        alike = [at for at in order[:CANDIDATES] if cosines_N[at] >= LEXICAL_FLOOR]
+        near = {at: cosines_N[at] + ABOUT_HERE * known.concerns(memory.experiences[at]) for at in alike}
+        told = {
+            "above the floor": alike[:TOP],
+            "above the floor, those of the place before, as in a prompt": sorted(alike, key=lambda at: -near[at])[:TOP],
+        }
         requests = LikeRequests({run: memory.said[run] for run in known.sources})
         weighed = known.weighed(requests.likeness(EMBEDDER.embed([self.said])[0]))
         named_at = {
@@ -180,6 +190,10 @@ class Moment:
             "first-order counts, top 2": {tool for tool, _ in self.counts[:2]},
             "experiences": set().union(*map(self.right, top)),
             "experiences, next": set().union(*map(self.next, top)),
+            **{
+                f"experiences {which}, next": set().union(*(self.next(memory.experiences[at]) for at in found))
+                for which, found in told.items()
+            },
             "experiences of the place": set().union(*map(self.right, here)),
             "experiences of the place, next": set().union(*map(self.next, here)),
             "principles of the place": right,

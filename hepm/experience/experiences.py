@@ -12,6 +12,7 @@ from hepm.experience.distilling import Distiller, DistilReport, Progress, distil
 from hepm.experience.evolution import ITERATIONS, Evolution, EvolutionReport, EvolutionSettings, Undone, undo
 from hepm.experience.lessons import Experience, Zone
 from hepm.experience.library import Library
+from hepm.experience.principles import Place
 from hepm.experience.transcript import situation_text
 from hepm.experience.zones import stage_of
 from hepm.graph.lessons.rows import Uses
@@ -25,6 +26,10 @@ RETRIEVED: Final = 3
 """Experiences kept per turn (PRIME, table 2)."""
 CANDIDATES: Final = 20
 """Experiences offered to an agent to choose from (PRIME 4.1)."""
+
+ABOUT_HERE: Final = 0.3
+"""Of experiences above the floor, those about the tools just called were right more often, also if they were less
+similar (benchmarks/LOG.md, "What lessons are worth")."""
 
 STATE_CHARS: Final = 4_000
 _TOOL_CHARS: Final = 1_024  # OpenAI's limit
@@ -82,17 +87,20 @@ class Experiences:
         horizon: int = 0,
         k: int = RETRIEVED,
         floor: float | None = None,
+        here: Place | None = None,
         model: Client | None = None,
     ) -> list[FoundExperience]:
         """Experiences for the current state, the most similar first (PRIME, equation 9 and figure 11).
 
         Of equally similar ones those of the current stage come first. The paper puts the stage before similarity, which
-        finds a lesson of the same kind of task less often (benchmarks/LOG.md, "What lessons are worth").
+        finds a lesson of the same kind of task less often (benchmarks/LOG.md, "What lessons are worth"). Experiences
+        about what follows the last tools count as `ABOUT_HERE` more similar; ours.
 
         Args:
             state: What the agent knows now; as text, what the user wants.
             turn, horizon: The agent's current turn, from 1, and its turn limit; 0 if unknown.
             floor: Minimum cosine; None for the embedder's default.
+            here: Where the run is (see `hepm.experience.principles.Principles.place`).
             model: Chooses among the 20 most similar; if it cannot be reached, similarity does, and a warning is logged.
         """
         if k < 1:
@@ -107,7 +115,8 @@ class Experiences:
             FoundExperience(one.row.id, made := Experience.of(one.row), cosine, stage in (None, made.stage), one.uses)
             for one, cosine in found
         ]
-        candidates.sort(key=lambda one: (-round(one.similarity, 3), not one.aligned))
+        near = {one.id: ABOUT_HERE * (here is not None and here.concerns(one.experience)) for one in candidates}
+        candidates.sort(key=lambda one: (-round(one.similarity + near[one.id], 3), not one.aligned))
         return candidates[:k] if model is None or not candidates else _chosen(model, known.text, candidates, k)
 
     def evolve(

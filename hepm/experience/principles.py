@@ -133,6 +133,12 @@ class Place:
             )
         )
 
+    def concerns(self, lesson: Experience) -> bool:
+        """Whether an experience may be about what comes next: it compares what was called here, or names a last one."""
+        if any(sides_of(lesson.lesson, lesson.tools)):
+            return any(self.sides(lesson))
+        return START in self._last or not self._last.isdisjoint(map(self._names.shown, lesson.tools))
+
     def applies(self, lesson: Principle | Experience) -> bool:
         """Whether a lesson, here or elsewhere, is about tools that the agent has, and recommends no retired one."""
         tools = named = set(lesson.tools)

@@ -180,7 +180,7 @@ def recollect(
     found: list[FoundExperience] = []
     if options.experiences:
         search = partial(Experiences(library).search, now.state, namespace=namespace, environment=environment)
-        found = search(turn=now.turn, horizon=horizon, k=options.experiences, model=options.model)
+        found = search(turn=now.turn, horizon=horizon, k=options.experiences, here=place, model=options.model)
     notes = preferences.notes(user, namespace=namespace) if user else None
     recalled: list[str] = []
     if notes is not None and options.recalled:

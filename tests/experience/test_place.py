@@ -348,3 +348,27 @@ def test_in_the_airline_runs_no_suggestion_goes_against_a_lesson_beside_it(
     for one in rules:
         assert not here.sides(one).better & warned
         assert not here.sides(one).worse & (suggested_now - warned)
+
+
+def test_an_experience_about_what_comes_next_is_given_before_a_more_similar_one(memory: Memory) -> None:
+    goal = "Refund parcel, broken glass"
+    memory.ingest(
+        [
+            trajectory("a1", "get_order", "refund", goal=goal, task="a", success=True),
+            trajectory("a2", "get_order", "close_ticket", goal=goal, task="a", success=False),
+            trajectory("b1", "find_user", "get_order", goal=f"{goal}, order of a friend", task="b", success=True),
+            trajectory("b2", "send_mail", "get_order", goal=f"{goal}, order of a friend", task="b", success=False),
+        ]
+    )
+    memory.experiences.distill(namespace=NS)
+
+    def given(*after: str) -> set[str]:
+        here = memory.principles.place(after, namespace=NS)
+        found = memory.experiences.search(f"In shop. User: {goal}", here=here, k=2, namespace=NS)
+        assert here.concerns(found[0].experience)
+        return {one.experience.conditions.preconditions[0] for one in found}
+
+    plain = memory.experiences.search(f"In shop. User: {goal}", k=4, namespace=NS)
+    assert [one.experience.conditions.preconditions[0] for one in plain][:2] == ["after get_order"] * 2
+    assert given("get_order") == {"after get_order"}
+    assert given() == {"at the start"}
