@@ -282,3 +282,59 @@ def test_in_the_airline_runs_the_way_that_worked_is_suggested_where_agents_went_
             first.append(Hybrid().suggest(memory.mirror(), replace(query, k=2))[0].tool)
     assert "search_direct_flight" not in first
     assert first.count("update_reservation_flights") >= len(first) - 1 > 1
+
+
+KINDS = (
+    ("broken glass in my parcel, I want my money back", "refund", "close_ticket"),
+    ("the courier came while I was out, bring the parcel again please", "redeliver", "refund"),
+    ("I wrote you twice about this, forget the second message", "close_ticket", "redeliver"),
+)
+"""What users want, what works, and what fails: each tool works for one kind and fails for another."""
+REWORDED = {
+    "refund": """
+        my parcel arrived broken, give me the money
+        the vase came in pieces, I want a refund
+        glass was shattered when I opened the box; money back please
+        the item is damaged and I would like to be reimbursed
+        everything in the package is broken glass
+        your parcel had a cracked bottle in it, return my money
+    """,
+    "redeliver": """
+        nobody was at home when the courier rang
+        I missed the delivery, please bring it again
+        the driver came but I was at work, can you deliver once more
+        please send the courier again tomorrow, I was out
+        missed parcel, new delivery please
+        I was away when they tried to bring the parcel
+    """,
+    "close_ticket": """
+        ignore the second message, it is the same
+        I sent this twice by mistake
+        please forget my other message
+        this is a duplicate of my earlier mail
+        you already have my first message, drop this one
+        my second mail can be forgotten, sorry
+    """,
+}
+
+
+def test_in_other_words_than_any_known_request_a_hint_is_mostly_right_and_never_sure_of_a_wrong_tool(
+    tmp_path: Path,
+) -> None:
+    """Each kind was always asked for in the same words, so that single words predict its outcome perfectly."""
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(
+            trajectory(f"{tool}{at}-{n}", "get_order", tool, goal=f"Order {n}: {goal}", success=tool == right)
+            for at, (goal, right, wrong) in enumerate(KINDS)
+            for n in range(6 + 4 * at)
+            for tool in (right, wrong)
+        )
+        found = {
+            (tool, now): memory.suggest("get_order", state=now.strip())
+            for tool, requests in REWORDED.items()
+            for now in requests.strip().splitlines()
+        }
+    assert len(found) == 18
+    wrong = [hint[0].score for (tool, _), hint in found.items() if hint and hint[0].tool != tool]
+    assert len(wrong) <= 4
+    assert max(wrong) < 0.8

@@ -30,6 +30,10 @@ PRIOR_RUNS: Final = 2.0  # at the share of successes of all alternatives; a tool
 CLEAR: Final = 1.65  # standard errors between two shares that differ clearly: 5 % by chance, one-sided
 _FEWEST: Final = 0.3  # of weighted runs, for a success or a failure to count at all
 ALIKE: Final = 0.25  # runs are like this one if their state is at most so much less similar than the most similar
+UNKNOWN: Final = 0.4
+"""Likeness of the most similar state up to which odds say nothing,"""
+KNOWN: Final = 0.75
+"""and from which on they count fully; other wordings of known situations have .75 to .95 (benchmarks/LOG.md)."""
 FEWEST_FAILURES: Final = 2  # runs like this one from which on a tool is warned of
 FEWEST_KNOWN: Final = 3
 NEAREST: Final = 5
@@ -72,7 +76,7 @@ class OutcomesHere:
 
     Attributes:
         odds_QC: Log-odds of success with each tool per query, by the regression and by the most similar runs, added up;
-            0 where odds are not trusted.
+            less where no known state is similar, and 0 where odds are not trusted.
         worse_C: Which are clearly worse here than another one.
         support: How many successful runs went on from here, those without a vector included; one that called several
             tools counts for each.
@@ -111,7 +115,9 @@ class OutcomesHere:
             self._odds_QA = np.stack([odds.of(query, self._available) for query in queries])
             odds_QA = self._odds_QA + self._like_odds()
             odds_QA[:, self._only_winner_A] = np.maximum(odds_QA[:, self._only_winner_A], 0)
-            self.odds_QC = odds_QA[:, self._place_C]
+            # Of a situation like none that is known, the few words that it shares with some say little.
+            known = np.float32(np.clip((self._closest - UNKNOWN) / (KNOWN - UNKNOWN), 0, 1))
+            self.odds_QC = known * odds_QA[:, self._place_C]
         self.worse_C = self._worse(self._place_C)
         failures_C = self._failures_A[self._place_C]
         self._some_won_C = failures_C < self._runs_A[self._place_C]
