@@ -344,6 +344,11 @@ def test_what_cannot_be_benched_is_refused_in_a_sentence(
     assert not clerks.requests
 
 
+def test_a_folder_without_an_answer_takes_other_options(clerks: Loopback, tmp_path: Path) -> None:
+    assert bench(tmp_path, "http://127.0.0.1:9/v1", "--tasks", "*-Ada", "--arms", "off", "--temperature", "1").code == 1
+    report(bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--arms", "off", "--json"))
+
+
 def test_a_folder_of_another_bench_is_refused(clerks: Loopback, tmp_path: Path) -> None:
     report(bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--arms", "off", "--json"))
     answer = bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--arms", "off", "--temperature", "0")
