@@ -34,16 +34,18 @@ PolicyName = Literal["hybrid", "adaptive", "episodic", "procedural", "gnn"]
 class Calls:
     """The options about what was called, and what can be."""
 
-    after: Annotated[str | None, Option(help="Last tool, or parallel ones, comma-separated. Default: start.")] = None
-    history: Annotated[str | None, Option(help="All calls so far, oldest first, comma-separated.")] = None
-    tools: Annotated[str | None, Option(help="Tools the agent has, comma-separated. Default: all.")] = None
+    after: Annotated[list[str] | None, Option(help="Last tool, or parallel ones, comma-separated. Default: start.")] = (
+        None
+    )
+    history: Annotated[list[str] | None, Option(help="All calls so far, oldest first, comma-separated.")] = None
+    tools: Annotated[list[str] | None, Option(help="Tools the agent has, comma-separated. Default: all.")] = None
 
     def names(self) -> dict[str, Any]:
         """The arguments of `Memory.suggest` and `Memory.prompt`."""
-        texts = {"after": self.after, "history": self.history or "", "tools": self.tools}
+        given = {"after": self.after, "history": self.history or [], "tools": self.tools}
         return {
-            key: None if text is None else [name for part in text.split(",") if (name := part.strip())]
-            for key, text in texts.items()
+            key: None if texts is None else [name for part in ",".join(texts).split(",") if (name := part.strip())]
+            for key, texts in given.items()
         }
 
 

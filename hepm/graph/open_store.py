@@ -38,7 +38,7 @@ def open_store(
         return Neo4jStore(Login.from_environment(address, auth=auth), counting=counting)
     from hepm.graph.sqlite import SQLiteStore
 
-    return SQLiteStore(Path(address), counting=counting)
+    return SQLiteStore(_path(address), counting=counting)
 
 
 def is_address(location: object) -> bool:
@@ -52,8 +52,17 @@ def embedded_file(location: str | os.PathLike[str]) -> Path | None:
         return None
     from hepm.graph.sqlite.store import FILE_NAME
 
-    path = Path(location)
+    path = _path(location)
     return path / FILE_NAME if path.is_dir() else path
+
+
+def _path(location: str | os.PathLike[str]) -> Path:
+    scheme, slashes, _ = os.fspath(location).partition("://")
+    if slashes and len(scheme) > 1 and scheme.replace("+", "").isalnum():  # not C://runs
+        raise InputError(
+            f"a store is a file, or the address of a Neo4j server such as neo4j://localhost:7687, not {scheme}://…"
+        )
+    return Path(location)
 
 
 def user_cache() -> Path:

@@ -474,7 +474,8 @@ def _why_undecoded(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"it is not UTF-8 (byte 0x{error.object[error.start]:02x}): convert it"
     if isinstance(error, json.JSONDecodeError):
-        return f"the JSON is broken: {error.msg}"
+        what = error.msg.removesuffix(" at").removesuffix(" starting")  # the place counts in a record, not in the file
+        return f"the JSON is broken: {what}"
     return f"the JSON cannot be used: {error}"  # an integer of thousands of digits
 
 

@@ -43,7 +43,8 @@ class Endpoint:
             usable = False
         if not usable:
             raise InputError(
-                f"the address of the endpoint of {self.model!r} is none: write it like http://localhost:8000/v1."
+                f"the address of the endpoint of {self.model!r} is not a whole address: write it like "
+                "http://localhost:8000/v1."
             )
 
     @classmethod

@@ -118,6 +118,15 @@ def test_a_suggestion_as_json_says_what_programs_are_promised(store: Path) -> No
     assert found["warnings"] == [{"tool": "give_up", "failures": 12, "runs": 12, "before": None}]
 
 
+def test_calls_in_repeated_options_are_all_heard(store: Path) -> None:
+    asked = ("suggest", "--store", store, "--json")
+    repeated = quick(
+        *asked, "--history", "find_user", "--history", "get_order", "--tools", "give_up", "--tools", "return_items"
+    )
+    assert repeated.json == quick(*asked, "--history", "find_user,get_order", "--tools", "give_up,return_items").json
+    assert repeated.json != quick(*asked, "--history", "get_order", "--tools", "return_items").json
+
+
 def test_no_opinion_is_told_with_its_reason_and_is_no_failure(store: Path) -> None:
     asked = ("suggest", "--after", "never_seen", "--policy", "procedural", "--store", store)
     answer = quick(*asked, "--json")

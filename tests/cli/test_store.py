@@ -74,6 +74,13 @@ def test_a_server_that_does_not_answer_is_said_with_what_named_it(folder: Path) 
     assert "The store is" not in said(from_option)
 
 
+def test_an_address_of_another_kind_is_no_store_and_its_password_is_not_said(folder: Path) -> None:
+    for command in (["ingest", "runs.jsonl"], ["stats"]):
+        answer = called(folder, *command, "--store", "https://ann:secret@db.example.com")
+        assert (answer.code, "secret" in said(answer)) == (1, False)
+        assert "a store is a file, or the address of a Neo4j server such as neo4j://localhost:7687" in said(answer)
+
+
 def test_a_file_is_refused_for_painting_with_what_chose_it(folder: Path) -> None:
     answer = said(called(folder, "neo4j", "paint", env={"NEO4J_URI": NOBODY}))
     assert "memory.hepm, the default in this folder, is no server" in answer

@@ -247,6 +247,8 @@ def _points(share: float) -> str:
 
 def tables(report: BenchReport) -> list[Table | Text]:
     """Scores, differences, the won and the lost tasks, and the sentences below all."""
+    if not report.tasks:
+        return list(endings(report, "run", "task"))
     trials = f", {count_of(report.trials, 'trial')} of each" if report.trials > 1 else ""
     title = f"{report.environment} with {report.model}: {count_of(report.tasks, 'task')}{trials}"
     last = [f"pass^{report.trials}"] if report.trials > 1 else []

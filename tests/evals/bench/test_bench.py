@@ -344,6 +344,14 @@ def test_what_cannot_be_benched_is_refused_in_a_sentence(
     assert not clerks.requests
 
 
+def test_a_folder_without_an_answer_takes_other_options(clerks: Loopback, tmp_path: Path) -> None:
+    failed = bench(tmp_path, "http://127.0.0.1:9/v1", "--tasks", "*-Ada", "--arms", "off", "--temperature", "1")
+    assert failed.code == 1
+    assert "no endpoint can be reached" in failed.err
+    assert "success" not in failed.out  # no table without a task
+    report(bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--arms", "off", "--json"))
+
+
 def test_a_folder_of_another_bench_is_refused(clerks: Loopback, tmp_path: Path) -> None:
     report(bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--arms", "off", "--json"))
     answer = bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--arms", "off", "--temperature", "0")
