@@ -320,11 +320,16 @@ class Suggestions(Sequence[Suggestion]):
     def prompt(self) -> str:
         """The line for a system prompt (H-EPM, appendix E.1), with unusual names quoted; empty without an opinion.
 
-        Such as "Suggested next tools: refund; close_ticket: failed in 10 of 10 runs from here".
+        Such as "Suggested next tools: refund; close_ticket: failed in 10 of 10 runs from here". Of a tool that is
+        suggested all the same, the warning stands in brackets behind it.
         """
         if self.ranked:
-            tools = ", ".join(tool_in_prompt(suggestion.tool) for suggestion in self.ranked)
-            return HINT + tools + "".join(f"; {tool_in_prompt(way.tool)}: {way}" for way in self.warnings)
+            failed = {way.tool: way for way in self.warnings}
+            tools = [
+                tool_in_prompt(tool) + (f" ({way})" if (way := failed.pop(tool, None)) is not None else "")
+                for tool in (suggestion.tool for suggestion in self.ranked)
+            ]
+            return HINT + ", ".join(tools) + "".join(f"; {tool_in_prompt(way.tool)}: {way}" for way in failed.values())
         warned = [
             f"{tool_in_prompt(way.tool)} ({way if way.before is not None else f'{way.failures} of {way.runs} runs'})"
             for way in self.warnings

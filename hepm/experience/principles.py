@@ -194,10 +194,9 @@ def in_one_voice(
     """Make lessons and a suggestion agree: which lessons to keep, and the suggestion with warnings.
 
     A tool is warned of if more runs, by their weights, are against it than for it: two or more, or one whose lesson is
-    among `lessons`.
-    Such a tool is suggested last; with a warning in place of the suggestion, if it mostly failed from here. A lesson is
-    dropped if it advises a tool warned of or retired, warns of one that is suggested all the same, or is about tools
-    that the agent lacks.
+    among `lessons`. Such a tool is suggested last, with its failures from here if those are the majority: the policy
+    knows more of the run than its last tools, and is right about half of them. A lesson is dropped if it advises a tool
+    warned of or retired, warns of one that is suggested all the same, or is about tools that the agent lacks.
 
     `counts` gives the successful and the failed runs that called a tool from here.
     """
@@ -213,15 +212,14 @@ def in_one_voice(
             successes, failures = counts(tool)
             if failures > successes and any(one.tool == tool for one in found):
                 failed.append(FailedWay(tool, failures, successes + failures))
-    mostly_failed = {one.tool for one in failed}
-    ranked = sorted((one for one in found if one.tool not in mostly_failed), key=lambda one: one.tool in warned)
+    ranked = tuple(sorted(found, key=lambda one: one.tool in warned))
     suggested = {one.tool for one in ranked} - warned
     kept = [
         here.applies(one) and not (side.better & warned or side.worse & suggested)
         for one, side in zip(lessons, sides, strict=True)
     ]
     warnings = sorted((*found.warnings, *failed), key=lambda one: (-one.failures, one.tool))
-    return kept, replace(found, ranked=tuple(ranked), warnings=tuple(warnings))
+    return kept, replace(found, ranked=ranked, warnings=tuple(warnings))
 
 
 def lower_bound(right: float, wrong: float) -> float:

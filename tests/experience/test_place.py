@@ -122,10 +122,10 @@ def voiced(
     return [one.text for one, keep in zip(told or known, kept, strict=True) if keep], after.prompt()
 
 
-def test_a_tool_that_lessons_warn_of_and_that_mostly_failed_is_warned_of_and_not_suggested() -> None:
+def test_a_tool_that_lessons_warn_of_is_suggested_last_and_with_its_warning() -> None:
     assert voiced([warns("a", 3)], suggested("a", "b"), {"a": (11, 30)}) == (
         ["keep from a"],
-        "Suggested next tools: b; a: failed in 30 of 41 runs from here",
+        "Suggested next tools: b, a (failed in 30 of 41 runs from here)",
     )
 
 
@@ -157,7 +157,7 @@ def test_a_warning_of_one_run_counts_where_it_is_told_and_else_not() -> None:
 
 def test_a_warning_is_told_once() -> None:
     found = suggested("a", "b", warnings=(FailedWay("a", 5, 5),))
-    assert voiced([warns("a", 3)], found, {"a": (11, 30)})[1].count("a: failed") == 1
+    assert voiced([warns("a", 3)], found, {"a": (11, 30)})[1].count("failed") == 1
 
 
 def test_what_an_experience_says_of_a_place_is_read_from_its_lesson() -> None:
@@ -246,8 +246,7 @@ def test_a_prompt_gives_the_rule_of_the_kind_of_request_at_hand(memory: Memory, 
     told = memory.prompt(state=now, after="get_order", options=PromptOptions(experiences=0))
     _, right, wrong = KINDS[kind]
     assert re.findall(r"calling (\w+) rather than (\w+) led to success", told.text) == [(right, wrong)]
-    assert not {one.tool for one in told.suggestions} & {one.tool for one in told.suggestions.warnings}
-    assert {one.tool for one in told.suggestions} <= {right}
+    assert [one.tool for one in told.suggestions][:1] == [right]
 
 
 @pytest.fixture
@@ -280,7 +279,7 @@ def test_a_prompt_names_what_worked_first_and_never_what_failed_without_its_warn
     assert told.suggestions[0].tool == "refund"
     line = told.text.splitlines()[-2]
     assert line.startswith("Suggested next tools: refund")
-    assert "close_ticket" not in line or re.search("close_ticket: failed in 10 of 1[03] runs from here", line)
+    assert "close_ticket" not in line or re.search(r"close_ticket(: | \()failed in 10 of 1[03] runs from here", line)
     assert "calling refund rather than close_ticket led to success" in told.text
     assert 'from 10 runs: "' in told.text
 
