@@ -338,3 +338,10 @@ def test_in_other_words_than_any_known_request_a_hint_is_mostly_right_and_never_
     wrong = [hint[0].score for (tool, _), hint in found.items() if hint and hint[0].tool != tool]
     assert len(wrong) <= 4
     assert max(wrong) < 0.8
+
+
+def test_a_certain_suggestion_says_what_speaks_for_it(tmp_path: Path) -> None:
+    runs = [*calls("refund", "broken", won=12), *calls("close", "broken", lost=12), *calls("resend", "late", won=12)]
+    found = ask(tmp_path, runs, "broken", k=3)
+    assert (found[0].tool, round(found[0].score, 3)) == ("refund", 1.0)
+    assert found[0].reason.startswith("runs that knew something similar succeeded with it more than with others; ")

@@ -112,7 +112,7 @@ class Hybrid:
         failing = _failing(mirror, names, tools, chances, least=floors.further)
         works_C = np.ones(len(tools), dtype=np.float32)
         works_C[list(failing)] = [drift.works for drift in failing.values()]
-        shares, chances = chances, chances * works_C
+        chances = chances * works_C
         bad = [FailedWay(names[int(tools[at])], d.failures, d.runs, d.before) for at, d in failing.items() if d.broken]
         warnings = (*warnings, *(way for way in bad if way.tool not in {other.tool for other in warnings}))
         # Rounded: sums of floats differ in their last digits with the order in which runs came.
@@ -130,10 +130,8 @@ class Hybrid:
                 elif named[best] in warned:
                     why = f"what is known {place_of(query)} mostly failed in runs like this one"
                 return Suggestions(abstained=why, warnings=warnings)
-        # Against the other candidates: what each adds above their mean, weighed by their chances among themselves.
-        spoke: NDArray[Any] = (rows - shares @ rows) / np.maximum(1 - shares, 1e-6)[:, None] * weights
         found = [
-            _suggestion(mirror, query, fitted, int(tools[at]), float(chances[at]), rows[at], spoke[at])
+            _suggestion(mirror, query, fitted, int(tools[at]), float(chances[at]), rows[at], _spoke(rows, weights, at))
             for at in order[: query.k]
         ]
         for at, suggestion in zip(order, found, strict=False):
@@ -170,6 +168,14 @@ def _mean(arrays: Sequence[FloatArray]) -> NDArray[Any]:
 def _softmax(scores: FloatArray) -> FloatArray:
     raised = np.exp(scores - scores.max())
     return raised / raised.sum()
+
+
+def _spoke(rows_CF: NDArray[Any], weights_F: FloatArray, at: int) -> NDArray[Any]:
+    """What each feature of a candidate adds to its score above the mean of the others, by their chances without it."""
+    if len(rows_CF) == 1:
+        return np.zeros(len(weights_F))
+    others_CF = np.delete(rows_CF, at, axis=0)
+    return (rows_CF[at] - _softmax(others_CF @ weights_F) @ others_CF) * weights_F
 
 
 def _suggestion(
