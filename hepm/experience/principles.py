@@ -95,19 +95,20 @@ class Place:
         self._where = {place(spelled) for spelled in product(*map(names.spellings, after))}
         self.requests: LikeRequests | None = None
         live = [one for one in principles if self.applies(one)]
-        self._here = [(one, sides) for one in live if any(sides := self.sides(one))]
+        here = [(one, sides) for one in live if any(sides := self.sides(one))]
+        # What each says: a tool, and 0 if it is for it, or 1 if against it.
+        self._here = [(one, [(tool, at) for at, side in enumerate(sides) for tool in side]) for one, sides in here]
         self._likeness = Likeness()
         # By tool: the runs for it, and those against it, each with how many runs it stands for.
         self._runs: defaultdict[ToolName, tuple[dict[str, float], dict[str, float]]] = defaultdict(lambda: ({}, {}))
         taken = sum(len(one.sources) for one, _ in self._here)
-        for one, sides in self._here:
+        for one, said in self._here:
             share = max(min(len(one.sources), FEWEST_RUNS), math.ceil(len(one.sources) * MOST_RUNS / max(taken, 1)))
             sources = one.sources[-share:]
             stands_for = dict.fromkeys((source.run for source in sources), len(one.sources) / max(len(sources), 1))
-            for side, tools in enumerate(sides):
-                for tool in tools:
-                    known = self._runs[tool][side]
-                    known.update({run: max(known.get(run, 0.0), number) for run, number in stands_for.items()})
+            for tool, side in said:
+                known = self._runs[tool][side]
+                known.update({run: max(known.get(run, 0.0), number) for run, number in stands_for.items()})
 
     @property
     def sources(self) -> list[str]:
@@ -172,11 +173,12 @@ class Place:
         alike = self._likeness.alike
         runs = {tool: self.runs(tool) for tool in self._runs}
         bounds = {(tool, side): lower_bound(*two[::step]) for tool, two in runs.items() for side, step in _SIDES}
-        kept: list[tuple[float, Principle, set[tuple[ToolName, int]]]] = []
-        for one, sides in self._here:
-            said = {(tool, side) for side, tools in enumerate(sides) for tool in tools}
-            if all(runs[tool][side] > runs[tool][1 - side] for tool, side in said):
-                kept.append((min(bounds[one] for one in said), one, said))
+        sound = {(tool, side) for tool, side in bounds if runs[tool][side] > runs[tool][1 - side]}
+        kept = [
+            (min(bounds[what] for what in said), one, sound.intersection(said))
+            for one, said in self._here
+            if sound.issuperset(said)
+        ]
         kept.sort(key=lambda three: (-three[0], three[1].kind != "guiding", -len(three[1].sources), three[1].text))
         given: list[Principle] = []
         known: set[tuple[ToolName, int]] = set()
