@@ -32,6 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(ON_SERVER)
         elif "chromium" in fixtures:
             item.add_marker(pytest.mark.xdist_group("chromium"))
+    items.sort(key=lambda item: item.get_closest_marker("restarts") is not None)
 
 
 @pytest.fixture(scope="session")

@@ -73,14 +73,19 @@ class Heard:
 
 
 class Angles:
-    """An embedder whose vectors lie in a plane, at the angle that a text ends with."""
+    """An embedder whose vectors lie in a plane, at the angle that a text ends with.
+
+    They have as many dimensions as those by default, for which a server has its index.
+    """
 
     name = "test/angles"
-    dimensions = 2
+    dimensions = 512
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
         angles = [math.radians(float(text.split()[-1])) for text in texts]
-        return np.array([[math.cos(a), math.sin(a)] for a in angles], dtype=np.float32)
+        vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        vectors[:, :2] = [(math.cos(a), math.sin(a)) for a in angles]
+        return vectors
 
 
 def at_cosine(cosine: float) -> str:

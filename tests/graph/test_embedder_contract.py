@@ -36,11 +36,11 @@ def filled(store: Store) -> Store:
     return store
 
 
-# One store for all writes: a server takes seconds to make its indexes for vectors of another size.
+# One store for all writes, and few sizes: with its indexes for another size a server plans all statements anew.
 
 
 def test_what_would_write_vectors_of_a_former_embedder_is_refused_and_changes_nothing(filled: Store) -> None:
-    filled.set_embedder("another", 4)
+    filled.set_embedder("another", 512)
     before = filled.header, filled.totals(namespace=NS)
     for name, write in WRITES.items():
         with pytest.raises(EmbedderMismatchError, match="'another' in the meantime"):
@@ -61,7 +61,7 @@ def test_vectors_of_another_size_under_the_embedders_name_are_refused(filled: St
 def test_of_two_reembeddings_that_overlap_the_one_that_named_its_embedder_last_writes_all_vectors(
     filled: Store,
 ) -> None:
-    first, last = HashingEmbedder(128), HashingEmbedder(64)
+    first, last = HashingEmbedder(128), HashingEmbedder(512)
 
     class Overtaken:
         """Embeds as the first does, and meanwhile the other one begins."""

@@ -248,9 +248,9 @@ def test_writers_on_several_threads_count_every_run_once(store: Store) -> None:
 
 def test_changing_the_embedder_drops_every_vector_and_keeps_the_states(store: Store) -> None:
     add(store, Shelf(trajectory("r", "a", "b")))
-    store.set_embedder("other", 4)
+    store.set_embedder("other", 512)
     assert len(list(store.iter_states(namespace=NS, without_vector=True))) == 2
-    assert store.header.dimensions == 4
+    assert store.header.embedder == "other"
 
 
 Drawn = list[tuple[list[str], bool | None, str, str, float | None]]

@@ -48,6 +48,7 @@ def until(true: Callable[[], bool], seconds: float = 120) -> bool:
     return True
 
 
+@pytest.mark.restarts
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.soak)])
 def test_a_server_killed_again_and_again_in_an_ingest_loses_and_doubles_nothing(mortal: Mortal, kills: int) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from hepm import Memory
 from hepm.errors import InputError
-from tests.neo4j_server import Neo4jServer, emptied
 from tests.rank.conftest import runs
 from tests.runs import trajectory
 
@@ -30,23 +29,6 @@ def test_the_graph_of_the_mirror_equals_the_one_read_from_the_store(of: ModuleTy
     assert equal(
         of, of.graph_data(mirror, memory.embedder), of.read_graph_data(mirror.store, mirror.name, memory.embedder)
     )
-
-
-def test_the_graph_read_from_neo4j_equals_the_embedded_one(
-    of: ModuleType, memory: Memory, neo4j_server: Neo4jServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    emptied(neo4j_server)
-    monkeypatch.setenv("NEO4J_USERNAME", neo4j_server.username)
-    monkeypatch.setenv("NEO4J_PASSWORD", neo4j_server.password)
-    with Memory.open(neo4j_server.uri) as server:
-        server.ingest(runs())
-        store = server.mirror().store
-        assert equal(
-            of, of.read_graph_data(store, "default", server.embedder), of.graph_data(memory.mirror(), memory.embedder)
-        )
-        assert equal(
-            of, of.graph_data(server.mirror(), server.embedder), of.graph_data(memory.mirror(), memory.embedder)
-        )
 
 
 def test_edges_carry_support_efficiency_and_failures(of: ModuleType, memory: Memory) -> None:
