@@ -94,11 +94,13 @@ class Likeness(NamedTuple):
     """Runs compared with what a user says now.
 
     Attributes:
-        weights: How much each run counts, in (0, 1]; empty if all count alike.
+        weights: How much each run counts, in (0, 1].
+        unknown: How much one counts of which no request is known, such as those behind imported rules: as the average.
         alike: The runs whose users may have wanted the same.
     """
 
     weights: Mapping[str, float] = {}
+    unknown: float = 1.0
     alike: frozenset[str] = frozenset()
 
 
@@ -129,7 +131,7 @@ class LikeRequests:
         cosines_R = np.einsum("rd,d->r", self._vectors_RD, weighted(said_D[None], self._rarity_D)[0])
         weights_R = np.exp((cosines_R - cosines_R.max()) / _TEMPERATURE)
         alike = frozenset(self._runs[at] for at in np.flatnonzero(cosines_R >= _ALIKE))
-        return Likeness(dict(zip(self._runs, weights_R.tolist(), strict=True)), alike)
+        return Likeness(dict(zip(self._runs, weights_R.tolist(), strict=True)), float(weights_R.mean()), alike)
 
 
 def request_of(run: Trajectory) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import product
@@ -116,7 +116,7 @@ class Place:
         return list(dict.fromkeys(run for sides in self._runs.values() for side in sides for run in side))
 
     def weighed(self, likeness: Likeness) -> Place:
-        """The same place, where runs count by how like their requests are; those without a weight not at all."""
+        """The same place, where runs count by how like their requests are."""
         found = copy(self)
         found._likeness = likeness
         return found
@@ -157,9 +157,9 @@ class Place:
 
     def runs(self, tool: ToolName, *, weighed: bool = True) -> tuple[float, float]:
         """How many runs are for a tool, and how many against it; by their weights, or each as one."""
-        weights: Mapping[str, float] = self._likeness.weights if weighed else {}
+        weights, unknown, _ = self._likeness if weighed else Likeness()
         right, wrong = (
-            sum(weights.get(run, 0.0) * number for run, number in side.items()) if weights else sum(side.values())
+            sum(weights.get(run, unknown) * number for run, number in side.items())
             for side in self._runs.get(tool, ({}, {}))
         )
         return right, wrong

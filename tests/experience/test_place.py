@@ -205,6 +205,14 @@ def test_without_known_requests_each_run_counts_one() -> None:
     assert other_size == Likeness()
 
 
+def test_runs_of_unknown_requests_count_as_the_average_one_so_that_imported_rules_are_given_too() -> None:
+    place = Place([rule("guiding", "ours", ["r1", "r2"], better="a"), advises("b", 3, "imported")], HERE)
+    like, unlike = HashingEmbedder().embed(["broken glass", "a late train"])
+    found = place.weighed(LikeRequests({"r1": like, "r2": unlike}).likeness(like))
+    assert found.runs("b")[0] == pytest.approx(1.5 * found.runs("a")[0])
+    assert {one.text for one in found.best(3)} == {"ours", "imported"}
+
+
 def test_of_a_place_with_very_many_runs_a_sample_stands_for_all() -> None:
     place = Place([advises("a", 6_000), warns("a", 3_000), advises("b", 10), rule("guiding", "c", 1, better="c")], HERE)
     assert len(place.sources) <= MOST_RUNS + 4 * FEWEST_RUNS
