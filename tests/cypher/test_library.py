@@ -267,7 +267,7 @@ DIFFERENT = [
     (f"{RUNS} OPTIONAL MATCH (t)-[:TOOK]->(b) WHERE t.success IS NULL RETURN count(b) AS n", 0, 2),
     (f"{RUNS} WHERE EXISTS {{ MATCH (t)-[:TOOK]->(b) WHERE coalesce(t.success, true) }} RETURN count(*) AS n", 5, 6),
     (f"{NOTES} WHERE EXISTS {{ MATCH (n)-[:MENTIONS]->(c) }} RETURN count(*) AS n", 3, 0),
-    (f"{STEPS} RETURN labels(a) AS l LIMIT 1", "Tool", ["Tool"]),
+    (f"{STEPS} WHERE a.name = 'get_order' RETURN labels(a) AS l", "Tool", ["Tool"]),
 ]
 ALIKE = [
     (f"{STEPS}-[one:NEXT]->(b)-[two:NEXT]->(c) WHERE one <> two RETURN count(*) AS n", 21),
