@@ -15,7 +15,7 @@ from threading import Lock
 from typing import Final, Literal, TypeAlias
 
 from hepm.embed import Embedder
-from hepm.errors import StoreError, StoreUnavailableError
+from hepm.errors import StoreError
 from hepm.experience.comparison import says_nothing
 from hepm.experience.lessons import applies_in, lesson_key
 from hepm.experience.likeness import LikeRequests, RequestGroups, request_of
@@ -325,18 +325,15 @@ class Library:
         return {run: known[namespace, run] for run in ids if (namespace, run) in known}
 
     def like_requests(self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> LikeRequests:
-        """What users said in these runs; runs without a vector are left out. Empty while the store does not answer."""
+        """What users said in these runs; runs without a vector are left out."""
         if len(self._said) > _MAX_SAID:
             self._said.clear()
         about = self.store.header.embedder, namespace
-        try:
-            unread = [run for run in runs if (*about, run) not in self._said]
-            for start in range(0, len(unread), _READ_AT_ONCE):
-                batch = unread[start : start + _READ_AT_ONCE]
-                found = self.store.vectors_of_runs(batch, namespace=namespace)
-                self._said.update({(*about, run): found.get(run) for run in batch})
-        except StoreUnavailableError as error:
-            _log.debug("the requests of runs cannot be read for now: %s", error)
+        unread = [run for run in runs if (*about, run) not in self._said]
+        for start in range(0, len(unread), _READ_AT_ONCE):
+            batch = unread[start : start + _READ_AT_ONCE]
+            found = self.store.vectors_of_runs(batch, namespace=namespace)
+            self._said.update({(*about, run): found.get(run) for run in batch})
         vectors = {run: self._said.get((*about, run)) for run in runs}
         return LikeRequests({run: vector for run, vector in vectors.items() if vector is not None})
 

@@ -5,6 +5,7 @@ A place is where a run is: the tools just called. For each next tool, principles
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
@@ -14,7 +15,7 @@ from itertools import product
 from threading import Lock
 from typing import Final, NamedTuple, TypeAlias
 
-from hepm.errors import InputError
+from hepm.errors import InputError, StoreUnavailableError
 from hepm.experience.comparison import place, says_nothing, sides_of
 from hepm.experience.distilling import Distiller, DistilReport, Progress, distill_into, distiller_of
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle, applies_in
@@ -37,6 +38,8 @@ from hepm.graph.tool_life import ToolNames
 from hepm.llm import Estimate
 from hepm.text import count_of
 from hepm.types import DEFAULT_NAMESPACE, START, FailedWay, Suggestions, ToolName
+
+_log = logging.getLogger("hepm")
 
 RETRIEVED: Final = 3
 """k_e: principles given on a search (EvolveR, A.2)."""
@@ -406,13 +409,19 @@ class Principles:
         environment: str = "",
         names: ToolNames | None = None,
     ) -> Place:
-        """All that principles say about the next tool here (see `at`)."""
+        """All that principles say about the next tool here (see `at`).
+
+        While the store does not answer, runs whose requests were not read before count alike.
+        """
         names = names or ToolNames.of(self._library.marks(namespace), after, ())
         here = self._library.lessons(namespace).cached(_Places).at(tuple(after), environment, names)
         if not said.strip() or not (sources := here.sources):
             return here
-        if here.requests is None:
-            here.requests = self._library.like_requests(sources, namespace=namespace)
+        try:
+            here.requests = here.requests or self._library.like_requests(sources, namespace=namespace)
+        except StoreUnavailableError as error:
+            _log.debug("the requests of runs cannot be read for now: %s", error)
+            return here
         return here.weighed(here.requests.likeness(self._library.vectors([said])[0]))
 
     def prune(

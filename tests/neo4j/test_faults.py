@@ -15,6 +15,9 @@ import pytest
 
 from hepm import Memory, Trajectory
 from hepm.errors import StoreUnavailableError
+from hepm.experience.lessons import Principle
+from hepm.graph.lessons.rows import Source, Triple
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.open_store import Login
 from hepm.ingest import write_run
@@ -102,6 +105,10 @@ def test_while_the_server_is_gone_suggestions_go_on_writes_are_refused_and_runs_
         patient.suggest("look", namespace="gone")
         before = [s.tool for s in plain.suggest("look", state="see to the parcel", namespace="gone")]
         assert before
+        sources = tuple(Source(run.id, words=False) for run in known[:2])
+        rule = Principle("guiding", "After look, buy.", (Triple("look", "followed_by", "buy"),), sources)
+        plain.library.change(LessonChange(put=[rule.row()]), namespace="gone")
+        assert [one.id for one in plain.principles.at(("look",), namespace="gone")] == [rule.id]
         fallible.kill()
         try:
             for memory in (plain, patient):
@@ -110,6 +117,7 @@ def test_while_the_server_is_gone_suggestions_go_on_writes_are_refused_and_runs_
             assert until(lambda: bool(plain.suggest("look", namespace="gone")) and told in caplog.text)
             found = plain.suggest("look", state="see to the parcel", namespace="gone")
             assert [s.tool for s in found] == before
+            assert rule.text in plain.prompt(state="see to the parcel", after="look", namespace="gone").text
             assert plain.suggest("look", policy="procedural", namespace="gone")[0].runs == ()
             started = time.monotonic()
             with pytest.raises(StoreUnavailableError, match="no answer"):
