@@ -167,7 +167,7 @@ class Moment:
         known = Here(memory.principles, self.last)
         alike = [at for at in order[:CANDIDATES] if cosines_N[at] >= LEXICAL_FLOOR]
         near = {at: cosines_N[at] + ABOUT_HERE * known.concerns(memory.experiences[at]) for at in alike}
-        told = {
+        chosen = {
             "above the floor": alike[:TOP],
             "above the floor, those of the place before, as in a prompt": sorted(alike, key=lambda at: -near[at])[:TOP],
         }
@@ -192,7 +192,7 @@ class Moment:
             "experiences, next": set().union(*map(self.next, top)),
             **{
                 f"experiences {which}, next": set().union(*(self.next(memory.experiences[at]) for at in found))
-                for which, found in told.items()
+                for which, found in chosen.items()
             },
             "experiences of the place": set().union(*map(self.right, here)),
             "experiences of the place, next": set().union(*map(self.next, here)),

@@ -178,12 +178,12 @@ def test_of_two_rules_that_contradict_each_other_that_of_like_requests_is_given(
     embed = HashingEmbedder().embed
     requests = LikeRequests(dict(zip(words, embed([*words.values()]), strict=True)))
 
-    def told(now: str) -> list[str]:
+    def given(now: str) -> list[str]:
         return [one.text for one in place.weighed(requests.likeness(embed([now])[0])).best(3)]
 
     assert place.best(3) == []
-    assert told("a broken parcel") == ["a, not b"]
-    assert told("redeliver, please") == ["b, not a"]
+    assert given("a broken parcel") == ["a, not b"]
+    assert given("redeliver, please") == ["b, not a"]
 
 
 def test_a_rule_of_one_run_is_given_beside_others_if_that_run_had_a_like_request() -> None:
@@ -251,10 +251,10 @@ def test_a_prompt_gives_the_rule_of_the_kind_of_request_at_hand(memory: Memory, 
         for tool in (right, wrong)
     )
     memory.principles.distill(namespace=NS)
-    told = memory.prompt(state=now, after="get_order", options=PromptOptions(experiences=0))
+    prompt = memory.prompt(state=now, after="get_order", options=PromptOptions(experiences=0))
     _, right, wrong = KINDS[kind]
-    assert re.findall(r"calling (\w+) rather than (\w+) led to success", told.text) == [(right, wrong)]
-    assert [one.tool for one in told.suggestions][:1] == [right]
+    assert re.findall(r"calling (\w+) rather than (\w+) led to success", prompt.text) == [(right, wrong)]
+    assert [one.tool for one in prompt.suggestions][:1] == [right]
 
 
 @pytest.fixture
