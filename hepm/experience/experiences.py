@@ -12,7 +12,7 @@ from hepm.experience.distilling import Distiller, DistilReport, Progress, distil
 from hepm.experience.evolution import ITERATIONS, Evolution, EvolutionReport, EvolutionSettings, Undone, undo
 from hepm.experience.lessons import Experience, Zone
 from hepm.experience.library import Library
-from hepm.experience.principles import Place
+from hepm.experience.place import Place
 from hepm.experience.transcript import situation_text
 from hepm.experience.zones import stage_of
 from hepm.graph.lessons.rows import Uses

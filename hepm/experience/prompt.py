@@ -18,8 +18,9 @@ from hepm.errors import LlmError
 from hepm.experience.experiences import RETRIEVED, Experiences, FoundExperience
 from hepm.experience.lessons import Notes, Zone
 from hepm.experience.library import Library
+from hepm.experience.place import Counts, in_one_voice
 from hepm.experience.preferences import Preferences
-from hepm.experience.principles import Counts, FoundPrinciple, Principles, in_one_voice
+from hepm.experience.principles import FoundPrinciple, Principles
 from hepm.graph.delta import said_text, state_key
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.chat import read_messages

@@ -14,7 +14,7 @@ from hepm.embed import HashingEmbedder
 from hepm.experience.comparison import says_nothing, sides_of
 from hepm.experience.lessons import Experience, Principle, PrincipleKind
 from hepm.experience.likeness import Likeness, LikeRequests
-from hepm.experience.principles import FEWEST_RUNS, MOST_RUNS, Place, in_one_voice, lower_bound
+from hepm.experience.place import FEWEST_RUNS, MOST_RUNS, Place, in_one_voice, lower_bound
 from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
