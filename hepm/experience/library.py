@@ -326,16 +326,17 @@ class Library:
 
     def like_requests(self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> LikeRequests:
         """What users said in these runs; runs without a vector are left out."""
-        if len(self._said) > _MAX_SAID:
-            self._said.clear()
-        about = self.store.header.embedder, namespace
-        unread = [run for run in runs if (*about, run) not in self._said]
+        about, said = (self.store.header.embedder, namespace), self._said
+        known = {run: said[key] for run in runs if (key := (*about, run)) in said}
+        unread = [run for run in runs if run not in known]
         for start in range(0, len(unread), _READ_AT_ONCE):
             batch = unread[start : start + _READ_AT_ONCE]
             found = self.store.vectors_of_runs(batch, namespace=namespace)
-            self._said.update({(*about, run): found.get(run) for run in batch})
-        vectors = {run: self._said.get((*about, run)) for run in runs}
-        return LikeRequests({run: vector for run, vector in vectors.items() if vector is not None})
+            known.update({run: found.get(run) for run in batch})
+        if len(said) + len(unread) > _MAX_SAID:
+            self._said = {}  # not cleared: another thread may be reading it
+        self._said.update({(*about, run): known[run] for run in unread})
+        return LikeRequests({run: vector for run in runs if (vector := known[run]) is not None})
 
     def runs(self, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[Trajectory]:
         """Stored runs in the order given, without those that are gone; StoreDamagedError names an unreadable one."""
