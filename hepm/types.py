@@ -311,11 +311,16 @@ class FailedWay:
 
 @dataclass(frozen=True, slots=True)
 class Suggestions(Sequence[Suggestion]):
-    """A policy's answer: tools in order, or none and why it `abstained`; and tools to avoid, most failures first."""
+    """A policy's answer: tools in order, or none and why it `abstained`; and tools to avoid, most failures first.
+
+    Attributes:
+        chances: Of all tools that a policy compared, if it weighed what lessons advise; else empty.
+    """
 
     ranked: tuple[Suggestion, ...] = ()
     abstained: str | None = None
     warnings: tuple[FailedWay, ...] = ()
+    chances: Mapping[ToolName, float] = field(default_factory=dict[ToolName, float], compare=False, repr=False)
 
     def prompt(self) -> str:
         """The line for a system prompt (H-EPM, appendix E.1), with unusual names quoted; empty without an opinion.

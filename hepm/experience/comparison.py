@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod, credit, key_turns
@@ -157,6 +158,15 @@ def sides_of(lesson: str, tools: Sequence[ToolName]) -> tuple[frozenset[ToolName
                 names = set(re.split(r", | and ", found[1]))
                 named[how] = frozenset(tool for tool in tools if listed([tool]) in names)
     return named["succeeded"], named["failed"]
+
+
+def next_in_way(lesson: str, tools: Sequence[ToolName], last: Collection[ToolName]) -> frozenset[ToolName]:
+    """What follows some tools in the way of "This way led to success: a, then b"; without tools, what comes first."""
+    _, _, way = lesson.rstrip(".").partition(" led to success: ")
+    steps = [set(re.split(r", | and ", step)) for step in way.split(", then ")] if way else []
+    called = {listed([tool]) for tool in last}
+    following = [after for before, after in pairwise(steps) if not called.isdisjoint(before)] if last else steps[:1]
+    return frozenset(tool for tool in tools if any(listed([tool]) in step for step in following))
 
 
 def says_nothing(row: LessonRow) -> bool:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import product
 from typing import Final, NamedTuple, TypeAlias
 
-from hepm.experience.comparison import place, sides_of
+from hepm.experience.comparison import next_in_way, place, sides_of
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle
 from hepm.experience.likeness import Likeness, LikeRequests
 from hepm.graph.tool_life import ToolNames
@@ -27,10 +27,17 @@ MOST_RUNS: Final = 1_024
 FEWEST_RUNS: Final = 4
 """and of each principle so many, its latest."""
 
+UNLIKELY: Final = 0.02
+"""Chance of a tool, where lessons are weighed with all else, below which no lesson that advises it is given,"""
+UNLIKELY_WAY: Final = 0.05
+"""and none that compares it with no other tool: that a way led to success says less."""
+
 _Z: Final = 1.645
 _SIDES: Final = ((0, 1), (1, -1))  # for a tool, and against it: how the two numbers of runs are read
 
 _Move: TypeAlias = tuple[ToolName, ToolName]
+_Said: TypeAlias = tuple[Principle, Sequence[tuple[ToolName, int]]]
+_RunsBehind: TypeAlias = defaultdict[ToolName, tuple[dict[str, float], dict[str, float]]]
 
 Counts: TypeAlias = Callable[[ToolName], tuple[int, int]]
 
@@ -60,6 +67,7 @@ class Place:
     ) -> None:
         self._names = names
         self._last = frozenset(map(names.shown, after or (START,)))
+        self._spelled = {name for tool in after for name in names.spellings(tool)}
         self._where = {place(spelled) for spelled in product(*map(names.spellings, after))}
         self.requests: LikeRequests | None = None
         live = [one for one in principles if self.applies(one)]
@@ -67,16 +75,8 @@ class Place:
         # What each says: a tool, and 0 if it is for it, or 1 if against it.
         self._here = [(one, [(tool, at) for at, side in enumerate(sides) for tool in side]) for one, sides in here]
         self._likeness = Likeness()
-        # By tool: the runs for it, and those against it, each with how many runs it stands for.
-        self._runs: defaultdict[ToolName, tuple[dict[str, float], dict[str, float]]] = defaultdict(lambda: ({}, {}))
-        taken = sum(len(one.sources) for one, _ in self._here)
-        for one, said in self._here:
-            share = max(min(len(one.sources), FEWEST_RUNS), math.ceil(len(one.sources) * MOST_RUNS / max(taken, 1)))
-            sources = one.sources[-share:]
-            stands_for = dict.fromkeys((source.run for source in sources), len(one.sources) / max(len(sources), 1))
-            for tool, side in said:
-                known = self._runs[tool][side]
-                known.update({run: max(known.get(run, 0.0), number) for run, number in stands_for.items()})
+        self._runs = _runs_behind(self._here)
+        self._called: frozenset[ToolName] = frozenset()
 
     @property
     def sources(self) -> list[str]:
@@ -89,12 +89,30 @@ class Place:
         found._likeness = likeness
         return found
 
+    def in_run(self, called: Collection[ToolName]) -> Place:
+        """The same place in a run that has called some tools: advice to call one of them rather than another is past.
+
+        Advice to repeat the last call holds.
+        """
+        found = copy(self)
+        found._called = frozenset(map(self._names.shown, called)) - self._last
+        found._here = [(one, said) for one, said in self._here if not found.is_past(self.sides(one))]
+        if len(found._here) < len(self._here):
+            found._runs = _runs_behind(found._here)
+        return found
+
+    def is_past(self, advice: Advice) -> bool:
+        """Whether the run has called all that a lesson advises here."""
+        return bool(advice.better) and advice.better <= self._called
+
     def sides(self, lesson: Principle | Experience) -> Advice:
         """What a lesson says to call here, and what not; nothing if it is about another place."""
         shown = self._names.shown
         if isinstance(lesson, Experience):
-            here = not self._where.isdisjoint(lesson.conditions.preconditions[:1])
-            return Advice(*(frozenset(map(shown, side)) for side in sides_of(lesson.lesson, lesson.tools) if here))
+            following = next_in_way(lesson.lesson, lesson.tools, self._spelled)
+            if following or self._where.isdisjoint(lesson.conditions.preconditions[:1]):
+                return Advice(frozenset(map(shown, following)))
+            return Advice(*(frozenset(map(shown, side)) for side in sides_of(lesson.lesson, lesson.tools)))
         return Advice(
             *(
                 frozenset(shown(target) for source, target in _moves(lesson, predicate) if shown(source) in self._last)
@@ -132,11 +150,17 @@ class Place:
         )
         return right, wrong
 
-    def best(self, k: int, *, least_runs: int = LEAST_RUNS) -> list[Principle]:
+    def advice(self) -> dict[ToolName, float]:
+        """How surely runs are for each tool rather than against it, in [-1, 1] (see `lower_bound`)."""
+        runs = ((tool, self.runs(tool)) for tool in self._runs)
+        return {tool: lower_bound(right, wrong) - lower_bound(wrong, right) for tool, (right, wrong) in runs}
+
+    def best(self, k: int, *, least_runs: int = LEAST_RUNS, chances: Mapping[ToolName, float] = {}) -> list[Principle]:
         """The k principles most surely right (see `lower_bound`), guiding before cautionary ones, then by their runs.
 
         A principle that adds nothing to those before is skipped. One from fewer than `least_runs` runs is given only if
-        one of these had a like request, or if there is no other.
+        one of these had a like request, or if there is no other. None is given that `chances` are against
+        (see `in_one_voice`).
         """
         alike = self._likeness.alike
         runs = {tool: self.runs(tool) for tool in self._runs}
@@ -145,7 +169,7 @@ class Place:
         kept = [
             (min(bounds[what] for what in said), one, sound.intersection(said))
             for one, said in self._here
-            if sound.issuperset(said)
+            if sound.issuperset(said) and _likely(self.sides(one), chances)
         ]
         kept.sort(key=lambda three: (-three[0], three[1].kind != "guiding", -len(three[1].sources), three[1].text))
         given: list[Principle] = []
@@ -158,15 +182,33 @@ class Place:
         return given[:k] or [one for _, one, _ in kept][: min(k, 1)]
 
 
+def _runs_behind(here: Collection[_Said]) -> _RunsBehind:
+    """By tool: the runs for it, and those against it, each with how many runs it stands for."""
+    found: _RunsBehind = defaultdict(lambda: ({}, {}))
+    taken = sum(len(one.sources) for one, _ in here)
+    for one, said in here:
+        share = max(min(len(one.sources), FEWEST_RUNS), math.ceil(len(one.sources) * MOST_RUNS / max(taken, 1)))
+        sources = one.sources[-share:]
+        stands_for = dict.fromkeys((source.run for source in sources), len(one.sources) / max(len(sources), 1))
+        for tool, side in said:
+            known = found[tool][side]
+            known.update({run: max(known.get(run, 0.0), number) for run, number in stands_for.items()})
+    return found
+
+
 def in_one_voice(
     here: Place, lessons: Sequence[Principle | Experience], found: Suggestions, counts: Counts
 ) -> tuple[list[bool], Suggestions]:
     """Make lessons and a suggestion agree: which lessons to keep, and the suggestion with warnings.
 
-    A tool is warned of if more runs, by their weights, are against it than for it: two or more, or one whose lesson is
-    among `lessons`. Such a tool is suggested last, with its failures from here if those are the majority: the policy
-    knows more of the run than its last tools, and is right about half of them. A lesson is dropped if it advises a tool
-    warned of or retired, warns of one that is suggested all the same, or is about tools that the agent lacks.
+    Lessons know what the user said and the last tools; a policy that weighed what they advise (`found.chances`) also
+    knows what tools returned, and decides. A lesson is dropped if by these chances what it advises is unlikely, or less
+    likely than what it warns of.
+
+    Any other tool than the likeliest is warned of if more runs, by their weights, are against it than for it: two or
+    more, or one whose lesson is among `lessons`. It is suggested last, with its failures from here if those are the
+    majority. A lesson is dropped if it advises a tool warned of or retired, warns of one that is suggested all the
+    same, or is about tools that the agent lacks.
 
     `counts` gives the successful and the failed runs that called a tool from here.
     """
@@ -174,10 +216,11 @@ def in_one_voice(
     named = frozenset[ToolName]().union(*(side.worse for side in sides))
     warned = {one.tool for one in found.warnings}
     failed: list[FailedWay] = []
+    decided = {found[0].tool} if found and found.chances else set[ToolName]()
     for tool in dict.fromkeys((*(one.tool for one in found), *sorted(named))):
         right, wrong = here.runs(tool)
         several = here.runs(tool, weighed=False)[1] >= LEAST_RUNS
-        if tool not in warned and wrong > right and (several or tool in named):
+        if tool not in warned | decided and wrong > right and (several or tool in named):
             warned.add(tool)
             successes, failures = counts(tool)
             if failures > successes and any(one.tool == tool for one in found):
@@ -185,11 +228,21 @@ def in_one_voice(
     ranked = tuple(sorted(found, key=lambda one: one.tool in warned))
     suggested = {one.tool for one in ranked} - warned
     kept = [
-        here.applies(one) and not (side.better & warned or side.worse & suggested)
+        here.applies(one)
+        and not here.is_past(side)
+        and not (side.better & warned or side.worse & suggested)
+        and _likely(side, found.chances)
         for one, side in zip(lessons, sides, strict=True)
     ]
     warnings = sorted((*found.warnings, *failed), key=lambda one: (-one.failures, one.tool))
     return kept, replace(found, ranked=ranked, warnings=tuple(warnings))
+
+
+def _likely(side: Advice, chances: Mapping[ToolName, float]) -> bool:
+    """Whether what a lesson advises is likely, and likelier than what it warns of; so if nothing is known of it."""
+    better = max((chances[tool] for tool in side.better if tool in chances), default=1.0)
+    least = max((chances.get(tool, 0.0) for tool in side.worse), default=UNLIKELY_WAY)
+    return not chances or better >= max(UNLIKELY, least)
 
 
 def lower_bound(right: float, wrong: float) -> float:

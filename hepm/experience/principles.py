@@ -180,6 +180,7 @@ class Principles:
         after: Sequence[ToolName],
         *,
         said: str = "",
+        called: Collection[ToolName] = (),
         namespace: str = DEFAULT_NAMESPACE,
         environment: str = "",
         k: int = RETRIEVED,
@@ -194,10 +195,11 @@ class Principles:
         Args:
             after: Tools of the last turn; none before the first call.
             said: What the user said so far. Runs whose users said the like count most; all count alike without it.
+            called: What the run called since the user last wrote: advice to call one of these is past.
             least_runs: Minimum number of runs behind a principle, if there are such principles.
             names: What the agent calls its tools.
         """
-        here = self.place(after, said=said, namespace=namespace, environment=environment, names=names)
+        here = self.place(after, said=said, called=called, namespace=namespace, environment=environment, names=names)
         return self.found(here.best(k, least_runs=least_runs), namespace=namespace)
 
     def found(self, principles: Iterable[Principle], *, namespace: str = DEFAULT_NAMESPACE) -> list[FoundPrinciple]:
@@ -210,6 +212,7 @@ class Principles:
         after: Sequence[ToolName],
         *,
         said: str = "",
+        called: Collection[ToolName] = (),
         namespace: str = DEFAULT_NAMESPACE,
         environment: str = "",
         names: ToolNames | None = None,
@@ -220,14 +223,15 @@ class Principles:
         """
         names = names or ToolNames.of(self._library.marks(namespace), after, ())
         here = self._library.lessons(namespace).cached(_Places).at(tuple(after), environment, names)
+        now = here.in_run(called)
         if not said.strip() or not (sources := here.sources):
-            return here
+            return now
         try:
             here.requests = here.requests or self._library.like_requests(sources, namespace=namespace)
         except StoreUnavailableError as error:
             _log.debug("the requests of runs cannot be read for now: %s", error)
-            return here
-        return here.weighed(here.requests.likeness(self._library.vectors([said])[0]))
+            return now
+        return now.weighed(here.requests.likeness(self._library.vectors([said])[0]))
 
     def prune(
         self,

@@ -154,7 +154,7 @@ class Recollection:
 def recollect(
     library: Library,
     now: Moment,
-    suggestions: Suggestions,
+    suggest: Callable[[Mapping[ToolName, float]], Suggestions],
     *,
     counts: Counts,
     names: ToolNames,
@@ -166,15 +166,21 @@ def recollect(
 ) -> Recollection:
     """Everything that memory has to say at a moment, without contradictions.
 
-    `suggestions` holds `FURTHER` more tools than `options` asks for; for `counts` see `in_one_voice`.
+    `suggest` weighs what lessons advise, and gives `FURTHER` more tools than `options` asks for; for `counts` see
+    `in_one_voice`.
     `names` are what the agent calls its tools.
     """
     principles, preferences = Principles(library), Preferences(library)
     rules: list[FoundPrinciple] = []
     words = said_text(now.state)
-    place = principles.place(now.after, said=words, namespace=namespace, environment=environment, names=names)
+    called = now.history[now.state.earlier :]
+    place = principles.place(
+        now.after, said=words, called=called, namespace=namespace, environment=environment, names=names
+    )
+    asked = options.suggestions or options.principles or options.experiences
+    suggestions = suggest(place.advice()) if asked else Suggestions()
     if k := options.principles:
-        here = principles.found(place.best(k), namespace=namespace)
+        here = principles.found(place.best(k, chances=suggestions.chances), namespace=namespace)
         alike = principles.search(" ".join(now.state.said), namespace=namespace, environment=environment, k=k)
         said = {state_key(one.principle.text) for one in here}
         rules = [*here, *(one for one in alike if state_key(one.principle.text) not in said)][:k]
@@ -193,12 +199,13 @@ def recollect(
             recalled = recall()
     lessons = (*(one.principle for one in rules), *(one.experience for one in found))
     kept, suggestions = in_one_voice(place, lessons, suggestions, counts)
+    k = options.suggestions
     return Recollection(
         notes=notes if options.notes else None,
         principles=list(compress(rules, kept)),
         experiences=list(compress(found, kept[len(rules) :])),
         recalled=recalled,
-        suggestions=replace(suggestions, ranked=suggestions.ranked[: options.suggestions]),
+        suggestions=replace(suggestions, ranked=suggestions.ranked[:k], chances={}) if k else Suggestions(),
     )
 
 

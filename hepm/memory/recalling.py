@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from hepm.errors import InputError
@@ -136,22 +136,38 @@ class RecallingMemory(OpenMemory):
             policy: "hybrid", "adaptive", "episodic", "procedural", "gnn" (see `hepm rank train`), or a policy object.
             c: Weight of efficiency in edge weights.
         """
+        if k < 1:
+            raise InputError(f"k is {k}: ask for at least one suggestion")
         if messages is not None:
             from hepm.ingest.chat import read_messages
             from hepm.ingest.transitions import agent_state
 
             now = agent_state(read_messages(messages))
             after, history, state = after or now.last, history or now.history, state or now.state()
-        if k < 1:
-            raise InputError(f"k is {k}: ask for at least one suggestion")
+        summary = StateSummary(own=state) if isinstance(state, str) else state
+        available = None if tools is None else [tool.name for tool in as_tools(tools)]
+        return self._suggest(after, history, summary, available, k=k, policy=policy, c=c, namespace=namespace)
+
+    def _suggest(
+        self,
+        after: ToolName | Sequence[ToolName] | None,
+        history: Sequence[ToolName],
+        summary: StateSummary | None,
+        available: Sequence[ToolName] | None,
+        *,
+        k: int,
+        policy: str | Policy,
+        c: float = 1.0,
+        advice: Mapping[ToolName, float] | None = None,
+        namespace: str,
+    ) -> Suggestions:
+        """`suggest` with arguments that are read, and what lessons advise."""
         mirror = self._mirror.namespace(namespace)
         if isinstance(policy, str):
             policy = self._policy(policy, c, mirror)
         last = (after,) if isinstance(after, str) else tuple(after or history[-1:]) or (START,)
-        available = None if tools is None else [tool.name for tool in as_tools(tools)]
         names = ToolNames.of(mirror.marks, map(normal, (*history, *last)), available or ())
         last, past = tuple(map(names.own, last)), tuple(map(names.own, history))
-        summary = StateSummary(own=state) if isinstance(state, str) else state
         if summary is not None and names.aliases:
             summary = replace(summary, tools=tuple(map(names.own, summary.tools)))
         text, said = (summary.text, said_text(summary)) if summary is not None else ("", "")
@@ -170,6 +186,7 @@ class RecallingMemory(OpenMemory):
             tools=None if available is None else frozenset(map(names.own, available)),
             k=k,
             names=names,
+            advice=advice and {names.own(tool): sure for tool, sure in advice.items()},
         )
         return query.answer(policy.suggest(mirror, query))
 
@@ -244,21 +261,16 @@ class RecallingMemory(OpenMemory):
         available = None if own is None else [tool.name for tool in own]
         names = ToolNames.of(mirror.marks, map(normal, (*now.history, *now.after)), available or ())
         last = tuple(map(names.own, now.after))
-        suggestions = Suggestions()
-        if options.suggestions:
-            suggestions = self.suggest(
-                now.after,
-                history=now.history,
-                state=now.state if now.state.text else None,
-                tools=available,
-                k=options.suggestions + FURTHER,
-                policy=options.policy,
-                namespace=namespace,
-            )
+
+        def suggest(advice: Mapping[ToolName, float]) -> Suggestions:
+            state, k = now.state if now.state.text else None, options.suggestions + FURTHER
+            asked = partial(self._suggest, now.after, now.history, state, available, advice=advice, namespace=namespace)
+            return asked(k=k, policy=options.policy)
+
         found = recollect(
             self.library,
             now,
-            suggestions,
+            suggest,
             counts=lambda tool: mirror.counts(last, names.own(tool)),
             names=names,
             namespace=namespace,

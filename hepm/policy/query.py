@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Final, Protocol
@@ -27,6 +27,7 @@ class Query:
         tools: Tools it has now; None for all.
         k: Maximum number of suggestions (H-EPM table 4(D): 2 is best).
         names: What the agent calls the tools, and which of them are retired. All other names here are the tools' own.
+        advice: How surely lessons are for a tool rather than against it, in [-1, 1]; None if none were asked.
     """
 
     after: tuple[ToolName, ...] = (START,)
@@ -37,6 +38,7 @@ class Query:
     tools: frozenset[ToolName] | None = None
     k: int = 2
     names: ToolNames = field(default_factory=ToolNames)
+    advice: Mapping[ToolName, float] | None = None
 
     @property
     def just_called(self) -> frozenset[ToolName]:
@@ -54,7 +56,8 @@ class Query:
             return found
         ranked = [replace(s, tool=names.shown(s.tool)) for s in found.ranked if s.tool not in names.retired]
         warnings = tuple(replace(way, tool=names.shown(way.tool)) for way in found.warnings)
-        return replace(found, ranked=tuple(ranked), warnings=warnings)
+        chances = {names.shown(tool): chance for tool, chance in found.chances.items()}
+        return replace(found, ranked=tuple(ranked), warnings=warnings, chances=chances)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from hepm import FailedWay, Memory, Trajectory
 from hepm.embed import HashingEmbedder
-from hepm.experience.comparison import says_nothing, sides_of
+from hepm.experience.comparison import next_in_way, says_nothing, sides_of
 from hepm.experience.lessons import Experience, Principle, PrincipleKind
 from hepm.experience.likeness import Likeness, LikeRequests
 from hepm.experience.place import FEWEST_RUNS, MOST_RUNS, Place, in_one_voice, lower_bound
@@ -155,6 +156,37 @@ def test_a_warning_of_one_run_counts_where_it_is_told_and_else_not() -> None:
     assert voiced([one], suggested("a", "b"), {}, [advises("b", 2)])[1] == "Suggested next tools: a, b"
 
 
+def test_lessons_beside_a_policy_that_weighed_them_advise_nothing_unlikely_or_less_likely_than_what_they_warn_of() -> (
+    None
+):
+    found = replace(suggested("a"), chances={"a": 0.9, "b": 0.09, "c": 0.01})
+    rather = rule("guiding", "b rather than a", 9, better="b", worse="a")
+    known = [rather, advises("b", 5), advises("c", 9), advises("unknown", 9), warns("a", 20)]
+    counts = {"a": (9, 30)}
+    assert voiced(known, found, counts) == (["call b", "call unknown"], "Suggested next tools: a")
+    assert voiced([rather], replace(found, chances={"a": 0.4, "b": 0.6}), counts)[0] == []
+    assert voiced([rather], replace(suggested("b", "a"), chances={"a": 0.4, "b": 0.6}), counts) == (
+        ["b rather than a"],
+        "Suggested next tools: b, a (failed in 30 of 39 runs from here)",
+    )
+    given = [one.text for one in Place(known, HERE).best(9, chances=found.chances)]
+    assert given == ["keep from a", "call b", "call unknown"]
+    unlikely = replace(found, chances={"a": 0.1, "b": 0.03})
+    assert voiced([advises("b", 5), rule("guiding", "b rather than c", 9, better="b", worse="c")], unlikely, {})[0] == [
+        "b rather than c"
+    ]
+
+
+def test_advice_to_call_what_the_run_has_called_rather_than_another_tool_is_past() -> None:
+    known = [rule("guiding", "lock rather than start", 9, better="lock", worse="start"), advises("start", 2)]
+    assert best(*known) == ["lock rather than start"]
+    place = Place(known, HERE)
+    assert [one.text for one in place.in_run(["lock", "look"]).best(3)] == ["call start"]
+    assert place.in_run(["lock", "look"]).runs("start") == (2, 0)
+    again = Place([rule("guiding", "look once more", 9, better="look", worse="start")], HERE)
+    assert [one.text for one in again.in_run(["look"]).best(3)] == ["look once more"]
+
+
 def test_a_warning_is_told_once() -> None:
     found = suggested("a", "b", warnings=(FailedWay("a", 5, 5),))
     assert voiced([warns("a", 3)], found, {"a": (11, 30)})[1].count("failed") == 1
@@ -166,6 +198,16 @@ def test_what_an_experience_says_of_a_place_is_read_from_its_lesson() -> None:
     lesson = "After look, this run, which succeeded, called b; runs of this task that failed called a."
     assert sides_of(lesson, ("b", "a", "look")) == ({"b"}, {"a"})
     assert sides_of("This way led to success: a, then b.", ("a", "b")) == (set(), set())
+
+
+def test_an_experience_of_a_successful_way_advises_what_follows_the_last_tools_in_it() -> None:
+    way, tools = "This way led to success: a, then b and c, then a, then d e.", ("a", "b", "c", "d e")
+    assert next_in_way(way, tools, ["a"]) == {"b", "c", "d e"}
+    assert next_in_way(way, tools, ["c"]) == next_in_way(way, tools, []) == {"a"}
+    assert next_in_way(way, tools, ["d e"]) == next_in_way(way, tools, ["x"]) == set()
+    assert next_in_way("This way led to failure: a, then b.", tools, ["a"]) == set()
+    found = Experience("s", "a", "o", way, "golden", "exploration", 1.0, tools=tools)
+    assert Place([], ["a"]).sides(found).better == {"b", "c", "d e"}
 
 
 # Runs of like requests
@@ -255,6 +297,47 @@ def test_a_prompt_gives_the_rule_of_the_kind_of_request_at_hand(memory: Memory, 
     _, right, wrong = KINDS[kind]
     assert re.findall(r"calling (\w+) rather than (\w+) led to success", prompt.text) == [(right, wrong)]
     assert [one.tool for one in prompt.suggestions][:1] == [right]
+
+
+LINES = (
+    ("Outage in the area, crew on site", "inform", "restart"),
+    ("No outage, the modem does not answer", "restart", "inform"),
+    ("Account blocked, the invoice is unpaid", "send_invoice", "inform"),
+)
+"""What the first tool returned, what works then, and what fails; users ask the same."""
+
+
+def line_run(task: str, result: str, tool: str, *, success: bool) -> Trajectory:
+    goal = f"My internet is down, customer {task}"
+    run = trajectory(f"{task}-{tool}", "look_up", tool, "close", goal=goal, success=success)
+    user, look, *others = run.turns
+    return replace(run, turns=(user, replace(look, calls=(replace(look.calls[0], result=result),)), *others))
+
+
+@pytest.mark.parametrize("counts", [(14, 30, 6), (8, 60, 8)])
+@pytest.mark.parametrize("at", range(3))
+def test_where_a_result_decides_no_lesson_of_a_prompt_contradicts_it(
+    memory: Memory, at: int, counts: tuple[int, int, int]
+) -> None:
+    memory.ingest(
+        line_run(f"{kind}-{n}", result, tool, success=tool == right)
+        for kind, (result, right, wrong) in enumerate(LINES)
+        for n in range(counts[kind])
+        for tool in (right, wrong)[: 1 + n % 2]
+    )
+    memory.principles.distill(namespace=NS)
+    memory.experiences.distill(namespace=NS)
+    result, right, _ = LINES[at]
+    messages = [
+        {"role": "user", "content": "My internet is down, customer 99"},
+        {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "look_up", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "1", "content": result},
+    ]
+    prompt = memory.prompt(messages, namespace=NS)
+    assert [one.tool for one in prompt.suggestions] == [right]
+    advised = set(re.findall(r"calling (\w+) rather than (\w+) led to success", prompt.text))
+    assert right not in {worse for _, worse in advised}
+    assert set(re.findall(r"look_up, then (\w+)", prompt.text)) <= {right}
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from hepm.ingest.pipeline import IngestReport
 from hepm.ingest.redact import Redactor
 from hepm.llm import Message, Question
 from hepm.memory import Memory
-from hepm.policy import Query
+from hepm.policy import Policy, Query
 from hepm.types import DEFAULT_NAMESPACE, Suggestion, Suggestions, Trajectory
 
 _NOTHING: Final = PromptOptions(suggestions=0, experiences=0, principles=0, recalled=0, notes=False)
@@ -162,12 +162,11 @@ class KnownMemory(Memory):
         self.follow_now()
         self.__dict__.pop("_training", None)
 
-    def suggest(self, *args: Any, policy: Any = "hybrid", **about: Any) -> Suggestions:
-        """As `Memory.suggest`, with one more policy, "toolnet"."""
-        if policy == _TOOLNET:
+    def _policy(self, name: str, c: float, mirror: NamespaceMirror) -> Policy:
+        if name == _TOOLNET:
             with self._reading:
-                policy = _ToolNet(self._training[0])
-        return super().suggest(*args, policy=policy, **about)
+                return _ToolNet(self._training[0])
+        return super()._policy(name, c, mirror)
 
     def prompt(self, *args: Any, **about: Any) -> Prompt:
         """As `Memory.prompt`, with a note of what went wrong."""

@@ -77,6 +77,7 @@ class OutcomesHere:
     Attributes:
         odds_QC: Log-odds of success with each tool per query, by the regression and by the most similar runs, added up;
             less where no known state is similar, and 0 where odds are not trusted.
+        trusted: How surely they are known here, in [0, 1].
         worse_C: Which are clearly worse here than another one.
         support: How many successful runs went on from here, those without a vector included; one that called several
             tools counts for each.
@@ -111,13 +112,17 @@ class OutcomesHere:
         if np.count_nonzero(successes) != 1:
             self._only_winner_A[:] = False
         self.odds_QC = np.zeros((len(queries), len(tools)), dtype=np.float32)
+        self.trusted = 0.0
         if odds.trust:
             self._odds_QA = np.stack([odds.of(query, self._available) for query in queries])
             odds_QA = self._odds_QA + self._like_odds()
             odds_QA[:, self._only_winner_A] = np.maximum(odds_QA[:, self._only_winner_A], 0)
+            # More successes of the same share are no better odds.
+            odds_QA = odds_QA.clip(-MOST_ODDS, MOST_ODDS)
             # Of a situation like none that is known, the few words that it shares with some say little.
-            known = np.float32(np.clip((self._closest - UNKNOWN) / (KNOWN - UNKNOWN), 0, 1))
-            self.odds_QC = known * odds_QA[:, self._place_C]
+            known = min(max((self._closest - UNKNOWN) / (KNOWN - UNKNOWN), 0.0), 1.0)
+            self.odds_QC = np.float32(known) * odds_QA[:, self._place_C]
+            self.trusted = known * min(odds.trust / TRUSTED, 1.0)
         self.worse_C = self._worse(self._place_C)
         failures_C = self._failures_A[self._place_C]
         self._some_won_C = failures_C < self._runs_A[self._place_C]

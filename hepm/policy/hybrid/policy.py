@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hepm.graph.drift import Drift
 from hepm.graph.namespace import EVIDENCE_RUNS, NamespaceMirror
 from hepm.graph.rows import FloatArray
-from hepm.policy.hybrid.features import NAMES, VOICE, WEIGHTS, WITHOUT_STATE, Tools, features
+from hepm.policy.hybrid.features import ADVICE, NAMES, VOICE, WEIGHTS, WITHOUT_STATE, Tools, features
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.policy.hybrid.outcomes import OutcomesHere
@@ -42,9 +42,9 @@ _SAID: Final = {
     "named_by_agent": "the agent's own words name it",
     "contrast": "runs that knew almost the same went on with it {place} and succeeded",
     "odds": "runs that knew something similar succeeded with it more than with others",
+    "advice": "rules drawn from earlier runs prefer it",
     "voice": "the ranker trained on this memory's graph finds it likely",
 }
-_COLUMNS: Final = (*NAMES, "odds", "voice")
 _ENOUGH: Final = 0.1
 _SHOWN: Final = 2
 
@@ -69,7 +69,7 @@ class Hybrid:
     and where failed runs left successful ones, such hints pointed the failed way as often as the other. `c` is for the
     signature of the other policies. Ours; not in the papers.
 
-    With a `voice`, its log-chances are one more feature where a state is given.
+    What lessons advise (`Query.advice`) is one more feature; so are a `voice`'s log-chances, where a state is given.
     """
 
     def __init__(self, *, c: float = 1.0, floors: Floors = Floors(), voice: Voice | None = None) -> None:  # frozen
@@ -97,14 +97,7 @@ class Hybrid:
             return nothing_known(mirror, query, floors)
         warnings = ended.warnings(names)
         given = query.vector is not None
-        voice = self._voice if given else None
-        weights = np.append(WEIGHTS if given else WITHOUT_STATE, np.float32(fitted.odds.trust))
-        columns_Q = [[features(fitted, one, tools), odds] for one, odds in zip(encoded, ended.odds_QC, strict=True)]
-        if voice is not None:
-            weights = np.append(weights, VOICE)
-            for one, columns in zip(encoded, columns_Q, strict=True):
-                columns.append(voice.log_chances(mirror, one, tools))
-        rows_Q = [np.column_stack(columns) for columns in columns_Q]
+        columns, weights, rows_Q = self._compared(mirror, query, encoded, tools, ended)
         chances: FloatArray = _mean([_softmax(rows @ weights) for rows in rows_Q])
         rows = _mean(rows_Q)
         # Without a state the question is what usually works after a tool. A chance that stands on few runs is doubted.
@@ -115,6 +108,9 @@ class Hybrid:
         chances = chances * works_C
         bad = [FailedWay(names[int(tools[at])], d.failures, d.runs, d.before) for at, d in failing.items() if d.broken]
         warnings = (*warnings, *(way for way in bad if way.tool not in {other.tool for other in warnings}))
+        compared: dict[ToolName, float] = {}
+        if query.advice is not None:
+            compared = dict(zip((names[int(tool)] for tool in tools), chances.tolist(), strict=True))
         # Rounded: sums of floats differ in their last digits with the order in which runs came.
         order = ended.order(np.lexsort((fitted.place_T[tools], -chances.round(6)))).tolist()
         if floors.further:
@@ -129,15 +125,50 @@ class Hybrid:
                     why = f"the likeliest next call is {query.names.shown(named[best])} again"
                 elif named[best] in warned:
                     why = f"what is known {place_of(query)} mostly failed in runs like this one"
-                return Suggestions(abstained=why, warnings=warnings)
+                return Suggestions(abstained=why, warnings=warnings, chances=compared)
         found = [
-            _suggestion(mirror, query, fitted, int(tools[at]), float(chances[at]), rows[at], _spoke(rows, weights, at))
+            _suggestion(
+                mirror,
+                query,
+                fitted,
+                int(tools[at]),
+                float(chances[at]),
+                rows[at],
+                dict(zip(columns, _spoke(rows, weights, at).tolist(), strict=True)),
+            )
             for at in order[: query.k]
         ]
         for at, suggestion in zip(order, found, strict=False):
             suggestion.reason += f"; it {failing[at]}" if at in failing else ""
         supported = tuple(suggestion for suggestion in found if suggestion.support >= floors.support)
-        return Suggestions(supported, warnings=warnings) if supported else nothing_known(mirror, query, floors)
+        if not supported:
+            return nothing_known(mirror, query, floors)
+        return Suggestions(supported, warnings=warnings, chances=compared)
+
+    def _compared(
+        self,
+        mirror: NamespaceMirror,
+        query: Query,
+        encoded: Sequence[EncodedQuery],
+        tools: Tools,
+        ended: OutcomesHere,
+    ) -> tuple[list[str], FloatArray, list[NDArray[Any]]]:
+        """What the tools are compared by: columns, their weights (F,), and for each encoded query rows (C, F)."""
+        fitted, given = mirror.fits.of(FittedMemory), query.vector is not None
+        columns, weights = [*NAMES, "odds"], [*(WEIGHTS if given else WITHOUT_STATE), fitted.odds.trust]
+        parts_Q = [[features(fitted, one, tools), odds] for one, odds in zip(encoded, ended.odds_QC, strict=True)]
+        if query.advice is not None:
+            columns.append("advice")
+            weights.append(ADVICE * (1 - ended.trusted))
+            advice_C = np.array([query.advice.get(fitted.names[int(tool)], 0.0) for tool in tools], dtype=np.float32)
+            for parts in parts_Q:
+                parts.append(advice_C)
+        if self._voice is not None and given:
+            columns.append("voice")
+            weights.append(VOICE)
+            for one, parts in zip(encoded, parts_Q, strict=True):
+                parts.append(self._voice.log_chances(mirror, one, tools))
+        return columns, np.array(weights, dtype=np.float32), [np.column_stack(parts) for parts in parts_Q]
 
 
 def _candidates(fitted: FittedMemory, encoded: Sequence[EncodedQuery], query: Query) -> tuple[Tools, Tools]:
@@ -185,9 +216,9 @@ def _suggestion(
     tool: int,
     chance: float,
     row: FloatArray,
-    spoke: FloatArray,
+    spoke: Mapping[str, float],
 ) -> Suggestion:
-    """`row` holds the tool's features and odds, `spoke` what each adds to its score, above the mean of the others."""
+    """`row` holds the tool's features, `spoke` what each column adds to its score, above the mean of the others."""
     name, anywhere = fitted.names[tool], int(fitted.successes_T[tool])
     edges = [edge for source in set(query.after) if (edge := mirror.edge(source, name)) is not None]
     # A run that made several calls in parallel counts on the edge of each.
@@ -211,9 +242,9 @@ def _suggestion(
         sayable = set(_SAID) if here else _SAID.keys() - {"in_this_moment", "vote", "contrast"}
         sayable -= {"remaining"} if query.said_vector is None else set[str]()
         said = [
-            _SAID[_COLUMNS[feature]].format(place=place, nearest=nearest)
-            for feature in sorted(range(len(spoke)), key=lambda feature: (-float(spoke[feature]), feature))
-            if spoke[feature] > _ENOUGH and _COLUMNS[feature] in sayable
+            _SAID[column].format(place=place, nearest=nearest)
+            for column, more in sorted(spoke.items(), key=lambda one: -one[1])
+            if more > _ENOUGH and column in sayable
         ]
         reason = f"{'; '.join(said[:_SHOWN]) or 'no single sign stands out'}; {reason}"
     return Suggestion(
