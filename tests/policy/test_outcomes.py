@@ -345,3 +345,34 @@ def test_a_certain_suggestion_says_what_speaks_for_it(tmp_path: Path) -> None:
     found = ask(tmp_path, runs, "broken", k=3)
     assert (found[0].tool, round(found[0].score, 3)) == ("refund", 1.0)
     assert found[0].reason.startswith("runs that knew something similar succeeded with it more than with others; ")
+
+
+def test_a_rare_situation_that_is_known_is_answered_with_what_worked_there_though_another_tool_works_more_often(
+    tmp_path: Path,
+) -> None:
+    situations = (
+        ("Outage in the area, crew on site", "inform", "restart", 4),
+        ("No outage, the modem does not answer", "restart", "inform", 60),
+        ("Account blocked, the invoice is unpaid", "send_invoice", "inform", 4),
+    )
+    runs: list[Trajectory] = []
+    for result, right, wrong, number in situations:
+        for n in range(number):
+            for tool in (right, wrong)[: 1 + n % 2]:
+                goal = f"My internet is down, customer {n}"
+                run = trajectory(f"{result} {n} {tool}", "get_order", tool, goal=goal, success=tool == right)
+                user, look, *others = run.turns
+                calls = (replace(look.calls[0], result=result),)
+                runs.append(replace(run, turns=(user, replace(look, calls=calls), *others)))
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(runs)
+        for result, right, _, _ in situations:
+            messages = [
+                {"role": "user", "content": "My internet is down, customer 99"},
+                {
+                    "role": "assistant",
+                    "tool_calls": [{"id": "1", "function": {"name": "get_order", "arguments": "{}"}}],
+                },
+                {"role": "tool", "tool_call_id": "1", "content": result},
+            ]
+            assert memory.suggest(messages=messages)[0].tool == right
