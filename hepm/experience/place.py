@@ -35,10 +35,6 @@ UNLIKELY_WAY: Final = 0.05
 _Z: Final = 1.645
 _SIDES: Final = ((0, 1), (1, -1))  # for a tool, and against it: how the two numbers of runs are read
 
-_Move: TypeAlias = tuple[ToolName, ToolName]
-_Said: TypeAlias = tuple[Principle, Sequence[tuple[ToolName, int]]]
-_RunsBehind: TypeAlias = defaultdict[ToolName, tuple[dict[str, float], dict[str, float]]]
-
 Counts: TypeAlias = Callable[[ToolName], tuple[int, int]]
 
 
@@ -47,6 +43,12 @@ class Advice(NamedTuple):
 
     better: frozenset[ToolName] = frozenset()
     worse: frozenset[ToolName] = frozenset()
+
+
+_Move: TypeAlias = tuple[ToolName, ToolName]
+_Said: TypeAlias = tuple[Principle, Advice, Sequence[tuple[ToolName, int]]]
+"""A principle, what it advises here, and the same by tool: with 0 if it is for the tool, or 1 if against it."""
+_RunsBehind: TypeAlias = defaultdict[ToolName, tuple[dict[str, float], dict[str, float]]]
 
 
 class Place:
@@ -72,8 +74,9 @@ class Place:
         self.requests: LikeRequests | None = None
         live = [one for one in principles if self.applies(one)]
         here = [(one, sides) for one in live if any(sides := self.sides(one))]
-        # What each says: a tool, and 0 if it is for it, or 1 if against it.
-        self._here = [(one, [(tool, at) for at, side in enumerate(sides) for tool in side]) for one, sides in here]
+        self._here: list[_Said] = [
+            (one, sides, [(tool, at) for at, side in enumerate(sides) for tool in side]) for one, sides in here
+        ]
         self._likeness = Likeness()
         self._runs = _runs_behind(self._here)
         self._called: frozenset[ToolName] = frozenset()
@@ -94,9 +97,11 @@ class Place:
 
         Advice to repeat the last call holds.
         """
+        if not called:
+            return self
         found = copy(self)
         found._called = frozenset(map(self._names.shown, called)) - self._last
-        found._here = [(one, said) for one, said in self._here if not found.is_past(self.sides(one))]
+        found._here = [one for one in self._here if not found.is_past(one[1])]
         if len(found._here) < len(self._here):
             found._runs = _runs_behind(found._here)
         return found
@@ -168,8 +173,8 @@ class Place:
         sound = {(tool, side) for tool, side in bounds if runs[tool][side] > runs[tool][1 - side]}
         kept = [
             (min(bounds[what] for what in said), one, sound.intersection(said))
-            for one, said in self._here
-            if sound.issuperset(said) and _likely(self.sides(one), chances)
+            for one, sides, said in self._here
+            if sound.issuperset(said) and _likely(sides, chances)
         ]
         kept.sort(key=lambda three: (-three[0], three[1].kind != "guiding", -len(three[1].sources), three[1].text))
         given: list[Principle] = []
@@ -185,8 +190,8 @@ class Place:
 def _runs_behind(here: Collection[_Said]) -> _RunsBehind:
     """By tool: the runs for it, and those against it, each with how many runs it stands for."""
     found: _RunsBehind = defaultdict(lambda: ({}, {}))
-    taken = sum(len(one.sources) for one, _ in here)
-    for one, said in here:
+    taken = sum(len(one.sources) for one, _, _ in here)
+    for one, _, said in here:
         share = max(min(len(one.sources), FEWEST_RUNS), math.ceil(len(one.sources) * MOST_RUNS / max(taken, 1)))
         sources = one.sources[-share:]
         stands_for = dict.fromkeys((source.run for source in sources), len(one.sources) / max(len(sources), 1))

@@ -46,7 +46,7 @@ VOICE: Final = np.float32(0.2)
 
 ADVICE: Final = np.float32(3.0)
 """Weight of what lessons advise: a bound of their share less that of the opposite, in [-1, 1]. Chosen by
-benchmarks/lessons_at_divergences.py."""
+benchmarks/prompts_at_divergences.py."""
 
 WITHOUT_STATE: Final[FloatArray] = np.array([float(name == "after_last") for name in NAMES], dtype=np.float32)
 """Weights where no state is given: the shares of what successful runs did after the last tool."""
