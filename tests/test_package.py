@@ -1,0 +1,282 @@
+"""The package as it would be published: built from the checkout, installed in fresh environments, used outside it."""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import httpx2
+import pytest
+import zstandard
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
+
+from tests.cli.chats import chats, write
+from tests.conftest import ROOT
+from tests.loopback import Loopback, loopback  # noqa: F401
+
+UV = str(Path(sysconfig.get_path("scripts"), "uv"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+UNDECLARED = {
+    "_typeshed", "matplotlib",  # for types alone; for the picture of `hepm bench`, which says so
+    "pydantic_core", "mcp_types",  # parts of pydantic and of mcp
+    "agents", "claude_agent_sdk", "langchain", "langchain_core", "langgraph", "litellm", "pydantic_ai",
+}  # fmt: skip
+"""Imports that no extra declares: a framework's adapter is imported by its users, who have it."""
+NOWHERE = "127.0.0.1:9"
+PROTOBUF = "application/x-protobuf"
+
+
+def uv(*arguments: str | Path, cwd: Path) -> None:
+    done = subprocess.run([UV, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sdist, and the wheel that was made from it."""
+    folder = tmp_path_factory.mktemp("built")
+    uv("build", "--quiet", "--out-dir", folder, ROOT, cwd=folder)
+    return folder
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A fresh environment with hepm and nothing of the checkout."""
+
+    folder: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        ours = ("HEPM_", "PYTHON", "VIRTUAL_ENV", "OPENAI_")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+        return kept | {"OPENAI_API_KEY": "k", "HF_ENDPOINT": f"http://{NOWHERE}", "HF_HUB_DOWNLOAD_TIMEOUT": "1"}
+
+    @property
+    def hepm(self) -> Path:
+        return self.folder / ".venv" / ("Scripts" if sys.platform == "win32" else "bin") / "hepm"
+
+    def said(self, *arguments: str, **variables: str) -> str:
+        """What a command prints, on both streams."""
+        done = subprocess.run(
+            [self.hepm, *arguments],
+            cwd=self.folder,
+            env=self.environment | variables,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return done.stdout + done.stderr
+
+
+Install = Callable[[str], Installed]
+
+
+@pytest.fixture
+def install(built: Path, tmp_path: Path) -> Install:
+    """Install the wheel with an extra, "" for none, beside a log of 24 runs."""
+
+    def installed(extra: str, *more: str) -> Installed:
+        (wheel,) = built.glob("*.whl")
+        uv("venv", "--quiet", "--python", sys.executable, cwd=tmp_path)
+        what = f"hepm[{extra}] @ {wheel.as_uri()}" if extra else f"hepm @ {wheel.as_uri()}"
+        uv("pip", "install", "--quiet", what, *more, cwd=tmp_path)
+        write(tmp_path / "runs.jsonl", chats())
+        return Installed(tmp_path)
+
+    return installed
+
+
+def files_of(folder: str) -> set[str]:
+    found = (ROOT / folder).rglob("*")
+    paths = {file.relative_to(ROOT) for file in found if file.is_file() and file.suffix != ".pyc"}
+    return {path.as_posix() for path in paths}
+
+
+def test_every_file_of_hepm_is_in_the_sdist_and_in_the_wheel_made_from_it(built: Path) -> None:
+    (sdist,), (wheel,) = built.glob("*.tar.gz"), built.glob("*.whl")
+    with tarfile.open(sdist) as archive:
+        packed = {member.name.partition("/")[2] for member in archive if member.isfile()}
+    assert (files_of("hepm") | files_of("tests") | files_of("docs")) - packed == set()
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    assert names - {name for name in names if ".dist-info/" in name} == files_of("hepm")
+
+
+def test_a_base_install_runs_what_the_readme_shows(install: Install) -> None:
+    base = install("")
+    assert "1. Remembered" in base.said("demo", "runs.jsonl")
+    assert "24 runs stored" in base.said("ingest", "runs.jsonl")
+    assert "get_order" in base.said("suggest", "--after", "find_user")
+    assert "pip install 'hepm[view]'" in base.said("view")
+    assert "pip install 'hepm[cypher]'" in base.said("cypher", "first_tools")
+
+
+def view(installed: Installed, _: Loopback) -> None:
+    installed.said("ingest", "runs.jsonl")
+    assert "drawn in graph.html" in installed.said("view")
+    assert (installed.folder / "graph.html").stat().st_size > 10_000
+
+
+def cypher(installed: Installed, _: Loopback) -> None:
+    installed.said("ingest", "runs.jsonl")
+    assert "find_user" in installed.said("cypher", "first_tools")
+
+
+def openai(installed: Installed, model: Loopback) -> None:
+    chosen = "ingest", "runs.jsonl", "--store", "other.hepm", "--embedder", "openai/m"
+    assert "24 runs stored" in installed.said(*chosen, OPENAI_BASE_URL=model.url)
+
+
+def llm(installed: Installed, model: Loopback) -> None:
+    installed.said("ingest", "runs.jsonl")
+    distill = "experience", "distill", "--model", "small", "--max-calls", "1"
+    assert "hepm[llm]" not in installed.said(*distill, OPENAI_BASE_URL=model.url)
+    assert [request.path for request in model.requests if request.method == "POST"] == ["/v1/chat/completions"]
+
+
+def zstd(installed: Installed, _: Loopback) -> None:
+    packed = zstandard.ZstdCompressor().compress((installed.folder / "runs.jsonl").read_bytes())
+    (installed.folder / "packed.jsonl.zst").write_bytes(packed)
+    assert "24 runs stored" in installed.said("ingest", "packed.jsonl.zst")
+
+
+def datasets(installed: Installed, _: Loopback) -> None:
+    assert "read: 24 agentpile" in installed.said("ingest", "agentpile:runs.jsonl", "--store", "other.hepm")
+
+
+def neo4j(installed: Installed, _: Loopback) -> None:
+    assert f"no answer from neo4j://{NOWHERE}" in installed.said("stats", "--store", f"neo4j://{NOWHERE}")
+
+
+def neo4j_local(installed: Installed, model: Loopback) -> None:
+    neo4j(installed, model)
+    assert "is not running" in installed.said("neo4j", "status", "--folder", "server")
+
+
+def serve(installed: Installed, _: Loopback) -> None:
+    with served(installed) as url:
+        answer = httpx2.post(f"{url}/otlp/v1/traces", content=protobuf("s-1"), headers={"content-type": PROTOBUF})
+        assert (answer.status_code, answer.content) == (200, b"")
+        assert statuses_of_cut_off_bodies(url) == {400}
+        assert httpx2.post(f"{url}/outcome", json={"session": "s-1", "success": True}).status_code == 200
+        assert httpx2.get(url).status_code == 200  # the page, which gravis draws
+    assert '"name":"find_user"' in installed.said("export")
+
+
+def embed(installed: Installed, _: Loopback) -> None:
+    chosen = "ingest", "runs.jsonl", "--store", "other.hepm", "--embedder", "all-MiniLM-L6-v2"
+    assert "is not on this machine" in installed.said(*chosen)
+
+
+def gnn(installed: Installed, _: Loopback) -> None:
+    installed.said("ingest", "runs.jsonl")
+    assert "A hetero ranker of 6 tools" in installed.said("rank", "train", "--epochs", "1")
+
+
+def local(installed: Installed, _: Loopback) -> None:
+    assert "no-such-folder" in installed.said("local-model", "--model", "./no-such-folder", "--port", "0")
+
+
+def ray(installed: Installed, _: Loopback) -> None:
+    count = "count", "runs.jsonl", "--to", "other.hepm", "--engine", "ray", "--processes", "1"
+    assert "24" in installed.said(*count, RAY_ADDRESS="local")
+
+
+@contextmanager
+def served(installed: Installed) -> Iterator[str]:
+    """The address of `hepm serve`, which must end without a traceback."""
+    command = [installed.hepm, "serve", "--port", "0"]
+    pipe = {"stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=installed.folder, env=installed.environment, **pipe) as process:
+        try:
+            yield process.stderr.readline().split()[-1]
+        finally:
+            process.terminate()
+            log = process.stderr.read()
+    assert "Traceback" not in log, log
+
+
+def statuses_of_cut_off_bodies(url: str) -> set[int]:
+    """The answers to compressed traces that break off anywhere."""
+    bodies = {PROTOBUF: protobuf("s-2"), "application/json": b'{"resourceSpans": []}'}
+    found: set[int] = set()
+    for kind, body in bodies.items():
+        for encoding, packed in (("gzip", gzip.compress(body)), ("deflate", zlib.compress(body))):
+            headers = {"content-type": kind, "content-encoding": encoding}
+            for length in range(0, len(packed), 10):
+                answer = httpx2.post(f"{url}/otlp/v1/traces", content=packed[:length], headers=headers)
+                found.add(answer.status_code)
+    return found
+
+
+def protobuf(session: str) -> bytes:
+    """A request of an exporter with one call of a tool."""
+    about = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "find_user",
+        "gen_ai.conversation.id": session,
+    }
+    attributes = [KeyValue(key=key, value=AnyValue(string_value=value)) for key, value in about.items()]
+    span = Span(trace_id=b"t" * 16, span_id=b"s" * 8, name="execute_tool find_user", attributes=attributes)
+    scope = ScopeSpans(spans=[span])
+    return ExportTraceServiceRequest(resource_spans=[ResourceSpans(scope_spans=[scope])]).SerializeToString()
+
+
+USES = {
+    "view": view, "openai": openai, "llm": llm, "serve": serve, "zstd": zstd, "datasets": datasets, "cypher": cypher,
+    "neo4j": neo4j, "neo4j-fast": neo4j, "neo4j-local": neo4j_local,
+    "embed": embed, "gnn": gnn, "local": local, "ray": ray,
+}  # fmt: skip
+HEAVY = {"embed", "gnn", "local", "ray"}  # torch and ray take half a minute to be imported for the first time
+
+
+@pytest.mark.parametrize(
+    "extra", [pytest.param(name, marks=pytest.mark.soak if name in HEAVY else ()) for name in USES]
+)
+def test_each_extra_alone_does_what_it_promises(
+    install: Install,
+    loopback: Loopback,  # noqa: F811
+    extra: str,
+) -> None:
+    USES[extra](install(extra), loopback)
+
+
+def test_every_extra_is_tried() -> None:
+    assert sorted(USES) == sorted(PROJECT["optional-dependencies"])
+
+
+def test_hepm_imports_no_package_that_neither_it_nor_an_extra_declares() -> None:
+    declared = PROJECT["dependencies"] + [one for extra in PROJECT["optional-dependencies"].values() for one in extra]
+    names = {re.split(r"[^\w.-]", requirement)[0].lower() for requirement in declared}
+    provided = {module for module, by in packages_distributions().items() if names & {name.lower() for name in by}}
+    assert imported() - provided - sys.stdlib_module_names - {"hepm"} <= UNDECLARED
+
+
+def imported() -> set[str]:
+    """The first part of every module that hepm imports anywhere."""
+    found: set[str] = set()
+    for file in (ROOT / "hepm").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.add(node.module.partition(".")[0])
+    return found
