@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from statistics import fmean
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from hepm.evals.baselines import Hint
 from hepm.evals.domains import Event, Run
-from hepm.experience.comparison import Difference, divergence_of
+from hepm.experience.comparison import Difference, ToolSequence, divergence_of
 from hepm.experience.transcript import Tools
 from hepm.types import ToolName
 
@@ -116,10 +117,7 @@ def find_divergences(runs: Sequence[Run], *, among: Sequence[Run] | None = None)
     equal sets before. Of several successful runs those with the longest common prefix count, each for an equal part:
     together they would offer more tools to hit than the one failed run.
     """
-    solved: defaultdict[str, list[list[Tools]]] = defaultdict(list)
-    for run in runs:
-        if run.success:
-            solved[run.task].append([tools for _, tools in _turns(run)])
+    solved = _successful_ways(runs)
     failed = sorted((run for run in (runs if among is None else among) if run.success is False), key=lambda run: run.id)
     found: list[Divergence] = []
     for run in failed:
@@ -129,6 +127,25 @@ def find_divergences(runs: Sequence[Run], *, among: Sequence[Run] | None = None)
             found += [Divergence(turns[parted.at][0], forks)] if forks else []
     unsolved = sum(run.task not in solved for run in failed)
     return found, Failures(len(failed), len(found), unsolved, len(failed) - unsolved - len(found))
+
+
+def _successful_ways(runs: Sequence[Run]) -> dict[str, list[ToolSequence]]:
+    """By task, the tools of its successful runs, turn by turn.
+
+    A way counts from half the share of successes on that all runs of the task have: one run with a wrong label
+    makes no good way of one that many runs went in vain.
+    """
+    labels: defaultdict[str, defaultdict[tuple[Tools, ...], list[bool]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        if run.success is not None:
+            labels[run.task][tuple(tools for _, tools in _turns(run))].append(run.success)
+    found: dict[str, list[ToolSequence]] = {}
+    for task, ways in labels.items():
+        share = fmean(label for way in ways.values() for label in way)
+        good = {way: won for way, won in ways.items() if any(won) and fmean(won) >= share / 2}
+        if good:
+            found[task] = [way for way, won in good.items() for _ in range(sum(won))]
+    return found
 
 
 def _turns(run: Run) -> list[tuple[Event, Tools]]:

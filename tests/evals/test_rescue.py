@@ -60,6 +60,16 @@ def test_a_run_that_took_the_same_tools_is_no_divergence() -> None:
     assert find_divergences(log) == ([], Failures(3, diverged=0, unsolved=0, same_way=3))
 
 
+def test_a_way_counts_as_successful_from_a_share_of_its_runs_on() -> None:
+    """A success with a wrong label hid that the others of its way had failed: their way was "the same"."""
+    log = [good(f"g{n}", "a", "b") for n in range(6)] + [bad(f"f{n}", "a", "c") for n in range(9)]
+    hidden = [*log, good("mislabelled", "a", "c")]
+    assert [len(find_divergences(runs)[0]) for runs in (log, hidden)] == [9, 9]
+    # 9 of 18 runs of the task succeeded: a way counts from .25 on, which are 3 of its 12.
+    several = [*log, *(good(f"s{n}", "a", "c") for n in range(3))]
+    assert find_divergences(several)[1] == Failures(9, diverged=0, unsolved=0, same_way=9)
+
+
 def test_more_tools_at_once_are_no_other_way() -> None:
     assert not find_divergences([good("g", "a", "b"), bad("f", "a", "b+c")])[0]
 
