@@ -50,13 +50,13 @@ class Runs:
             return "files, unseen families" if self.unseen_families else "files"
         return "models" if self.leave_model_out else "families"
 
-    def domains(self) -> list[Domain]:
-        """Read the runs, divided by environment."""
+    def domains(self, *, every: bool = True) -> list[Domain]:
+        """Read the runs, divided by environment; unless `every`, at most as many as some seconds allow."""
         from hepm.evals.domains import domains_of
 
         with Bar("runs read") as bar:
-            records = self._read(self.train or self.runs or [], bar)
-            domains = domains_of(records, tested=self._read(self.test, bar) if self.test else None)
+            records = self._read(self.train or self.runs or [], bar, every)
+            domains = domains_of(records, tested=self._read(self.test, bar, every) if self.test else None)
         if not domains:
             raise InputError("there are no runs to evaluate: all that were read are attacks.")
         known = [domain.name for domain in domains]
@@ -64,10 +64,11 @@ class Runs:
             raise InputError(f"no run is of {', '.join(missing)}; there are {', '.join(known)}")
         return [domain for domain in domains if not self.environment or domain.name in self.environment]
 
-    def _read(self, sources: Sequence[str], bar: Bar) -> list[Record]:
+    def _read(self, sources: Sequence[str], bar: Bar, every: bool) -> list[Record]:
         from hepm.evals.domains import without_repeats
+        from hepm.evals.sampling import READ_CHARS
 
-        records, _ = _read_records(sources, self.format, bar=bar)
+        records, _ = _read_records(sources, self.format, bar=bar, most_chars=None if every else READ_CHARS)
         if not records:
             raise InputError(f"there are no runs to evaluate: none could be read from {', '.join(sources)}.")
         found = without_repeats(records)
@@ -80,8 +81,8 @@ class Runs:
 def eval_runs(
     source: Runs,
     folds: Annotated[int, Option(min=2, help="Number of parts that task families are divided into.")] = 5,
-    method: Annotated[list[str] | None, Option(help="Measure this method; repeatable.")] = None,
-    every: Annotated[bool, Option("--all", help="Measure every method instead of five.")] = False,
+    method: Annotated[list[str] | None, Option(help="Measure this method, or all; repeatable. Default: five.")] = None,
+    every: Annotated[bool, Option("--all", help="Measure every run and call, however long it takes.")] = False,
     ablation: Annotated[
         list[str] | None,
         Option(help="Also without: weight, state, efficiency, adaptation; or k: hints of 1, 2 and 3 tools."),
@@ -117,13 +118,13 @@ def eval_runs(
         return
     split = source.split()
     options.check_sources([*(source.runs or []), *(source.train or []), *(source.test or [])])
-    if every and method:
-        raise click.BadParameter("--all measures every method; leave out --method")
-    named = [known.name for known in all_methods()] if every else method or []
+    named = [known.name for known in all_methods()] if "all" in (method or []) else method or []
     methods = find_methods(named, ablations=ablation or [])
-    domains = source.domains()
+    domains = source.domains(every=every)
     ks = tuple(other for other in KS if other != k) if "k" in (ablation or []) else ()
-    settings = EvalOptions(split, folds, k, ks, seed=seed, rescue=rescue, assume_success=assume_success)
+    settings = EvalOptions(
+        split, folds, k, ks, seed=seed, rescue=rescue, assume_success=assume_success, sample=not every
+    )
     with Bar("domains measured") as bar:
         done = iter(range(1, len(domains) + 1))
         report = evaluate(domains, methods, settings, on_progress=lambda _: bar.show(next(done), len(domains)))
@@ -149,11 +150,18 @@ def _simulate() -> Any:
 
 
 def _read_records(
-    sources: Sequence[str], format: str = "auto", *, bar: Bar | None = None, quiet: bool = False
+    sources: Sequence[str],
+    format: str = "auto",
+    *,
+    bar: Bar | None = None,
+    quiet: bool = False,
+    most_chars: int | None = None,
 ) -> tuple[list[Record], list[Rejection]]:
     """Runs with the names of their readers, and what could not be read, which is reported on stderr."""
+    from hepm.evals.sampling import reading_cost
     from hepm.ingest import ReadOptions, Rejection, read_runs
 
+    read = 0
     records: list[Record] = []
     rejected: list[Rejection] = []
     for name, item in read_runs(sources, ReadOptions(format=format)):
@@ -163,6 +171,10 @@ def _read_records(
             records.append((name, item))
             if bar is not None:
                 bar.show(len(records))
+            read += reading_cost(item)
+            if most_chars is not None and read > most_chars:
+                print(f"only the first {len(records):,} runs were read; --all reads every run", file=sys.stderr)
+                break
     if rejected and not quiet:
         first = f"{', the first' if len(rejected) > 1 else ''}: {rejected[0].file}: {rejected[0].reason}"
         count = count_of(len(rejected), "record")

@@ -26,6 +26,7 @@ from hepm.evals.metrics import (
     values_of,
 )
 from hepm.evals.report import Difference, DomainReport, EvalOptions, EvalReport, MethodScores, Settings, verdict
+from hepm.evals.sampling import Sample
 
 HintsByK: TypeAlias = defaultdict[tuple[str, int], Hints]
 """By name of the method and maximum number of tools in a hint."""
@@ -60,9 +61,10 @@ def evaluate(
     measured: dict[str, _Measured] = {}
     skipped: dict[str, str] = {}
     domains = [by_request(domain) for domain in domains]
-    for domain in domains:
+    sample = Sample.of(domains) if options.sample else Sample(domains)
+    for domain in sample.domains:
         on_progress(domain.name)
-        found = _Measured(domain, methods, options)
+        found = _Measured(domain, methods, options, sample)
         if found.events:
             measured[domain.name] = found
         else:
@@ -74,6 +76,13 @@ def evaluate(
     names = [method.name for method in methods]
     options = replace(options, reference=options.reference if options.reference in names else names[0])
     runs = [run for domain in counted(domains) for run in domain.all_runs]
+    kept = sum(len(domain.all_runs) for domain in counted(sample.domains))
+    settings = Settings(
+        **asdict(options),
+        runs=len(runs),
+        unlabelled=sum(run.success is None for run in runs),
+        sampled=None if sample.is_whole and kept == len(runs) else kept,
+    )
     unseen, seen = [found.unseen for found in measured.values()], [found.seen for found in measured.values()]
     report = EvalReport(
         domains={name: found.report(options) for name, found in measured.items()},
@@ -83,7 +92,7 @@ def evaluate(
         rescue_by_k=[_pooled(unseen, k, options) for k in options.ks],
         methods={method.name: method.about for method in methods},
         skipped=skipped,
-        settings=Settings(**asdict(options), runs=len(runs), unlabelled=sum(run.success is None for run in runs)),
+        settings=settings,
         verdict="",
     )
     added = [report.domains[domain.name] for domain in counted(found.domain for found in measured.values())]
@@ -98,23 +107,28 @@ class _Measured:
         events: The predicted calls, in order of the rows of `ranks`.
         unseen: Hints with the families out of memory; none if failed runs are not looked at.
         seen: With the failed run alone out of memory.
+        untested: Calls of successful runs whose fold had no memory to predict from.
     """
 
-    def __init__(self, domain: Domain, methods: Sequence[Method], options: EvalOptions) -> None:
+    def __init__(self, domain: Domain, methods: Sequence[Method], options: EvalOptions, sample: Sample) -> None:
         self.domain = domain
+        self._sample = sample
         self.events: list[Event] = []
         self.unseen: HintsByK = defaultdict(Hints)
         self.seen: HintsByK = defaultdict(Hints)
         self._ranks: defaultdict[str, list[int]] = defaultdict(list)
         self._failures: Failures | None = None
         self._divergences: list[Divergence] = []
-        splits = list(splits_of(domain, options.split, options.folds))
+        every = list(splits_of(domain, options.split, options.folds))
+        splits = sample.some_splits(every)
+        left_out = {run for split in every[len(splits) :] for run in split.test}
+        self.untested = sum(len(run.events) for run in domain.to_predict if run.success and run not in left_out)
         if options.rescue and not domain.derived and all(split.apart for split in splits):
             self._divergences, self._failures = find_divergences(domain.all_runs, among=domain.tested)
         for split in splits:
             self._measure(split, methods, self.unseen, (options.k, *options.ks), rank=True)
         if self._failures and options.seen and options.split == "families":
-            for split in by_run(domain.runs):
+            for split in sample.some_splits([*by_run(domain.runs)]):
                 self._measure(split, methods, self.seen, (options.k,), rank=False)
 
     def _measure(
@@ -123,11 +137,15 @@ class _Measured:
         training, tested = Training(split.train), set(split.test)
         won, lost = ([e for run in split.test if run.success is label for e in run.events] for label in (True, False))
         here = [divergence for divergence in self._divergences if divergence.event.run in tested]
+        all_won = len(won)
+        won, lost = self._sample.some_calls(won), self._sample.some_calls(lost)
+        here = self._sample.some_divergences(here)
         hinted = [*(divergence.event for divergence in here), *won, *lost] if self._failures else []
         if not training.events or not (hinted or (rank and won)):
             return
         if rank:
             self.events.extend(won)
+            self.untested -= all_won
         for method in methods:
             predictor = method.fit(training)
             if rank:
@@ -154,7 +172,7 @@ class _Measured:
         return DomainReport(
             events=len(self.events),
             families=self._bootstrap.families,
-            untested=sum(len(run.events) for run in self.domain.to_predict if run.success) - len(self.events),
+            untested=self.untested,
             methods={name: _scores([self], name, options.reference) for name in self._ranks},
             rescue=_pooled([self.unseen], options.k, options),
             rescue_seen=_pooled([self.seen], options.k, options),

@@ -40,6 +40,7 @@ class EvalOptions:
         reference: The method that others are compared with; the first one if it is not measured.
         rescue: Whether to look at failed runs, with their families out of memory.
         seen: If the split is "families", also with themselves alone left out (see `by_run`).
+        sample: Measure a sample if everything would take longer than some seconds.
     """
 
     split: SplitName = "families"
@@ -51,14 +52,20 @@ class EvalOptions:
     rescue: bool = True
     seen: bool = True
     assume_success: bool = False
+    sample: bool = False
 
 
 @dataclass(frozen=True)
 class Settings(EvalOptions):
-    """The options, and how many runs were read, some without an outcome."""
+    """The options, and how many runs were read, some without an outcome.
+
+    Attributes:
+        sampled: Runs in the sample; None if every call was measured.
+    """
 
     runs: int = 0
     unlabelled: int = 0
+    sampled: int | None = None
 
 
 @dataclass(frozen=True)
@@ -152,12 +159,13 @@ def verdict(report: EvalReport, *, events: int, families: int) -> str:
     """
     method = _judged(report.macro)
     grouped = any(domain.grouped for domain in report.domains.values())
-    by_request = " Task ids hardly repeat in these runs: requests were grouped by likeness." if grouped else ""
+    notes = " Task ids hardly repeat in these runs: requests were grouped by likeness." if grouped else ""
+    notes += _sampled(report.settings, events)
     if events < FEWEST_EVENTS or families < FEWEST_FAMILIES:
         return (
             f"Too little data to say whether memory would have helped: {count_of(events, 'call')} of "
             f"{count_of(families, 'task family', 'task families')} could be predicted, and below "
-            f"{FEWEST_EVENTS} calls of {FEWEST_FAMILIES} families chance decides.{by_request}"
+            f"{FEWEST_EVENTS} calls of {FEWEST_FAMILIES} families chance decides.{notes}"
         )
     seen, unseen = report.rescue_seen.get(method), report.rescue.get(method)
     cases = [
@@ -167,7 +175,14 @@ def verdict(report: EvalReport, *, events: int, families: int) -> str:
     ]
     if len(cases) == 1:
         cases = [(cases[0][0], "with other runs of their task families out of memory")]
-    return (_by_hints(cases, method) if cases else _by_prediction(report, method)) + by_request
+    return (_by_hints(cases, method) if cases else _by_prediction(report, method)) + notes
+
+
+def _sampled(settings: Settings, events: int) -> str:
+    if settings.sampled is None:
+        return ""
+    of = f"all {settings.runs:,}" if settings.sampled == settings.runs else f"{settings.sampled:,} of {settings.runs:,}"
+    return f" This is a sample: {events:,} calls were predicted, from memories of {of} runs; --all measures every call."
 
 
 def _by_hints(cases: Sequence[tuple[RescueAndHarm, str]], method: str) -> str:
@@ -223,8 +238,8 @@ def _points(*shares: float) -> str:
 
 
 def tables(report: EvalReport) -> RenderableType:
-    """Each domain, the mean over them, rescue and harm, and the verdict below all."""
-    settings, parts = report.settings, list[RenderableType]()
+    """The verdict, then each domain, the mean over them, rescue and harm."""
+    settings, parts = report.settings, list[RenderableType]([Text(report.verdict, style="bold")])
     for name, domain in report.domains.items():
         title = f"{name}: {domain.events:,} calls of {domain.families:,} task families"
         title += " (requests grouped by likeness)" if domain.grouped else ""
@@ -253,7 +268,7 @@ def tables(report: EvalReport) -> RenderableType:
             "runs, its figures are a little too good; benchmarks/LOG.md has them without."
         )
         parts.append(Text(fitted, style="dim"))
-    return Group(*parts, Text(f"\n{report.verdict}", style="bold"))
+    return Group(*parts)
 
 
 def _scores(title: str, methods: Mapping[str, MethodScores], reference: str) -> Table:

@@ -1,0 +1,125 @@
+"""A sample for an evaluation in bounded time: some task families, some of their folds, some of their calls.
+
+What takes the time is to fill memories and to ask them. The limits keep `hepm eval` below 20 s on two cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import md5
+from random import Random
+from typing import Final, TypeVar
+
+from hepm.evals.domains import Domain, Run, Split
+from hepm.types import Trajectory
+
+READ_CHARS: Final = 16_000_000
+"""Characters of runs that are read; a run counts `_RUN_CHARS` more."""
+REMEMBERED: Final = 10_000.0
+"""Cost of all memories together: a call is 1, and `_CALL_CHARS` characters of text are another."""
+PREDICTED: Final = 500
+DIVERGENCES: Final = 300
+_RUN_CHARS: Final = 2_000
+_CALL_CHARS: Final = 2_000
+_ALL_FOLDS: Final = 13.0  # memories of four of five folds of families, and of nine of ten folds of runs
+_TWO_FOLDS: Final = 1.7  # one of each kind
+_FEWEST_FAMILIES: Final = 10
+_Item = TypeVar("_Item")
+
+
+def chars_of(run: Trajectory) -> int:
+    """Length of what a run says and what its calls returned."""
+    return sum(len(turn.text) + sum(len(call.result or "") for call in turn.calls) for turn in run.turns)
+
+
+def reading_cost(run: Trajectory) -> int:
+    """What a run adds to READ_CHARS."""
+    return chars_of(run) + _RUN_CHARS
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What is measured.
+
+    Attributes:
+        domains: With the sampled runs.
+        folds: Share of the folds whose calls are predicted.
+        calls, divergences: Shares of those in the measured folds, with a limit over all domains.
+    """
+
+    domains: Sequence[Domain]
+    folds: float = 1.0
+    calls: float = 1.0
+    divergences: float = 1.0
+
+    @classmethod
+    def of(cls, domains: Sequence[Domain]) -> Sample:
+        """A sample that takes some seconds; everything if that does not take longer."""
+        domains = _lighter(domains, REMEMBERED / _TWO_FOLDS)
+        folds = min(1.0, REMEMBERED / _ALL_FOLDS / max(_weight(domains), 1.0))
+        tested = [run for domain in domains for run in domain.to_predict]
+        calls = sum(len(run.events) for run in tested if run.success is not None)
+        failed = sum(run.success is False for run in tested)
+        return cls(domains, folds, _share(PREDICTED, calls * folds), _share(DIVERGENCES, failed * folds))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every fold and every call of the domains is measured."""
+        return self.folds == self.calls == self.divergences == 1.0
+
+    def some_splits(self, splits: Sequence[Split]) -> Sequence[Split]:
+        """The splits to measure, at least one."""
+        return splits[: max(1, round(self.folds * len(splits)))]
+
+    def some_calls(self, calls: Sequence[_Item]) -> list[_Item]:
+        """Calls to predict, in their order."""
+        return _some(calls, self.calls)
+
+    def some_divergences(self, divergences: Sequence[_Item]) -> list[_Item]:
+        """Divergences to look at, in their order."""
+        return _some(divergences, self.divergences)
+
+
+def _share(limit: float, found: float) -> float:
+    return min(1.0, limit / max(found, 1.0))
+
+
+def _some(items: Sequence[_Item], share: float) -> list[_Item]:
+    picked = Random(0).sample(range(len(items)), round(share * len(items)))
+    return [items[at] for at in sorted(picked)]
+
+
+def _lighter(domains: Sequence[Domain], limit: float) -> list[Domain]:
+    """The domains with at most about `limit` of weight: whole families, and of very large ones a part of the runs."""
+    share = _share(limit, _weight(domains))
+    if share == 1.0:
+        return [*domains]
+    few = [_of_some_families(domain, share) for domain in domains]
+    share = _share(limit, _weight(few))
+    return (
+        few
+        if share == 1.0
+        else [_kept(domain, {run for run in domain.all_runs if _hash(run.id) < share}) for domain in few]
+    )
+
+
+def _of_some_families(domain: Domain, share: float) -> Domain:
+    families = sorted({run.family for run in domain.all_runs}, key=_hash)
+    chosen = set(families[: max(_FEWEST_FAMILIES, round(share * len(families)))])
+    return _kept(domain, {run for run in domain.all_runs if run.family in chosen})
+
+
+def _kept(domain: Domain, runs: set[Run]) -> Domain:
+    tested = None if domain.tested is None else [run for run in domain.tested if run in runs]
+    return replace(domain, runs=[run for run in domain.runs if run in runs], tested=tested)
+
+
+def _weight(domains: Sequence[Domain]) -> float:
+    runs = [run for domain in domains for run in domain.runs]
+    return sum(len(run.calls) + chars_of(run.trajectory) / _CALL_CHARS for run in runs)
+
+
+def _hash(name: str) -> float:
+    """A number in [0, 1) that is the same on every machine."""
+    return int(md5(name.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:12], 16) / 16**12

@@ -1,0 +1,82 @@
+"""An evaluation of many runs is one of a sample, which says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hepm.evals.sampling import PREDICTED, REMEMBERED, Sample
+from tests.cli.chats import chats, write
+from tests.evals.logs import domain, run
+from tests.faults.command import quick
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    """600 runs of 300 tasks, 900 calls of successful ones that can be predicted."""
+    return write(tmp_path / "many.jsonl", chats(tasks=300))
+
+
+def test_many_runs_are_measured_on_a_sample_that_the_verdict_names(many: Path) -> None:
+    found = quick("eval", many, "--json", "--method", "first-order").json
+    assert (found["settings"]["runs"], found["settings"]["sampled"]) == (600, 600)
+    (shop,) = found["domains"].values()
+    assert shop["events"] < 400 < 750
+    assert shop["untested"] == 0
+    assert f"a sample: {shop['events']} calls were predicted, from memories of all 600 runs" in found["verdict"]
+
+
+def test_all_measures_every_call(many: Path) -> None:
+    found = quick("eval", many, "--json", "--method", "first-order", "--all").json
+    assert found["domains"]["shop"]["events"] == 750
+    assert found["domains"]["shop"]["failures"]["diverged"] == 300
+    assert "sample" not in found["verdict"]
+    assert found["settings"]["sampled"] is None
+
+
+def test_few_runs_are_measured_whole(tmp_path: Path) -> None:
+    few = write(tmp_path / "few.jsonl", chats(tasks=30))
+    sample, every = (quick("eval", few, "--json", "--method", "hybrid", *more) for more in ([], ["--all"]))
+    del sample.json["settings"], every.json["settings"]
+    assert sample.json["domains"] == every.json["domains"]
+    assert sample.json["verdict"] == every.json["verdict"]
+
+
+def test_the_verdict_comes_before_the_tables(many: Path) -> None:
+    out = quick("eval", many, "--method", "first-order").out
+    assert out.startswith("Memory would")
+    assert out.index("This is a sample") < out.index("calls of")
+
+
+def test_reading_ends_where_it_would_take_long(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hepm.evals.sampling.READ_CHARS", 250_000)
+    part = quick("eval", many, "--json", "--method", "first-order")
+    runs = part.json["settings"]["runs"]
+    assert 100 < runs < 130
+    assert part.err == f"only the first {runs} runs were read; --all reads every run\n"
+    assert quick("eval", many, "--json", "--method", "first-order", "--all").json["settings"]["runs"] == 600
+
+
+def test_a_sample_holds_whole_families() -> None:
+    calls = list("abcdefghij")
+    whole = domain(*(run(f"{task}-{n}", *calls, task=f"t{task}") for task in range(400) for n in range(4)))
+    (part,) = Sample.of([whole]).domains
+    assert 400 < len(part.runs) < 800
+    kept = {one.family for one in part.runs}
+    assert len(part.runs) == 4 * len(kept)
+
+
+def test_a_family_that_is_too_large_is_sampled_itself() -> None:
+    whole = domain(*(run(f"{task}-{n}", *"abcdefgh", task=f"t{task}") for task in range(2) for n in range(1_500)))
+    sample = Sample.of([whole])
+    (part,) = sample.domains
+    assert {one.family for one in part.runs} == {"t0", "t1"}
+    assert 8 * len(part.runs) < REMEMBERED
+    assert sample.calls * 7 * len(part.runs) * sample.folds == pytest.approx(PREDICTED)
+
+
+def test_a_sample_is_the_same_each_time_and_in_any_order() -> None:
+    runs = [run(f"r{n}", *"abcdefghij", task=f"t{n}") for n in range(1_500)]
+    one, other = (Sample.of([domain(*order)]).domains[0] for order in (runs, runs[::-1]))
+    assert {r.id for r in one.runs} == {r.id for r in other.runs}
