@@ -26,7 +26,7 @@ from hepm.evals.metrics import (
     values_of,
 )
 from hepm.evals.report import Difference, DomainReport, EvalOptions, EvalReport, MethodScores, Settings, verdict
-from hepm.evals.sampling import Sample
+from hepm.evals.sampling import FOLDS, Sample
 
 HintsByK: TypeAlias = defaultdict[tuple[str, int], Hints]
 """By name of the method and maximum number of tools in a hint."""
@@ -62,6 +62,7 @@ def evaluate(
     skipped: dict[str, str] = {}
     domains = [by_request(domain) for domain in domains]
     sample = Sample.of(domains) if options.sample else Sample(domains)
+    options = replace(options, folds=FOLDS if sample.folds else options.folds)
     for domain in sample.domains:
         on_progress(domain.name)
         found = _Measured(domain, methods, options, sample)
@@ -81,7 +82,7 @@ def evaluate(
         **asdict(options),
         runs=len(runs),
         unlabelled=sum(run.success is None for run in runs),
-        sampled=None if sample.is_whole and kept == len(runs) else kept,
+        sampled=kept if sample.folds else None,
     )
     unseen, seen = [found.unseen for found in measured.values()], [found.seen for found in measured.values()]
     report = EvalReport(
@@ -119,16 +120,18 @@ class _Measured:
         self._ranks: defaultdict[str, list[int]] = defaultdict(list)
         self._failures: Failures | None = None
         self._divergences: list[Divergence] = []
-        every = list(splits_of(domain, options.split, options.folds))
-        splits = sample.some_splits(every)
-        left_out = {run for split in every[len(splits) :] for run in split.test}
-        self.untested = sum(len(run.events) for run in domain.to_predict if run.success and run not in left_out)
+        splits = list(splits_of(domain, options.split, options.folds))
         if options.rescue and not domain.derived and all(split.apart for split in splits):
             self._divergences, self._failures = find_divergences(domain.all_runs, among=domain.tested)
-        for split in splits:
+        diverged = [divergence.event.run for divergence in self._divergences]
+        measured = sample.some_splits(splits, diverged)
+        left_out = {run for split in splits if split not in measured for run in split.test}
+        self.untested = sum(len(run.events) for run in domain.to_predict if run.success and run not in left_out)
+        for split in measured:
             self._measure(split, methods, self.unseen, (options.k, *options.ks), rank=True)
         if self._failures and options.seen and options.split == "families":
-            for split in sample.some_splits([*by_run(domain.runs)]):
+            by_runs = by_run(domain.runs, FOLDS) if sample.folds else by_run(domain.runs)
+            for split in sample.some_splits([*by_runs], diverged):
                 self._measure(split, methods, self.seen, (options.k,), rank=False)
 
     def _measure(

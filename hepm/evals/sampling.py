@@ -5,6 +5,7 @@ What takes the time is to fill memories and to ask them. The limits keep `hepm e
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import md5
@@ -14,16 +15,18 @@ from typing import Final, TypeVar
 from hepm.evals.domains import Domain, Run, Split
 from hepm.types import Trajectory
 
-READ_CHARS: Final = 16_000_000
+READ_CHARS: Final = 30_000_000
 """Characters of runs that are read; a run counts `_RUN_CHARS` more."""
-REMEMBERED: Final = 10_000.0
+REMEMBERED: Final = 16_000.0
 """Cost of all memories together: a call is 1, and `_CALL_CHARS` characters of text are another."""
-PREDICTED: Final = 500
+PREDICTED: Final = 600
 DIVERGENCES: Final = 300
-_RUN_CHARS: Final = 2_000
+FOLDS: Final = 3
+"""Parts of the families, and of the runs, in a sample: a memory of two of them predicts many calls of the third."""
+_RUN_CHARS: Final = 3_000
 _CALL_CHARS: Final = 2_000
-_ALL_FOLDS: Final = 13.0  # memories of four of five folds of families, and of nine of ten folds of runs
-_TWO_FOLDS: Final = 1.7  # one of each kind
+_WHOLE: Final = 13.0  # memories of four of five folds of families, and of nine of ten folds of runs
+_ONE_OF_EACH: Final = 4 / 3  # a fold of families, and a fold of runs
 _FEWEST_FAMILIES: Final = 10
 _Item = TypeVar("_Item")
 
@@ -44,33 +47,31 @@ class Sample:
 
     Attributes:
         domains: With the sampled runs.
-        folds: Share of the folds whose calls are predicted.
+        folds: How many of FOLDS folds of each kind are predicted; None for every fold of the usual number.
         calls, divergences: Shares of those in the measured folds, with a limit over all domains.
     """
 
     domains: Sequence[Domain]
-    folds: float = 1.0
+    folds: int | None = None
     calls: float = 1.0
     divergences: float = 1.0
 
     @classmethod
     def of(cls, domains: Sequence[Domain]) -> Sample:
         """A sample that takes some seconds; everything if that does not take longer."""
-        domains = _lighter(domains, REMEMBERED / _TWO_FOLDS)
-        folds = min(1.0, REMEMBERED / _ALL_FOLDS / max(_weight(domains), 1.0))
+        if _weight(domains) * _WHOLE <= REMEMBERED:
+            return cls(domains)
+        domains = _lighter(domains, REMEMBERED / _ONE_OF_EACH)
+        folds = min(FOLDS, max(1, int(REMEMBERED / _ONE_OF_EACH / _weight(domains))))
         tested = [run for domain in domains for run in domain.to_predict]
-        calls = sum(len(run.events) for run in tested if run.success is not None)
-        failed = sum(run.success is False for run in tested)
-        return cls(domains, folds, _share(PREDICTED, calls * folds), _share(DIVERGENCES, failed * folds))
+        calls = sum(len(run.events) for run in tested if run.success is not None) * folds / FOLDS
+        failed = sum(run.success is False for run in tested) * folds / FOLDS
+        return cls(domains, folds, min(1.0, PREDICTED / max(calls, 1)), min(1.0, DIVERGENCES / max(failed, 1)))
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether every fold and every call of the domains is measured."""
-        return self.folds == self.calls == self.divergences == 1.0
-
-    def some_splits(self, splits: Sequence[Split]) -> Sequence[Split]:
-        """The splits to measure, at least one."""
-        return splits[: max(1, round(self.folds * len(splits)))]
+    def some_splits(self, splits: Sequence[Split], failed: Sequence[Run]) -> Sequence[Split]:
+        """The splits to measure: those with most of the runs that failed on a way of their own."""
+        counts = Counter(failed)
+        return sorted(splits, key=lambda split: -sum(counts[run] for run in split.test))[: self.folds]
 
     def some_calls(self, calls: Sequence[_Item]) -> list[_Item]:
         """Calls to predict, in their order."""
@@ -81,27 +82,21 @@ class Sample:
         return _some(divergences, self.divergences)
 
 
-def _share(limit: float, found: float) -> float:
-    return min(1.0, limit / max(found, 1.0))
-
-
 def _some(items: Sequence[_Item], share: float) -> list[_Item]:
     picked = Random(0).sample(range(len(items)), round(share * len(items)))
     return [items[at] for at in sorted(picked)]
 
 
-def _lighter(domains: Sequence[Domain], limit: float) -> list[Domain]:
+def _lighter(domains: Sequence[Domain], limit: float) -> Sequence[Domain]:
     """The domains with at most about `limit` of weight: whole families, and of very large ones a part of the runs."""
-    share = _share(limit, _weight(domains))
-    if share == 1.0:
-        return [*domains]
-    few = [_of_some_families(domain, share) for domain in domains]
-    share = _share(limit, _weight(few))
-    return (
-        few
-        if share == 1.0
-        else [_kept(domain, {run for run in domain.all_runs if _hash(run.id) < share}) for domain in few]
-    )
+    share = limit / _weight(domains)
+    if share >= 1:
+        return domains
+    domains = [_of_some_families(domain, share) for domain in domains]
+    share = limit / _weight(domains)
+    if share >= 1:
+        return domains
+    return [_kept(domain, {run for run in domain.all_runs if _hash(run.id) < share}) for domain in domains]
 
 
 def _of_some_families(domain: Domain, share: float) -> Domain:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hepm.evals.sampling import PREDICTED, REMEMBERED, Sample
+from hepm.evals.domains import Split
+from hepm.evals.sampling import FOLDS, PREDICTED, REMEMBERED, Sample
 from tests.cli.chats import chats, write
 from tests.evals.logs import domain, run
 from tests.faults.command import quick
@@ -14,7 +15,7 @@ from tests.faults.command import quick
 
 @pytest.fixture
 def many(tmp_path: Path) -> Path:
-    """600 runs of 300 tasks, 900 calls of successful ones that can be predicted."""
+    """600 runs of 300 tasks, 750 calls of successful ones that can be predicted."""
     return write(tmp_path / "many.jsonl", chats(tasks=300))
 
 
@@ -22,7 +23,8 @@ def test_many_runs_are_measured_on_a_sample_that_the_verdict_names(many: Path) -
     found = quick("eval", many, "--json", "--method", "first-order").json
     assert (found["settings"]["runs"], found["settings"]["sampled"]) == (600, 600)
     (shop,) = found["domains"].values()
-    assert shop["events"] < 400 < 750
+    assert shop["events"] < 400
+    assert found["settings"]["folds"] == 3
     assert shop["untested"] == 0
     assert f"a sample: {shop['events']} calls were predicted, from memories of all 600 runs" in found["verdict"]
 
@@ -50,7 +52,7 @@ def test_the_verdict_comes_before_the_tables(many: Path) -> None:
 
 
 def test_reading_ends_where_it_would_take_long(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hepm.evals.sampling.READ_CHARS", 250_000)
+    monkeypatch.setattr("hepm.evals.sampling.READ_CHARS", 350_000)
     part = quick("eval", many, "--json", "--method", "first-order")
     runs = part.json["settings"]["runs"]
     assert 100 < runs < 130
@@ -59,24 +61,32 @@ def test_reading_ends_where_it_would_take_long(many: Path, monkeypatch: pytest.M
 
 
 def test_a_sample_holds_whole_families() -> None:
-    calls = list("abcdefghij")
-    whole = domain(*(run(f"{task}-{n}", *calls, task=f"t{task}") for task in range(400) for n in range(4)))
+    whole = domain(*(run(f"{task}-{n}", *"abcdefghij", task=f"t{task}") for task in range(800) for n in range(4)))
     (part,) = Sample.of([whole]).domains
-    assert 400 < len(part.runs) < 800
+    assert 600 < len(part.runs) < 1_300
     kept = {one.family for one in part.runs}
     assert len(part.runs) == 4 * len(kept)
 
 
 def test_a_family_that_is_too_large_is_sampled_itself() -> None:
-    whole = domain(*(run(f"{task}-{n}", *"abcdefgh", task=f"t{task}") for task in range(2) for n in range(1_500)))
+    whole = domain(*(run(f"{task}-{n}", *"abcdefgh", task=f"t{task}") for task in range(2) for n in range(3_000)))
     sample = Sample.of([whole])
     (part,) = sample.domains
     assert {one.family for one in part.runs} == {"t0", "t1"}
     assert 8 * len(part.runs) < REMEMBERED
-    assert sample.calls * 7 * len(part.runs) * sample.folds == pytest.approx(PREDICTED)
+    assert sample.folds is not None
+    assert sample.calls * 7 * len(part.runs) * sample.folds / FOLDS == pytest.approx(PREDICTED)
 
 
-def test_a_sample_is_the_same_each_time_and_in_any_order() -> None:
-    runs = [run(f"r{n}", *"abcdefghij", task=f"t{n}") for n in range(1_500)]
+def test_the_folds_with_most_divergences_are_measured() -> None:
+    runs = [run(f"r{n}", *"abcdefghij", task=f"t{n}", success=n < 900) for n in range(1_000)]
+    sample = Sample.of([domain(*runs)])
+    assert sample.folds == 1
+    splits = [Split([], runs[:100], True), Split([], runs[900:], True), Split([], runs[100:200], True)]
+    assert sample.some_splits(splits, [one for one in runs if not one.success]) == [splits[1]]
+
+
+def test_a_sample_is_the_same_in_any_order() -> None:
+    runs = [run(f"r{n}", *"abcdefghij", task=f"t{n}") for n in range(3_000)]
     one, other = (Sample.of([domain(*order)]).domains[0] for order in (runs, runs[::-1]))
     assert {r.id for r in one.runs} == {r.id for r in other.runs}
