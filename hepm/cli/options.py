@@ -17,7 +17,7 @@ import click
 from hepm.cli.commands import Option
 from hepm.errors import HepmError, InputError
 from hepm.graph.open_store import embedded_file
-from hepm.text import on_one_line
+from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from hepm.graph.rows import Counting
     from hepm.graph.store import Store
+    from hepm.ingest import Rejection
     from hepm.memory import Memory
 
 
@@ -168,6 +169,17 @@ def no_empty_store(store: str) -> Generator[None]:
             # With a log, another process has opened it meanwhile, and may be storing runs.
             if empty and not file.with_name(file.name + "-wal").exists():
                 file.unlink()
+
+
+def unusable(rejected: Sequence[Rejection]) -> str:
+    """How many files and records an ingest could not use, for a sentence."""
+    files = sum(one.record is None for one in rejected)
+    records = len(rejected) - files
+    parts = [
+        *([f"{count_of(files, 'file')} could not be read"] if files else []),
+        *([f"{count_of(records, 'record')} could not be used"] if records else []),
+    ]
+    return ", ".join(parts)
 
 
 def check_sources(sources: Sequence[str], hint: str = "RUNS") -> None:

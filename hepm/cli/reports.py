@@ -165,8 +165,7 @@ def _read_records(
                 bar.show(len(records))
     if rejected and not quiet:
         first = f"{', the first' if len(rejected) > 1 else ''}: {rejected[0].file}: {rejected[0].reason}"
-        count = count_of(len(rejected), "record")
-        print(on_one_line(f"hepm: {count} could not be used{first}"), file=sys.stderr)
+        print(on_one_line(f"hepm: {options.unusable(rejected)}{first}"), file=sys.stderr)
     return records, rejected
 
 

@@ -26,7 +26,8 @@ def list_(place: Place, as_json: JsonOption = False) -> None:
     with place.open() as memory:
         rows = memory.tools(namespace=place.namespace)
         said = remarks(memory, rows, place.namespace)
-        latest = memory.mirror(place.namespace).store.latest_outcomes([row.name for row in rows], namespace=place.namespace)
+        store, names = memory.mirror(place.namespace).store, [row.name for row in rows]
+        latest = store.latest_outcomes(names, namespace=place.namespace)
     # Most formats do not say whether a call failed; an answer in words is no record of it.
     errors = {row.name: row.errors if latest.get(row.name) else None for row in rows}
     if as_json:

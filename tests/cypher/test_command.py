@@ -218,7 +218,7 @@ def test_a_memory_answers_from_python_as_the_command_does_and_only_reads(store: 
 
 def test_the_ways_on_which_runs_fail_come_by_failures_beyond_the_base_rate(store: Path) -> None:
     rows = hepm("failing_ways", "--store", str(store), "--namespace", "shop", "--json").json["rows"]
-    # Of nine first calls 3 began failed runs: a third. Both runs that cancelled failed; 3 of 8 that began with find_user.
+    # A third of first calls began failed runs: 3 of 9. Both runs that cancelled failed, and 3 of 8 from find_user.
     ways = {"-".join(node["properties"]["name"] for node in row["way"]["nodes"]): row for row in rows}
     excess = {way: (row["failures"], row["excess"]) for way, row in ways.items()}
     assert list(ways)[:2] == ["cancel_order-give_up", "get_order-cancel_order"]
