@@ -46,21 +46,40 @@ OUTCOME_BY: Final = "tests"
 _DEFAULT: Final = "the default in this folder"
 
 
-@dataclass(frozen=True, slots=True)
+NamespaceOption = Annotated[
+    str, Option("--namespace", "-n", help="The partition. Default: the only one of the store, else default.")
+]
+
+
+@dataclass(slots=True)
 class Place:
-    """The options that name the memory a command works on."""
+    """The options that name the memory a command works on. A namespace that is not given is chosen on opening."""
 
     store: StoreOption = STORE
-    namespace: Annotated[str, Option("--namespace", "-n", help="The partition to work in.")] = NAMESPACE
+    namespace: NamespaceOption = ""
 
     def open(self) -> Memory:
         """Open the memory for reading; a missing one or an empty namespace is an error."""
         memory = open_existing(self.store)
         try:
-            known_namespace(memory, self.namespace, self.store)
+            self.namespace = known_namespace(memory, self.namespace, self.store)
         except BaseException:
             memory.close()
             raise
+        return memory
+
+    def create(self, **options: Any) -> Memory:
+        """Open the memory, or make it: see `open_memory`. Says so if it chose a namespace that is not the default."""
+        memory = open_memory(self.store, **options)
+        try:
+            chosen = self.namespace or sole_namespace(memory.namespaces())
+        except BaseException:
+            memory.close()
+            raise
+        if chosen not in (self.namespace, NAMESPACE):
+            sentence = f"hepm: the namespace is {chosen!r}, the only one in {self.store}; --namespace names another"
+            print(on_one_line(sentence), file=sys.stderr)
+        self.namespace = chosen
         return memory
 
 
@@ -133,9 +152,15 @@ def check_store(store: str, named_by: str = "--store") -> None:
         )
 
 
+def sole_namespace(known: Sequence[str]) -> str:
+    """The namespace of a command that names none: the only one of the store, else the default."""
+    return known[0] if len(known) == 1 else NAMESPACE
+
+
 def known_namespace(memory: Memory | Store, namespace: str, store: str, named_by: str = "--store") -> str:
-    """The namespace if it is not empty; an empty one is likely a misspelling."""
+    """The namespace, if something is stored in it; else it is likely misspelt. "" for the store's only one."""
     known = memory.namespaces()
+    namespace = namespace or sole_namespace(known)
     if namespace not in known:
         there = f"There are: {', '.join(known)}." if known else "The store is empty."
         raise click.BadParameter(

@@ -191,8 +191,8 @@ def view(
 
     options.check_target(page, place.store)
     check_output_path(page, "the page")
-    title = f"{Path(place.store).name} · {place.namespace}"
     with place.open() as memory:
+        title = f"{Path(place.store).name} · {place.namespace}"
         tools, edges, left_out = _write_page(memory, place.namespace, page, title, tool, most)
     print(on_one_line(f"{tools} and {edges} drawn in {page}{left_out}"))
 

@@ -107,7 +107,7 @@ def ingest(
     stored = 0
     with (
         options.no_empty_store(place.store),
-        options.open_memory(place.store, embedder=embedder, counting="shortest" if shortest else None) as memory,
+        place.create(embedder=embedder, counting="shortest" if shortest else None) as memory,
         Bar("runs read") as bar,
     ):
 
