@@ -2,13 +2,14 @@
 
 Events: UserPromptSubmit, PostToolBatch, PostToolUseFailure, Stop and SessionEnd. PostToolBatch comes once after all
 parallel calls of a turn. What a hook adds stays in the agent's context, so no lesson is given twice, and no hint twice
-in a row.
+in a row. SessionEnd stores the run.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from typing import Any, Final
 
 from hepm.agents.live_run import LiveRun
@@ -38,6 +39,8 @@ class ClaudeCode:
         session, kind = event.get("session_id"), event.get("hook_event_name")
         if not isinstance(session, str) or not session:
             return {}
+        if kind == "SessionEnd" and self._runs.is_over(session, namespace=namespace):
+            return {}
         run = self._runs.named(session, namespace=namespace, door="claude-code", environment="claude-code")
         with run.lock:
             if kind == "UserPromptSubmit":
@@ -48,6 +51,9 @@ class ClaudeCode:
                 self._record(run, event)
             elif kind == "Stop" and event.get("last_assistant_message"):
                 run.session.say("assistant", str(event["last_assistant_message"]))
+        if kind == "SessionEnd":
+            with suppress(StoreError):  # it rests then, and is stored later
+                self._runs.rest(run)
         if kind not in _HINTED:
             return {}
         try:

@@ -158,7 +158,7 @@ class Proxy:
                     sending.cancel()
         except httpx2.HTTPError as error:
             self._end(run, api)
-            where = f"{url.scheme}://{url.host}"  # without the user and password that a URL may hold
+            where = f"{url.scheme}://{url.netloc.decode()}"  # without the user and password that a URL may hold
             return refused(502, f"hepm cannot reach {where}: {type(error).__name__} {error}".strip())
         response = StreamingResponse(self._tee(upstream, api, run), upstream.status_code)
         named = _named(upstream.headers.get_list("connection"))

@@ -364,6 +364,22 @@ class LiveRuns:
         if time.monotonic() - self._swept > SWEEP_S:
             self.store_idle()
 
+    def rest(self, run: LiveRun) -> None:
+        """Store a run that rests, with no outcome but by a trace or a rule. What comes later goes on with it.
+
+        Raises:
+            StoreError: the store cannot be written. It stays under way, and `store_idle` tries again.
+        """
+        if self._here(run) is None:
+            return
+        try:
+            with run.lock:
+                run.session.finish(success=run.outcome.success, reward=run.outcome.reward)
+        except InputError as error:
+            _log.warning("the run %r is not stored: %s", run.id, error)
+        self._end(run)
+        self._rests(run)
+
     def store_idle(self) -> None:
         """Store runs that rest, the oldest of too many, and what a crash left: no outcome but by a trace or a rule."""
         now, self._swept = time.time(), time.monotonic()
@@ -371,18 +387,10 @@ class LiveRuns:
         with self._lock:
             runs = sorted(self._runs.values(), key=lambda run: -run.touched)
         for run in (run for at, run in enumerate(runs) if at >= MOST or now - run.touched >= self.idle_s):
-            if self._here(run) is None:
-                continue
             try:
-                with run.lock:
-                    run.session.finish(success=run.outcome.success, reward=run.outcome.reward)
-            except InputError as error:
-                _log.warning("the run %r is not stored: %s", run.id, error)
+                self.rest(run)
             except HepmError as error:
                 failed = error
-                continue  # tried again
-            self._end(run)
-            self._rests(run)
         try:
             self.memory.store_abandoned(idle_s=self.idle_s, options=IngestOptions(outcome_by=self._outcome_by))
         except HepmError as error:

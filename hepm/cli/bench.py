@@ -16,7 +16,7 @@ import click
 
 from hepm.cli.commands import Argument, Option
 from hepm.cli.model import AtOnceOption, DryRunOption, ModelChoice
-from hepm.cli.options import NAMESPACE, Bar, JsonOption, check_store, known_namespace, print_json, print_table
+from hepm.cli.options import Bar, JsonOption, check_store, known_namespace, print_json, print_table
 from hepm.cli.reports import Runs
 from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError
 from hepm.text import count_of
@@ -74,7 +74,9 @@ class Remembered:
     """The options that say where memory comes from."""
 
     memory: Annotated[str | None, Option(help="Use this store as it is; nothing is written to it.")] = None
-    namespace: Annotated[str, Option("--namespace", "-n", help="The partition of --memory.")] = NAMESPACE
+    namespace: Annotated[
+        str, Option("--namespace", "-n", help="The partition of --memory. Default: its only one, else default.")
+    ] = ""
     learn_from: Annotated[
         Literal["train", "online"] | None,
         Option(help="Learn from runs on other tasks (train), or on earlier ones (online). Default: train."),

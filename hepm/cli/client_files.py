@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
@@ -72,6 +73,8 @@ class ClientFile:
             return f"{self.path} has no lines of hepm" if remove else f"{self.path} has these lines already"
         if not after.strip():
             self.path.unlink()
+            with suppress(OSError):  # a folder that holds anything else, or is in use, stays
+                self.path.parent.rmdir()
             return f"removed {self.path}, which had no other lines"
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_file(self.path, "the settings") as place:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from hepm.cli.commands import Argument, Option
-from hepm.cli.options import NAMESPACE, STORE, JsonOption, Place
+from hepm.cli.options import STORE, JsonOption, NamespaceOption, Place
 from hepm.cli.stores import Preparing, Reading, ingest
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ class Target:
     to: Annotated[str, Option("--to", "-s", envvar="HEPM_STORE", help="The memory to fill, created if missing.")] = (
         STORE
     )
-    namespace: Annotated[str, Option("--namespace", "-n", help="The partition to fill.")] = NAMESPACE
+    namespace: NamespaceOption = ""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from hepm.cli.bench import (
 )
 from hepm.cli.commands import Option
 from hepm.cli.model import DryRunOption, ModelChoice
-from hepm.cli.options import Bar, JsonOption, Place, print_json
+from hepm.cli.options import NAMESPACE, Bar, JsonOption, Place, print_json, sole_namespace
 
 if TYPE_CHECKING:
     from hepm.evals.bench.arms import KnownMemory
@@ -88,7 +88,8 @@ def explore(
         settings = {"environment": environment.name, "model": endpoint.model, "agent": agent, "distiller": distiller}
         settings |= {"episodes": episodes, "rounds": rounds, "max_turns": playing.max_turns, **options.options}
         settings |= {"user": user.model} if (user := user_of(environment)) else {}
-        settings |= {"seed": seed, "namespace": place.namespace, "tasks": sorted(task.id for task in explored)}
+        settings |= {"seed": seed, "namespace": place.namespace or NAMESPACE}
+        settings |= {"tasks": sorted(task.id for task in explored)}
         kept = stack.enter_context(Folder(made_folder(where, dry_run, stack), settings))
         bar = Bar("runs")
         bench = Bench(environment, explored, kept, endpoint, options, on_run=bar.show)
@@ -98,7 +99,7 @@ def explore(
         # Sessions are kept elsewhere: a later process would take those beside the store for lost runs of its own.
         sessions = stack.enter_context(TemporaryDirectory(prefix="hepm-explore-"))
         memory = stack.enter_context(KnownMemory.open(place.store, sessions=sessions))
-        memory.namespace = place.namespace
+        memory.namespace = place.namespace or sole_namespace(memory.namespaces())
         writer = _distiller(distiller, endpoint, memory, limits, stack)
         play = partial(exploration.play, memory=memory, distiller=writer, on_round=_tell_round)
         model, ending = played(bench, limits, stack, bar, play)

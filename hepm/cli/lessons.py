@@ -104,8 +104,8 @@ def _distill(
     from hepm.experience.model_distiller import ModelDistiller
 
     methods: dict[str, CreditMethod] = dict.fromkeys(equalised, "equalised")
-    namespace, again = place.namespace, options.again
     with place.open() as memory, Bar("runs distilled") as bar:
+        namespace, again = place.namespace, options.again
         client = choice.client(memory, namespace, "run")
         judge = ModelJudge(client, at_once=options.at_once) if client and kind == "principle" else None
         waiting = memory.library.waiting(f"{kind}/{choice.model or EXTRACTIVE}", namespace=namespace, again=again)
@@ -306,8 +306,8 @@ def search(
 
     Example: `hepm experience search "wants to return two items" --environment retail --floor 0.2`
     """
-    about: dict[str, Any] = {"namespace": place.namespace, "environment": options.environment, "k": options.k}
     with place.open() as memory:
+        about: dict[str, Any] = {"namespace": place.namespace, "environment": options.environment, "k": options.k}
         client = ModelChoice(model).client(memory, place.namespace, "lesson")
         find = memory.experiences.search
         found = find(state, **about, turn=turn, horizon=horizon, floor=options.floor, model=client)
@@ -346,8 +346,8 @@ def search_principles(
 
     Example: `hepm principle search "cancel_pending_order after get_order_details" --floor 0.2`
     """
-    about: dict[str, Any] = {"namespace": place.namespace, "environment": options.environment, "k": options.k}
     with place.open() as memory:
+        about: dict[str, Any] = {"namespace": place.namespace, "environment": options.environment, "k": options.k}
         found = memory.principles.search(text, **about, floor=options.floor)
         nearest = found or memory.principles.search(text, **about, floor=-1.0)
         least = memory.library.floor if options.floor is None else options.floor

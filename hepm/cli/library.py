@@ -13,7 +13,6 @@ from hepm.cli.options import (
     Place,
     check_target,
     no_empty_store,
-    open_memory,
     print_json,
     print_lines,
     read_text,
@@ -73,7 +72,7 @@ def import_(
     from hepm.experience.exchange import import_lessons, read_documents
 
     lines = io.StringIO(read_text(path, "PATH"), newline=None)
-    with no_empty_store(place.store), open_memory(place.store) as memory:
+    with no_empty_store(place.store), place.create() as memory:
         done = import_lessons(
             memory.library,
             read_documents(lines, "stdin" if path == "-" else path),

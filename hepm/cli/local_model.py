@@ -38,8 +38,9 @@ def local_model(
     http://127.0.0.1:8000/v1`
     """
     from hepm.graph.open_store import user_cache
-    from hepm.llm.local import LocalModel, serve
+    from hepm.llm.local import LocalModel, check_local_extra, serve
 
+    check_local_extra()
     if model == SMALL:
         print("opening smollm2; the first time takes a minute", file=sys.stderr, flush=True)
     loaded = LocalModel.load(

@@ -117,7 +117,7 @@ def paint(
     The paint shows the graph as it is now: paint again after new runs.
     Example: `hepm neo4j paint --namespace shop`
     """
-    store, namespace = place.store, place.namespace
+    store = place.store
     if embedded_file(store) is not None:
         sentence = f"{store}, {chosen_by(store)}, is no server, and Neo4j Browser shows only servers: name one like"
         sentence += " neo4j://localhost:7687, or set HEPM_STORE. `hepm view` draws an embedded store."
@@ -126,11 +126,11 @@ def paint(
     from hepm.graph.open_store import Login
 
     place.open().close()  # reports a wrong address or namespace
-    edges = paint(Login.from_environment(store), namespace=namespace, clear=clear)
+    edges = paint(Login.from_environment(store), namespace=place.namespace, clear=clear)
     if clear:
-        print(on_one_line(f"{edges:,} painted edges of {namespace} removed"))
+        print(on_one_line(f"{edges:,} painted edges of {place.namespace} removed"))
         return
-    print(on_one_line(f"{edges:,} edges of {namespace} painted"))
+    print(on_one_line(f"{edges:,} edges of {place.namespace} painted"))
     print("Next: in Neo4j Browser press ▷ beside the favourite `painted` (`hepm neo4j favourites`)")
 
 

@@ -17,7 +17,7 @@ import click
 from hepm.cli.commands import Option
 from hepm.errors import HepmError, InputError
 from hepm.graph.open_store import embedded_file
-from hepm.text import on_one_line
+from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from hepm.graph.rows import Counting
     from hepm.graph.store import Store
+    from hepm.ingest import Rejection
     from hepm.memory import Memory
 
 
@@ -45,21 +46,40 @@ OUTCOME_BY: Final = "tests"
 _DEFAULT: Final = "the default in this folder"
 
 
-@dataclass(frozen=True, slots=True)
+NamespaceOption = Annotated[
+    str, Option("--namespace", "-n", help="The partition. Default: the only one of the store, else default.")
+]
+
+
+@dataclass(slots=True)
 class Place:
-    """The options that name the memory a command works on."""
+    """The options that name the memory a command works on. A namespace that is not given is chosen on opening."""
 
     store: StoreOption = STORE
-    namespace: Annotated[str, Option("--namespace", "-n", help="The partition to work in.")] = NAMESPACE
+    namespace: NamespaceOption = ""
 
     def open(self) -> Memory:
         """Open the memory for reading; a missing one or an empty namespace is an error."""
         memory = open_existing(self.store)
         try:
-            known_namespace(memory, self.namespace, self.store)
+            self.namespace = known_namespace(memory, self.namespace, self.store)
         except BaseException:
             memory.close()
             raise
+        return memory
+
+    def create(self, **options: Any) -> Memory:
+        """Open the memory, or make it: see `open_memory`. Says so if it chose a namespace that is not the default."""
+        memory = open_memory(self.store, **options)
+        try:
+            chosen = self.namespace or sole_namespace(memory.namespaces())
+        except BaseException:
+            memory.close()
+            raise
+        if chosen not in (self.namespace, NAMESPACE):
+            sentence = f"hepm: the namespace is {chosen!r}, the only one in {self.store}; --namespace names another"
+            print(on_one_line(sentence), file=sys.stderr)
+        self.namespace = chosen
         return memory
 
 
@@ -132,9 +152,15 @@ def check_store(store: str, named_by: str = "--store") -> None:
         )
 
 
+def sole_namespace(known: Sequence[str]) -> str:
+    """The namespace of a command that names none: the only one of the store, else the default."""
+    return known[0] if len(known) == 1 else NAMESPACE
+
+
 def known_namespace(memory: Memory | Store, namespace: str, store: str, named_by: str = "--store") -> str:
-    """The namespace if it is not empty; an empty one is likely a misspelling."""
+    """The namespace, if something is stored in it; else it is likely misspelt. "" for the store's only one."""
     known = memory.namespaces()
+    namespace = namespace or sole_namespace(known)
     if namespace not in known:
         there = f"There are: {', '.join(known)}." if known else "The store is empty."
         raise click.BadParameter(
@@ -168,6 +194,17 @@ def no_empty_store(store: str) -> Generator[None]:
             # With a log, another process has opened it meanwhile, and may be storing runs.
             if empty and not file.with_name(file.name + "-wal").exists():
                 file.unlink()
+
+
+def unusable(rejected: Sequence[Rejection]) -> str:
+    """How many files and records an ingest could not use, for a sentence."""
+    files = sum(one.record is None for one in rejected)
+    records = len(rejected) - files
+    parts = [
+        *([f"{count_of(files, 'file')} could not be read"] if files else []),
+        *([f"{count_of(records, 'record')} could not be used"] if records else []),
+    ]
+    return ", ".join(parts)
 
 
 def check_sources(sources: Sequence[str], hint: str = "RUNS") -> None:

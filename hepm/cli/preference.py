@@ -12,7 +12,7 @@ import click
 
 from hepm.cli.commands import Argument, Group, Option
 from hepm.cli.model import DryRunOption, ModelChoice, ModelOption, cost_of, tell_cost, tell_estimate
-from hepm.cli.options import Bar, JsonOption, Place, open_memory, print_json, read_messages_file, read_text
+from hepm.cli.options import Bar, JsonOption, Place, print_json, read_messages_file, read_text
 from hepm.text import count_of, on_one_line
 
 UserArgument = Annotated[str, Argument(help="The user's id.")]
@@ -47,7 +47,7 @@ def reflect(
     one = messages is not None or bool(run)
     if one != (user is not None):
         raise click.BadParameter("one session needs its user: give --user with --messages or --run, or none of them")
-    opened = open_memory(place.store) if messages is not None else place.open()
+    opened = place.create() if messages is not None else place.open()
     with opened as memory, Bar("runs reflected on") as bar:
         client = choice.client(memory, place.namespace, "user")
         if dry_run:
@@ -136,7 +136,7 @@ def edit(
     Example: `hepm preference edit alice "short answers"`
     """
     words = read_text("-", "TEXT") if text == "-" else text
-    with open_memory(place.store) as memory:
+    with place.create() as memory:
         notes = memory.preferences.edit(user, words, namespace=place.namespace, version=version)
     print(on_one_line(f"{user}: version {notes.version} written"))
 

@@ -18,7 +18,7 @@ import click
 from hepm.cli import options
 from hepm.cli.commands import Argument, Option
 from hepm.cli.model import ModelChoice, ModelOption, cost_of, tell_cost
-from hepm.cli.options import JsonOption, Place, plain, print_json, raw, read_messages_file
+from hepm.cli.options import JsonOption, Place, plain, print_json, raw, read_messages_file, sole_namespace
 from hepm.graph.open_store import embedded_file
 from hepm.text import on_one_line
 
@@ -184,7 +184,8 @@ def cypher(
     if named is not None:
         text = named.text if embedded_file(place.store) is None else named.embedded
     values = _values(param or [], place.namespace, named)
-    with _open(place.store, place.namespace if "$namespace" in text else None, write=write) as ask:
+    with _open(place.store, values.get("namespace") if "$namespace" in text else None, write=write) as (ask, namespace):
+        values |= {"namespace": namespace} if namespace is not None else {}
         found = ask(text, values, timeout_s=timeout, limit=limit)
     _print(found, as_json=as_json, as_csv=as_csv)
     if found.truncated:
@@ -192,14 +193,17 @@ def cypher(
 
 
 @contextlib.contextmanager
-def _open(store: str, namespace: str | None, *, write: bool) -> Generator[Callable[..., Result]]:
+def _open(store: str, namespace: str | None, *, write: bool) -> Generator[tuple[Callable[..., Result], str | None]]:
+    """What asks the store, and the namespace to ask about: its only one for "", None for a query without one."""
     file = embedded_file(store)
     if file is None:
         from hepm.graph.neo4j.connection import Connection
         from hepm.graph.open_store import Login
 
         with contextlib.closing(Connection(Login.from_environment(store))) as server:
-            yield partial(server.ask, write=write)
+            if namespace == "":
+                namespace = sole_namespace(sorted(row[0] for row in server.read("namespaces", namespace="")))
+            yield partial(server.ask, write=write), namespace
         return
     if write:
         raise click.BadParameter(
@@ -212,8 +216,8 @@ def _open(store: str, namespace: str | None, *, write: bool) -> Generator[Callab
     options.check_store(store)
     with contextlib.closing(SQLiteStore(file)) as embedded:  # not Memory: the copy needs no embedder
         if namespace is not None:
-            options.known_namespace(embedded, namespace, store)
-        yield partial(embedded.ask, replay=replay_with(None))
+            namespace = options.known_namespace(embedded, namespace, store)
+        yield partial(embedded.ask, replay=replay_with(None)), namespace
 
 
 def _values(given: Sequence[str], namespace: str, named: Question | None) -> dict[str, Any]:

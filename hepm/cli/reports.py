@@ -177,8 +177,7 @@ def _read_records(
                 break
     if rejected and not quiet:
         first = f"{', the first' if len(rejected) > 1 else ''}: {rejected[0].file}: {rejected[0].reason}"
-        count = count_of(len(rejected), "record")
-        print(on_one_line(f"hepm: {count} could not be used{first}"), file=sys.stderr)
+        print(on_one_line(f"hepm: {options.unusable(rejected)}{first}"), file=sys.stderr)
     return records, rejected
 
 
@@ -204,8 +203,8 @@ def view(
 
     options.check_target(page, place.store)
     check_output_path(page, "the page")
-    title = f"{Path(place.store).name} · {place.namespace}"
     with place.open() as memory:
+        title = f"{Path(place.store).name} · {place.namespace}"
         tools, edges, left_out = _write_page(memory, place.namespace, page, title, tool, most)
     print(on_one_line(f"{tools} and {edges} drawn in {page}{left_out}"))
 

@@ -91,9 +91,9 @@ def mcp(place: Place) -> None:
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"`hepm mcp` needs {error.name}: pip install 'hepm[serve]'") from error
 
-    NAMESPACE.set(place.namespace)
     _log_plainly()
-    with open_memory(place.store, sessions=_sessions(place.store, None)) as memory:
+    with place.create(sessions=_sessions(place.store, None)) as memory:
+        NAMESPACE.set(place.namespace)
         mcp_server(LiveRuns(memory)).run(transport="stdio")
 
 

@@ -107,7 +107,7 @@ def ingest(
     stored = 0
     with (
         options.no_empty_store(place.store),
-        options.open_memory(place.store, embedder=embedder, counting="shortest" if shortest else None) as memory,
+        place.create(embedder=embedder, counting="shortest" if shortest else None) as memory,
         Bar("runs read") as bar,
     ):
 
@@ -156,7 +156,7 @@ def _print_report(report: IngestReport) -> None:
         unknown = "has no outcome and counts" if n == 1 else "have no outcome and count"
         print(f"{n:,} of them {unknown} for nothing yet: {remedy}")
     if report.rejected:
-        print(f"{count_of(len(report.rejected), 'record')} could not be used:", file=sys.stderr)
+        print(f"{options.unusable(report.rejected)}:", file=sys.stderr)
     for one in report.rejected[:_SHOWN_REJECTIONS]:
         record = "" if one.record is None else f" record {one.record}"
         print(on_one_line(f"  {one.file}{record}: {one.reason}"), file=sys.stderr)

@@ -26,8 +26,13 @@ def list_(place: Place, as_json: JsonOption = False) -> None:
     with place.open() as memory:
         rows = memory.tools(namespace=place.namespace)
         said = remarks(memory, rows, place.namespace)
+        store, names = memory.mirror(place.namespace).store, [row.name for row in rows]
+        latest = store.latest_outcomes(names, namespace=place.namespace)
+    # Most formats do not say whether a call failed; an answer in words is no record of it.
+    errors = {row.name: row.errors if latest.get(row.name) else None for row in rows}
     if as_json:
-        print_json({"tools": [{**row._asdict(), "remarks": said.get(row.name, [])} for row in rows]})
+        named = [{**row._asdict(), "errors": errors[row.name], "remarks": said.get(row.name, [])} for row in rows]
+        print_json({"tools": named})
         return
     from rich.table import Table
 
@@ -37,7 +42,8 @@ def list_(place: Place, as_json: JsonOption = False) -> None:
     for row in rows:
         marks = [*(["retired"] if row.retired else []), *(f"also {alias}" for alias in row.aliases)]
         about = "; ".join([*marks, *said.get(row.name, [])])
-        table.add_row(plain(row.name), f"{row.calls:,}", f"{row.errors:,}", plain(about))
+        failed = "not recorded" if errors[row.name] is None else f"{row.errors:,}"
+        table.add_row(plain(row.name), f"{row.calls:,}", failed, plain(about))
     options.print_table(table)
 
 

@@ -22,7 +22,11 @@ _TASK: Final = (
     "of it was achieved, no if it shows that it was not or only in part, and unclear if it shows neither. Answer with "
     "one word: yes, no or unclear."
 )
-_WORD: Final = re.compile(r"\W*(yes|no)\s*(?:[.,:;!*\n]|\Z)", re.IGNORECASE)
+_WORD: Final = re.compile(  # "Yes.", '"no"', "Answer: yes", '{"answer": "no"}', but not "no answer is right"
+    r"\W*(?:(?:(?:the|my|final) )*(?:answer|verdict|judge?ment)\b\W*(?:is\b\W*)?)?"
+    r"(yes|no)[\"'”’»`*_)\]}]*\s*(?:[.,:;!\n]|\Z)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, Self, TypeAlias
@@ -31,9 +32,17 @@ _CALL: Final = "<tool_call>"
 _TOOLS: Final = (
     f'You can call these tools. To call one, answer with {_CALL}\n{{"name": NAME, "arguments": {{...}}}}\n</tool_call>'
 )
+_PACKAGES: Final = ("torch", "transformers", "gguf", "accelerate", "starlette", "uvicorn")
 _NAMES_AT_ONCE: Final = 32
 _TEXT_TOKENS, _VALUE_TOKENS, _ITEMS, _DEPTH = 256, 48, 8, 6
 _AROUND: Final = 8  # tokens that a chat template puts around a message
+
+
+def check_local_extra() -> None:
+    """Raise MissingExtraError if a package of hepm[local] is not installed; loads none."""
+    missing = [name for name in _PACKAGES if find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(f"a local model needs {', '.join(missing)}: pip install 'hepm[local]'.")
 
 
 class LocalModel:
@@ -79,17 +88,16 @@ class LocalModel:
             InputError: it cannot be opened.
             MissingExtraError: a package of hepm[local] is missing.
         """
-        try:
-            import torch
-            from transformers import AutoModelForCausalLM, AutoTokenizer
-            from transformers.utils import logging
+        check_local_extra()
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers.utils import logging
 
+        try:
             logging.disable_progress_bar()
             folder = _converted(Path(place), cache) if place.endswith(".gguf") else place
             model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
             tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-        except ImportError as error:
-            raise MissingExtraError(f"a local model needs pip install 'hepm[local]': {error}") from error
         except (OSError, ValueError, RuntimeError) as error:
             reason = str(error).strip().partition("\n")[0][:300]
             raise InputError(f"no model can be opened at {place}: {reason}") from error
@@ -457,15 +465,12 @@ def serve(model: LocalModel, *, port: int, on_start: Callable[[str], object]) ->
     Raises:
         InputError: the port is in use.
     """
-    try:
-        import uvicorn
-        from starlette.applications import Starlette
-        from starlette.concurrency import run_in_threadpool
-        from starlette.requests import Request
-        from starlette.responses import JSONResponse, Response, StreamingResponse
-        from starlette.routing import Route
-    except ImportError as error:
-        raise MissingExtraError(f"a local model needs pip install 'hepm[local]': {error}") from error
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse, Response, StreamingResponse
+    from starlette.routing import Route
 
     async def chat(request: Request) -> Response:
         try:

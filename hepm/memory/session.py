@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import SOLVED, RecordError, decoded, without_surrogates
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import agent_state, without_hints
-from hepm.types import START, Outcome, Tool, ToolCall, ToolName, Trajectory, Turn
+from hepm.types import DEFAULT_NAMESPACE, START, Outcome, Tool, ToolCall, ToolName, Trajectory, Turn
 
 if TYPE_CHECKING:
     from hepm.experience.principles import FoundPrinciple
@@ -374,10 +375,8 @@ class Session:
                 if run.turns == before.turns and run.outcome in (before.outcome, Outcome()):
                     return
                 if run.turns != before.turns or before.outcome.success is not None:
-                    raise ConflictError(
-                        f"the run {self.id!r} was finished already, with {before.outcome}: a session is one run. "
-                        "Begin another session, or ingest the run again to correct its label."
-                    )
+                    same = run.turns == before.turns
+                    raise ConflictError(self._finished_already(before.outcome, run.outcome if same else None))
             shown, options = list(self._shown), self._ingest_options
             report = self._memory.ingest_whole(run, shown, namespace=self._namespace, options=options)
             if report.rejected:
@@ -390,6 +389,17 @@ class Session:
             self._memory.follow_now()
             if self._distil and (run.outcome.success is not None or report.by_rule):
                 self._memory.distil_soon(self.id, namespace=self._namespace)
+
+    def _finished_already(self, before: Outcome, now: Outcome | None) -> str:
+        """That the run was finished, and how its outcome can be corrected; `now` is None if its turns are others."""
+        ends = {True: "as a success", False: "as a failure", None: "without an outcome"}
+        finished = f"the run {self.id!r} was finished already, {ends[before.success]}"
+        if now is None:
+            return f"{finished}: a session is one run. Begin another session."
+        kind = "--success" if now.success else "--failure"
+        option = kind if now.reward is None else f"--reward {now.reward!r}"
+        place = "" if self._namespace == DEFAULT_NAMESPACE else f" --namespace {shlex.quote(self._namespace)}"
+        return f"{finished}. To correct that: hepm label {shlex.quote(self.id)} {option}{place}"
 
     def __enter__(self) -> Self:
         return self

@@ -80,3 +80,40 @@ def test_the_tools_of_hepms_own_mcp_server_are_not_those_of_the_agent(memory: Me
     assert [call.name for call in stored.calls()] == ["Read"]
     assert not any("hepm" in tool.name for tool in memory.tools())
     assert [one.tool for one in memory.suggest(messages=messages)] == [one.tool for one in memory.suggest()]
+
+
+def test_a_session_is_stored_with_the_label_of_its_tests_when_it_ends_and_goes_on_when_it_is_resumed(
+    memory: Memory,  # noqa: F811
+) -> None:
+    def edit(name: str) -> dict[str, Any]:
+        return {"tool_name": "Edit", "tool_input": {"file_path": name}, "tool_use_id": name, "tool_response": "ok"}
+
+    tests = {"stdout": "12 passed in 0.31s", "stderr": "", "interrupted": False}
+    ran = {"tool_name": "Bash", "tool_input": {"command": "pytest -q"}, "tool_use_id": "t", "tool_response": tests}
+    with serving(memory) as (server, url):
+
+        def hook(kind: str, **more: Any) -> None:
+            event = {"session_id": "c1", "hook_event_name": kind, **more}
+            assert httpx2.post(f"{url}/hooks/claude-code", json=event).status_code == 200
+
+        hook("UserPromptSubmit", prompt="Fix the parser.")
+        hook("PostToolBatch", tool_calls=[edit("src/parser.py")])
+        hook("PostToolBatch", tool_calls=[ran])
+        assert memory.run("c1") is None
+        hook("SessionEnd", reason="prompt_input_exit")
+        stored = memory.run("c1")
+        assert stored is not None
+        assert (stored.outcome.success, stored.outcome_by, len(server.runs)) == (True, "tests", 0)
+        hook("UserPromptSubmit", prompt="Now the lexer.")
+        hook("PostToolBatch", tool_calls=[edit("src/lexer.py")])
+        hook("SessionEnd", reason="clear")
+        stored = memory.run("c1")
+        assert stored is not None
+        assert [call.name for call in stored.calls()] == ["Edit", "Bash pytest", "Edit"]
+        assert stored.outcome.success is None
+        assert httpx2.post(f"{url}/outcome", json={"session": "c1", "success": False}).status_code == 200
+        hook("SessionEnd", reason="other")
+        assert (len(server.runs), server.runs.counts["runs", "default"]) == (0, 2)
+    stored = memory.run("c1")
+    assert stored is not None
+    assert stored.outcome.success is False

@@ -131,7 +131,7 @@ def test_an_endpoint_that_gives_no_answer_is_named_in_a_bad_gateway(
     with serving(memory, upstream=upstream) as (_, url):
         got = post(url)
     assert got.status_code == 502
-    assert "hepm cannot reach http://127.0.0.1" in got.json()["error"]["message"]
+    assert f"hepm cannot reach {endpoint.url.removesuffix('/v1')}: " in got.json()["error"]["message"]
     assert "pass" not in got.text
 
 

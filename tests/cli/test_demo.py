@@ -22,7 +22,7 @@ def test_a_file_that_is_not_there_is_told_as_such(tmp_path: Path) -> None:
     one = write(tmp_path / "one.jsonl", chats())
     answer = demo(tmp_path, one, "nofile")
     assert "1. Remembered" in words(answer)
-    assert answer.err == "hepm: 1 record could not be used: nofile: there is no such file or folder\n"
+    assert answer.err == "hepm: 1 file could not be read: nofile: there is no such file or folder\n"
 
 
 def test_runs_that_all_failed_are_no_missing_file(tmp_path: Path) -> None:

@@ -118,7 +118,11 @@ def test_a_file_with_nothing_else_is_made_and_deleted(home: Path) -> None:
     assert json.loads(Path(".mcp.json").read_text("utf-8"))["mcpServers"]["hepm"]["type"] == "http"
     init("claude-code", "--remove")
     init("codex", "--remove")
-    assert not [file for file in (*home.rglob("*"), *Path().rglob("*")) if file.is_file()]
+    assert [*home.rglob("*"), *Path().iterdir()] == []
+    init("claude-code", "--write")
+    Path(".claude/agents").mkdir()
+    init("claude-code", "--remove")
+    assert [*Path().rglob("*")] == [Path(".claude"), Path(".claude/agents")]
 
 
 @pytest.mark.parametrize(

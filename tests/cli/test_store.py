@@ -85,3 +85,44 @@ def test_a_file_is_refused_for_painting_with_what_chose_it(folder: Path) -> None
     answer = said(called(folder, "neo4j", "paint", env={"NEO4J_URI": NOBODY}))
     assert "memory.hepm, the default in this folder, is no server" in answer
     assert "or set HEPM_STORE" in answer
+
+
+ASKED: list[list[str]] = [
+    ["suggest", "--after", "get_order"],
+    ["search", "return an order"],
+    ["prompt", "--state", "return an order", "--after", "get_order"],
+    ["tool", "list", "--json"],
+    ["label", "good-0", "--json"],
+    ["experience", "list"],
+    ["experience", "search", "return an order", "--floor", "0"],
+    ["principle", "list"],
+    ["principle", "search", "return an order", "--floor", "0"],
+    ["preference", "list"],
+    ["library", "export", "-"],
+    ["export", "-"],
+    ["cypher", "first_tools"],
+    ["view", "page.html"],
+    ["forget", "--task", "return-0", "--dry-run"],
+]
+
+
+def test_a_command_without_a_namespace_takes_the_only_one_of_the_store(folder: Path) -> None:
+    assert called(folder, "ingest", "runs.jsonl", "-n", "shop").code == 0
+    for kind in ("experience", "principle"):
+        assert called(folder, kind, "distill").code == 0
+    for command in ASKED:
+        plain, named = called(folder, *command), called(folder, *command, "-n", "shop")
+        assert (plain.code, plain.out) == (named.code, named.out), command
+        assert (plain.code, plain.err) == (0, ""), command
+        assert plain.out.strip() not in ("", "nothing is remembered here"), command
+
+
+def test_a_command_that_writes_takes_the_only_namespace_and_says_so(folder: Path) -> None:
+    chosen = "hepm: the namespace is 'shop', the only one in memory.hepm; --namespace names another\n"
+    assert called(folder, "ingest", "runs.jsonl", "-n", "shop").err == ""
+    assert called(folder, "ingest", "runs.jsonl").err == chosen
+    assert called(folder, "preference", "edit", "ann", "short answers").err == chosen
+    assert called(folder, "ingest", "runs.jsonl", "-n", "default").err == ""
+    # Of two, a command that names none takes the default one.
+    plain, named = (called(folder, *ASKED[0], *option) for option in ((), ("-n", "default")))
+    assert (plain.code, plain.out, plain.err) == (0, named.out, "")

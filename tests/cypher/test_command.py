@@ -214,3 +214,13 @@ def test_a_memory_answers_from_python_as_the_command_does_and_only_reads(store: 
         assert memory.cypher(runs, namespace="shop").rows == ((memory.totals(namespace="shop").trajectories,),)
         with pytest.raises(HepmError, match="no query that reads"):
             memory.cypher("CREATE (t:Tool)")
+
+
+def test_the_ways_on_which_runs_fail_come_by_failures_beyond_the_base_rate(store: Path) -> None:
+    rows = hepm("failing_ways", "--store", str(store), "--namespace", "shop", "--json").json["rows"]
+    # A third of first calls began failed runs: 3 of 9. Both runs that cancelled failed, and 3 of 8 from find_user.
+    ways = {"-".join(node["properties"]["name"] for node in row["way"]["nodes"]): row for row in rows}
+    excess = {way: (row["failures"], row["excess"]) for way, row in ways.items()}
+    assert list(ways)[:2] == ["cancel_order-give_up", "get_order-cancel_order"]
+    assert excess["get_order-cancel_order"] == (2, pytest.approx(2 - 2 / 3))
+    assert excess["<START>-find_user"] == (3, pytest.approx(3 - 8 / 3))

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -189,6 +190,12 @@ def test_a_model_that_cannot_be_opened_is_one_sentence(place: str, tmp_path: Pat
     answer = quick("local-model", "--model", tmp_path / place)
     assert answer.code == 1
     assert f"no model can be opened at {tmp_path / place}" in answer.err.splitlines()[-1]
+
+
+def test_without_its_packages_the_sentence_that_names_the_extra_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    answer = quick("local-model")
+    assert answer.err == "hepm: a local model needs torch: pip install 'hepm[local]'.\n"
 
 
 @pytest.mark.soak

@@ -159,3 +159,14 @@ def test_the_command_line_names_marks_and_changes_of_tools(tmp_path: Path) -> No
     assert quick("tool", "alias", "login", "--undo", "--store", store).code == 0
     refused = quick("tool", "alias", "a", "serch_api", "--store", store)
     assert (refused.code, "Did you mean search_api" in refused.err) == (1, True)
+
+
+def test_errors_of_which_no_record_tells_are_listed_as_not_recorded(tmp_path: Path) -> None:
+    store = tmp_path / "m.hepm"
+    with Memory.open(store) as memory:
+        memory.ingest([flight(1, broken=False), trajectory("words", "get_order")])
+    listed = {row.split()[0]: row.split()[1:] for row in quick("tool", "list", "--store", store).out.splitlines()}
+    assert listed["get_order"] == ["1", "not", "recorded"]
+    assert listed["search_api"] == ["1", "0"]
+    tools = json.loads(quick("tool", "list", "--store", store, "--json").out)["tools"]
+    assert {one["name"]: one["errors"] for one in tools} == {"get_order": None, "login": None, "search_api": 0}
