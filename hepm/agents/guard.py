@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hepm.agents.bounds import is_too_dense
 from hepm.errors import InputError
 from hepm.types import DEFAULT_NAMESPACE
 
@@ -85,9 +86,12 @@ def _access(token: str, about: dict[str, Any]) -> Access:
 
 
 async def json_object(request: Request) -> dict[str, Any] | None:
-    """The body of a request; None if it is no JSON object."""
+    """The body of a request; None if it is no JSON object, or one of too many values."""
+    raw = await request.body()
+    if is_too_dense(raw):
+        return None
     try:
-        body: Any = json.loads(await request.body())
+        body: Any = json.loads(raw)
     except (ValueError, RecursionError):
         return None
     return cast("dict[str, Any]", body) if isinstance(body, dict) else None
