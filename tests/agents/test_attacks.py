@@ -16,7 +16,7 @@ import pytest
 from hepm import Memory
 from hepm.agents import protocol
 from hepm.agents.bounds import has_too_many_fields, is_too_dense
-from tests.agents.raw import RawEndpoint, connected, raw_endpoint, request_bytes, status_of
+from tests.agents.raw import RawEndpoint, answer_to, connected, raw_endpoint, request_bytes, status_of
 from tests.agents.serving import serving
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
 
@@ -141,7 +141,96 @@ def test_a_head_above_its_limit_is_refused(memory: Memory, endpoint: RawEndpoint
     assert endpoint.taken == []
 
 
+# Pages
+
+OTHER_PAGES = [
+    "origin: http://127.0.0.1:3000",
+    "origin: http://localhost:{port}",
+    "origin: https://127.0.0.1",
+    "sec-fetch-site: same-site",
+    "sec-fetch-site: cross-site\r\nsec-fetch-mode: navigate",
+]
+
+
+@pytest.mark.parametrize("header", OTHER_PAGES)
+def test_a_page_on_another_port_neither_writes_nor_spends(memory: Memory, endpoint: RawEndpoint, header: str) -> None:
+    event = {"session_id": "s", "hook_event_name": "UserPromptSubmit", "prompt": "x"}
+    bodies = {"/v1/chat/completions": CHAT, "/v1/embeddings": {"input": "x"}, "/hooks/claude-code": event}
+    bodies |= {"/outcome": {"session": "s", "success": True}, "/api/notes": {}, "/mcp": {}, "/desk/v1/responses": {}}
+    with serving(memory, upstream=endpoint.url) as (server, url):
+        port = url.rpartition(":")[2]
+        for path, body in bodies.items():
+            for kind in ("application/json", "text/plain"):
+                lines = (header.format(port=port), f"content-type: {kind}")
+                sent = request_bytes(path, json.dumps(body).encode(), *lines, host=f"127.0.0.1:{port}")
+                assert status_of(answer_to(url, sent)) == 403, (path, kind)
+        assert len(server.runs) == 0
+    assert endpoint.taken == []
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+def test_what_a_page_may_send_without_asking_is_taken_at_no_door(
+    memory: Memory, endpoint: RawEndpoint, kind: str
+) -> None:
+    with serving(memory, upstream=endpoint.url) as (server, url):
+        for path in ("/v1/chat/completions", "/hooks/claude-code", "/outcome", "/api/lessons"):
+            sent = request_bytes(path, json.dumps(CHAT).encode(), f"content-type: {kind}")
+            assert status_of(answer_to(url, sent)) == 415, path
+        assert len(server.runs) == 0
+    assert endpoint.taken == []
+
+
+def test_the_servers_own_page_and_uploads_and_links_pass(memory: Memory, endpoint: RawEndpoint) -> None:
+    with serving(memory, upstream=endpoint.url) as (_, url):
+        host = url.rpartition("/")[2]
+        own = {"host": host, "origin": url, "sec-fetch-site": "same-origin"}
+        visit = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+        assert httpx2.post(f"{url}/v1/chat/completions", json=CHAT, headers=own).status_code == 200
+        assert httpx2.post(f"{url}/v1/files", files={"file": b"x"}).status_code == 200
+        assert httpx2.post(f"{url}/v1/batches/b/cancel").status_code == 200
+        assert httpx2.get(f"{url}/metrics", headers=visit).status_code == 200
+        assert httpx2.get(f"{url}/v1/models", headers=visit).status_code == 403
+
+
+def test_a_page_that_the_endpoint_sends_cannot_act_as_one_of_this_server(memory: Memory, endpoint: RawEndpoint) -> None:
+    page = b"<script>fetch('/api/lessons')</script>"
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-security-policy: default-src *\r\n"
+    endpoint.answer = head + b"content-length: %d\r\n\r\n" % len(page) + page
+    with serving(memory, upstream=endpoint.url) as (_, url):
+        answer = httpx2.get(f"{url}/v1/page")
+    assert answer.headers.get_list("content-security-policy") == ["default-src *", "sandbox"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
 # Replies
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["http://evil.example/v1", "//evil.example/", "\\\\evil.example", "https:/evil.example", "/\t/evil.example"],
+)
+@pytest.mark.parametrize("status", [301, 307, 308])
+def test_a_redirect_to_another_host_is_a_bad_gateway(
+    memory: Memory, endpoint: RawEndpoint, location: str, status: int
+) -> None:
+    lines = f"HTTP/1.1 {status} Moved\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n"
+    endpoint.answer = lines.encode()
+    with serving(memory, upstream=endpoint.url) as (server, url):
+        answer = post(url, "/v1/chat/completions", json.dumps(CHAT).encode())
+        server.runs.wait_recorded()
+        assert [run.waiting for run in server.runs.under_way("default")] == [0]
+    assert answer.status_code == 502
+    assert "location" not in answer.headers
+    assert "--upstream" in answer.text
+
+
+def test_a_session_id_of_half_a_megabyte_is_no_header(memory: Memory, endpoint: RawEndpoint) -> None:
+    body = CHAT | {"metadata": {"session_id": "x" * 500_000}}
+    with serving(memory, upstream=endpoint.url) as (server, url):
+        answer = answer_to(url, request_bytes("/v1/chat/completions", json.dumps(body).encode()))
+        assert len(server.runs) == 1
+    assert status_of(answer) == 200
+    assert len(answer) < 2_000
 
 
 @pytest.mark.parametrize("index", ["{}", "[1]", "null", '"0"', "1e400"])
