@@ -18,12 +18,17 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hepm.agents.bounds import is_too_dense
+from hepm.agents.wire import api_of
 from hepm.errors import InputError
 from hepm.types import DEFAULT_NAMESPACE
 
 LOCAL: Final = ("127.0.0.1", "localhost", "::1")
 DOORS: Final = frozenset({"", "v1", "mcp", "hooks", "otlp", "outcome", "api", "health", "metrics"})
 """First parts of the paths. Another first part, before one of these, names a namespace: /desk/v1/models."""
+
+_UNASKED: Final = frozenset({"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"})
+"""Content types that a page may send to any server without asking it first (CORS)."""
 
 NAMESPACE: Final = ContextVar("namespace", default=DEFAULT_NAMESPACE)
 """Of the request under way, for the tools of MCP."""
@@ -85,9 +90,12 @@ def _access(token: str, about: dict[str, Any]) -> Access:
 
 
 async def json_object(request: Request) -> dict[str, Any] | None:
-    """The body of a request; None if it is no JSON object."""
+    """The body of a request; None if it is no JSON object, or one of too many values."""
+    raw = await request.body()
+    if is_too_dense(raw):
+        return None
     try:
-        body: Any = json.loads(await request.body())
+        body: Any = json.loads(raw)
     except (ValueError, RecursionError):
         return None
     return cast("dict[str, Any]", body) if isinstance(body, dict) else None
@@ -156,14 +164,8 @@ class Guard:
             await self._app(scope, limited, unless_over)
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
-        if self._host in LOCAL and not self._tokens:
-            # A page in a browser could reach this server under a name of its own (DNS rebinding).
-            if (host := _without_port(headers.get("host", ""))) not in LOCAL:
-                return refused(421, f"this server is reached as 127.0.0.1 or localhost, not as {host!r}")
-            origin = headers.get("origin")
-            elsewhere = headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate"
-            if elsewhere or (origin and _without_port(origin.rpartition("://")[2]) not in LOCAL):
-                return refused(403, "pages of other sites may not use this server")
+        if self._host in LOCAL and not self._tokens and (refusal := _from_a_page(scope, headers)) is not None:
+            return refusal
         if "upgrade" in headers.get("connection", "").lower() and headers.get("upgrade", "").lower() == "websocket":
             return refused(426, "hepm speaks HTTP, not WebSocket")
         if scope["path"] == "/health" or (scope["path"] == "/" and scope["method"] == "GET"):  # they hold no data
@@ -216,6 +218,23 @@ class Guard:
             self._buckets.clear()
         self._buckets[client] = (left - 1 if left >= 1 else left, now)
         return left >= 1
+
+
+def _from_a_page(scope: Scope, headers: Headers) -> Response | None:
+    """Why a request may come from a page in a browser that is not this server's own; None if it does not."""
+    host, path, reads = headers.get("host", ""), scope["path"], scope["method"] in ("GET", "HEAD")
+    if (name := _without_port(host)) not in LOCAL:  # a page's own name for this machine (DNS rebinding)
+        return refused(421, f"this server is reached as 127.0.0.1 or localhost, not as {name!r}")
+    visit = reads and headers.get("sec-fetch-mode") == "navigate" and not path.startswith("/v1/")
+    elsewhere = headers.get("sec-fetch-site", "none") not in ("same-origin", "none") and not visit
+    origin = headers.get("origin")
+    if elsewhere or (origin is not None and origin.partition("://")[2].lower() != host.lower()):
+        return refused(403, "pages of other sites and ports may not use this server")
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    upload = kind == "multipart/form-data" and path.startswith("/v1/") and api_of(path.removeprefix("/v1/")) is None
+    if scope["method"] == "POST" and kind in _UNASKED and headers.get("content-length", "0") != "0" and not upload:
+        return refused(415, "send JSON, with Content-Type: application/json")
+    return None
 
 
 class BrokenOffError(Exception):

@@ -35,6 +35,12 @@ _HOP: Final = frozenset({
     *(b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer", b"upgrade"),
     *(b"transfer-encoding", b"proxy-connection", b"host", b"content-length", b"accept-encoding", b"expect"),
 })  # fmt: skip
+_SANDBOX: Final = (
+    (b"content-security-policy", b"sandbox"),  # a reply that is a page must not act as one of this server
+    (b"x-content-type-options", b"nosniff"),
+)
+_MAX_ID: Final = 1_000
+"""Characters of a session's id that a reply names; many clients take no longer header."""
 _MAX_COPY: Final = 32 << 20
 """Bytes of a reply that are kept for the record; a longer one is passed on and not recorded."""
 
@@ -160,11 +166,16 @@ class Proxy:
             self._end(run, api)
             where = f"{url.scheme}://{url.netloc.decode()}"  # without the user and password that a URL may hold
             return refused(502, f"hepm cannot reach {where}: {type(error).__name__} {error}".strip())
+        if (elsewhere := _redirected(upstream)) is not None:
+            self._end(run, api)
+            await upstream.aclose()
+            return refused(502, f"the endpoint redirects to {elsewhere}: give hepm that address as --upstream")
         response = StreamingResponse(self._tee(upstream, api, run), upstream.status_code)
         named = _named(upstream.headers.get_list("connection"))
         kept = [(k.lower(), v) for k, v in upstream.headers.raw]
         response.raw_headers = [(k, v) for k, v in kept if k == b"content-length" or k not in _HOP | named]
-        if run is not None and run.id.isascii() and run.id.isprintable():
+        response.raw_headers += _SANDBOX
+        if run is not None and len(run.id) <= _MAX_ID and run.id.isascii() and run.id.isprintable():
             response.headers[SESSION_HEADER] = run.id
         if "text/event-stream" in upstream.headers.get("content-type", ""):
             response.headers["x-accel-buffering"] = "no"
@@ -238,6 +249,18 @@ class Proxy:
         # Begun at once, the thread would hold up the bytes that now go to the client.
         asyncio.get_running_loop().call_soon(self._record.submit, record)
         return recorded
+
+
+def _redirected(upstream: httpx2.Response) -> str | None:
+    """The host that a reply sends its client to, with hepm's token and the prompt; None if it stays at hepm."""
+    for location in upstream.headers.get_list("location") if 300 <= upstream.status_code < 400 else ():
+        try:
+            url = httpx2.URL(location.replace("\\", "/").strip())
+        except httpx2.InvalidURL:
+            return "an invalid address"
+        if url.host or url.scheme:
+            return url.host or url.scheme
+    return None
 
 
 def _encoded(request: Request, path: str) -> str:

@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from hepm.agents.bounds import MOST_VALUES, has_too_many_fields, is_too_dense
 from hepm.agents.guard import access_of, namespace_of
 from hepm.agents.runs import LiveRuns
 from hepm.errors import MissingExtraError
@@ -42,6 +43,7 @@ _WITHOUT_RUN: Final = 1_000
 _JSON: Final = "application/json"
 _PROTOBUF: Final = "application/x-protobuf"
 _OPTIONS: Final = ReadOptions()
+_TOO_DENSE: Final = f"the body holds more than {MOST_VALUES:,} values: send fewer spans at once"
 
 
 class _BadBodyError(Exception):
@@ -76,7 +78,8 @@ class Traces:
         if not access_of(request).write:
             return _refused(kind, 403, "this token may not write")
         try:
-            body = _inflated(await request.body(), request.headers.get("content-encoding", ""), self._max_body)
+            encoding = request.headers.get("content-encoding", "")
+            body = await asyncio.to_thread(_inflated, await request.body(), encoding, self._max_body)
             export = await asyncio.to_thread(_decoded, body, kind)
             rejected = await asyncio.to_thread(self.receive, export, namespace_of(request))
         except _BadBodyError as error:
@@ -185,6 +188,8 @@ def _inflated(body: bytes, encoding: str, limit: int) -> bytes:
 
 def _decoded(body: bytes, kind: str) -> dict[str, Any]:
     if kind == _JSON:
+        if is_too_dense(body):
+            raise _BadBodyError(413, _TOO_DENSE)
         try:
             export = DECODER.decode(body.decode())
         except (ValueError, RecursionError) as error:
@@ -198,6 +203,8 @@ def _decoded(body: bytes, kind: str) -> dict[str, Any]:
         from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
     except ImportError as error:
         raise MissingExtraError(f"traces in protobuf need {error.name}: pip install 'hepm[serve]'") from error
+    if has_too_many_fields(body, ExportTraceServiceRequest.DESCRIPTOR):
+        raise _BadBodyError(413, _TOO_DENSE)
     try:
         return MessageToDict(ExportTraceServiceRequest.FromString(body))
     except (DecodeError, ValueError) as error:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
 
+from hepm.agents.bounds import MOST_VALUES, is_too_dense
 from hepm.errors import InputError
 from hepm.ingest.coding_agents import is_context
 from hepm.ingest.openai_items import item_messages
@@ -21,6 +22,8 @@ Placement: TypeAlias = Literal["auto", "tail", "system", "message"]
 Api: TypeAlias = Literal["chat", "responses"]
 Object: TypeAlias = dict[str, Any]
 
+MOST_MESSAGES: Final = 20_000
+"""Of a conversation that is read: each takes some tens of microseconds."""
 _IDS: Final = ("session_id", "thread_id", "conversation_id")
 _TEXTS: Final = {"message": "content", "function_call_output": "output", "custom_tool_call_output": "output"}
 """Items of the Responses API that the model does not write, and where their text is."""
@@ -52,7 +55,12 @@ def resolved(placement: Placement, base_url: str) -> Placement:
 
 
 def read_body(api: Api, raw: bytes) -> Object:
-    """The JSON object of a request; InputError if it is none, or if its messages are no list of objects, or none."""
+    """The JSON object of a request; InputError if it is none, or if its messages are no list of objects, or none.
+
+    A body is not read, either, that would take a hundred times its size in memory.
+    """
+    if is_too_dense(raw):
+        raise InputError(f"the body holds more than {MOST_VALUES:,} values")
     try:
         body = json.loads(raw.decode())
     except (ValueError, RecursionError) as error:
@@ -64,6 +72,8 @@ def read_body(api: Api, raw: bytes) -> Object:
     listed = body.get(key)
     if not (listed and (objects(listed) == listed or (api == "responses" and isinstance(listed, str)))):
         raise InputError(f'"{key}" holds no messages')
+    if len(listed) > MOST_MESSAGES:
+        raise InputError(f'"{key}" holds more than {MOST_MESSAGES:,} messages')
     return body
 
 
@@ -261,7 +271,7 @@ def _streamed_chat(events: Sequence[Object]) -> Reply:
     """
     text: list[str] = []
     calls: list[Object] = []
-    at: dict[Any, Object] = {}
+    at: dict[str, Object] = {}
     for event in events:
         for choice in objects(event.get("choices")):
             delta = choice.get("delta")
@@ -270,7 +280,7 @@ def _streamed_chat(events: Sequence[Object]) -> Reply:
             delta = cast(Object, delta)
             text.append(_text(delta.get("content")))
             for part in objects(delta.get("tool_calls")):
-                place, id = part.get("index"), part.get("id")
+                place, id = str(part.get("index")), part.get("id")  # as a text: a list could not be looked up
                 call = at.get(place)
                 if call is None or (id and call["id"] and id != call["id"]):
                     call = at[place] = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}

@@ -6,7 +6,6 @@ several. Other formats share `chat_turns` and `TurnBuilder`, in which results fi
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +25,7 @@ RAW: Final = "_raw"
 
 ROLES: Final[dict[str, Role]] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 
+_WORD: Final = re.compile("[A-Za-z]{1,16}")
 _TIMES: Final = ("ended_at", "end_time", "timestamp", "created_at", "created")
 _GOOD: Final = re.compile("success|successful|succeeded|solved|resolved|pass|passed|correct|true|yes|good|positive|1")
 _BAD: Final = re.compile("failure|failed|fail|unsolved|unresolved|incorrect|wrong|false|no|bad|negative|error|0")
@@ -261,8 +261,10 @@ def _why_no_role(message: Object) -> str:
         return "a message is a whole response: give its choices[0].message"
     if str(message.get("type")).startswith("function_call"):
         return "a message is an item of the Responses API: Chat Completions messages are needed"
-    role = json.dumps(message.get("role"))[:40]
-    return f"a message has the role {role}, not one of {', '.join(ROLES)}, tool, function"
+    role = message.get("role")
+    # A longer one may be a part of a conversation, and this sentence goes into logs.
+    shown = f'the role "{role}"' if type(role) is str and _WORD.fullmatch(role) else "an unknown role"
+    return f"a message has {shown}, not one of {', '.join(ROLES)}, tool, function"
 
 
 def _is_result(part: Any) -> bool:

@@ -87,8 +87,10 @@ def connected(url: str, timeout_s: float = 20.0) -> socket.socket:
 
 
 def request_bytes(path: str, body: bytes = b"", *headers: str, method: str = "POST", host: str = "127.0.0.1") -> bytes:
-    """A request that asks for the connection's end after its answer."""
+    """A request that asks for the connection's end after its answer. Without a content type in `headers` it is JSON."""
     lines = [f"{method} {path} HTTP/1.1", f"host: {host}", "connection: close", f"content-length: {len(body)}"]
+    if not any(one.startswith("content-type:") for one in headers):
+        lines.append("content-type: application/json")
     return "\r\n".join([*lines, *headers, "", ""]).encode("utf-8", "surrogateescape") + body
 
 

@@ -81,7 +81,7 @@ FAULTS = {
         b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n%b" % (len(ZIPPED), ZIPPED)
     ),
     "a status of its own": sends(b"HTTP/1.1 529 Site is overloaded\r\ncontent-length: 2\r\nretry-after: 9\r\n\r\n{}"),
-    "a redirect": sends(b"HTTP/1.1 307 Moved\r\nlocation: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n"),
+    "a redirect": sends(b"HTTP/1.1 307 Moved\r\nlocation: /v1/chat\r\ncontent-length: 0\r\n\r\n"),
     "a header that is no ASCII": sends(b"HTTP/1.1 200 OK\r\nx-who: J\xf6rg\r\ncontent-length: 0\r\n\r\n"),
 }
 
@@ -104,6 +104,7 @@ def received(answer: bytes) -> tuple[int, dict[str, str], bytes, bool]:
     else:
         body, whole = rest, len(rest) == int(headers.get("content-length", len(rest)))
     own = {"transfer-encoding", "connection", "x-hepm-session", "x-accel-buffering", "cache-control"}
+    own |= {"content-security-policy", "x-content-type-options"}
     return status_of(answer), {k: v for k, v in headers.items() if k not in own}, body, whole
 
 
@@ -411,6 +412,7 @@ def test_logs_hold_no_prompt_no_result_no_key_and_no_token(
     odd: list[Any] = [
         [{"role": "user", "content": canary}, {"role": "assistant", "tool_calls": [call]}],
         [{"role": "narrator", "content": {"x": canary}}],
+        [{"role": f"key {canary}", "content": "x"}],
         [{"role": "tool", "tool_call_id": canary, "content": [canary]}, {"role": "assistant", "tool_calls": [{}]}],
         [{"role": "user", "content": canary + "\ud800"}, {"role": "assistant", "tool_calls": [call | {"function": 1}]}],
         canary,
@@ -429,6 +431,7 @@ def test_logs_hold_no_prompt_no_result_no_key_and_no_token(
 
     endpoint.answer = answer
     headers = {"authorization": f"Bearer {canary}", "x-hepm-user": canary, "cookie": canary}
+    headers |= {"content-type": "application/json"}
     with serving(memory, upstream=endpoint.url) as (_, url), httpx2.Client(headers=headers, timeout=30) as client:
         for path in ("/v1/chat/completions", "/v1/responses", "/hooks/claude-code", "/outcome", "/mcp"):
             for messages in odd:

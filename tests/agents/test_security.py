@@ -448,7 +448,7 @@ def assert_odd_bodies_are_borne(
     memory: Memory, endpoint: RawEndpoint, count: int, err: pytest.CaptureFixture[str]
 ) -> None:
     doors = ["/v1/chat/completions", "/v1/responses", "/v1/embeddings", "/outcome", "/hooks/claude-code", "/mcp"]
-    kinds = ["application/json", "text/plain", "application/json; charset=utf-16", "multipart/form-data", "\x01"]
+    kinds = ["application/json", "application/xml", "application/json; charset=utf-16", "image/png", "\x01"]
     accept = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
     draw = random.Random(8)
     changed = 0

@@ -158,7 +158,7 @@ def test_spans_that_cannot_be_read_are_counted_and_the_others_taken(memory: Memo
         (b'{"resourceSpans": 7}', {"content-type": "application/json"}, 400),
         (b'{"resourceSpans": [{"scopeSpans": [7]}]}', {"content-type": "application/json"}, 400),
         (b"\xff\xff", {"content-type": "application/x-protobuf"}, 400),
-        (b"{}", {"content-type": "text/plain"}, 415),
+        (b"{}", {"content-type": "application/xml"}, 415),
         (b"{}", {"content-type": "application/json", "content-encoding": "br"}, 415),
         (b"{}", {"content-type": "application/json", "content-encoding": "gzip"}, 400),
         (gzip.compress(b"{}")[:-4], {"content-type": "application/json", "content-encoding": "gzip"}, 400),

@@ -1,0 +1,250 @@
+"""Attacks on `hepm serve` that once took hold, each bounded in count and time, and on this machine alone."""
+
+# ruff: noqa: F811, as fixtures are arguments
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from hepm import Memory
+from hepm.agents import protocol
+from hepm.agents.bounds import has_too_many_fields, is_too_dense
+from tests.agents.raw import RawEndpoint, answer_to, connected, raw_endpoint, request_bytes, status_of
+from tests.agents.serving import serving
+from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
+
+CHAT: dict[str, Any] = {"model": "small", "messages": [WISH], "tools": TOOLS}
+JSON = {"content-type": "application/json"}
+PROTOBUF = {"content-type": "application/x-protobuf"}
+
+
+@pytest.fixture
+def endpoint() -> Iterator[RawEndpoint]:
+    with raw_endpoint() as endpoint:
+        yield endpoint
+
+
+def post(url: str, path: str, content: bytes, **headers: str) -> httpx2.Response:
+    named = JSON | {name.replace("_", "-"): value for name, value in headers.items()}
+    return httpx2.post(url + path, content=content, headers=named, timeout=60)
+
+
+# Sizes
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("application/json", b'{"resourceSpans":[' + b"{}," * 2_000_000 + b"{}]}"),
+        ("application/json", b'{"resourceSpans":[{"scopeSpans":[' + b"[]," * 2_000_000 + b"[]]}]}"),
+        ("application/x-protobuf", b"\n\0" * 3_000_000),
+    ],
+    ids=["json", "nested json", "protobuf"],
+)
+def test_a_small_archive_of_millions_of_empty_spans_is_refused_unread(memory: Memory, kind: str, body: bytes) -> None:
+    packed = gzip.compress(body)
+    assert len(packed) < 20_000
+    with serving(memory) as (_, url):
+        answer = post(url, "/otlp/v1/traces", packed, content_type=kind, content_encoding="gzip")
+    assert answer.status_code == 413
+    assert b"more than 500,000 values" in answer.content
+
+
+@pytest.mark.parametrize("count", [20_001, 1_000_000])
+def test_a_conversation_of_too_many_messages_passes_unread(memory: Memory, endpoint: RawEndpoint, count: int) -> None:
+    raw = b'{"messages": [' + b"{}," * count + json.dumps(WISH).encode() + b"]}"
+    with serving(memory, upstream=endpoint.url) as (server, url):
+        assert post(url, "/v1/chat/completions", raw).status_code == 200
+        assert server.runs.counts["failed", "default"] == 1
+        assert len(server.runs) == 0
+    assert endpoint.taken[0].body == raw
+
+
+def test_an_outcome_of_millions_of_values_is_refused(memory: Memory) -> None:
+    with serving(memory) as (_, url):
+        assert post(url, "/outcome", b'{"session": "s", "x": [' + b"{}," * 600_000 + b"{}]}").status_code == 400
+
+
+def test_marks_in_texts_are_no_values() -> None:
+    code = json.dumps({"a": '[{,\\","' * 100}).encode()
+    assert not is_too_dense(code, most=4)
+    assert not is_too_dense(code[:-3], most=4)  # a text without an end
+    assert is_too_dense(b"[1, 2, 3, [], {}]" * 2, most=5)
+
+
+def test_fields_are_counted_at_every_depth_and_in_groups() -> None:
+    trace = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
+    export = trace.ExportTraceServiceRequest()
+    for _ in range(4):
+        export.resource_spans.add().scope_spans.add().spans.add(name="chat").attributes.add(key="k").value.int_value = 1
+    raw, kind = export.SerializeToString(), export.DESCRIPTOR
+    fields = 4 * 7  # resource, scope, span, name, attribute, key, value; and the integer
+    assert has_too_many_fields(raw, kind, most=fields + 3)
+    assert not has_too_many_fields(raw, kind, most=fields + 4)
+    assert has_too_many_fields(b"\x7b" + raw + b"\x7c", kind, most=fields + 5), "a group hides nothing"
+    for at in range(len(raw)):  # cut-off, or no protobuf at all: it comes to an end
+        has_too_many_fields(raw[:at] + b"\xff" * 20, kind, most=20)
+
+
+def test_bodies_without_an_end_are_closed_and_hold_no_other_request_up(
+    memory: Memory, endpoint: RawEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "BODY_S", 2.0)
+    head = request_bytes("/v1/chat/completions").replace(b"content-length: 0", b"content-length: 9000")
+    with serving(memory, upstream=endpoint.url) as (server, url):
+        held = [connected(url) for _ in range(300)]
+        for connection in held:
+            connection.sendall(head)
+        for _ in range(3):
+            for connection in held[::2]:  # the others are silent
+                with contextlib.suppress(OSError):
+                    connection.sendall(b" ")
+            assert post(url, "/v1/chat/completions", json.dumps(CHAT).encode()).status_code == 200
+        for connection in held:
+            with contextlib.suppress(ConnectionResetError):
+                assert connection.recv(1) == b""
+            connection.close()
+        assert len(server.runs) == 1
+    assert len(endpoint.taken) == 3
+
+
+def test_a_slow_body_that_comes_on_passes(
+    memory: Memory, endpoint: RawEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "BODY_S", 1.0)
+    monkeypatch.setattr(protocol, "BODY_PART", 1_000)
+    sent = request_bytes("/v1/files", b"x" * 6_000)
+    with serving(memory, upstream=endpoint.url) as (_, url), connected(url) as connection:
+        for at in range(0, len(sent), 1_000):
+            connection.sendall(sent[at : at + 1_000])
+            time.sleep(0.25)
+        assert status_of(connection.recv(65_536)) == 200
+
+
+@pytest.mark.parametrize("part", [1 << 20, 9_000], ids=["at once", "in parts"])
+def test_a_head_above_its_limit_is_refused(memory: Memory, endpoint: RawEndpoint, part: int) -> None:
+    sent = request_bytes("/v1/models", b"", *(f"x-{n}: {'b' * 990}" for n in range(100)), method="GET")
+    with serving(memory, upstream=endpoint.url) as (_, url), connected(url) as connection:
+        with contextlib.suppress(OSError):
+            for at in range(0, len(sent), part):
+                connection.sendall(sent[at : at + part])
+                time.sleep(0.002)
+        with contextlib.suppress(ConnectionResetError):
+            assert status_of(connection.recv(65_536)) == 400
+    assert endpoint.taken == []
+
+
+# Pages
+
+OTHER_PAGES = [
+    "origin: http://127.0.0.1:3000",
+    "origin: http://localhost:{port}",
+    "origin: https://127.0.0.1",
+    "sec-fetch-site: same-site",
+    "sec-fetch-site: cross-site\r\nsec-fetch-mode: navigate",
+]
+
+
+@pytest.mark.parametrize("header", OTHER_PAGES)
+def test_a_page_on_another_port_neither_writes_nor_spends(memory: Memory, endpoint: RawEndpoint, header: str) -> None:
+    event = {"session_id": "s", "hook_event_name": "UserPromptSubmit", "prompt": "x"}
+    bodies = {"/v1/chat/completions": CHAT, "/v1/embeddings": {"input": "x"}, "/hooks/claude-code": event}
+    bodies |= {"/outcome": {"session": "s", "success": True}, "/api/notes": {}, "/mcp": {}, "/desk/v1/responses": {}}
+    with serving(memory, upstream=endpoint.url) as (server, url):
+        port = url.rpartition(":")[2]
+        for path, body in bodies.items():
+            for kind in ("application/json", "text/plain"):
+                lines = (header.format(port=port), f"content-type: {kind}")
+                sent = request_bytes(path, json.dumps(body).encode(), *lines, host=f"127.0.0.1:{port}")
+                assert status_of(answer_to(url, sent)) == 403, (path, kind)
+        assert len(server.runs) == 0
+    assert endpoint.taken == []
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+def test_what_a_page_may_send_without_asking_is_taken_at_no_door(
+    memory: Memory, endpoint: RawEndpoint, kind: str
+) -> None:
+    with serving(memory, upstream=endpoint.url) as (server, url):
+        for path in ("/v1/chat/completions", "/hooks/claude-code", "/outcome", "/api/lessons"):
+            sent = request_bytes(path, json.dumps(CHAT).encode(), f"content-type: {kind}")
+            assert status_of(answer_to(url, sent)) == 415, path
+        assert len(server.runs) == 0
+    assert endpoint.taken == []
+
+
+def test_the_servers_own_page_and_uploads_and_links_pass(memory: Memory, endpoint: RawEndpoint) -> None:
+    with serving(memory, upstream=endpoint.url) as (_, url):
+        host = url.rpartition("/")[2]
+        own = {"host": host, "origin": url, "sec-fetch-site": "same-origin"}
+        visit = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+        assert httpx2.post(f"{url}/v1/chat/completions", json=CHAT, headers=own).status_code == 200
+        assert httpx2.post(f"{url}/v1/files", files={"file": b"x"}).status_code == 200
+        assert httpx2.post(f"{url}/v1/batches/b/cancel").status_code == 200
+        assert httpx2.get(f"{url}/metrics", headers=visit).status_code == 200
+        assert httpx2.get(f"{url}/v1/models", headers=visit).status_code == 403
+
+
+def test_a_page_that_the_endpoint_sends_cannot_act_as_one_of_this_server(memory: Memory, endpoint: RawEndpoint) -> None:
+    page = b"<script>fetch('/api/lessons')</script>"
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-security-policy: default-src *\r\n"
+    endpoint.answer = head + b"content-length: %d\r\n\r\n" % len(page) + page
+    with serving(memory, upstream=endpoint.url) as (_, url):
+        answer = httpx2.get(f"{url}/v1/page")
+    assert answer.headers.get_list("content-security-policy") == ["default-src *", "sandbox"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+# Replies
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["http://evil.example/v1", "//evil.example/", "\\\\evil.example", "https:/evil.example", "/\t/evil.example"],
+)
+@pytest.mark.parametrize("status", [301, 307, 308])
+def test_a_redirect_to_another_host_is_a_bad_gateway(
+    memory: Memory, endpoint: RawEndpoint, location: str, status: int
+) -> None:
+    lines = f"HTTP/1.1 {status} Moved\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n"
+    endpoint.answer = lines.encode()
+    with serving(memory, upstream=endpoint.url) as (server, url):
+        answer = post(url, "/v1/chat/completions", json.dumps(CHAT).encode())
+        server.runs.wait_recorded()
+        assert [run.waiting for run in server.runs.under_way("default")] == [0]
+    assert answer.status_code == 502
+    assert "location" not in answer.headers
+    assert "--upstream" in answer.text
+
+
+def test_a_session_id_of_half_a_megabyte_is_no_header(memory: Memory, endpoint: RawEndpoint) -> None:
+    body = CHAT | {"metadata": {"session_id": "x" * 500_000}}
+    with serving(memory, upstream=endpoint.url) as (server, url):
+        answer = answer_to(url, request_bytes("/v1/chat/completions", json.dumps(body).encode()))
+        assert len(server.runs) == 1
+    assert status_of(answer) == 200
+    assert len(answer) < 2_000
+
+
+@pytest.mark.parametrize("index", ["{}", "[1]", "null", '"0"', "1e400"])
+def test_a_stream_with_an_odd_index_is_recorded(memory: Memory, endpoint: RawEndpoint, index: str) -> None:
+    call = '{"index": %s, "id": "c", "function": {"name": "get_order", "arguments": "%s"}}'
+    parts = [call % (index, part) for part in ('{\\"n\\":', " 7}")]
+    events = b"".join(b'data: {"choices": [{"delta": {"tool_calls": [%b]}}]}\n\n' % one.encode() for one in parts)
+    endpoint.answer = (
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n" % len(events) + events
+    )
+    with serving(memory, upstream=endpoint.url) as (server, url):
+        post(url, "/v1/chat/completions", json.dumps(CHAT).encode(), x_hepm_session="s")
+        server.runs.wait_recorded()
+        assert post(url, "/outcome", b'{"session": "s", "success": true}').status_code == 200
+    stored = memory.run("s")
+    assert stored is not None
+    assert [(one.name, one.arguments) for one in stored.calls()] == [("get_order", {"n": 7})]
