@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal, TypeAlias, overload
 
@@ -30,8 +30,15 @@ OWN_STATES: Final = "hepm:own-states"  # tag of a run whose only states are the 
 OUTCOME_BY: Final = (
     "hepm:outcome-by"  # tag of a label that was not given: the rule ("tests") or "judge:MODEL" behind it
 )
+RECORDED_BY: Final = "hepm:token"  # tag with the name of the token that recorded a run at a server
 REMOVED: Final = "removed"  # its value if a label was removed by hand: no rule and no judge labels that run again
 USER_SIDE: Final = "user:"  # prefix of a tool that the simulated user called, if user-side calls are included
+
+
+SUCCESS_FROM: Final = 0.7
+"""The reward from which on a run is a success, where neither it nor its store says otherwise (PRIME, table 2)."""
+
+_ROUNDING: Final = 1e-6  # rewards may be sums of floats
 
 
 def normal(name: ToolName) -> ToolName:
@@ -114,7 +121,10 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended: the recorded reward, no unit, and the label. A run without a label is stored but not counted."""
+    """How a run ended: the recorded reward, no unit, and the label if it was given.
+
+    Without a label the reward decides (`graded`). A run with neither is stored but not counted.
+    """
 
     reward: float | None = None
     success: bool | None = None
@@ -125,6 +135,12 @@ class Outcome:
             if self.success not in (True, False):  # readers of records handle words such as "no"
                 raise ValueError(f"whether the run succeeded is {self.success!r}, neither true nor false")
             object.__setattr__(self, "success", bool(self.success))  # numpy's, say
+
+    def graded(self, success_from: float = SUCCESS_FROM) -> Outcome:
+        """The same with a label: as given, else whether the reward reaches `success_from`, a property of the store."""
+        if self.success is not None or self.reward is None:
+            return self
+        return Outcome(self.reward, self.reward >= success_from - _ROUNDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +177,11 @@ class Trajectory:
     def trusted(self) -> bool:
         """Whether hepm may learn from it (see `hepm.ingest.prepare.IngestOptions.trusted`)."""
         return DISTRUSTED not in self.tags
+
+    def graded(self, success_from: float = SUCCESS_FROM) -> Trajectory:
+        """The same with the label that its reward stands for, if none was given."""
+        outcome = self.outcome.graded(success_from)
+        return self if outcome is self.outcome else replace(self, outcome=outcome)
 
     @property
     def outcome_by(self) -> str:

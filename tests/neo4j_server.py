@@ -106,7 +106,7 @@ def emptied(server: Neo4jServer, *, header: bool = False) -> Neo4jServer:
             "OR n.dimensions <> 512 CALL (n) { DETACH DELETE n } IN TRANSACTIONS OF 500 ROWS",
             header=header,
         ).consume()
-        session.run("MATCH (m:Memory) SET m.revision = 0, m.lessons_removed = 0").consume()
+        session.run("MATCH (m:Memory) SET m.revision = 0, m.lessons_removed = 0, m.success_from = 0.7").consume()
     return server
 
 

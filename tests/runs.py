@@ -13,7 +13,14 @@ from hepm.ingest.prepare import run_of
 from hepm.ingest.transitions import transitions
 
 _LATER = ("described_at", "changed_at", "former_description", "former_parameters", "retired", "aliases")
+TO_VERSION_6 = (
+    "DROP INDEX trajectory_token; ALTER TABLE trajectory DROP COLUMN token;"
+    "DELETE FROM meta WHERE key = 'success_from'; PRAGMA user_version = 6;"
+)
+"""Makes an embedded store one of schema version 6."""
+
 TO_VERSION_3 = (
+    f"{TO_VERSION_6}"
     "DROP INDEX state_crowded; ALTER TABLE state DROP COLUMN crowded;"
     "DROP INDEX trajectory_outcome; DROP INDEX state_kept; CREATE INDEX state_arrival ON state (namespace);"
     "DROP TABLE tool_run; DROP INDEX tool_marked;"

@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 from hepm.experience.likeness import group_by_request
 from hepm.ingest.records import content_digest
 from hepm.ingest.transitions import tool_names
-from hepm.types import START, ToolName, Trajectory, Turn
+from hepm.types import START, Outcome, ToolName, Trajectory, Turn
 
 SplitName: TypeAlias = Literal["families", "models", "files", "files, unseen families"]
 Record: TypeAlias = tuple[str, Trajectory]
@@ -56,7 +56,7 @@ class Run:
 
     @property
     def success(self) -> bool | None:
-        return self.trajectory.outcome.success
+        return self.trajectory.outcome.graded().success
 
     @cached_property
     def all_events(self) -> tuple[Event, ...]:
@@ -162,7 +162,7 @@ def without_repeats(records: Iterable[Record]) -> list[Record]:
     for record in records:
         run = record[1]
         key = run.id, content_digest(run)
-        if key not in found or run.outcome.success is not None:
+        if key not in found or run.outcome != Outcome():
             found[key] = record  # a known key keeps its place
     return [*found.values()]
 

@@ -100,7 +100,8 @@ def gate_of(report: EvalReport) -> Gate:
 
 def _domain(memory: Memory, namespace: str) -> Domain:
     """The runs of a namespace as one domain; runs that `hepm.rank.data` holds out together are of one family."""
-    exported = [parse_stored("hepm", record) for record in memory.export(namespace=namespace)]
+    success_from = memory.header.success_from
+    exported = [parse_stored("hepm", record).graded(success_from) for record in memory.export(namespace=namespace)]
     records = [("hepm", run) for run in exported if run.trusted][-MOST_RUNS:]
     families = families_of(records)
     runs = [run for _, run in records]

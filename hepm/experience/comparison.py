@@ -13,7 +13,7 @@ from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod, credit, key_tu
 from hepm.experience.lessons import EXTRACTIVE, Conditions, Stage
 from hepm.experience.likeness import named_in, same_task
 from hepm.experience.transcript import Move, Tools, listed, moves_of, went_wrong
-from hepm.experience.zones import ended_well, reward_of, stage_of
+from hepm.experience.zones import reward_of, stage_of
 from hepm.graph.lessons.rows import LessonRow
 from hepm.ingest.transitions import agent_state
 from hepm.types import StateSummary, ToolName, Trajectory
@@ -180,13 +180,13 @@ class RunComparison:
     """A labelled run, and how it differs from runs of its task with the opposite outcome.
 
     Attributes:
-        well: Whether it succeeded; None if its reward says neither.
+        well: Whether it succeeded.
         keys: The moves that counted most, most first; turns without a call are never key.
     """
 
     run: Trajectory
     reward: float
-    well: bool | None
+    well: bool
     moves: Sequence[Move]
     contrast: Contrast | None
     keys: Sequence[Move]
@@ -234,26 +234,25 @@ def compare_runs(
         alike: The runs have similar requests, whatever their tasks; all are compared.
     """
     labelled = [
-        (run, reward, ended_well(run.outcome), moves_of(run), named_in(run))
+        (run, reward, run.outcome.graded().success is True, moves_of(run), named_in(run))
         for run in sorted((run for run in runs if run.steps), key=lambda run: run.id)
         if (reward := reward_of(run.outcome)) is not None
     ]
     # What failed in successful runs alone did not make them succeed.
-    shared = {move.tools for _, _, well, moves, _ in labelled if well is False for move in moves if _failed(move)}
+    shared = {move.tools for _, _, well, moves, _ in labelled if not well for move in moves if _failed(move)}
 
-    def ways(moves: Sequence[Move], well: bool | None) -> list[Move]:
+    def ways(moves: Sequence[Move], *, well: bool) -> list[Move]:
         return [move for move in moves if not (well and _failed(move) and move.tools not in shared)]
 
     found: list[RunComparison] = []
     for run, reward, well, moves, named in labelled:
-        contrast, compared = None, ways(moves, well)
-        if well is not None:
-            others = [
-                [move.tools for move in ways(theirs, how)]
-                for _, _, how, theirs, other in labelled
-                if how is (not well) and (alike or same_task(other, named))
-            ]
-            contrast = contrast_of([move.tools for move in compared], others, succeeded=well, alike=alike)
+        compared = ways(moves, well=well)
+        others = [
+            [move.tools for move in ways(theirs, well=how)]
+            for _, _, how, theirs, other in labelled
+            if how is (not well) and (alike or same_task(other, named))
+        ]
+        contrast = contrast_of([move.tools for move in compared], others, succeeded=well, alike=alike)
         rewards = [turn.reward for turn in run.turns if turn.role == "assistant"]
         credits = credit(rewards, methods.get(run.environment, "r2g"))
         pivotal = None

@@ -323,7 +323,7 @@ def distill_principles(runs: Sequence[Trajectory], *, alike: bool = False) -> li
 
 
 def _experience(it: RunComparison) -> Experience:
-    end = {True: "It succeeded", False: "It failed", None: "It succeeded in part"}[it.well]
+    end = "It succeeded" if it.well else "It failed"
     reward = "" if it.run.outcome.reward is None else f", with reward {it.reward:g}"
     # Not what errors said: others may write there, and who lets a page begin with "Error: " would be quoted in nearly
     # every prompt (benchmarks/LOG.md, "Poisoned memory").
@@ -331,9 +331,7 @@ def _experience(it: RunComparison) -> Experience:
     errors = f"Calls of {listed(wrong)} failed." if wrong else "No call failed." if it.moves else "No tool was called."
     way = sequence(move.tools for move in it.moves) or "no tool"
     if it.contrast and (it.contrast.decides or (it.contrast.same and not it.well)):
-        lesson = lesson_of(it.contrast, succeeded=bool(it.well))
-    elif it.well is None:
-        lesson = f"This way earned a part of the reward: {way}."
+        lesson = lesson_of(it.contrast, succeeded=it.well)
     elif it.well:
         lesson = f"This way led to success: {way}."
     else:
@@ -344,7 +342,7 @@ def _experience(it: RunComparison) -> Experience:
         action=f"Called {called}." if called else "Called no tool.",
         outcome=f"{end}{reward}. {errors}",
         lesson=lesson,
-        zone=zone_of(it.reward),
+        zone=zone_of(it.reward, succeeded=it.well),
         stage=it.stage,
         reward=it.reward,
         conditions=it.conditions,
@@ -366,7 +364,7 @@ def _calls(move: Move) -> str:
 
 
 def _principle(it: RunComparison) -> Principle | None:
-    rule = None if it.well is None else _rule(it)
+    rule = _rule(it)
     if rule is None:
         return None
     text, triples, tools = rule

@@ -339,12 +339,17 @@ class Library:
         return LikeRequests({run: vector for run in runs if (vector := known[run]) is not None})
 
     def runs(self, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[Trajectory]:
-        """Stored runs in the order given, without those that are gone; StoreDamagedError names an unreadable one."""
+        """Stored runs in the order given, each with the label that it counts with, without those that are gone.
+
+        StoreDamagedError names an unreadable one.
+        """
         found: builtins.list[Trajectory] = []
+        success_from = self.store.header.success_from
         for start in range(0, len(ids), _READ_AT_ONCE):
             batch = ids[start : start + _READ_AT_ONCE]
             records = self.store.records_of(batch, namespace=namespace)
-            found.extend(parse_stored(name, records[name]) for name in batch if name in records)
+            read = (parse_stored(name, records[name]) for name in batch if name in records)
+            found.extend(run.graded(success_from) for run in read)
         return found
 
     def mark_done(self, step: str, runs: Mapping[str, str], *, namespace: str = DEFAULT_NAMESPACE) -> None:

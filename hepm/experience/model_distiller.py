@@ -132,15 +132,13 @@ class ModelDistiller:
     def _questions(
         self, tasks: Iterable[Task], asked: dict[str, RunComparison], silent: list[str]
     ) -> Iterator[Question[Written]]:
-        """One question a run; `silent` gets runs in which the agent had no turn, or that ended neither way."""
+        """One question a run; `silent` gets runs in which the agent had no turn."""
         for task in tasks:
             silent += [run.id for run in task.runs if run.id in task.wanted and not run.steps]
             for it in compare_runs(task.runs, self.methods, alike=task.alike):
-                if it.run.id in task.wanted and (self.kind == "experience" or it.well is not None):
+                if it.run.id in task.wanted:
                     asked[it.run.id] = it
                     yield _question(it, self.kind)
-                elif it.run.id in task.wanted:
-                    silent.append(it.run.id)
 
 
 def _question(it: RunComparison, kind: Kind) -> Question[Written]:
@@ -172,19 +170,20 @@ _CAUTIONARY: Final = (
 _ZONES: Final = {
     "golden": "a success, to be repeated",
     "warning": "a failure, to be avoided",
-    "preference": "a success in part, which shows what users want",
+    "preference": "a part of what was due, which shows what users want",
 }
 
 
 def _record(it: RunComparison) -> str:
-    end = {True: "The run succeeded", False: "The run failed", None: "The run succeeded in part"}[it.well]
+    end = "The run succeeded" if it.well else "The run failed"
+    zone = zone_of(it.reward, succeeded=it.well)
     parts = [
         f"Environment: {quoted(it.run.environment, 80) if it.run.environment else 'not named'}.",
-        f"{end}, with reward {it.reward:g} of 1: {_ZONES[zone_of(it.reward)]}. KEY 1 lies in its {it.stage}.",
+        f"{end}, with reward {it.reward:g} of 1: {_ZONES[zone]}. KEY 1 lies in its {it.stage}.",
     ]
     if it.contrast is not None:
         others = "runs with like requests" if it.contrast.alike else "other runs of the task"
-        parts.append(f"Beside {others}: {lesson_of(it.contrast, succeeded=bool(it.well))}")
+        parts.append(f"Beside {others}: {lesson_of(it.contrast, succeeded=it.well)}")
     return "\n".join([*parts, f"The record, {it.run.steps} turns of the agent:", quoted_run(it.run, it.keys)])
 
 
@@ -210,7 +209,7 @@ def _lesson(it: RunComparison, written: Written, model: str) -> Experience | Pri
         action=action,
         outcome=outcome,
         lesson=lesson,
-        zone=zone_of(it.reward),
+        zone=zone_of(it.reward, succeeded=it.well),
         stage=it.stage,
         reward=it.reward,
         conditions=replace(it.conditions, preconditions=preconditions),

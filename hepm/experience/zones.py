@@ -7,9 +7,8 @@ from typing import Final
 from hepm.experience.lessons import Stage, Zone
 from hepm.types import Outcome
 
-GOLDEN: Final = 0.7
 WARNING: Final = 0.3
-"""Thresholds on the reward of a run (PRIME, table 2); the reward on a threshold is inside its zone."""
+"""Threshold on the reward of a failed run (PRIME, table 2); the reward on it is inside the zone."""
 
 
 def reward_of(outcome: Outcome) -> float | None:
@@ -19,20 +18,14 @@ def reward_of(outcome: Outcome) -> float | None:
     return None if outcome.success is None else float(outcome.success)
 
 
-def zone_of(reward: float) -> Zone:
-    """Golden from .7, warning up to .3, preference between."""
-    if reward >= GOLDEN:
+def zone_of(reward: float, *, succeeded: bool) -> Zone:
+    """Golden for a success, else warning up to a reward of .3 and preference above.
+
+    A run without a label succeeds from .7 on, where golden begins (`hepm.types.SUCCESS_FROM`).
+    """
+    if succeeded:
         return "golden"
     return "warning" if reward <= WARNING else "preference"
-
-
-def ended_well(outcome: Outcome) -> bool | None:
-    """The label of a run, else what its zone says; None where that is neither success nor failure."""
-    if outcome.success is not None:
-        return outcome.success
-    reward = reward_of(outcome)
-    zone = None if reward is None else zone_of(reward)
-    return {"golden": True, "warning": False}.get(zone or "")
 
 
 def stage_of(turn: int, horizon: int) -> Stage:

@@ -72,6 +72,13 @@ class Backend(ABC):
         """Name the embedder; every stored vector is dropped, as it belongs to the former one."""
 
     @abstractmethod
+    def set_success_from(self, reward: float, work: Callable[[Transaction], T]) -> list[T]:
+        """Name the reward from which on runs are successes, and do `work` in every namespace, in one transaction.
+
+        Nothing, if the runs are read by it already. A server may run `work` again.
+        """
+
+    @abstractmethod
     def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[Any, ...]]:
         """Edges in the order of `EdgeRow`'s fields, by source and target; only those of `sources` if given.
 

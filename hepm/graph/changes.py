@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import time
 from collections import defaultdict
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 Transaction: TypeAlias = "SQLiteTransaction | Neo4jTransaction"
 
 _REBUILD_BATCH: Final = 500
+_NEAR: Final = 1e-3  # so near a threshold a reward may be on either side, as it is a sum of floats
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _FEW_KEYS: Final = 64  # a database finds so many texts in less time than it takes to send every run
 _PUT_VECTORS: Final[Mapping[Vectored, tuple[str, str, str]]] = {
     "state": ("put_state_vectors", "of", "vector"),
@@ -145,6 +148,7 @@ def add_runs(
     relabel: bool = False,
 ) -> Added:
     """Store those runs that are new or newly labelled (see `Store.add`)."""
+    runs = [run.graded(write.header.success_from) for run in runs]
     added, new, former = _sort_out(write, runs, relabel=relabel)
     # A given label that agrees with a rule's changes no count.
     same = [run for run in new if run.success is not None and run.id in former and former[run.id] == run.success]
@@ -200,7 +204,8 @@ def _under_own_names(
     if not write.aliases:
         return new, vectors
     at = [number for number, run in enumerate(new) if not write.aliases.keys().isdisjoint(run.calls)]
-    again, more = read_each([new[number].record for number in at], replay, write.aliases)
+    records = [new[number].record for number in at]
+    again, more = read_each(records, replay, write.aliases, success_from=write.header.success_from)
     runs = own_names(new, write.aliases)
     for number, run in zip(at, again, strict=True):
         if isinstance(run, Run):
@@ -241,7 +246,7 @@ def rebuild(write: Transaction, replay: Replay, embedder: TextEmbedder | None) -
     stored = sorted(write.select(Selection()), key=itemgetter(0))  # in order of arrival
     stored_as: dict[str, str] = {}
     known: list[Run] = []
-    for held, runs, vectors in _in_batches(stored, replay, write.aliases):
+    for held, runs, vectors in _in_batches(stored, replay, write):
         for one, run in zip(held, runs, strict=True):
             if (other := stored_as.setdefault(run.id, one.id)) != one.id:
                 raise StoreDamagedError(stored_twice(run.id, one.id, other))
@@ -255,18 +260,52 @@ def rebuild(write: Transaction, replay: Replay, embedder: TextEmbedder | None) -
     excluded = excluded_of(known, counting)
     for name in excluded:
         write.set_counted(name, False)
-    for _, runs, vectors in _in_batches(stored, replay, write.aliases) if counting == "shortest" else ():
+    for _, runs, vectors in _in_batches(stored, replay, write) if counting == "shortest" else ():
         write.apply(Delta.of([run for run in runs if run.id not in excluded]), vectors)
     write.lessons.mend(embedder)
     write.note_change(everything=True)
 
 
+def read_rewards(write: Transaction, success_from: float, replay: Replay) -> list[str]:
+    """Count the runs again that are labelled otherwise where rewards from `success_from` on are successes; their ids.
+
+    What they taught goes, as it was a lesson from the opposite. Runs that are to end in the future end now: they would
+    be the latest ones for ever.
+    """
+    header, now = write.header, time.time()
+    low, high = sorted((header.success_from, success_from))
+    rows = write.lessons.rows("rewarded_runs", low=low - _NEAR, high=high, now=now)
+    held = write.stored(rows)
+    records = [_ended_by(one.record, now) for one in held]
+    runs, vectors = read_each(records, replay, write.aliases, success_from=success_from)
+    pairs = [(one, run) for one, run in zip(held, runs, strict=True) if isinstance(run, Run)]
+    relabelled = [run.id for one, run in pairs if one.success != run.success]
+    shown = write.lessons.showings(relabelled)
+    if relabelled:
+        write.lessons.forget_from(relabelled)
+    changed = [run for one, run in pairs if one.success != run.success or one.record != run.record]
+    _store(write, changed, [run.id for run in changed], vectors, replay)
+    for one in shown:
+        write.lessons.show(one.run, [one.lesson])
+    return relabelled
+
+
+def _ended_by(record: str, now: float) -> str:
+    """A record whose run does not end after a time."""
+    try:
+        about = json.loads(record)
+        return record if about.get("ended_at", 0.0) <= now else _encode({**about, "ended_at": now})
+    except (ValueError, AttributeError, TypeError):  # `hepm doctor` names a damaged record
+        return record
+
+
 def _in_batches(
-    stored: Sequence[StoredRun], replay: Replay, aliases: Aliases
+    stored: Sequence[StoredRun], replay: Replay, write: Transaction
 ) -> Iterator[tuple[Sequence[StoredRun], Sequence[Run], Mapping[str, FloatArray]]]:
     for start in range(0, len(stored), _REBUILD_BATCH):
         held = stored[start : start + _REBUILD_BATCH]
-        found, vectors = read_each([one.record for one in held], replay, aliases)
+        records = [one.record for one in held]
+        found, vectors = read_each(records, replay, write.aliases, success_from=write.header.success_from)
         runs: list[Run] = []
         for one, run in zip(held, found, strict=True):
             if not isinstance(run, Run):
@@ -318,7 +357,7 @@ def _readable(
     write: Transaction, records: Sequence[str], replay: Replay
 ) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
     # A damaged record can be removed, and does not keep others from being removed: its counts go with a rebuild.
-    runs, vectors = read_each(records, replay, write.aliases)
+    runs, vectors = read_each(records, replay, write.aliases, success_from=write.header.success_from)
     return [run for run in runs if isinstance(run, Run)], vectors
 
 

@@ -11,7 +11,17 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from hepm.graph.weights import inverse_steps
-from hepm.types import OWN_STATES, START, StateSummary, Tool, ToolName, Trajectory, Transition
+from hepm.types import (
+    OWN_STATES,
+    RECORDED_BY,
+    START,
+    Outcome,
+    StateSummary,
+    Tool,
+    ToolName,
+    Trajectory,
+    Transition,
+)
 
 Edge: TypeAlias = tuple[ToolName, ToolName]
 
@@ -122,6 +132,8 @@ class Run(NamedTuple):
         record: The trajectory in hepm's own JSON, from which every count can be recomputed.
         trusted: If False it counts for nothing, also where it was stored with a label before.
         outcome_by: The rule or judge behind its label, which never replaces a given one; "" if it was given.
+        given: The label that its record has; `success` is also what its reward means in a store (`graded`).
+        token: Name of the token that recorded it at a server; "" if none did.
     """
 
     id: str
@@ -143,6 +155,8 @@ class Run(NamedTuple):
     record: str
     trusted: bool = True
     outcome_by: str = ""
+    given: bool | None = None
+    token: str = ""
 
     @classmethod
     def of(cls, trajectory: Trajectory, transitions: Sequence[Transition], *, digest: str, record: str) -> Run:
@@ -178,7 +192,14 @@ class Run(NamedTuple):
             record=record,
             trusted=t.trusted,
             outcome_by=t.outcome_by,
+            given=t.outcome.success,
+            token=t.tags.get(RECORDED_BY, ""),
         )
+
+    def graded(self, success_from: float) -> Run:
+        """The same with the label that it has in a store in which rewards from `success_from` on are successes."""
+        success = Outcome(self.reward, self.given).graded(success_from).success
+        return self if success is self.success else self._replace(success=success)
 
     @property
     def edges(self) -> set[Edge]:
@@ -208,7 +229,7 @@ def key_texts(keys: Iterable[int]) -> list[str]:
     return [f",{key}]" for key in keys]
 
 
-_COLUMNS: Final = (*Run._fields[: Run._fields.index("calls")], "said")
+_COLUMNS: Final = (*Run._fields[: Run._fields.index("calls")], "said", "token")
 
 
 @dataclass(slots=True)
@@ -219,7 +240,7 @@ class Delta:
         run_edges: Ids of the runs that took each edge.
         described: The first and last time that runs came with each description of a tool, and its parameters, as JSON.
         outcomes: By tool and run: when the run ended, Unix seconds, 0 if unknown; and whether every call to the tool
-            failed of which it is recorded. Tools of which nothing is recorded are left out.
+            failed of which it is recorded. Tools of which nothing is recorded, and distrusted runs, are left out.
     """
 
     edges: defaultdict[Edge, EdgeCounts] = field(default_factory=lambda: defaultdict(EdgeCounts))
@@ -305,7 +326,7 @@ class Delta:
             tool = self.tools[name]
             tool.calls += sign * made
             tool.errors += sign * failed
-            if known and name in targets:
+            if known and name in targets and run.trusted:
                 self.outcomes[name, run.id] = run.ended_at or 0.0, failed == known
         for step, t in enumerate(run.transitions if success is not None else ()):
             if t.key:

@@ -137,13 +137,13 @@ class _Examination:
 
     def findings(self, replay: Replay) -> Iterator[Finding]:
         store, namespace = self._store, self._namespace
-        aliases = store.marks(namespace=namespace).aliases
+        aliases, success_from = store.marks(namespace=namespace).aliases, store.header.success_from
         counts = "counts" in self._parts
         took = _Blocks(store.iter_run_edges(namespace=namespace) if counts else iter(()), 2)
         ended = _Blocks(store.iter_outcomes(namespace=namespace) if counts else iter(()), 1)
         runs = store.iter_runs(namespace=namespace)
         while batch := list(islice(runs, _BATCH)):
-            read, _ = read_each([held.record for held in batch], replay, aliases)
+            read, _ = read_each([held.record for held in batch], replay, aliases, success_from=success_from)
             counted: list[Run] = []
             for held, run in zip(batch, read, strict=True):
                 if not isinstance(run, Run):

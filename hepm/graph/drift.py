@@ -2,14 +2,17 @@
 
 One run is one observation: calls of a run are not independent, since an agent repeats a call with the same mistake. It
 failed with a tool if all of its calls whose error is known did.
+
+A broken tool is suggested to nobody, so that a few runs of one party are not enough: distrusted ones do not count at
+all, those without a label beside as many with one, and the failures must come from more than one source.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import exp, lgamma
-from typing import Final
+from typing import Any, Final, NamedTuple, Self
 
 MOST_RUNS: Final = 1_000  # the latest runs of a tool that are compared
 RECENT: Final = 50
@@ -21,6 +24,7 @@ fail in 1 to 80 % of their runs throughout raise a false alarm in less than one 
 RECOVERED: Final = 0.001
 """Chance of so few failures in the very last runs if the drift went on."""
 _NEGLIGIBLE: Final = 1e-9
+_DAY_S: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,52 @@ class Drift:
     def __str__(self) -> str:
         before = f"{self.before:.0%}" if self.failures_before else "never"
         return f"fails now, in {self.failures} of its last {self.runs} runs ({before} before)"
+
+
+class Observation(NamedTuple):
+    """A run with calls to a tool: whether these failed, and where the run is from.
+
+    Attributes:
+        labelled: Whether the run has an outcome.
+        token: Name of the token that recorded it at a server; "" if none did.
+        day: On which it ended, counted from 1970.
+    """
+
+    failed: bool
+    labelled: bool
+    token: str
+    model: str
+    day: int
+
+    @classmethod
+    def of(cls, failed: Any, labelled: Any, token: str, model: str, ended: float) -> Self:
+        """From what a store holds."""
+        return cls(bool(failed), bool(labelled), token, model, int(ended // _DAY_S))
+
+
+def vouched_drift(latest: Sequence[Observation]) -> Drift | None:
+    """The drift of a tool by its latest runs, newest first, if more than one source and enough labelled runs show it.
+
+    Without the unlabelled runs if these are most of those that failed.
+    """
+    for runs in (latest, [one for one in latest if one.labelled]):
+        drift = drift_of("".join("1" if one.failed else "0" for one in runs))
+        if drift is not None and _vouched(runs, drift.runs):
+            return drift
+    return None
+
+
+def _vouched(latest: Sequence[Observation], recent: int) -> bool:
+    """Whether those of the recent runs that failed are evidence.
+
+    Where several tokens called the tool, each is a source: what else a run says of itself is its client's claim.
+    """
+    failed = [one for one in latest[:recent] if one.failed]
+    if 2 * sum(one.labelled for one in failed) < len(failed):
+        return False
+    if len({one.token for one in latest if one.token}) > 1:
+        return len({one.token for one in failed}) > 1
+    return len({(one.model, one.day) for one in failed}) > 1
 
 
 def drift_of(latest: str) -> Drift | None:

@@ -121,9 +121,10 @@ class ModelRows:
     def _runs(self, namespace: str) -> Iterator[tuple[int, Run, bool]]:
         """Readable runs with their places in the order of arrival; `hepm doctor` names the damaged ones."""
         records = enumerate(self._store.iter_records(namespace=namespace), 1)
-        aliases = self._store.marks(namespace=namespace).aliases
+        aliases, success_from = self._store.marks(namespace=namespace).aliases, self._store.header.success_from
         while batch := list(islice(records, _READ_AT_ONCE)):
-            runs, _ = read_each([record for _, (_, record, _) in batch], self._replay, aliases)
+            records_here = [record for _, (_, record, _) in batch]
+            runs, _ = read_each(records_here, self._replay, aliases, success_from=success_from)
             for (seq, (*_, counted)), run in zip(batch, runs, strict=True):
                 if isinstance(run, Run):
                     yield seq, run, counted

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from hepm.errors import StoreUnavailableError
 from hepm.graph.delta import Edge
-from hepm.graph.drift import Drift, drift_of
+from hepm.graph.drift import Drift
 from hepm.graph.rows import Change, EdgeRow, Marks, StateBatch
 from hepm.graph.store import Store
 from hepm.graph.weights import INVERSE_STEPS_UNIT, edge_weights
@@ -71,7 +71,6 @@ class _Snapshot:
     whole: bool = False
     newest: int = 0
     rows: dict[ToolName, Rows] = field(default_factory=dict[ToolName, Rows])
-    latest: dict[ToolName, str] = field(default_factory=dict[ToolName, str])
     states: dict[ToolName, StateBlock] = field(default_factory=dict[ToolName, "StateBlock"])
     successors: dict[tuple[ToolName, float], tuple[NextTool, ...]] = field(
         default_factory=dict[tuple[ToolName, float], tuple[NextTool, ...]]
@@ -118,10 +117,10 @@ class NamespaceMirror:
         rows = _by_source(self.store.edges(namespace=self.name))
         from hepm.graph.nearest import StateBlock
 
-        latest = self.store.latest_outcomes(sorted({row[1] for of in rows.values() for row in of}), namespace=self.name)
+        drifts = self.store.drifts(sorted({row[1] for of in rows.values() for row in of}), namespace=self.name)
         newest, states = self._states_newer_than(0)
         after = {tool: self._extended(StateBlock(), tool, of) for tool, of in states.items()}
-        return _Snapshot(marks, True, newest, rows, latest, after)
+        return _Snapshot(marks, True, newest, rows, after, drifts=drifts)
 
     def _states_newer_than(self, newest: int) -> tuple[int, dict[ToolName, StateBatch]]:
         """The highest id of a state, and states of successful runs above an id, by the tool that they came after."""
@@ -171,12 +170,10 @@ class NamespaceMirror:
         """Those of the tools that fail now and did not before. None of which errors are not recorded."""
         snapshot = self._snapshot
         if missing := [tool for tool in tools if tool not in snapshot.drifts]:
-            latest = snapshot.latest
-            if not snapshot.whole:
-                latest = self._ask(lambda: self.store.latest_outcomes(missing, namespace=self.name))
-            if latest is None:
+            found = {} if snapshot.whole else self._ask(lambda: self.store.drifts(missing, namespace=self.name))
+            if found is None:
                 return {}
-            snapshot.drifts.update((tool, drift_of(latest.get(tool, ""))) for tool in missing)
+            snapshot.drifts.update((tool, found.get(tool)) for tool in missing)
         return {tool: drift for tool in tools if (drift := snapshot.drifts[tool]) is not None}
 
     def sources(self) -> list[ToolName]:
@@ -323,12 +320,12 @@ class NamespaceMirror:
         before = self._snapshot
         rows, after, successors = before.rows.copy(), before.states.copy(), before.successors.copy()
         drifts = {tool: drift for tool, drift in before.drifts.copy().items() if tool not in touched}
-        latest, newest, states = before.latest, before.newest, dict[ToolName, StateBatch]()
+        newest, states = before.newest, dict[ToolName, StateBatch]()
         if before.whole:
             # In one statement each, however many tools changed: many processes may follow one server.
             newest, states = self._states_newer_than(newest)
             fresh = _by_source(self.store.edges(namespace=self.name, sources=sorted(touched)))
-            latest = latest | self.store.latest_outcomes(sorted(touched), namespace=self.name)
+            drifts |= self.store.drifts(sorted(touched), namespace=self.name)
             rows = {tool: of for tool, of in rows.items() if tool not in touched} | fresh
         else:
             known = sorted(touched & rows.keys())
@@ -340,7 +337,7 @@ class NamespaceMirror:
             after[tool] = self._extended(block, tool, None if tool in rewritten else states.get(tool))
         kept = {key: found for key, found in successors.items() if key[0] not in touched}
         marks = self.store.marks(namespace=self.name)
-        return _Snapshot(marks, before.whole, newest, rows, latest, after, kept, drifts)
+        return _Snapshot(marks, before.whole, newest, rows, after, kept, drifts)
 
     def _extended(self, block: StateBlock, tool: ToolName, batch: StateBatch | None = None) -> StateBlock:
         batch = batch or self.store.states_after(tool, namespace=self.name, newer_than=block.newest)

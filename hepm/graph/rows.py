@@ -55,6 +55,8 @@ class Header:
         revision: Grows by one with every write.
         states_per_move: How many distinct states are kept with text and vector on one move.
         lessons_removed: Grows whenever lessons are deleted: a mirror then reads all lessons again.
+        success_from: The reward from which on a run is a success, if it has no label.
+        rewards_read: Whether the runs are counted by it. Stores of before are not: a reward of 1 was a success then.
     """
 
     schema_version: int
@@ -64,6 +66,8 @@ class Header:
     counting: Counting
     states_per_move: int
     lessons_removed: int
+    success_from: float
+    rewards_read: bool
 
 
 class Known(NamedTuple):
@@ -231,12 +235,16 @@ class Added(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which trajectories to forget: those that match every given part. None matches all; "" is an InputError."""
+    """Which trajectories to forget: those that match every given part. None matches all; "" is an InputError.
+
+    `token` names the token that recorded them at a server.
+    """
 
     trajectory: str | None = None
     environment: str | None = None
     task: str | None = None
     user: str | None = None
+    token: str | None = None
 
     def __post_init__(self) -> None:
         for part in fields(self):
@@ -269,15 +277,19 @@ def spread_over(size: int, count: int) -> list[int]:
 
 
 def read_each(
-    records: Sequence[str], replay: Replay, aliases: Aliases
+    records: Sequence[str], replay: Replay, aliases: Aliases, *, success_from: float
 ) -> tuple[Sequence[Run | FormatError], Mapping[str, FloatArray]]:
-    """The run of each record, or why it cannot be read; and the vectors of the texts of all."""
+    """The run of each record, or why it cannot be read; and the vectors of the texts of all.
+
+    A run without a given label has the one that its reward stands for.
+    """
     try:
-        return replay(records, aliases)
+        runs, vectors = replay(records, aliases)
+        return [run.graded(success_from) for run in runs], vectors
     except FormatError as error:
         if len(records) == 1:
             return [error], {}
-    parts = [read_each([record], replay, aliases) for record in records]
+    parts = [read_each([record], replay, aliases, success_from=success_from) for record in records]
     return [run for runs, _ in parts for run in runs], {text: v for _, found in parts for text, v in found.items()}
 
 

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from hepm.errors import InputError
 from hepm.graph.backend import Backend
-from hepm.graph.changes import Transaction, add_runs, described, forget_runs, rebuild
+from hepm.graph.changes import Transaction, add_runs, described, forget_runs, read_rewards, rebuild
 from hepm.graph.delta import Edge, Place, Run
-from hepm.graph.drift import MOST_RUNS
+from hepm.graph.drift import MOST_RUNS, Drift, Observation, drift_of, vouched_drift
 from hepm.graph.lessons.store import LessonStore
 from hepm.graph.rows import (
     Added,
@@ -148,6 +148,17 @@ class Store(Backend):
         name = None if embedder is None else embedder.name
         self.write(namespace, partial(rebuild, replay=replay, embedder=embedder), embedder=name)
 
+    def read_rewards(self, success_from: float, *, replay: Replay) -> int:
+        """Count rewards from `success_from` on as successes, in all namespaces or in none; how many runs that changed.
+
+        Raises:
+            InputError: it is not above 0 and at most 1.
+        """
+        if not 0 < success_from <= 1:
+            raise InputError(f"a reward from which on runs succeed is above 0 and at most 1, not {success_from:g}.")
+        work = partial(read_rewards, success_from=success_from, replay=replay)
+        return sum(map(len, self.set_success_from(success_from, work)))
+
     def put_vectors(
         self, of: Vectored, vectors: Mapping[Any, FloatArray], *, namespace: str, embedder: str | None = None
     ) -> None:
@@ -230,7 +241,7 @@ class Store(Backend):
         return list(map(tool_row, self.read("tools", namespace=namespace)))
 
     def latest_outcomes(self, tools: Sequence[ToolName], *, namespace: str) -> dict[ToolName, str]:
-        """Whether the latest runs failed with each tool, as `hepm.graph.drift.drift_of` takes it.
+        """Whether the latest trusted runs failed with each tool, as `hepm.graph.drift.drift_of` takes it.
 
         By the end of the runs; those of unknown end come first, in order of arrival.
         """
@@ -239,6 +250,16 @@ class Store(Backend):
             tool: failed if isinstance(failed, str) else "".join(str(int(one)) for one in failed or ())
             for tool, failed in rows
         }
+
+    def drifts(self, tools: Sequence[ToolName], *, namespace: str) -> dict[ToolName, Drift | None]:
+        """Which of the tools have begun to fail, by runs of more than one source (see `hepm.graph.drift`)."""
+        found: dict[ToolName, Drift | None] = {}
+        for tool, latest in self.latest_outcomes(tools, namespace=namespace).items():
+            found[tool] = None
+            if drift_of(latest) is not None:
+                rows = self.read("outcomes_of_tool", namespace=namespace, tool=tool, most=MOST_RUNS)
+                found[tool] = vouched_drift([Observation.of(*row) for row in rows])
+        return found
 
     def iter_outcomes(self, *, namespace: str) -> Iterator[tuple[ToolName, str, float, bool]]:
         """Tool, run, when it ended and whether its calls to the tool failed, by the arrival of the runs; lazy.

@@ -183,7 +183,7 @@ def _recount(write: Transaction, names: Iterable[ToolName], after: Aliases, repl
     write.apply(delta, {})
     retired = {row.name: row.retired for row in write.tools()}
     write.mark_tools([(tool, retired.get(tool, False), _names_of(after, tool)) for tool in sorted(changed)])
-    found, vectors = read_each([run.record for run in held], replay, after)
+    found, vectors = read_each([run.record for run in held], replay, after, success_from=write.header.success_from)
     pairs = [(one, run) for one, run in zip(held, found, strict=True) if isinstance(run, Run)]
     write.restate_runs(pairs)
     for one, _ in pairs:

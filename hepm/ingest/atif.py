@@ -16,7 +16,17 @@ from hepm.errors import MissingExtraError
 from hepm.ingest import fields
 from hepm.ingest.chat import OpenCall, TurnBuilder
 from hepm.ingest.document import Document, Reader, built
-from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, Rejection, graded, identified
+from hepm.ingest.records import (
+    DECODER,
+    SOLVED,
+    Item,
+    Object,
+    ReadOptions,
+    RecordError,
+    Rejection,
+    graded,
+    identified,
+)
 from hepm.ingest.sources import named_files
 from hepm.ingest.tools import listed_tools
 from hepm.types import Outcome, Role, Trajectory
@@ -74,7 +84,7 @@ def _run(record: Object, source: str, trial: Object, options: ReadOptions) -> Tr
         environment, task = fields.text(trial, "source"), fields.text(trial, "task_name")
         # A reward that was computed after the infrastructure broke down says nothing of the agent.
         broke_down = trial.get("exception_info") is not None
-        outcome = Outcome() if broke_down else graded(_trial_reward(trial))
+        outcome = Outcome() if broke_down else _trial_outcome(trial)
     models = (fields.text(step, "model_name") for step in steps if step.get("source") == "agent")
     times = (fields.unix_time(step.get("timestamp")) for step in reversed(steps))
     recorded = fields.object_at(own, "tags")
@@ -109,15 +119,16 @@ def _check_version(version: Any) -> None:
         raise RecordError(f"it is {version[:30]}, and this hepm reads ATIF up to v1.{_KNOWN_MINOR}: upgrade hepm")
 
 
-def _trial_reward(trial: Object) -> float | None:
-    """The verifier's reward; the mean of its criteria if it has several, so that 1 means all were met."""
+def _trial_outcome(trial: Object) -> Outcome:
+    """The verifier's reward; the mean of its criteria if it has several, and a success only if all were met."""
     rewards = fields.object_at(fields.object_at(trial, "verifier_result"), "rewards")
     if not rewards:
-        return None
+        return Outcome()
     if "reward" in rewards:
-        return fields.as_number(rewards["reward"], "the verifier's reward")
+        return graded(fields.as_number(rewards["reward"], "the verifier's reward"))
     values = [fields.as_number(value, f"the verifier's reward {name!r}") for name, value in rewards.items()]
-    return sum(values) / len(values)
+    mean = sum(values) / len(values)
+    return Outcome(mean, mean >= SOLVED)
 
 
 def _graded(reward: Any, success: Any) -> Outcome:

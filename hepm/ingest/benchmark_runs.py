@@ -14,7 +14,7 @@ from typing import Final
 from hepm.ingest import fields
 from hepm.ingest.chat import TurnBuilder, chat_turns
 from hepm.ingest.document import Document, Reader, built, record_reader
-from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, graded, identified
+from hepm.ingest.records import DECODER, SOLVED, Item, Object, ReadOptions, RecordError, graded, identified
 from hepm.ingest.tools import listed_tools
 from hepm.types import Outcome, Trajectory, Turn
 
@@ -47,7 +47,7 @@ def _tau_run(record: Object, document: Document, options: ReadOptions) -> Trajec
     return identified(
         "",
         turns,
-        Outcome(reward, graded(reward if solved is None else solved).success),
+        graded(reward) if solved is None else Outcome(reward, solved >= SOLVED),
         environment=_tau_environment(turns, document.file_name.lower()),
         task=fields.text(record, "task_id"),
         file_model=model_in_name(document.file_name),

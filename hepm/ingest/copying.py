@@ -45,6 +45,11 @@ def copy_store(
             f"the source counts {mine.counting!r} runs of a task and keeps {mine.states_per_move} states on a move, "
             f"the target {theirs.counting!r} and {theirs.states_per_move}: copy into a new store, or export and import."
         )
+    if mine.success_from != theirs.success_from:
+        raise InputError(
+            f"in the source a run succeeds from a reward of {mine.success_from:g} on, in the target of "
+            f"{theirs.success_from:g}: open one of them with --success-from, as the other has it."
+        )
     if mine.embedder and not theirs.embedder:
         target.set_embedder(mine.embedder, mine.dimensions)
     elif mine.embedder and theirs.embedder != mine.embedder:
@@ -65,7 +70,8 @@ def copy_store(
         with _StatesByRun(source, namespace) as states:
             while batch := list(islice(stored_runs, target.runs_a_batch)):
                 known = target.find_known([held.id for held in batch], namespace=namespace)
-                runs, _ = replay([held.record for held in batch])
+                read, _ = replay([held.record for held in batch])
+                runs = [run.graded(theirs.success_from) for run in read]
                 pairs = [pair for pair in zip(runs, batch, strict=True) if _is_new(pair[0], known)]
                 if pairs:
                     vectors = states.vectors([run.id for run, _ in pairs])

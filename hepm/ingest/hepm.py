@@ -12,11 +12,14 @@ from typing import Final
 from hepm.errors import FormatError
 from hepm.ingest import fields
 from hepm.ingest.document import Document, record_reader
-from hepm.ingest.records import DECODER, Object, ReadOptions, RecordError, check_calls, finite
+from hepm.ingest.records import DECODER, Object, ReadOptions, RecordError, check_calls, finite, graded
 from hepm.types import Outcome, Role, Tool, ToolCall, Trajectory, Turn
 
-VERSION: Final = 1
-"""Raised when a reader of the old version would misread the new one; keys that it may ignore do not need that."""
+VERSION: Final = 2
+"""Raised when a reader of the old version would misread the new one; keys that it may ignore do not need that.
+
+In version 1 `success` was false also where a reward below 1 was all that was known; since 2 it is the given label.
+"""
 
 _ABOUT_TOOLS: Final = ("description", "parameters", "aliases", "retired")
 _ROLES: Final[dict[object, Role]] = {"system": "system", "user": "user", "assistant": "assistant"}
@@ -95,12 +98,15 @@ def _trajectory(record: Object) -> Trajectory:
     if version > VERSION:
         newer = f"format {version}, this one reads up to {VERSION}"
         raise RecordError(f"it was written by a newer hepm ({newer}): upgrade hepm")
+    reward, success = fields.number(record, "reward"), _flag(record, "success")
+    if version == 1 and success is False and reward is not None:
+        success = None if graded(reward).success is None else success
     tags = fields.object_at(record, "tags")
     tools = [fields.as_object(tool, "a tool") for tool in fields.list_at(record, "tools")]
     return Trajectory(
         _text(record, "id"),
         tuple([_turn(fields.as_object(turn, "a turn")) for turn in fields.as_list(record.get("turns"), "'turns'")]),
-        Outcome(fields.number(record, "reward"), _flag(record, "success")),
+        Outcome(reward, success),
         _text(record, "environment"),
         _text(record, "task"),
         _text(record, "model"),

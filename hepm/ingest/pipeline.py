@@ -220,6 +220,8 @@ class Pipeline:
             self._store.describe(tools, namespace=self._namespace)
         if not runs:
             return
+        success_from = self._store.header.success_from
+        runs = [run.graded(success_from) for run in runs]
         known = dict(self._store.find_known([run.id for run in runs], namespace=self._namespace))
         if self._replace_grown:
             for name in self._grown(runs, known):
@@ -309,7 +311,7 @@ def texts_of(runs: Iterable[Run]) -> list[str]:
     """The distinct texts of runs that are embedded."""
     texts: dict[str, None] = {}
     for run in runs:
-        if run.success is not None:
+        if run.success is not None or run.reward is not None:
             texts.update(dict.fromkeys(t.summary for t in run.transitions))
         if run.said:
             texts[run.said] = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from operator import is_
@@ -178,8 +179,10 @@ class _Preparer:
     def _run(self, trajectory: Trajectory) -> Run:
         options = self._options
         trusted = trajectory.trusted and (options.trusted is None or options.trusted(trajectory))
-        if options.assume_success and trajectory.outcome.success is None and trusted:
-            trajectory = replace(trajectory, outcome=Outcome(trajectory.outcome.reward, True))
+        if trajectory.ended_at is not None and trajectory.ended_at > (now := time.time()):
+            trajectory = replace(trajectory, ended_at=now)  # else it would be the latest one for ever
+        if options.assume_success and trajectory.outcome == Outcome() and trusted:
+            trajectory = replace(trajectory, outcome=Outcome(None, True))
         elif options.outcome_by and trusted:
             found = verdict_of(trajectory, options.outcome_by)
             trajectory = trajectory if found.success is None else found.labelled

@@ -16,13 +16,13 @@ from typing import Any, Final, Literal, TypeAlias, cast
 from uuid import UUID
 
 from hepm.errors import FormatError
-from hepm.types import DISTRUSTED, OUTCOME_BY, OWN_STATES, Outcome, Trajectory, Turn
+from hepm.types import DISTRUSTED, OUTCOME_BY, OWN_STATES, RECORDED_BY, Outcome, Trajectory, Turn
 
 Object: TypeAlias = dict[str, Any]
 """A JSON object as decoded."""
 
 SOLVED: Final = 1 - 1e-6
-"""The lowest reward that counts as success: benchmarks write 1.0, some after a sum of floats."""
+"""A reward that is a success by any threshold: benchmarks write 1.0, some after a sum of floats."""
 
 DECODER: Final = json.JSONDecoder(parse_constant=str)
 """Turns NaN and Infinity into text, since they are not JSON: no such number reaches a reward or a vector."""
@@ -34,6 +34,7 @@ MAX_PARALLEL: Final = 256
 """Most different tools in one turn: no agent calls more, and every pair with the next turn is an edge."""
 
 _HASHED: Final = "sha-"
+_OWN_TAGS: Final = (DISTRUSTED, OUTCOME_BY, OWN_STATES, RECORDED_BY)
 _encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
@@ -87,8 +88,10 @@ class Broken(RecordError):
 
 
 def graded(reward: float | None, success: bool | None = None) -> Outcome:
-    """An outcome; without a verdict a reward of 1 is a success, and any other a failure."""
-    return Outcome(reward, reward >= SOLVED if success is None and reward is not None else success)
+    """An outcome; without a verdict a reward of 1 is a success and one of 0 a failure. Others wait for a threshold."""
+    if success is None and reward is not None and not 0 < reward < SOLVED:
+        success = reward >= SOLVED
+    return Outcome(reward, success)
 
 
 def identified(
@@ -118,7 +121,7 @@ def content_digest(trajectory: Trajectory) -> str:
     if t.id.startswith(_HASHED):
         return _hash(_encode([t.id, t.environment, t.task]))
     # These tags are hepm's, not the run's.
-    tags = {key: value for key, value in t.tags.items() if key not in (DISTRUSTED, OUTCOME_BY, OWN_STATES)}
+    tags = {key: value for key, value in t.tags.items() if key not in _OWN_TAGS}
     return _finite_and_digest(t.turns, (t.environment, t.task, t.model, tags))[1]
 
 

@@ -151,8 +151,10 @@ def evaluated(scores: Sequence[tuple[str, Any, Any]], options: ReadOptions) -> O
     if reward is not None or len(latest) != 1:
         return graded(reward)
     [(name, (value, label))] = latest.items()
-    number = float(value) if isinstance(value, int | float) else None
-    return Outcome(number, _verdict(value if type(value) is bool else None, label, name))
+    success = _verdict(value if type(value) is bool else None, label, name)
+    # Without a verdict the number is a measure of anything, and no reward that a threshold could read.
+    number = float(value) if success is not None and isinstance(value, int | float) else None
+    return Outcome(number, success)
 
 
 def _verdict(value: Any, label: Any, key: str) -> bool | None:

@@ -20,8 +20,8 @@ _LAST_ROW: Final = (1 << 63) - 1
 
 
 def given_label(run: Trajectory) -> bool:
-    """Whether a run has a label, from neither a rule nor a judge."""
-    return run.outcome.success is not None and not run.outcome_by
+    """Whether a run has an outcome, from neither a rule nor a judge."""
+    return run.outcome != Outcome() and not run.outcome_by
 
 
 class Labels:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from os import PathLike
 from pathlib import Path
 from threading import Lock
@@ -15,10 +17,8 @@ from hepm.graph.open_store import artifact_folder, embedded_file, open_store
 from hepm.graph.rows import Counting, Header, ToolRow, Totals
 from hepm.graph.store import Store
 from hepm.memory.journal import Journal
-from hepm.types import (
-    DEFAULT_NAMESPACE,
-    ToolName,
-)
+from hepm.text import count_of
+from hepm.types import DEFAULT_NAMESPACE, SUCCESS_FROM, ToolName
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from hepm.embed import Embedder
     from hepm.ingest.pipeline import Outbox
 
+
+_log = logging.getLogger("hepm")
 
 DEFAULT_STORE: Final = "memory.hepm"
 DEFAULT_EMBEDDER: Final = "hepm/hash-512"
@@ -72,6 +74,7 @@ class OpenMemory:
         outbox: str | PathLike[str] | None = None,
         sessions: str | PathLike[str] | None = None,
         rankers: str | PathLike[str] | None = None,
+        success_from: float | None = None,
     ) -> Self:
         """Open a memory; create it if it does not exist.
 
@@ -87,6 +90,8 @@ class OpenMemory:
                 beside the file; none for a server.
             rankers: A folder of trained rankers (`hepm rank train`). Default: beside the file, and for a server
                 `hepm-rank` in the working folder.
+            success_from: The reward from which on a run without a label is a success, in (0, 1]. It is kept in the
+                store, and another one counts its runs again. Default: the store's own (.7 for a new one).
         Raises:
             StoreError: the file cannot be read, or the server not reached (StoreUnavailableError, StoreAccessError).
             EmbedderMismatchError: the store holds another embedder's vectors.
@@ -101,10 +106,29 @@ class OpenMemory:
                 rankers = DEFAULT_RANKERS if file is None else file.with_name(f"{file.name}-rank")
             about = {"outbox": outbox, "sessions": sessions, "seen_files": seen, "rankers": rankers}
             about["artifacts"] = artifact_folder(path)
-            return cls(store, embedder, poll_s=poll_s, endpoint=endpoint, **about)
+            memory = cls(store, embedder, poll_s=poll_s, endpoint=endpoint, **about)
+            memory._read_rewards(success_from, os.fspath(path))
+            return memory
         except BaseException:
             store.close()
             raise
+
+    def _read_rewards(self, success_from: float | None, where: str) -> None:
+        """Count the runs by this threshold, if they are counted by another one, or were stored before there was one."""
+        header = self._store.header
+        own = header.success_from if header.rewards_read else SUCCESS_FROM
+        wanted = own if success_from is None else success_from
+        if header.rewards_read and wanted == own:
+            return
+        from hepm.ingest.pipeline import replay_with
+
+        changed = self._store.read_rewards(wanted, replay=replay_with(self._embedder.now if header.embedder else None))
+        for name in self._store.namespaces() if changed else ():
+            if (kept := self._mirror.artifacts(name)) is not None:
+                kept.drop()
+        if changed:
+            what = f"a reward of {wanted:g} or more is a success now"
+            _log.warning("%s: %s, and %s counted again", where, what, count_of(changed, "run was", "runs were"))
 
     def _deliver(self) -> None:
         from hepm.ingest.pipeline import deliver

@@ -61,8 +61,8 @@ class RecordingMemory(RecallingMemory):
                 content of a file in any format. The report lists what could not be read.
             messages: One run as OpenAI chat messages (dictionaries or the SDK's objects), instead of `source`. Its
                 facts are `id` ("" takes a hash of its content), `task`, `environment`, `user`, `model`, and its
-                outcome: `success` (words such as "no" work too), or a `reward`, where 1 is a success. Without an
-                outcome, the run is not counted until it comes again with one.
+                outcome: `success` (words such as "no" work too), or a `reward` (see `open`). Without an outcome,
+                the run is not counted until it comes again with one.
             tools: Descriptions and parameters that are missing in the records (forms: see `suggest`).
             vectors: False stores state summaries without vectors; `reembed` adds them later.
             on_batch: Called with the report so far after each batch.
@@ -231,7 +231,7 @@ class RecordingMemory(RecallingMemory):
         reward: float | None = None,
         namespace: str = DEFAULT_NAMESPACE,
     ) -> None:
-        """Set or correct the outcome of a stored run. Without `success`, a reward of 1 or more is a success.
+        """Set or correct the outcome of a stored run. Without `success`, the reward decides (see `Memory.open`).
 
         Raises:
             NotFoundError: there is no such run.
@@ -245,11 +245,16 @@ class RecordingMemory(RecallingMemory):
         task: str | None = None,
         user: str | None = None,
         environment: str | None = None,
+        token: str | None = None,
         namespace: str = DEFAULT_NAMESPACE,
         dry_run: bool = False,
     ) -> list[str]:
-        """Remove the runs that match every given part, and everything they added; returns their ids."""
-        selection = Selection(trajectory, environment, task, user)
+        """Remove the runs that match every given part, and everything they added; returns their ids.
+
+        Args:
+            token: Name of the token that recorded them at a server.
+        """
+        selection = Selection(trajectory, environment, task, user, token)
         if dry_run:
             return self._store.selected(selection, namespace=namespace)
         from hepm.ingest.pipeline import replay_with

@@ -17,7 +17,7 @@ from hepm.graph.delta import said_text
 from hepm.graph.mirror import switching_often
 from hepm.ingest.chat import GrowingConversation, read_messages
 from hepm.ingest.prepare import IngestOptions
-from hepm.ingest.records import SOLVED, RecordError, decoded, without_surrogates
+from hepm.ingest.records import RecordError, decoded, graded, without_surrogates
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import agent_state, without_hints
 from hepm.types import DEFAULT_NAMESPACE, START, Outcome, Tool, ToolCall, ToolName, Trajectory, Turn
@@ -327,42 +327,57 @@ class Session:
             self._stamp = None
 
     def finish(
-        self, *, success: bool | None = None, reward: float | None = None, messages: Sequence[object] | None = None
+        self,
+        *,
+        success: bool | None = None,
+        reward: float | None = None,
+        messages: Sequence[object] | None = None,
+        success_from: float | None = None,
     ) -> None:
         """Store the run with its outcome, credit the lessons shown in it, and start distilling its own.
 
         Finishing again with the same outcome does nothing. A run that was stored without a label can get one later.
 
         Args:
-            success: None if only the reward is known (1 or more is a success), or nothing yet.
+            success: None if only the reward is known, or nothing yet.
             messages: The whole conversation, if the list given to `hint` is not complete.
+            success_from: The reward from which on this run is a success. Default: the store's.
         Raises:
             InputError: the run was finished with another outcome, its id is taken, or a part of it could not be
                 recorded. Nothing of it is stored then.
             StoreError: the store cannot be written. Call it again later.
         """
-        self._store(self._finished(success, reward, messages))
+        self._store(self._finished(success, reward, messages, success_from))
 
     async def afinish(
-        self, *, success: bool | None = None, reward: float | None = None, messages: Sequence[object] | None = None
+        self,
+        *,
+        success: bool | None = None,
+        reward: float | None = None,
+        messages: Sequence[object] | None = None,
+        success_from: float | None = None,
     ) -> None:
         """`finish` without blocking the event loop."""
-        await asyncio.to_thread(self._store, self._finished(success, reward, messages))
+        await asyncio.to_thread(self._store, self._finished(success, reward, messages, success_from))
 
-    def _finished(self, success: bool | None, reward: float | None, messages: Sequence[object] | None) -> Trajectory:
+    def _finished(
+        self,
+        success: bool | None = None,
+        reward: float | None = None,
+        messages: Sequence[object] | None = None,
+        success_from: float | None = None,
+    ) -> Trajectory:
         """The run to store, without hepm's own hints."""
         if self._failed is not None:
             raise self._failed
         if messages is not None:
             self._take(messages)
         turns = self._stored.turns if self._stored is not None and messages is None else self._turns()
-        if success is None and reward is not None:
-            success = reward >= SOLVED
         ended_at = time.time() if self._stored is None else self._stored.ended_at
         try:
-            return replace(
-                self._run, turns=turns, outcome=Outcome(reward, success), ended_at=ended_at, tools=self._tools or ()
-            )
+            outcome = graded(reward, success)
+            outcome = outcome if success_from is None else outcome.graded(success_from)
+            return replace(self._run, turns=turns, outcome=outcome, ended_at=ended_at, tools=self._tools or ())
         except ValueError as error:
             raise InputError(f"the run {self.id!r} cannot be stored: {error}") from error
 
@@ -374,7 +389,7 @@ class Session:
             if before is not None:
                 if run.turns == before.turns and run.outcome in (before.outcome, Outcome()):
                     return
-                if run.turns != before.turns or before.outcome.success is not None:
+                if run.turns != before.turns or before.outcome != Outcome():
                     same = run.turns == before.turns
                     raise ConflictError(self._finished_already(before.outcome, run.outcome if same else None))
             shown, options = list(self._shown), self._ingest_options
@@ -387,13 +402,16 @@ class Session:
                 self._stamp = None
                 self._memory.store_abandoned(options=self._ingest_options)
             self._memory.follow_now()
-            if self._distil and (run.outcome.success is not None or report.by_rule):
+            if self._distil and (run.outcome != Outcome() or report.by_rule):
                 self._memory.distil_soon(self.id, namespace=self._namespace)
 
     def _finished_already(self, before: Outcome, now: Outcome | None) -> str:
         """That the run was finished, and how its outcome can be corrected; `now` is None if its turns are others."""
         ends = {True: "as a success", False: "as a failure", None: "without an outcome"}
-        finished = f"the run {self.id!r} was finished already, {ends[before.success]}"
+        ended = ends[before.success]
+        if before.success is None and before.reward is not None:
+            ended = f"with the reward {before.reward:g}"
+        finished = f"the run {self.id!r} was finished already, {ended}"
         if now is None:
             return f"{finished}: a session is one run. Begin another session."
         kind = "--success" if now.success else "--failure"
@@ -407,7 +425,7 @@ class Session:
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if self._stored is None:
             try:
-                self._store(self._finished(None, None, None))
+                self._store(self._finished())
             except HepmError as failed:
                 if kind is None:
                     raise

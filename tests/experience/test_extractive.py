@@ -101,7 +101,8 @@ def test_more_at_once_is_no_other_way() -> None:
     [
         (good("a", "look", "look", "modify"), "This way led to success: look, then modify."),
         (bad("a", "look"), "This way led to failure, and no comparable run did better: look."),
-        (ended(good("a", "look"), 0.5), "This way earned a part of the reward: look."),
+        (ended(good("a", "look"), 0.76), "This way led to success: look."),
+        (ended(good("a", "look"), 0.5), "This way led to failure, and no comparable run did better: look."),
         (silent(good("a")), "This way led to success: no tool."),
     ],
 )

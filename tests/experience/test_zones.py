@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm.experience.lessons import STAGES, ZONES
-from hepm.experience.zones import ended_well, reward_of, stage_of, zone_of
+from hepm.experience.zones import reward_of, stage_of, zone_of
 from hepm.types import Outcome
 
 
@@ -20,21 +20,27 @@ def stages(horizon: int) -> str:
     [
         (1.0, "golden"),
         (0.7, "golden"),
-        (math.nextafter(0.7, 0), "preference"),
+        (math.nextafter(0.7, 0), "golden"),  # as a sum of floats
+        (0.6999, "preference"),
         (math.nextafter(0.3, 1), "preference"),
         (0.3, "warning"),
         (0.0, "warning"),
     ],
 )
 def test_a_reward_on_a_threshold_is_inside_its_zone(reward: float, zone: str) -> None:
-    assert zone_of(reward) == zone
+    assert zone_of(reward, succeeded=Outcome(reward).graded().success is True) == zone
 
 
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_more_reward_is_never_a_worse_zone(one: float, other: float) -> None:
     worst_first = (ZONES[1], ZONES[2], ZONES[0])
     low, high = sorted((one, other))
-    assert worst_first.index(zone_of(low)) <= worst_first.index(zone_of(high))
+    zones = [zone_of(reward, succeeded=Outcome(reward).graded().success is True) for reward in (low, high)]
+    assert worst_first.index(zones[0]) <= worst_first.index(zones[1])
+
+
+def test_a_given_failure_is_in_no_golden_zone_and_a_given_success_in_no_other() -> None:
+    assert (zone_of(0.9, succeeded=False), zone_of(0.1, succeeded=True)) == ("preference", "golden")
 
 
 @pytest.mark.parametrize(
@@ -43,7 +49,7 @@ def test_more_reward_is_never_a_worse_zone(one: float, other: float) -> None:
         (Outcome(0.25, True), 0.25, True),
         (Outcome(7.0), 1.0, True),
         (Outcome(-1.0), 0.0, False),
-        (Outcome(0.5), 0.5, None),
+        (Outcome(0.5), 0.5, False),
         (Outcome(None, True), 1.0, True),
         (Outcome(None, False), 0.0, False),
         (Outcome(), None, None),
@@ -52,7 +58,7 @@ def test_more_reward_is_never_a_worse_zone(one: float, other: float) -> None:
 def test_the_reward_of_a_run_is_cut_and_else_its_label(
     outcome: Outcome, reward: float | None, well: bool | None
 ) -> None:
-    assert (reward_of(outcome), ended_well(outcome)) == (reward, well)
+    assert (reward_of(outcome), outcome.graded().success) == (reward, well)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +106,7 @@ def test_turns_are_counted_from_one(turn: int, horizon: int) -> None:
     ],
 )
 def test_the_zones_and_stages_of_the_worked_figures(reward: float, first_key_turn: int, turns: int, stage: str) -> None:
-    assert (zone_of(reward), stage_of(first_key_turn, turns)) == ("golden", stage)
+    assert (zone_of(reward, succeeded=True), stage_of(first_key_turn, turns)) == ("golden", stage)
 
 
 def test_the_key_turns_of_figures_6_and_8_reach_verification() -> None:

@@ -147,4 +147,4 @@ def test_unlabelled_runs_come_latest_first_by_place_and_while_they_are_labelled(
     assert list(memory.labels.unlabelled(environment="elsewhere")) == []
     verdicts = (Verdict(one, True, "tests") for one in memory.labels.unlabelled())
     assert sum(1 for _ in memory.labels.store(verdicts)) == 250
-    assert memory.totals().unlabelled == 1  # it has a reward
+    assert memory.totals().failures == 1  # its reward is below .7

@@ -42,7 +42,8 @@ def test_other_names_of_fields_are_understood(tmp_path: Path):
     [
         ({}, Outcome()),
         ({"reward": 1}, Outcome(1.0, True)),
-        ({"reward": 0.4}, Outcome(0.4, False)),
+        ({"reward": 0}, Outcome(0.0, False)),
+        ({"reward": 0.4}, Outcome(0.4)),  # the store has the threshold
         ({"reward": 0.4, "success": True}, Outcome(0.4, True)),
         ({"success": 0}, Outcome(None, False)),
         ({"success": "true"}, Outcome(None, True)),

@@ -114,14 +114,13 @@ def test_what_is_said_of_the_run_is_stored_with_it(memory: Memory) -> None:
     (run,) = (json.loads(line) for line in memory.export(namespace="desk"))
     del run["turns"]
     assert run == {
-        "hepm": 1,
+        "hepm": 2,
         "id": "run-1",
         "environment": "shop",
         "task": "refund",
         "model": "small-model",
         "user": "ann",
         "reward": 0.25,
-        "success": False,
         "source": "<python>",
     }
 

@@ -93,7 +93,21 @@ def test_an_export_is_imported_the_same(tmp_path_factory: pytest.TempPathFactory
 
 def test_the_mark_comes_first_and_defaults_are_left_out():
     line = write_run(Trajectory("x", (Turn("user", "hi"),)))
-    assert line == '{"hepm":1,"id":"x","turns":[{"role":"user","text":"hi"}]}'
+    assert line == '{"hepm":2,"id":"x","turns":[{"role":"user","text":"hi"}]}'
+
+
+@pytest.mark.parametrize(
+    ("about", "outcome"),
+    [
+        ('"hepm":1,"reward":0.76,"success":false', Outcome(0.76)),  # a label, or what a reward below 1 meant
+        ('"hepm":2,"reward":0.76,"success":false', Outcome(0.76, False)),
+        ('"hepm":1,"reward":1.0,"success":false', Outcome(1.0, False)),
+        ('"hepm":1,"reward":0.0,"success":false', Outcome(0.0, False)),
+        ('"hepm":1,"reward":0.76,"success":true', Outcome(0.76, True)),
+    ],
+)
+def test_records_of_before_do_not_say_whether_a_failure_was_given(about: str, outcome: Outcome):
+    assert parse_run(f'{{{about},"id":"x","turns":[]}}').outcome == outcome
 
 
 def test_numbers_that_json_lacks_become_text():
@@ -104,10 +118,10 @@ def test_numbers_that_json_lacks_become_text():
 
 def test_a_newer_version_is_refused_with_what_to_do(tmp_path: Path):
     path = tmp_path / "runs.jsonl"
-    path.write_text('{"hepm": 2, "id": "x", "turns": []}\n')
+    path.write_text('{"hepm": 3, "id": "x", "turns": []}\n')
     assert "written by a newer hepm" in read_reason(path)
     with pytest.raises(FormatError, match="upgrade hepm"):
-        parse_run('{"hepm": 2, "id": "x", "turns": []}')
+        parse_run('{"hepm": 3, "id": "x", "turns": []}')
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,10 @@ def test_a_result_finds_its_call_and_its_failure_stays_unknown(tmp_path: Path):
     assert (run.environment, run.task, run.user, run.tags, run.steps) == ("retail", "3", "ann_lee_1", {"trial": "0"}, 2)
 
 
-@pytest.mark.parametrize(("reward", "success"), [(1.0, True), (0.0, False), (0.99, False), (None, None)])
-def test_only_a_full_reward_is_success(tmp_path: Path, reward: float | None, success: bool | None):
+@pytest.mark.parametrize(("reward", "success"), [(1.0, True), (0.0, False), (0.99, None), (None, None)])
+def test_a_reward_between_0_and_1_is_left_to_the_threshold_of_a_store(
+    tmp_path: Path, reward: float | None, success: bool | None
+):
     run = read_one(write(tmp_path / "runs.json", [changed(TAU, reward=reward)]))
     assert run.outcome.success is success
 

@@ -146,7 +146,8 @@ class KnownMemory(Memory):
     @cached_property
     def _training(self) -> tuple[Training, list[Trajectory], np.ndarray[Any, Any]]:
         """All runs; the successful ones, by id, and the vectors of their requests."""
-        runs = [parse_run(line) for line in self.export(namespace=self.namespace)]
+        success_from = self.header.success_from
+        runs = [parse_run(line).graded(success_from) for line in self.export(namespace=self.namespace)]
         training = Training([Run(run, run.environment, run.task, run.task) for run in runs])
         solved = [run.trajectory for run in training.successes]
         vectors_ND = self.embedder.embed([_request(run) for run in solved]) if solved else np.empty((0, 0))

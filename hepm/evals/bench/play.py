@@ -26,7 +26,6 @@ from hepm.evals.bench.models import Model, StoppedError, tokens_of
 from hepm.evals.domains import fold_of
 from hepm.evals.environments import Environment, PlayedUser, Task
 from hepm.experience.judge import OutcomeJudge
-from hepm.ingest.records import SOLVED
 from hepm.ingest.transitions import SUMMARY_TOOL
 from hepm.llm import Endpoint, Usage
 from hepm.types import Trajectory
@@ -300,7 +299,7 @@ class Bench:
         calls = [call for call in run.calls() if call.name != SUMMARY_TOOL]
         facts = Facts(
             reward=run.outcome.reward or 0.0,
-            success=(run.outcome.reward or 0.0) >= SOLVED,
+            success=run.outcome.graded(memory.header.success_from).success is True,
             ended=done.ended,
             turns=done.turns,
             calls=len(calls),

@@ -277,6 +277,8 @@ def bound(name: str, space: str, values: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"space": space, "start": START, **values}
     if name == "latest_outcomes":
         found["rows"] = [{"tool": tool, "tool_uid": uid(space, "tool", tool)} for tool in found.pop("tools")]
+    if name == "outcomes_of_tool":
+        found["tool_uid"] = uid(space, "tool", found.pop("tool"))
     if name == "latest_on_edges":
         edges = [(source, target) for source, target in found.pop("edges")]
         found["rows"] = [{"edge": uid(space, "edge", *one), "source": one[0], "target": one[1]} for one in edges]

@@ -26,6 +26,7 @@ from hepm.graph.neo4j.connection import (
     Sender,
     bound,
     move_uid,
+    rows_of,
     state_uid,
     to_floats,
     uid,
@@ -47,7 +48,7 @@ from hepm.graph.rows import (
     to_bytes,
 )
 from hepm.graph.store import Store
-from hepm.types import START, Evidence, ToolName
+from hepm.types import START, SUCCESS_FROM, Evidence, ToolName
 
 if TYPE_CHECKING:
     import neo4j
@@ -57,6 +58,8 @@ T = TypeVar("T")
 
 KEPT_CHANGES: Final = 10_000
 _OUTCOMES_SINCE: Final = 3  # the schema version since which stores know which runs failed with which tool
+
+_REWARDS_SINCE: Final = 5  # since which rewards are read by a threshold, and distrusted runs break no tool
 
 _ORPHANS: Final = (
     ("orphan_states", "states lack a link to a tool, or have one too many"),
@@ -86,7 +89,8 @@ class Neo4jStore(Store):
         try:
             self._migrate()
             if not self._connection.read("memory", newest=True):
-                values = {"counting": counting or "all", "states_per_move": states_per_move}
+                values: dict[str, Any] = {"counting": counting or "all", "states_per_move": states_per_move}
+                values["success_from"] = SUCCESS_FROM
                 version = migrations()[-1][0]
                 self._connection.write(lambda tx: run(tx, "create_memory", schema_version=version, **values))
             self._index_vectors(self.header.dimensions)  # a set_embedder that was cut short has left none
@@ -109,6 +113,10 @@ class Neo4jStore(Store):
                 self._connection.change_schema(text)
             if version == _OUTCOMES_SINCE and found:
                 self._fill_outcomes()
+            if version == _REWARDS_SINCE and found:
+                for namespace in self.namespaces():
+                    space = uid(namespace)
+                    self._connection.write(lambda tx, space=space: run(tx, "drop_distrusted_outcomes", space=space))
             self._connection.write(lambda tx, v=version: run(tx, "set_schema_version", schema_version=v))
         if pending:
             self._connection.read("await_indexes", seconds=300)
@@ -180,6 +188,19 @@ class Neo4jStore(Store):
 
         self._connection.write(work)
         self._index_vectors(dimensions)
+
+    def set_success_from(self, reward: float, work: Callable[[Transaction], T]) -> list[T]:
+        def checked(tx: neo4j.ManagedTransaction) -> list[T]:
+            # Read under the lock: another process may have been first.
+            header = Neo4jTransaction(tx, "").header
+            if header.rewards_read and header.success_from == reward:
+                return []
+            names = sorted(name for name, _ in rows_of(tx.run(statement("namespaces"))))
+            found = [work(Neo4jTransaction(tx, name)) for name in names]
+            run(tx, "set_success_from", success_from=reward)
+            return found
+
+        return self._connection.write(checked)
 
     def _index_vectors(self, dimensions: int) -> None:
         # A change of the schema makes the server plan every statement again: not without need.
@@ -455,5 +476,6 @@ def columns_of(run: Run, namespace: str) -> dict[str, Any]:
         # The shortest run is elected among those with this key.
         "task_uid": uid(space, run.environment, run.task) if run.success and run.task else None,
         "day": day_of(run.ended_at),
+        "token": run.token or None,
         "tools": list(run.called),
     }

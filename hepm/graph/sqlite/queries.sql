@@ -68,16 +68,16 @@ ORDER BY seq DESC LIMIT :limit;
 
 -- name: add_trajectory
 INSERT INTO trajectory (namespace, id, digest, environment, task, model, user, reward, success, steps, ended_at, source,
-                        counted, sequence, said, record)
+                        counted, sequence, said, token, record)
 VALUES (:namespace, :id, :digest, :environment, :task, :model, :user, :reward, :success, :steps, :ended_at, :source,
-        :counted, :sequence, :said, :record)
+        :counted, :sequence, :said, :token, :record)
 RETURNING seq;
 
 -- name: restate_trajectory
 -- What the record says, said again.
 UPDATE trajectory SET id = :id, digest = :digest, counted = 1, environment = :environment, task = :task, model = :model, user = :user, reward = :reward,
                       success = :success, steps = :steps, ended_at = :ended_at, source = :source, sequence = :sequence,
-                      said = :said
+                      said = :said, token = :token
 WHERE seq = :seq;
 
 -- name: free_id
@@ -98,24 +98,35 @@ WHERE namespace = :namespace AND environment = :environment AND task = :task AND
 ORDER BY steps, id LIMIT 1;
 
 -- name: select_runs
--- A part that is not given matches everything. Users and tasks are found in their indexes.
+-- A part that is not given matches everything. Users, tokens and tasks are found in their indexes.
 SELECT seq, id, environment, task, success, steps, counted, record FROM trajectory
 WHERE seq IN (
     SELECT seq FROM trajectory INDEXED BY trajectory_user
     WHERE :user <> '' AND namespace = :namespace AND user = :user AND user <> ''
     UNION ALL
-    SELECT seq FROM trajectory INDEXED BY trajectory_task
-    WHERE coalesce(:user, '') = '' AND :environment IS NOT NULL AND namespace = :namespace AND environment = :environment
-      AND (:task IS NULL OR task = :task)
+    SELECT seq FROM trajectory INDEXED BY trajectory_token
+    WHERE coalesce(:user, '') = '' AND :token <> '' AND namespace = :namespace AND token = :token AND token <> ''
     UNION ALL
     SELECT seq FROM trajectory INDEXED BY trajectory_task
-    WHERE coalesce(:user, '') = '' AND :environment IS NULL AND namespace = :namespace AND (:task IS NULL OR task = :task)
+    WHERE coalesce(:user, :token, '') = '' AND :environment IS NOT NULL AND namespace = :namespace
+      AND environment = :environment AND (:task IS NULL OR task = :task)
+    UNION ALL
+    SELECT seq FROM trajectory INDEXED BY trajectory_task
+    WHERE coalesce(:user, :token, '') = '' AND :environment IS NULL AND namespace = :namespace
+      AND (:task IS NULL OR task = :task)
 )
   AND (:trajectory IS NULL OR id = :trajectory)
   AND (:environment IS NULL OR environment = :environment)
   AND (:task IS NULL OR task = :task)
   AND (:user IS NULL OR user = :user)
+  AND (:token IS NULL OR token = :token)
 ORDER BY id;
+
+-- name: rewarded_runs
+-- Runs that another threshold may label otherwise, and those of a time to come.
+SELECT seq, id, environment, task, success, steps, counted, record FROM trajectory
+WHERE namespace = :namespace
+  AND (reward IS NOT NULL AND (success IS NULL OR reward >= :low AND reward < :high) OR ended_at > :now);
 
 -- name: stored_runs
 SELECT seq, id, environment, task, success, steps, counted, record FROM trajectory
@@ -126,7 +137,7 @@ SELECT id, record, counted FROM trajectory WHERE namespace = :namespace ORDER BY
 
 -- name: held_runs
 SELECT t.id, t.digest, t.environment, t.task, t.model, t.user, t.reward, t.success, t.steps, t.ended_at, t.source,
-       t.sequence, t.said, t.record, t.counted, v.embedding
+       t.sequence, t.said, t.token, t.record, t.counted, v.embedding
 FROM trajectory t LEFT JOIN run_vector v ON v.trajectory = t.seq WHERE t.namespace = :namespace ORDER BY t.seq;
 
 -- name: runs_by_task
@@ -292,6 +303,13 @@ SELECT j.value, (SELECT group_concat(failed, '') FROM (
     SELECT failed FROM tool_run WHERE namespace = :namespace AND tool = j.value
     ORDER BY ended DESC, trajectory DESC LIMIT :most))
 FROM json_each(:tools) j;
+
+-- name: outcomes_of_tool
+-- Whether the calls of the latest runs to a tool failed, newest first, and where each run is from.
+SELECT r.failed, t.success IS NOT NULL, t.token, t.model, r.ended
+FROM (SELECT failed, ended, trajectory FROM tool_run WHERE namespace = :namespace AND tool = :tool
+      ORDER BY ended DESC, trajectory DESC LIMIT :most) r
+CROSS JOIN trajectory t ON t.seq = r.trajectory ORDER BY r.ended DESC, r.trajectory DESC;
 
 -- name: outcomes
 -- By the arrival of the runs.

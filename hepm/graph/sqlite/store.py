@@ -7,7 +7,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from hepm.graph.changes import Transaction, TransactionState
 from hepm.graph.delta import Delta, Edge, Move, Place, Run, StateSeen, key_texts
@@ -29,7 +29,7 @@ from hepm.graph.rows import (
 from hepm.graph.sqlite.connection import CACHE_KIB, SCHEMA_VERSION, Connections, load_statements
 from hepm.graph.sqlite.lessons import SQLiteLessonTransaction
 from hepm.graph.store import Store
-from hepm.types import START, Evidence, ToolName
+from hepm.types import START, SUCCESS_FROM, Evidence, ToolName
 
 if TYPE_CHECKING:
     from hepm.cypher.model import Result
@@ -77,7 +77,7 @@ class SQLiteStore(Store):
             first = {"embedder": "", "dimensions": 0, "revision": 0, "counting": counting or "all"}
             with self._connections.writing() as db:
                 if not db.execute(self._statements["meta"]).fetchall():  # another process may have been first
-                    self._set_meta(db, **first, states_per_move=states_per_move)
+                    self._set_meta(db, **first, states_per_move=states_per_move, success_from=SUCCESS_FROM)
         self._check_counting(counting, str(self.path))
 
     def _set_meta(self, db: sqlite3.Connection, **values: object) -> None:
@@ -121,6 +121,16 @@ class SQLiteStore(Store):
             self._set_meta(db, embedder=name, dimensions=dimensions)
             for (namespace,) in db.execute(self._statements["namespaces"]).fetchall():
                 SQLiteTransaction(db, self._statements, namespace, before).note_change(everything=True)
+
+    def set_success_from(self, reward: float, work: Callable[[Transaction], T]) -> list[T]:
+        with self._connections.writing() as db:
+            header = _header(db.execute(self._statements["meta"]))
+            if header.rewards_read and header.success_from == reward:
+                return []
+            names = [name for (name,) in db.execute(self._statements["namespaces"]).fetchall()]
+            found = [work(SQLiteTransaction(db, self._statements, name, header)) for name in names]
+            self._set_meta(db, success_from=reward)
+            return found
 
     def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[Any, ...]]:
         if sources is None:
@@ -183,10 +193,12 @@ class SQLiteStore(Store):
 
 
 def _header(meta: Iterable[tuple[str, str]]) -> Header:
-    values = {"lessons_removed": 0, **dict(meta)}
+    held = dict(meta)
+    values = {"lessons_removed": 0, "success_from": 1.0, **held}
     numbers = {key: int(values[key]) for key in ("dimensions", "revision", "states_per_move", "lessons_removed")}
     counting: Counting = "shortest" if values["counting"] == "shortest" else "all"
-    return Header(SCHEMA_VERSION, str(values["embedder"]), counting=counting, **numbers)
+    reading = {"success_from": float(values["success_from"]), "rewards_read": "success_from" in held}
+    return Header(SCHEMA_VERSION, str(values["embedder"]), counting=counting, **numbers, **cast(Any, reading))
 
 
 class SQLiteTransaction(TransactionState):

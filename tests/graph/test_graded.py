@@ -1,0 +1,180 @@
+"""Runs with a reward and no label, on every store: one threshold says for all readers which of them succeeded."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hepm import Memory, Outcome, ToolCall, Trajectory
+from hepm.errors import InputError
+from hepm.graph.changes import Transaction
+from hepm.graph.rows import Counting
+from hepm.graph.store import Store
+from hepm.ingest.pipeline import replay_with
+from tests.runs import TO_VERSION_6, trajectory
+
+
+@pytest.fixture
+def memory(store: Store) -> Iterator[Memory]:
+    with Memory(store) as opened:
+        yield opened
+
+
+def graded(name: str, reward: float | None, *tools: str, success: bool | None = None) -> Trajectory:
+    return replace(trajectory(name, *tools, task="t"), outcome=Outcome(reward, success))
+
+
+def mixed() -> list[Trajectory]:
+    return [
+        *(graded(f"most{n}", 0.76, "book") for n in range(4)),
+        graded("half", 0.5, "book"),
+        graded("all", 1.0, "book"),
+        graded("none", 0.0, "cancel"),
+        graded("said", 0.9, "cancel", success=False),
+        graded("told", 0.1, "book", success=True),
+        graded("open", None, "book"),
+    ]
+
+
+def counts(memory: Memory, namespace: str = "default") -> tuple[int, int, int]:
+    totals = memory.totals(namespace=namespace)
+    return totals.successes, totals.failures, totals.unlabelled
+
+
+def reread(store: Store, success_from: float) -> int:
+    return store.read_rewards(success_from, replay=replay_with(None))
+
+
+def test_a_reward_from_the_threshold_on_is_a_success_where_no_label_was_given(memory: Memory) -> None:
+    memory.ingest(mixed())
+    assert counts(memory) == (6, 3, 1)
+    edge = next(edge for edge in memory.mirror().edges_from("<START>") if edge.target == "book")
+    assert (edge.support, edge.failures, edge.unlabelled) == (6, 1, 1)
+    assert "Ways that failed" not in memory.suggest(state="please help").prompt()
+    assert memory.examine() == []
+
+
+def test_a_run_of_a_partial_reward_teaches_a_golden_lesson_that_says_that_it_succeeded(memory: Memory) -> None:
+    memory.ingest([graded("good", 0.76, "book"), graded("bad", 0.5, "cancel"), graded("said", 0.9, "x", success=False)])
+    memory.experiences.distill()
+    lessons = {
+        row.properties["zone"]: row.properties["outcome"]
+        for row in (one.row for one in memory.library.list("experience"))
+    }
+    assert lessons["golden"].startswith("It succeeded, with reward 0.76")
+    assert lessons["preference"].startswith("It failed")
+    assert len(memory.library.list("experience")) == 3
+
+
+def test_another_threshold_counts_every_run_again_in_all_namespaces(memory: Memory, store: Store) -> None:
+    for namespace in ("one", "two"):
+        memory.ingest(mixed(), namespace=namespace)
+        memory.experiences.distill(namespace=namespace)
+    memory.library.show("most1", [memory.library.list("experience", namespace="one")[0].row.id], namespace="one")
+    for success_from, expected, changed in ((0.8, (2, 7, 1), 8), (0.4, (7, 2, 1), 10), (0.7, (6, 3, 1), 2)):
+        assert reread(store, success_from) == changed
+        memory.refresh()
+        assert store.header.success_from == success_from
+        assert reread(store, success_from) == 0
+        for namespace in ("one", "two"):
+            assert counts(memory, namespace) == expected
+            assert memory.examine(namespace=namespace, parts=["links", "runs", "counts", "states", "lessons"]) == []
+    taught = {source.run for one in memory.library.list("experience", namespace="two") for source in one.row.sources}
+    assert taught.isdisjoint({"half", *(f"most{n}" for n in range(4))})
+    memory.ingest(mixed(), namespace="one")  # the same runs again
+    assert counts(memory, "one") == (6, 3, 1)
+
+
+def test_a_threshold_is_changed_in_all_namespaces_or_in_none(memory: Memory, store: Store) -> None:
+    for namespace in ("one", "two"):
+        memory.ingest(mixed(), namespace=namespace)
+    revision = store.header.revision
+    seen: list[str] = []
+
+    def stops(write: Transaction) -> None:
+        seen.append(write.namespace)
+        write.set_counted("all", False)
+        if len(seen) == 2:
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError):
+        store.set_success_from(0.4, stops)
+    assert seen == ["one", "two"]
+    assert (store.header.success_from, store.header.revision) == (0.7, revision)
+    assert [memory.examine(namespace=name) for name in seen] == [[], []]
+    with pytest.raises(InputError, match="above 0 and at most 1"):
+        reread(store, 0.0)
+
+
+@pytest.mark.parametrize("counting", ["all", "shortest"])
+def test_the_runs_of_a_store_of_before_get_the_new_reading_on_opening_and_a_line_says_so(
+    tmp_path: Path, counting: Counting, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "memory.hepm"
+    future = replace(graded("future", 0.76, "pay"), ended_at=4_102_444_800.0)
+    with Memory.open(file, counting=counting, success_from=1.0) as memory:
+        memory.ingest([*mixed(), graded("longer", 0.8, "look", "book")], namespace="desk")
+        assert counts(memory, "desk") == (2, 8, 1)
+        memory.ingest(future, namespace="shop")
+    with closing(sqlite3.connect(file)) as database:
+        database.executescript(
+            TO_VERSION_6
+            + "UPDATE trajectory SET record = replace(replace(record, '\"hepm\":2', '\"hepm\":1'), '\"reward\":0.76',"
+            '\'"reward":0.76,"success":false\');'
+        )
+    with Memory.open(file) as memory:
+        assert counts(memory, "desk") == (8, 2, 1)  # records of before do not tell that "said" was given its label
+        assert counts(memory, "shop") == (1, 0, 0)
+        assert memory.header.success_from == 0.7
+        assert [memory.examine(namespace=name) for name in ("desk", "shop")] == [[], []]
+        graph = {edge.target: edge.support for edge in memory.mirror("desk").edges_from("<START>")}
+        assert graph == ({"book": 6, "look": 1, "cancel": 1} if counting == "all" else {"book": 1, "cancel": 0})
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [f"{file}: a reward of 0.7 or more is a success now, and 7 runs were counted again"]
+    caplog.clear()
+    with Memory.open(file) as memory:
+        assert counts(memory, "desk") == (8, 2, 1)
+    assert caplog.records == []
+
+
+def test_a_store_keeps_its_threshold_and_one_that_is_named_replaces_it(tmp_path: Path) -> None:
+    file = tmp_path / "memory.hepm"
+    with Memory.open(file, success_from=0.9) as memory:
+        memory.ingest(mixed())
+        assert counts(memory) == (2, 7, 1)
+    with Memory.open(file) as memory:
+        assert (memory.header.success_from, counts(memory)) == (0.9, (2, 7, 1))
+        with memory.session(task="t", id="s") as session:
+            session.record("book", {}, "done")
+            session.finish(reward=0.8)
+        with memory.session(task="t", id="own") as session:
+            session.record("book", {}, "done")
+            session.finish(reward=0.8, success_from=0.75)
+        assert counts(memory) == (3, 8, 1)
+    with Memory.open(file, success_from=0.5) as memory:
+        assert counts(memory) == (9, 2, 1)
+        assert memory.examine() == []
+
+
+def test_a_given_failure_that_comes_later_replaces_the_reading_of_a_reward(memory: Memory) -> None:
+    memory.ingest(graded("r", 0.76, "book"))
+    assert counts(memory) == (1, 0, 0)
+    memory.ingest(graded("r", 0.76, "book", success=False))
+    assert counts(memory) == (0, 1, 0)
+    memory.label("r", reward=0.9)
+    assert counts(memory) == (1, 0, 0)
+    assert memory.examine() == []
+
+
+def test_no_run_ends_after_it_arrived(memory: Memory) -> None:
+    call = ToolCall("pay", error=True)
+    late = replace(graded("late", 1.0, "pay"), ended_at=4_102_444_800.0)
+    memory.ingest(replace(late, turns=(*late.turns[:1], replace(late.turns[1], calls=(call,)))))
+    stored = memory.run("late")
+    assert stored is not None and stored.ended_at is not None and stored.ended_at < 4_000_000_000
+    assert memory.examine() == []
