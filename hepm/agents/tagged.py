@@ -16,7 +16,7 @@ from hepm.agents.loop import Agent, Conversation, Step, Strategy
 from hepm.experience.library import Library
 from hepm.experience.principles import FoundPrinciple
 from hepm.experience.prompt import FRAME, ITEM_CHARS, PromptOptions
-from hepm.text import quoted
+from hepm.text import disarmed, quoted
 from hepm.types import BLOCK_END, BLOCK_START, DEFAULT_NAMESPACE, Trajectory
 
 _ACTION: Final = re.compile(
@@ -174,7 +174,7 @@ def _experience(said: str) -> str:
 
 
 def _information(result: str) -> str:
-    return f"<information>\n{result}\n</information>"
+    return f"<information>\n{disarmed(result)}\n</information>"
 
 
 def _searched(specs: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:

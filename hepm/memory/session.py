@@ -18,7 +18,7 @@ from hepm.ingest.chat import GrowingConversation, read_messages
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import SOLVED, RecordError, decoded, without_surrogates
 from hepm.ingest.redact import Redactor
-from hepm.ingest.transitions import agent_state, without_hints
+from hepm.ingest.transitions import agent_state, hints_in, without_said
 from hepm.types import START, Outcome, Tool, ToolCall, ToolName, Trajectory, Turn
 
 if TYPE_CHECKING:
@@ -72,11 +72,13 @@ class Session:
     _resumed: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     _stamp: Stamp | None = None
     _named: set[str] = field(default_factory=set[str])
-    _read: GrowingConversation = field(default_factory=lambda: GrowingConversation(_without_memory))
+    _said: set[str] = field(default_factory=set[str])
+    _read: GrowingConversation = field(init=False)
     _recording: RLock = field(default_factory=RLock)
     _storing: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
+        self._read = GrowingConversation(self._without_memory)
         kept = None if self._journal is None else self._journal.find(self._namespace, self.id)
         if kept is not None:  # a crash ended this session
             self._stamp = kept.stamp
@@ -148,6 +150,7 @@ class Session:
         found = self._ask(lambda: self._prompt(self._turns(), tools=tools, horizon=horizon))
         if found is not None:
             self._shown.update(dict.fromkeys(found.lessons))
+            self._said.update(hints_in(found.text))
         return found or Prompt()
 
     def search_principles(self, query: str, *, k: int = 3, floor: float | None = None) -> list[FoundPrinciple]:
@@ -285,13 +288,26 @@ class Session:
         return [*self._resumed, *messages] if self._resumed else messages
 
     def _turns(self) -> tuple[Turn, ...]:
-        """The run so far, without hepm's own hints."""
+        """The run so far, without the hints of this session."""
         with self._recording:
             turns = self._read.turns(self._messages)
         if self._system and not any(turn.role == "system" for turn in turns):
-            system = _without_memory(Turn("system", self._system))
+            system = self._without_memory(Turn("system", self._system))
             turns = turns if system is None else (system, *turns)
         return turns
+
+    def _without_memory(self, turn: Turn) -> Turn | None:
+        """A turn without hints of this session and lone surrogates, which models do write; None if nothing is left."""
+
+        def clean(text: str) -> str:
+            return without_surrogates(without_said(text, self._said))
+
+        text = clean(turn.text)
+        calls = tuple(
+            replace(one, arguments=without_surrogates(one.arguments), result=one.result and clean(one.result))
+            for one in turn.calls
+        )
+        return replace(turn, text=text, calls=calls) if text.strip() or calls or not turn.text else None
 
     def keep(self) -> None:
         """Write the turns that are not on disk yet, so that a crash does not lose them. `hint` and `record` do it."""
@@ -349,7 +365,7 @@ class Session:
         await asyncio.to_thread(self._store, self._finished(success, reward, messages))
 
     def _finished(self, success: bool | None, reward: float | None, messages: Sequence[object] | None) -> Trajectory:
-        """The run to store, without hepm's own hints."""
+        """The run to store, without the hints of this session."""
         if self._failed is not None:
             raise self._failed
         if messages is not None:
@@ -409,20 +425,6 @@ class Session:
 
     async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
         await asyncio.to_thread(self.__exit__, kind, *error)
-
-
-def _without_memory(turn: Turn) -> Turn | None:
-    """A turn without hepm's own hints and without lone surrogates, which models do write; None if it is then empty."""
-
-    def clean(text: str) -> str:
-        return without_surrogates(without_hints(text))
-
-    text = clean(turn.text)
-    calls = tuple(
-        replace(one, arguments=without_surrogates(one.arguments), result=one.result and clean(one.result))
-        for one in turn.calls
-    )
-    return replace(turn, text=text, calls=calls) if text.strip() or calls or not turn.text else None
 
 
 def as_messages(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:

@@ -88,13 +88,16 @@ def sent(played: Loopback, done: Done) -> str:
     shown = 0
     for request in played.requests:
         messages = request.body["messages"]
+        is_extra = (
+            messages[-1]["role"] == "user" and messages[-2]["role"] == "tool" and messages[-1] not in done.messages
+        )
         lines.append("--- " + " ".join(tool["function"]["name"] for tool in request.body["tools"]))
         for at, message in enumerate(messages):
-            if at < shown and at < len(messages) - 1 and message == done.messages[at]:
+            if at < shown and at < len(messages) - 1 - is_extra and message == done.messages[at]:
                 continue
             calls = [f"{c['function']['name']}({c['function']['arguments']})" for c in message.get("tool_calls", ())]
             lines.append(f"{message['role']}: {' and '.join(calls) or message['content']}")
-        shown = len(messages)
+        shown = len(messages) - is_extra
     return re.sub(r"\[[ep]-\w+\]", "[ID]", "\n".join(lines)) + "\n"
 
 
@@ -142,10 +145,8 @@ system: You manage tasks.
 {WISH}
 {FIRST}--- {OWN}
 assistant: get_users({{}})
-{GOT}
-{RULE}--- {OWN}
-{CREATED}
-{LAST}"""
+{GOT}user: {RULE}--- {OWN}
+{CREATED}user: {LAST}"""
 SENT = {
     "off": re.sub("Suggested next tools: .*\n", "", HYBRID),
     "weight": HYBRID,
@@ -158,14 +159,11 @@ Call summarize_the_task whenever what you have learned should decide your next s
 {WISH}
 {FIRST}--- {OWN} summarize_the_task
 assistant: get_users({{}})
-{GOT}
-{RULE}--- {OWN} summarize_the_task
+{GOT}user: {RULE}--- {OWN} summarize_the_task
 assistant: summarize_the_task({{"summary": "Ada is user_1, and her task is not created yet."}})
 tool: Noted.
-
-{RULE}--- {OWN} summarize_the_task
-{CREATED}
-{LAST}""",
+user: {RULE}--- {OWN} summarize_the_task
+{CREATED}user: {LAST}""",
     "explicit": f"""\
 --- {OWN}
 system: You manage tasks.
@@ -175,20 +173,15 @@ system: You manage tasks.
 {WISH}
 {FIRST}--- {OWN}
 assistant: get_users({{}})
-{GOT}
-{QUESTION}
+{GOT}user: {QUESTION}
 --- {OWN}
-{GOT}
-{ASKED_FOR}
+{GOT}user: {ASKED_FOR}
 --- {OWN}
-{GOT}
-{RULE}--- {OWN}
-{CREATED}
-{QUESTION}
+{GOT}user: {RULE}--- {OWN}
+{CREATED}user: {QUESTION}
 --- {OWN}
 {CREATED.splitlines()[1]}
-
-{LAST}""",
+user: {LAST}""",
 }
 
 
@@ -269,7 +262,7 @@ def test_with_memory_off_the_model_is_sent_the_same_without_what_memory_says(
     strategy: str,
 ) -> None:
     done, _ = work(memory, loopback, STEPS[strategy], strategy=strategy, prompt_options=SILENT)
-    without = re.sub(r"\n\n<hepm-memory>.*?</hepm-memory>", "", SENT[strategy], flags=re.DOTALL)
+    without = re.sub(r"\n(\n|user: )<hepm-memory>.*?</hepm-memory>", "", SENT[strategy], flags=re.DOTALL)
     assert sent(loopback, done) == without
 
 
@@ -294,6 +287,7 @@ def test_the_run_is_stored_with_its_summary_and_without_hints_and_teaches(
 
 
 PLACED = {
+    "behind": lambda messages: messages[-1]["content"] if messages[-1]["role"] == "user" else "",
     "tail": lambda messages: messages[-1]["content"],
     "system": lambda messages: messages[0]["content"],
     "message": lambda messages: messages[-1]["content"] if messages[-1]["role"] == "developer" else "",
@@ -327,7 +321,7 @@ def masked(bodies: Sequence[dict[str, Any]]) -> str:
     return re.sub(r"call_\d+_", "call_", json.dumps(bodies, indent=1, sort_keys=True))
 
 
-@pytest.mark.parametrize("placement", ["tail", "message"])
+@pytest.mark.parametrize("placement", ["tail", "behind", "message"])
 def test_all_but_the_last_message_stays_as_it_was_so_that_a_providers_cache_works(
     memory: Memory,
     loopback: Loopback,  # noqa: F811
