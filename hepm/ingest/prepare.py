@@ -226,8 +226,7 @@ def shorten(trajectory: Trajectory) -> Trajectory:
     """The trajectory with every text cut to its length, the mark included; itself if nothing was too long."""
 
     def turn_of(turn: Turn) -> Turn:
-        is_system = turn.role == "system"
-        text = _cut(turn.text, SYSTEM_CHARS if is_system else TEXT_CHARS, hinted=is_system)
+        text = _cut(turn.text, SYSTEM_CHARS if turn.role == "system" else TEXT_CHARS, hinted=True)
         calls = _changed(turn.calls, shorter_call) if turn.calls else turn.calls
         same = text is turn.text and calls is turn.calls
         return turn if same else replace(turn, text=text, calls=calls)
@@ -262,7 +261,7 @@ def _shorter(value: Any) -> Any:
 
 
 def _cut(text: str, limit: int, *, hinted: bool = False) -> str:
-    """A text cut to a length. Hints in a system message go first, or a long block would leave no room for the rest."""
+    """A text cut to a length. Hints in a message go first, or a long block would leave no room for the rest."""
     if len(text) <= limit:
         return text
     own = without_hints(text) if hinted else text
