@@ -258,7 +258,7 @@ class Conversation:
 
         if answer(_ASKED).casefold().startswith("yes") and (summary := answer(_SUMMARY)):
             with self.metered():
-                self.session.record(SUMMARY_TOOL, {"summary": summary})
+                self.session.record(SUMMARY_TOOL, {"summary": summary}, hidden=True)
 
     def _step(self) -> tuple[str, list[Object]]:
         if callable(self.agent.tools) and self.steps:

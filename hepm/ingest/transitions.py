@@ -53,7 +53,7 @@ class AgentState:
         self.last: tuple[ToolName, ...] = (START,)
 
     def state(self) -> StateSummary:
-        """What the agent knows now: an extract, and its own summary if it wrote one since its last call."""
+        """What the agent knows now: an extract, and its own summary, if nothing was called and no user wrote since."""
         tools = tuple(self.history[-LAST_TOOLS:])
         result = without_hints(self._result)[:RESULT_CHARS]
         failed = self._failed or result.lstrip()[:5].lower() == "error"
@@ -66,7 +66,7 @@ class AgentState:
         names = tool_names(turn) if turn.calls else ()
         if turn.text and turn.role == "user":
             self._said = (*self._said, without_hints(turn.text)[:USER_CHARS])
-            self._user_spoke, self._earlier = True, len(self.history)
+            self._user_spoke, self._earlier, self._own = True, len(self.history), ""
         elif turn.text and turn.role == "assistant":
             self._assistant = turn.text
             self._agent_spoke = self._agent_spoke or not names

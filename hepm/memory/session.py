@@ -179,7 +179,8 @@ class Session:
             last["reward"] = last.get("reward", 0.0) + reward
 
     def _last_said(self) -> dict[str, Any] | None:
-        return next((message for message in reversed(self._recorded) if message["role"] == "assistant"), None)
+        said = (one for one in reversed(self._recorded) if one["role"] == "assistant" and not one.get("hidden"))
+        return next(said, None)
 
     def _prompt(self, turns: Sequence[Turn], **about: Any) -> Prompt:
         from hepm.experience.prompt import Moment
@@ -224,15 +225,22 @@ class Session:
         *,
         error: bool | None = None,
         together: bool = False,
+        hidden: bool = False,
     ) -> None:
         """Record a tool call, in a run without `messages`.
 
         Args:
             result, error: None if unknown. Results other than texts are stored as JSON.
             together: Whether it was issued in parallel with the previous call.
+            hidden: Whether the agent's conversation does not contain it, so that it is no turn of the run.
         """
-        if self._kept(lambda: self._record(call, arguments, result, error, together)):
+        if self._kept(lambda: self._record(call, arguments, result, error, together, hidden)):
             self.keep()
+
+    def read(self, text: str) -> None:
+        """Record what the agent reads after its last turn, but for results; in a run without `messages`."""
+        if (last := self._last_said()) is not None:
+            last["read"] = text
 
     def _kept(self, record: Callable[[], None]) -> bool:
         """Whether this could be recorded. The first error is raised when the run is stored."""
@@ -247,7 +255,13 @@ class Session:
         return True
 
     def _record(
-        self, call: ToolName, arguments: Mapping[str, Any] | None, result: object, error: bool | None, together: bool
+        self,
+        call: ToolName,
+        arguments: Mapping[str, Any] | None,
+        result: object,
+        error: bool | None,
+        together: bool,
+        hidden: bool,
     ) -> None:
         # Check everything before storing any of it: a part that cannot be stored would spoil the run.
         try:
@@ -263,10 +277,10 @@ class Session:
         last = self._recorded[-1] if self._recorded else {}
         if together and before is not None:
             before["tool_calls"].append(issued)
-        elif last.get("role") == "assistant" and "tool_calls" not in last:  # its text is said, and this is its call
-            last["tool_calls"] = [issued]
+        elif last.get("role") == "assistant" and "tool_calls" not in last and not hidden:
+            last["tool_calls"] = [issued]  # its text is said, and this is its call
         else:
-            self._append({"role": "assistant", "content": "", "tool_calls": [issued]})
+            self._append({"role": "assistant", "content": "", "tool_calls": [issued], "hidden": hidden})
         if result is not None or error is not None:
             self._append({"role": "tool", "tool_call_id": number, "content": text, "is_error": error})
 
@@ -441,6 +455,7 @@ def as_messages(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
                 known = {"tool_call_id": id, "content": call.result or "", "is_error": call.error}
                 results.append({"role": "tool", **known})
         more = {"tool_calls": calls, "reward": turn.reward, "recalled": [*turn.recalled]}
+        more |= {"read": turn.read or None, "hidden": turn.hidden or None}
         known = {key: value for key, value in more.items() if value not in (None, [])}
         yield {"role": turn.role, "content": turn.text} | known
         yield from results
