@@ -18,6 +18,18 @@ _UNSEEN: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 
+# The marks around what memory says and the beginnings of its lines, as a model may read them: in any case, with signs
+# or invisible characters between. The bounds keep a search linear.
+_NAME_OF_MARK: Final = r"[\W_]{0,8}" + r"[\W_]{0,8}".join("hepmmemory")
+_OWN_MARKS: Final = {
+    opened: re.compile(f"({re.escape(opened)})(?={_NAME_OF_MARK})", re.IGNORECASE)
+    for opened in ("<", "\uff1c", "\ufe64", "&lt;", "\\u003c", "\\x3c")
+}
+_OWN_LINES: Final = {
+    words[0]: re.compile("(" + r"[\W_]{1,8}".join(words) + r")(?=[\W_]{0,8}:)", re.IGNORECASE)
+    for words in (("suggested", "next", "tools"), ("ways", "that", "failed", "from", "here"))
+}
+
 
 def count_of(number: int, one: str, many: str = "") -> str:
     """A number with its noun: "1 run", "1,204 runs"; `many` is an irregular plural."""
@@ -37,6 +49,21 @@ def quoted(text: str, limit: int) -> str:
     line = _STEERING.sub(lambda match: "".join(_escaped(c) if c in "<>[]|`:" else c for c in match[0]), line)
     line = _UNSEEN.sub(lambda match: _escaped(match[0]), line)
     return "".join(c if c.isprintable() else _escaped(c) for c in line)
+
+
+def disarmed(text: str) -> str:
+    """A text of others, in which nothing has the form of what memory says; it stays readable, and is said to be quoted.
+
+    `text` itself if nothing has. Models trust what stands between memory's marks, so no tool result may bring its own.
+    """
+    lower = text.lower()  # of most texts this is all
+    for opened, mark in _OWN_MARKS.items():
+        if opened in lower:
+            text = mark.sub(r"\1quoted ", text)
+    for word, line in _OWN_LINES.items():
+        if word in lower:
+            text = line.sub(r"\1 (quoted)", text)
+    return text
 
 
 def tool_in_prompt(name: str) -> str:

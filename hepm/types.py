@@ -106,7 +106,8 @@ class Turn:
     """One message. The calls of one turn were issued together: a set without order.
 
     A turn of role "user" has calls only if a simulated user has tools of its own. `reward` is for this turn alone.
-    `recalled` are ids of the lessons that the agent searched for in this turn and read after it.
+    `recalled` are ids of the lessons that the agent searched for in this turn and read after it. `read` is what memory
+    or the loop wrote to it after the turn, as it was sent. A `hidden` turn is not in the agent's conversation.
     """
 
     role: Role
@@ -114,6 +115,13 @@ class Turn:
     calls: tuple[ToolCall, ...] = ()
     reward: float | None = None
     recalled: tuple[str, ...] = ()
+    read: str = ""
+    hidden: bool = False
+
+    @property
+    def is_step(self) -> bool:
+        """Whether it is a turn of the agent that counts (H-EPM, 4.2): one that its conversation contains."""
+        return self.role == "assistant" and not self.hidden
 
     def __post_init__(self) -> None:
         _to_float(self, "reward", "the reward of a turn")
@@ -190,8 +198,8 @@ class Trajectory:
 
     @property
     def steps(self) -> int:
-        """Number of assistant turns: the rollout length n of H-EPM, 4.2."""
-        return sum(turn.role == "assistant" for turn in self.turns)
+        """Number of the agent's turns: the rollout length n of H-EPM, 4.2."""
+        return sum(turn.is_step for turn in self.turns)
 
     def calls(self, *, user_side: bool = False) -> Iterator[ToolCall]:
         """The agent's calls in listed order, parallel ones flattened; with `user_side` also the simulated user's."""

@@ -60,18 +60,20 @@ class AgentRun:
         tools: Iterable[ToolName] | None = None,
         whole: bool = True,
     ) -> T:
-        """A request with what memory says now; `request` itself if it says nothing, or fails.
+        """A request with what memory says now, and without hints that others forged in it (`without_foreign_hints`).
 
         Args:
             read: Returns the conversation as OpenAI chat messages; results may say `is_error`.
-            put: Returns the request with what stays through the run, and with what belongs to this turn; "" for none.
+            put: Returns the request with what stays through the run, and with what belongs to this turn; "" for none,
+                or if memory fails.
             tools: Names of the agent's tools; None for any.
             whole: Whether these are all messages, or only those since the model's last reply.
         """
+        stable = present = ""
         with fail_open("goes on without a hint"):
             stable, present = self._hint(read(), tools, whole)
-            if stable or present:
-                return put(stable, present)
+        with fail_open("goes on without a hint"):
+            return put(stable, present)
         return request
 
     def _hint(self, said: Sequence[Object], tools: Iterable[ToolName] | None, whole: bool) -> tuple[str, str]:

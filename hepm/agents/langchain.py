@@ -16,7 +16,7 @@ from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 
 from hepm.agents.adapter import AgentRun, AgentRuns, Source, Verdict, around, around_async
-from hepm.agents.wire import appended
+from hepm.agents.wire import appended, placement_for, without_foreign_hint
 from hepm.ingest.message_layouts import chat_messages
 
 
@@ -104,12 +104,21 @@ def _hinted(run: AgentRun, request: Any) -> Any:
 
     def put(stable: str, present: str) -> Any:
         prompt = _with_text(system or SystemMessage(""), stable) if stable else system
-        *before, last = messages if messages[-1].type in ("human", "tool") else [*messages, HumanMessage("")]
-        sent = [*before, _with_text(last, present)] if present else messages
+        sent = [_without_foreign_hint(message) for message in messages]
+        last, is_behind = sent[-1], placement_for(type(request.model).__name__) == "behind"
+        if present and (last.type == "human" or (last.type == "tool" and not is_behind)):
+            sent[-1] = _with_text(last, present)
+        elif present:
+            sent.append(HumanMessage(present))
         return request.override(system_message=prompt, messages=sent)
 
     said = [*([system] if system else []), *messages]
     return run.hinted(request, lambda: chat_messages(messages_to_dict(said)), put, tools=tools)
+
+
+def _without_foreign_hint(message: Any) -> Any:
+    content = message.content if message.type in ("system", "ai") else without_foreign_hint(message.content)
+    return message if content is message.content else message.model_copy(update={"content": content})
 
 
 def _with_text(message: Any, text: str) -> Any:

@@ -96,12 +96,14 @@ class HepmLogger(CustomLogger):
         """The messages of a request, with a hint; `about` holds its metadata."""
         messages: list[wire.Object] = sent["messages"]
         with fail_open("goes on without a hint"):
+            own = wire.without_foreign_hints("chat", {"messages": [dict(message) for message in messages]})
+            said, messages = messages, own["messages"]
             metadata = {**(about.get("litellm_metadata") or {}), **(about.get("metadata") or {})}
             given = {**about, **sent, "metadata": metadata}
             if not (tools := wire.tools_of(given)):
                 return messages
             run = self.runs.continued(
-                [dict(message) for message in messages],
+                [dict(message) for message in said],
                 id=wire.session_id_of(given) or str(given.get("litellm_session_id") or ""),
                 sequel="",
                 group=wire.cache_key_of(given),
@@ -116,6 +118,8 @@ class HepmLogger(CustomLogger):
             if len(self._calls) > _MAX_CALLS:  # streams that their client left have no end
                 self._calls.pop(next(iter(self._calls)))
             prompt = self.runs.hint(run)
-            body = wire.with_hint("chat", given, stable=run.stable, present=prompt.present, placement="tail")
-            return body["messages"]
+            shown = {"stable": run.stable, "present": prompt.present}
+            return wire.with_hint("chat", own, **shown, placement=wire.placement_for(str(given.get("model"))))[
+                "messages"
+            ]
         return messages

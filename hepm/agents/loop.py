@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
 
 from hepm.agents.toolbox import AnyTool, Toolbox
 from hepm.agents.wire import Object, Placement, objects, resolved, with_hint
-from hepm.errors import AnswerError, StoreError
+from hepm.errors import AnswerError, EndpointError, EndpointRefusedError, StoreError
 from hepm.experience.prompt import PromptOptions
 from hepm.ingest.transitions import SUMMARY_TOOL
 from hepm.llm import Endpoint
@@ -23,6 +24,7 @@ from hepm.llm.question import check_extra, read_answer
 from hepm.llm.usage import estimate_tokens
 from hepm.memory import Memory
 from hepm.memory.session import Session
+from hepm.text import disarmed
 
 _log = logging.getLogger("hepm")
 
@@ -244,18 +246,19 @@ class Conversation:
 
     def hear(self, text: str) -> None:
         """Take what the user said."""
-        self.messages.append({"role": "user", "content": text})
+        self.messages.append({"role": "user", "content": disarmed(text)})
         with self.metered():
             self.session.say("user", text)
 
     def _ask_for_summary(self) -> None:
         # The summary goes into the record alone: it decides what memory finds (H-EPM, E.1 and E.4).
         def answer(question: str) -> str:
-            return _text_of(self.ask(stable=self.stable, present=question, placement="tail", calls=False))
+            placement: Placement = "tail" if self.placement == "tail" else "behind"
+            return _text_of(self.ask(stable=self.stable, present=question, placement=placement, calls=False))
 
         if answer(_ASKED).casefold().startswith("yes") and (summary := answer(_SUMMARY)):
             with self.metered():
-                self.session.record(SUMMARY_TOOL, {"summary": summary})
+                self.session.record(SUMMARY_TOOL, {"summary": summary}, hidden=True)
 
     def _step(self) -> tuple[str, list[Object]]:
         if callable(self.agent.tools) and self.steps:
@@ -281,7 +284,7 @@ class Conversation:
         arguments, result, failed = self.tools.call(function["name"], function["arguments"])
         with self.metered():
             self.session.record(function["name"], arguments, result, error=failed, together=together)
-        self.messages.append({"role": "tool", "tool_call_id": id, "content": result})
+        self.messages.append({"role": "tool", "tool_call_id": id, "content": disarmed(result)})
 
     def ask(self, *, stable: str, present: str, placement: Placement, calls: bool = True) -> Object:
         """The model's next message, on the conversation and what memory says."""
@@ -289,11 +292,26 @@ class Conversation:
         if self.tools.specs and self.offers_tools:
             body["tools"] = self.tools.specs  # also where none may be called: messages with calls need them
             body |= {} if calls else {"tool_choice": "none"}
-        completion = self.complete(with_hint("chat", body, stable=stable, present=present, placement=placement))
+        completion = self._completion(partial(with_hint, "chat", body, stable=stable, present=present), placement)
         message: Object = completion["choices"][0]["message"]
         usage: Object = completion.get("usage") or {}
         self.tokens += int(usage.get("total_tokens") or estimate_tokens(str((self.messages, message))))
         return message if message.get("tool_calls") else {"content": "", **message}
+
+    def _completion(self, hinted: Callable[..., Object], placement: Placement) -> Object:
+        """The answer to a request. Some chat templates take no user's message behind a result."""
+        sent = hinted(placement=placement)
+        try:
+            return self.complete(sent)
+        except EndpointRefusedError:
+            raise
+        except EndpointError:
+            in_tail = hinted(placement="tail")
+            if self.agent.placement != "auto" or placement != "behind" or in_tail == sent:
+                raise
+            completion = self.complete(in_tail)
+        self.placement = "tail"
+        return completion
 
     @contextmanager
     def metered(self) -> Generator[None]:

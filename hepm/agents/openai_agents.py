@@ -15,7 +15,7 @@ from agents.run import CallModelData, ModelInputData
 from agents.tracing import add_trace_processor, get_current_span
 
 from hepm.agents.adapter import AgentRun, fail_open
-from hepm.agents.wire import Object, messages_of, with_hint
+from hepm.agents.wire import Object, messages_of, with_hint, without_foreign_hints
 from hepm.memory.session import Session
 
 
@@ -62,7 +62,8 @@ class HepmHooks(RunHooks[Any]):
         body = {"input": items, "instructions": given.instructions, "store": is_kept}
 
         def put(stable: str, present: str) -> ModelInputData:
-            changed = with_hint("responses", body, stable=stable, present=present, placement="tail")
+            own = without_foreign_hints("responses", body)
+            changed = with_hint("responses", own, stable=stable, present=present, placement="behind")
             return ModelInputData(input=changed["input"], instructions=changed["instructions"])
 
         read = lambda: messages_of("responses", body)  # noqa: E731

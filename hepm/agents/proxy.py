@@ -1,16 +1,17 @@
 """An OpenAI-compatible proxy: what memory says goes into the request, and a copy of the reply into the record.
 
-The bytes of a reply are passed on as they come and never rebuilt. If memory fails, the request goes on unchanged.
+The bytes of a reply are passed on as they come and never rebuilt. If memory fails, the request goes on without a hint.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
 import httpx2
@@ -23,7 +24,7 @@ from hepm.agents.guard import BrokenOffError, refused
 from hepm.agents.live_run import LiveRun
 from hepm.agents.runs import LiveRuns
 from hepm.agents.wire import Api, Placement
-from hepm.errors import HepmError
+from hepm.errors import HepmError, InputError
 from hepm.ingest.records import RecordError
 
 _log = logging.getLogger("hepm")
@@ -43,6 +44,25 @@ _MAX_ID: Final = 1_000
 """Characters of a session's id that a reply names; many clients take no longer header."""
 _MAX_COPY: Final = 32 << 20
 """Bytes of a reply that are kept for the record; a longer one is passed on and not recorded."""
+_REFUSED: Final = frozenset({400, 422, 500})
+"""Statuses of an endpoint whose chat template does not take a message."""
+_MAX_MODELS: Final = 1_000
+
+
+class _Request(NamedTuple):
+    """A request on its way.
+
+    Attributes:
+        run: The run that it belongs to; None if memory does not know it.
+        content: Its body, with the hint.
+        with_tail: Makes the body with the hint at the end of the last message, for an endpoint that refuses `content`;
+            None if that would change nothing.
+    """
+
+    run: LiveRun | None
+    content: bytes
+    model: str = ""
+    with_tail: Callable[[], bytes] | None = None
 
 
 class Proxy:
@@ -70,6 +90,8 @@ class Proxy:
         self._key = key
         self._own_tokens = own_tokens
         self._placement: Placement = wire.resolved(placement, upstream)
+        self._may_fall_back = placement == "auto"
+        self._tail_models: set[str] = set()
         self._hint_s = hint_s
         self._client = httpx2.AsyncClient(
             limits=httpx2.Limits(max_connections=None),
@@ -93,21 +115,19 @@ class Proxy:
             return refused(400, f"this path cannot be passed on: {error}")
         raw = await request.body()
         api = wire.api_of(path) if request.method == "POST" else None
-        run: LiveRun | None = None
-        content = raw
+        outgoing = _Request(None, raw)
         if api is not None:
             hinted = self._ask.submit(self._with_hint, api, raw, request.headers, namespace)
             try:
-                run, content = await asyncio.wait_for(asyncio.wrap_future(hinted), self._hint_s)
+                outgoing = await asyncio.wait_for(asyncio.wrap_future(hinted), self._hint_s)
             except TimeoutError:
                 self._runs.counts["late_hints", namespace] += 1
                 hinted.add_done_callback(self._came_late)
-        return await self._pass_on(request, url, content, api, run)
+                outgoing = await asyncio.to_thread(_without_hint, api, raw)
+        return await self._pass_on(request, url, outgoing, api)
 
-    def _with_hint(
-        self, api: Api, raw: bytes, headers: Mapping[str, str], namespace: str
-    ) -> tuple[LiveRun | None, bytes]:
-        """The run of a request, and its body with the hint; the body as it is if memory cannot read it."""
+    def _with_hint(self, api: Api, raw: bytes, headers: Mapping[str, str], namespace: str) -> _Request:
+        """The run of a request, and its body with the hint; the body without one if memory cannot read it."""
         try:
             body = wire.read_body(api, raw)
             sequel = wire.continued(body) if api == "responses" else ""
@@ -126,46 +146,40 @@ class Proxy:
                 tools=tools or None,
             )
             prompt = self._runs.hint(run, keep=run.behind)
-            placed = wire.with_hint(api, body, stable=run.stable, present=prompt.present, placement=self._placement)
-            return run, raw if placed is body else wire.write_body(placed)
+            own = wire.without_foreign_hints(api, body)
+
+            def placed(placement: Placement) -> bytes:
+                sent = wire.with_hint(api, own, stable=run.stable, present=prompt.present, placement=placement)
+                return raw if sent is body else wire.write_body(sent)
+
+            model = str(body.get("model"))
+            placement: Placement = "tail" if model in self._tail_models else self._placement
+            with_tail = partial(placed, "tail") if self._may_fall_back and placement == "behind" else None
+            return _Request(run, placed(placement), model, with_tail)
         except Exception as error:  # the agent goes on without memory
             known = isinstance(error, HepmError | RecordError)
             _log.warning("a request goes on without memory: %s", error if known else "", exc_info=not known)
             self._runs.counts["failed", namespace] += 1
-            return None, raw
+            return _without_hint(api, raw)
 
-    def _came_late(self, hinted: Future[tuple[LiveRun | None, bytes]]) -> None:
+    def _came_late(self, hinted: Future[_Request]) -> None:
         """The request went on without its run, so that the run waits for no reply to it."""
-        if not hinted.cancelled() and (run := hinted.result()[0]) is not None:
+        if not hinted.cancelled() and (run := hinted.result().run) is not None:
             self._runs.replied(run, wire.Reply())
 
-    async def _pass_on(
-        self, request: Request, url: httpx2.URL, content: bytes, api: Api | None, run: LiveRun | None
-    ) -> Response:
+    async def _pass_on(self, request: Request, url: httpx2.URL, outgoing: _Request, api: Api | None) -> Response:
+        run = outgoing.run
         try:
-            sent = httpx2.Request(  # not the client's `build_request`, which adds headers of its own
-                request.method,
-                url,
-                content=content,
-                headers=self._headers(request),
-                extensions={"timeout": {"connect": 10.0, "write": 10.0}},  # a model may think for an hour
-            )
-            sending = asyncio.ensure_future(self._client.send(sent, stream=True))
-            leaving = asyncio.ensure_future(_left(request))
-            try:
-                await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
-                if not sending.done():  # the client is gone before the first byte: free the model
-                    self._end(run, api)
-                    return Response(status_code=499)
-                upstream = sending.result()
-            finally:
-                leaving.cancel()
-                if not sending.done():
-                    sending.cancel()
+            upstream = await self._send(request, url, outgoing.content)
+            if upstream is not None and upstream.status_code in _REFUSED and outgoing.with_tail is not None:
+                upstream = await self._send_with_tail(request, url, outgoing, upstream)
         except httpx2.HTTPError as error:
             self._end(run, api)
             where = f"{url.scheme}://{url.netloc.decode()}"  # without the user and password that a URL may hold
             return refused(502, f"hepm cannot reach {where}: {type(error).__name__} {error}".strip())
+        if upstream is None:  # the client is gone before the first byte: free the model
+            self._end(run, api)
+            return Response(status_code=499)
         if (elsewhere := _redirected(upstream)) is not None:
             self._end(run, api)
             await upstream.aclose()
@@ -182,6 +196,43 @@ class Proxy:
             response.headers.setdefault("cache-control", "no-cache")
         response.background = BackgroundTask(upstream.aclose)
         return response
+
+    async def _send(self, request: Request, url: httpx2.URL, content: bytes) -> httpx2.Response | None:
+        """The endpoint's answer, of which the body is yet to come; None if the client goes before."""
+        sent = httpx2.Request(  # not the client's `build_request`, which adds headers of its own
+            request.method,
+            url,
+            content=content,
+            headers=self._headers(request),
+            extensions={"timeout": {"connect": 10.0, "write": 10.0}},  # a model may think for an hour
+        )
+        sending = asyncio.ensure_future(self._client.send(sent, stream=True))
+        leaving = asyncio.ensure_future(_left(request))
+        try:
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            return sending.result() if sending.done() else None
+        finally:
+            leaving.cancel()
+            if not sending.done():
+                sending.cancel()
+
+    async def _send_with_tail(
+        self, request: Request, url: httpx2.URL, outgoing: _Request, refusal: httpx2.Response
+    ) -> httpx2.Response | None:
+        """The answer to the request with its hint in the last message, if that is another request; else `refusal`.
+
+        Some chat templates take no user's message behind a result. A model that answers now gets its hints so from now
+        on; any other refusal comes again, and goes to the client.
+        """
+        assert outgoing.with_tail is not None
+        content = await asyncio.to_thread(outgoing.with_tail)
+        if content == outgoing.content:
+            return refusal
+        await refusal.aclose()
+        answer = await self._send(request, url, content)
+        if answer is not None and answer.status_code < 400 and len(self._tail_models) < _MAX_MODELS:
+            self._tail_models.add(outgoing.model)
+        return answer
 
     def _headers(self, request: Request) -> list[tuple[bytes, bytes]]:
         dropped = _HOP | _named(request.headers.getlist("connection"))
@@ -261,6 +312,16 @@ def _redirected(upstream: httpx2.Response) -> str | None:
         if url.host or url.scheme:
             return url.host or url.scheme
     return None
+
+
+def _without_hint(api: Api, raw: bytes) -> _Request:
+    """A request that goes on without memory: nothing of others may have the form of a hint all the same."""
+    try:
+        body = wire.read_body(api, raw)
+        own = wire.without_foreign_hints(api, body)
+        return _Request(None, raw if own is body else wire.write_body(own))
+    except (InputError, RecursionError):
+        return _Request(None, raw)
 
 
 def _encoded(request: Request, path: str) -> str:

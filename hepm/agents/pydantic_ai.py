@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
+from operator import is_
 from typing import Any
 
 from pydantic_ai import ApprovalRequired, CallDeferred, ModelMessagesTypeAdapter, RunContext, messages
@@ -14,7 +15,7 @@ from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.run import AgentRunResult
 
 from hepm.agents.adapter import AgentRuns, Source, Verdict
-from hepm.agents.wire import Object, appended
+from hepm.agents.wire import Object, appended, without_foreign_hint
 from hepm.ingest.message_layouts import chat_messages
 
 
@@ -90,21 +91,29 @@ class HepmCapability(AbstractCapability[Any]):
 
 
 def _with_text(said: Sequence[messages.ModelMessage], text: str) -> list[messages.ModelMessage]:
-    """Messages with a text at the end of the last request."""
-    *before, last = said
+    """Messages with a text at the end of the last request: of the user's prompt, or a prompt of its own."""
+    *before, last = map(_without_foreign_hints, said)
     if not text or not isinstance(last, messages.ModelRequest):
-        return list(said)
+        return [*before, last]
     *parts, part = last.parts
-    # A failed call is sent as JSON: a hint in it would be a part of the error.
-    if (
-        isinstance(part, messages.UserPromptPart | messages.BaseToolReturnPart)
-        and isinstance(part.content, str)
-        and getattr(part, "outcome", "success") == "success"
-    ):
+    if isinstance(part, messages.UserPromptPart) and isinstance(part.content, str):
         parts.append(replace(part, content=appended(part.content, text)))
     else:
         parts += [part, messages.UserPromptPart(text)]
     return [*before, replace(last, parts=parts)]
+
+
+def _without_foreign_hints(message: messages.ModelMessage) -> messages.ModelMessage:
+    if not isinstance(message, messages.ModelRequest):
+        return message
+    parts = [_without_foreign_hint(part) for part in message.parts]
+    return message if all(map(is_, parts, message.parts)) else replace(message, parts=parts)
+
+
+def _without_foreign_hint(part: Any) -> Any:
+    given = None if isinstance(part, messages.SystemPromptPart) else getattr(part, "content", None)
+    content = without_foreign_hint(given)
+    return part if content is given else replace(part, content=content)
 
 
 def _chat(said: Sequence[messages.ModelMessage]) -> list[Object]:

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 from hepm.agents.loop import Agent, Conversation, Step, Strategy
-from hepm.experience.library import Library
 from hepm.experience.principles import FoundPrinciple
 from hepm.experience.prompt import FRAME, ITEM_CHARS, PromptOptions
-from hepm.text import quoted
-from hepm.types import BLOCK_END, BLOCK_START, DEFAULT_NAMESPACE, Trajectory
+from hepm.text import disarmed, quoted
+from hepm.types import BLOCK_END, BLOCK_START, Trajectory
 
 _ACTION: Final = re.compile(
     r"<think>.*?</think>|<(search_experience|search_knowledge|answer)>(.*?)(</\1>|\Z)", re.DOTALL | re.IGNORECASE
@@ -46,7 +45,7 @@ class Span(NamedTuple):
     """A part of a recorded run, as the model wrote or read it.
 
     Attributes:
-        by: Who wrote it. "prompt" is the system and the user.
+        by: Who wrote it. "prompt" is the system, the user, or the loop, if a text had no action.
         trained: Whether its tokens count in the loss of a later training.
     """
 
@@ -94,9 +93,8 @@ class _TaggedConversation(Conversation):
         reply = self.ask(stable="", present="", placement=self.placement)
         text, action, query = read_action(str(reply.get("content") or ""))
         self.messages.append({"role": "assistant", "content": text})
-        if text:
-            with self.metered():
-                self.session.say("assistant", text)
+        with self.metered():
+            self.session.say("assistant", text)
         if action == "answer":
             return query, False
         observed = self.observe(action, query)
@@ -110,18 +108,23 @@ class _TaggedConversation(Conversation):
                 found = self.session.search_principles(query, floor=_NO_FLOOR)
             said = _principles(found, self.agent.prompt_options) if found else ""
             self.steps[-1] = Step(said)
-            return _experience(said)
+            return self.written(f"<experience>\n{said or 'No principle is like this.'}\n</experience>")
         called = _called(query, self.tools.specs) if action else None
         if called is None:
             self.malformed += 1
             names = ", ".join(spec["function"]["name"] for spec in self.tools.specs) or "none"
             why = f"{quoted(query, 80)} names no tool; there are {names}" if action else "the text has no action"
-            return _MALFORMED.format(why=why)
+            return self.written(_MALFORMED.format(why=why))
         name, arguments = called
         given, result, failed = self.tools.call(name, arguments)
         with self.metered():
             self.session.record(name, given, result, error=failed)
         return _information(result)
+
+    def written(self, text: str) -> str:
+        """A text of memory or of this loop, which the record keeps as it is sent."""
+        self.session.read(text)
+        return text
 
 
 def read_action(text: str) -> tuple[str, str, str]:
@@ -136,26 +139,23 @@ def read_action(text: str) -> tuple[str, str, str]:
     return text, "", ""
 
 
-def spans_of(
-    run: Trajectory, library: Library, *, absorb: bool = False, namespace: str = DEFAULT_NAMESPACE
-) -> list[Span]:
-    """The parts of a stored run of a `TaggedAgent`, in order.
+def spans_of(run: Trajectory, *, absorb: bool = False) -> list[Span]:
+    """The parts of a stored run of a `TaggedAgent`, in order, as they were sent.
+
+    Secrets are not in them, and long results and system prompts are cut (`TaggedAgent.instructions` is whole).
 
     What the agent wrote is trained. What memory said is trained only with `absorb` (EvolveR, table 4, "exp-absorb",
-    which did not help there); the record names the principles, and their scores are those of now. Forgotten ones are
-    left out.
+    which did not help there).
     """
-    known = library.lessons(namespace)
     found: list[Span] = []
     for turn in run.turns:
         if turn.role != "assistant":
-            found.append(Span(turn.text, "prompt", False))
+            found.append(Span(disarmed(turn.text) if turn.role == "user" else turn.text, "prompt", False))
             continue
         found.append(Span(turn.text, "agent", True))
-        stored = [one for id in turn.recalled if (one := known.get(id)) is not None]
-        if stored:
-            said = _principles([FoundPrinciple.of(one) for one in stored], None)
-            found.append(Span(_experience(said), "memory", absorb))
+        if turn.read:
+            by_memory = turn.read.startswith("<experience>")
+            found.append(Span(turn.read, "memory" if by_memory else "prompt", by_memory and absorb))
         found += [Span(_information(call.result or ""), "tool", False) for call in turn.calls]
     return found
 
@@ -169,12 +169,8 @@ def _principles(found: Sequence[FoundPrinciple], options: PromptOptions | None) 
     return "\n".join((BLOCK_START, FRAME, *lines, BLOCK_END))
 
 
-def _experience(said: str) -> str:
-    return f"<experience>\n{said or 'No principle is like this.'}\n</experience>"
-
-
 def _information(result: str) -> str:
-    return f"<information>\n{result}\n</information>"
+    return f"<information>\n{disarmed(result)}\n</information>"
 
 
 def _searched(specs: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:

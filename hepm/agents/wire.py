@@ -1,7 +1,7 @@
 """The two APIs of OpenAI on the wire: what a request says, where a hint goes into it, what a reply holds.
 
-Everything is read as OpenAI chat messages, the form in which sessions record a run. Requests are changed in one place
-alone, by `with_hint`; replies are only read, from a copy of their bytes.
+Everything is read as OpenAI chat messages, the form in which sessions record a run. Requests are changed by two
+functions alone, `without_foreign_hints` and `with_hint`; replies are only read, from a copy of their bytes.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import Any, Final, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
 
@@ -16,9 +17,10 @@ from hepm.agents.bounds import MOST_VALUES, is_too_dense
 from hepm.errors import InputError
 from hepm.ingest.coding_agents import is_context
 from hepm.ingest.openai_items import item_messages
+from hepm.text import disarmed
 from hepm.types import BLOCK_END, BLOCK_START, FAILED_HINT, HINT
 
-Placement: TypeAlias = Literal["auto", "tail", "system", "message"]
+Placement: TypeAlias = Literal["auto", "behind", "tail", "system", "message"]
 Api: TypeAlias = Literal["chat", "responses"]
 Object: TypeAlias = dict[str, Any]
 
@@ -27,6 +29,8 @@ MOST_MESSAGES: Final = 20_000
 _IDS: Final = ("session_id", "thread_id", "conversation_id")
 _TEXTS: Final = {"message": "content", "function_call_output": "output", "custom_tool_call_output": "output"}
 """Items of the Responses API that the model does not write, and where their text is."""
+_READ: Final = ("content", "output", "outputs", "result", "results")
+"""Where messages and items hold what the model reads as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +52,15 @@ def api_of(path: str) -> Api | None:
 
 
 def resolved(placement: Placement, base_url: str) -> Placement:
-    """What "auto" means for an endpoint: a message of its own for OpenAI, else the tail, which every model takes."""
+    """What "auto" means for an endpoint: OpenAI takes a message of its own role, most others one of the user's."""
     if placement != "auto":
         return placement
-    return "message" if (urlsplit(base_url).hostname or "").endswith("api.openai.com") else "tail"
+    return "message" if (urlsplit(base_url).hostname or "").endswith("api.openai.com") else "behind"
+
+
+def placement_for(model: str) -> Placement:
+    """Where a hint goes if only the model is known: Mistral's API takes no user's message behind a result."""
+    return "tail" if "mistral" in model.lower() else "behind"
 
 
 def read_body(api: Api, raw: bytes) -> Object:
@@ -141,6 +150,48 @@ def tools_of(body: Object) -> list[Object]:
     return found
 
 
+def without_foreign_hints(api: Api, body: Object) -> Object:
+    """A request whose results of tools and user's messages have nothing in the form of what memory says.
+
+    `body` itself if that is so. Both hold texts of others: see `disarmed`. What the system and the model say stays.
+    """
+    key = "messages" if api == "chat" else "input"
+    given = body.get(key)
+    if isinstance(given, str):
+        said: Any = disarmed(given)
+        return body if said is given else {**body, key: said}
+    messages = objects(given)
+    said = [_without_foreign_hints(message) for message in messages]
+    return body if all(map(is_, said, messages)) else {**body, key: said}
+
+
+def _without_foreign_hints(message: Object) -> Object:
+    if message.get("role") in ("system", "developer", "assistant") or message.get("type") == "reasoning":
+        return message
+    read = {key: message[key] for key in _READ if key in message}
+    changed = without_foreign_hint(read)
+    return message if changed is read else {**message, **changed}
+
+
+def without_foreign_hint(value: Any) -> Any:
+    """A content whose texts are `disarmed`, also where the form of a hint runs over several parts; else itself."""
+    if isinstance(value, str):
+        return disarmed(value)
+    if isinstance(value, dict):
+        members = cast(Object, value)
+        changed = {key: new for key, old in members.items() if (new := without_foreign_hint(old)) is not old}
+        return {**members, **changed} if changed else members
+    if not isinstance(value, list):
+        return value
+    parts = cast("list[Any]", value)
+    made = [without_foreign_hint(part) for part in parts]
+    texts = [part for part in objects(made) if isinstance(part.get("text"), str)]
+    whole = "".join(part["text"] for part in texts)
+    if len(texts) > 1 and disarmed(whole) != whole:
+        return [{**texts[0], "text": disarmed(whole)}, *(part for part in made if part not in texts)]
+    return parts if all(map(is_, made, parts)) else made
+
+
 def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: Placement) -> Object:
     """A copy of a request with what memory says; `body` itself if it says nothing, or if no endpoint takes the request.
 
@@ -148,8 +199,9 @@ def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: P
         stable: What stays through a session. It goes where a provider's prompt cache keeps it: into the system message,
             else into the first user message.
         present: What belongs to this turn.
-        placement: Where `present` goes: at the end of the last message ("tail", which every chat template accepts),
-            into the system message, or into a message of its own.
+        placement: Where `present` goes: into a user message behind the results of tools, else to the end of the user's
+            message ("behind"), to the end of the last message, also of a result ("tail"), into the system message, or
+            into a developer message of its own ("message").
     """
     if not (stable or present):
         return body
@@ -169,6 +221,8 @@ def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: P
             _append(messages, at, present)
     elif present and placement == "message":
         messages.append({"role": "developer", "content": present})
+    elif present and placement == "behind" and is_behind_results(messages):
+        messages.append({"role": "user", "content": tagged(present)})
     elif present:
         _append(messages, _last_given(messages), tagged(present))
     return {**body, "messages": messages}
@@ -188,9 +242,18 @@ def _responses_with_hint(body: Object, stable: str, present: str, placement: Pla
         items = [{"role": "user", "content": given}] if isinstance(given, str) else objects(given)
         if placement == "message":
             changed["input"] = [*items, {"role": "developer", "content": present}]
+        elif placement == "behind" and is_behind_results(items):
+            changed["input"] = [*items, {"role": "user", "content": tagged(present)}]
         else:
             changed["input"] = _item_appended(items, tagged(present))
     return changed
+
+
+def is_behind_results(messages: Sequence[Object]) -> bool:
+    """Whether the last message, or item, is a result of a tool."""
+    last = messages[-1]
+    is_result = last.get("role") in ("tool", "function") or _text(last.get("type")).endswith("_output")
+    return is_result or any(part.get("type") == "tool_result" for part in objects(last.get("content")))
 
 
 def _item_appended(items: Sequence[Object], text: str) -> list[Object]:

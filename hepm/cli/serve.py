@@ -24,8 +24,8 @@ def serve(
         str, Option(envvar="HEPM_UPSTREAM", help="The endpoint behind the proxy, with its /v1.")
     ] = "https://api.openai.com/v1",
     placement: Annotated[
-        Literal["auto", "tail", "system", "message"],
-        Option(help="Where a hint goes: end of the last message, system message, or a message of its own."),
+        Literal["auto", "behind", "tail", "system", "message"],
+        Option(help="Where a hint goes: behind the results, in the last message, in the system's, or in its own."),
     ] = "auto",
     upstream_key: Annotated[
         str, Option(envvar="HEPM_UPSTREAM_KEY", help="The endpoint's key, for clients that do not have it.")

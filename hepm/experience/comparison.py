@@ -253,7 +253,7 @@ def compare_runs(
             if how is (not well) and (alike or same_task(other, named))
         ]
         contrast = contrast_of([move.tools for move in compared], others, succeeded=well, alike=alike)
-        rewards = [turn.reward for turn in run.turns if turn.role == "assistant"]
+        rewards = [turn.reward for turn in run.turns if turn.is_step]
         credits = credit(rewards, methods.get(run.environment, "r2g"))
         pivotal = None
         if contrast and contrast.decides and compared:

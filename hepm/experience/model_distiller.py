@@ -250,7 +250,7 @@ def _lines(run: Trajectory, keys: Sequence[Move]) -> Iterator[tuple[str, bool]]:
     rank = {move.turn: place for place, move in enumerate(keys, 1)}
     turns = 0
     for turn in run.turns:
-        if turn.role == "system":
+        if turn.role == "system" or turn.hidden:
             continue
         who, mark, key = "user", "", None
         if turn.role == "assistant":

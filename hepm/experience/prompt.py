@@ -136,7 +136,7 @@ class Moment(NamedTuple):
         """The moment after these turns; `turn` is the agent's next one if 0."""
         live = agent_state(turns)
         last = tuple(tool for tool in live.last if tool != START)
-        spoken = sum(one.role == "assistant" for one in turns)
+        spoken = sum(one.is_step for one in turns)
         return cls(live.state(), last, tuple(live.history), turn or spoken + 1)
 
 

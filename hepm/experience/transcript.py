@@ -48,7 +48,7 @@ def moves_of(run: Trajectory) -> list[Move]:
     found: list[Move] = []
     now, turns = AgentState(), 0
     for turn in run.turns:
-        turns += turn.role == "assistant"
+        turns += turn.is_step
         calls = tuple(call for call in turn.calls if call.name != SUMMARY_TOOL) if turn.role != "user" else ()
         if calls:
             before = tuple(dict.fromkeys(now.last)) if found else ()

@@ -79,7 +79,7 @@ class TurnBuilder:
     __slots__ = ("_answered", "_by_id", "_change", "_latest", "_made", "_stale", "_turns")
 
     def __init__(self, change: Callable[[Turn], Turn | None] | None = None) -> None:
-        self._turns: list[tuple[Role, str, list[OpenCall], float | None, tuple[str, ...]]] = []
+        self._turns: list[tuple[Role, str, list[OpenCall], dict[str, Any]]] = []
         self._by_id: dict[str, OpenCall] = {}
         self._latest: list[OpenCall] = []
         self._answered = 0
@@ -87,18 +87,10 @@ class TurnBuilder:
         self._made: list[Turn | None] = []
         self._stale: set[int] = set()  # turns that are to be made again
 
-    def add(
-        self,
-        role: Role,
-        text: str,
-        calls: list[OpenCall],
-        *,
-        reward: float | None = None,
-        recalled: tuple[str, ...] = (),
-    ) -> None:
-        """Append a turn."""
+    def add(self, role: Role, text: str, calls: list[OpenCall], **about: Any) -> None:
+        """Append a turn; `about` are further attributes of it."""
         self._stale.add(len(self._turns))
-        self._turns.append((role, text, calls, reward, recalled))
+        self._turns.append((role, text, calls, about))
         if not calls:
             return
         self._latest = calls
@@ -131,13 +123,11 @@ class TurnBuilder:
         self._stale.clear()
         return tuple([turn for turn in self._made if turn is not None])
 
-    def _turn(
-        self, role: Role, text: str, calls: list[OpenCall], reward: float | None, recalled: tuple[str, ...]
-    ) -> Turn | None:
+    def _turn(self, role: Role, text: str, calls: list[OpenCall], about: dict[str, Any]) -> Turn | None:
         made = tuple([call for one in calls if (call := one.made()) is not None])
         if not made and not text and calls:
             return None
-        turn = Turn(role, text, made, reward, recalled)
+        turn = Turn(role, text, made, **about)
         return turn if self._change is None else self._change(turn)
 
     def mark(self) -> Callable[[], None]:
@@ -198,8 +188,10 @@ def _add_message(builder: TurnBuilder, value: Any, add_result: AddResult, *, use
     if known == "assistant":
         reward = message.get("reward")  # anything but a finite number has another meaning
         is_finite = isinstance(reward, int | float) and abs(reward) <= sys.float_info.max
-        recalled = fields.texts(message.get("recalled"))
-        builder.add(known, text, chat_calls(message), reward=reward if is_finite else None, recalled=recalled)
+        about: dict[str, Any] = {"reward": reward if is_finite else None}
+        about |= {"recalled": fields.texts(message.get("recalled")), "hidden": message.get("hidden") is True}
+        about["read"] = read if isinstance(read := message.get("read"), str) else ""
+        builder.add(known, text, chat_calls(message), **about)
     elif text or not blocks:
         builder.add(known, text, chat_calls(message) if user_calls else [])
 

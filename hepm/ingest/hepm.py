@@ -78,6 +78,10 @@ def _turn_record(turn: Turn) -> Object:
         record["reward"] = turn.reward
     if turn.recalled:
         record["recalled"] = [*turn.recalled]
+    if turn.read:
+        record["read"] = turn.read
+    if turn.hidden:
+        record["hidden"] = True
     return record
 
 
@@ -132,7 +136,8 @@ def _turn(record: Object) -> Turn:
     calls = fields.list_at(record, "calls") if record.get("calls") else ()
     found = tuple([_call(fields.as_object(call, "a call")) for call in calls])
     recalled = fields.texts(record.get("recalled"))
-    return Turn(known, _text(record, "text"), found, fields.number(record, "reward"), recalled)
+    reward, hidden = fields.number(record, "reward"), _flag(record, "hidden") is True
+    return Turn(known, _text(record, "text"), found, reward, recalled, _text(record, "read"), hidden)
 
 
 def _call(record: Object) -> ToolCall:

@@ -229,7 +229,7 @@ def shorten(trajectory: Trajectory) -> Trajectory:
     """The trajectory with every text cut to its length, the mark included; itself if nothing was too long."""
 
     def turn_of(turn: Turn) -> Turn:
-        text = _cut(turn.text, SYSTEM_CHARS if turn.role == "system" else TEXT_CHARS)
+        text = _cut(turn.text, SYSTEM_CHARS if turn.role == "system" else TEXT_CHARS, hinted=True)
         calls = _changed(turn.calls, shorter_call) if turn.calls else turn.calls
         same = text is turn.text and calls is turn.calls
         return turn if same else replace(turn, text=text, calls=calls)
@@ -263,9 +263,9 @@ def _shorter(value: Any) -> Any:
     return value
 
 
-def _cut(text: str, limit: int) -> str:
+def _cut(text: str, limit: int, *, hinted: bool = False) -> str:
+    """A text cut to a length. Hints in a message go first, or a long block would leave no room for the rest."""
     if len(text) <= limit:
         return text
-    # hepm's own hints go first, or a long block would leave no room for the rest.
-    own = without_hints(text)
+    own = without_hints(text) if hinted else text
     return own if len(own) <= limit else own[: limit - 1] + CUT

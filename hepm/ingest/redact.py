@@ -97,7 +97,7 @@ class Redactor:
         texts = [t.id, t.user, t.task, t.environment, t.model, t.source, *t.tags.values()]
         found = False
         for turn in t.turns:
-            texts.append(turn.text)
+            texts += (turn.text, turn.read)
             for call in turn.calls:
                 if call.result is not None:
                     texts.append(call.result)
@@ -181,7 +181,13 @@ class Redactor:
             return ToolCall(call.name, arguments, result, call.error, call.latency_s)
 
         turns = [
-            replace(turn, text=remembered(turn.text), calls=tuple(map(clean_call, turn.calls))) for turn in t.turns
+            replace(
+                turn,
+                text=remembered(turn.text),
+                calls=tuple(map(clean_call, turn.calls)),
+                read=remembered(turn.read) if turn.read else "",
+            )
+            for turn in t.turns
         ]
         texts = {key: getattr(t, key) for key in ("task", "environment", "model", "source")}
         names = {key: seen.cleaned.get(text, text) for key, text in texts.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from functools import lru_cache
 from typing import Final
 
@@ -25,6 +25,11 @@ LAST_TOOLS: Final = 3
 
 # The block's end may be gone from a text that was cut.
 _BLOCK: Final = re.compile(rf"{re.escape(types.BLOCK_START)}.*?(?:{re.escape(types.BLOCK_END)}\n?|\Z)", re.DOTALL)
+# What hepm says has no second beginning of a block inside; a search that looked past one would take quadratic time.
+_SAID: Final = re.compile(
+    rf"({types.BLOCK_START}(?:(?!{types.BLOCK_START}).)*?{types.BLOCK_END}|^(?:{types.HINT}|{types.FAILED_HINT}).*?$)\n?",
+    re.DOTALL | re.MULTILINE,
+)
 # MCP clients put the server's name before a tool's: mcp__hepm__record_outcome, mcp_hepm_…, hepm.…, hepm-….
 _OWN_TOOL: Final = re.compile(rf"(.*hepm.*[\W_])?({'|'.join(OWN_TOOLS)})")
 
@@ -48,7 +53,7 @@ class AgentState:
         self.last: tuple[ToolName, ...] = (START,)
 
     def state(self) -> StateSummary:
-        """What the agent knows now: an extract, and its own summary if it wrote one since its last call."""
+        """What the agent knows now: an extract, and its own summary, if nothing was called and no user wrote since."""
         tools = tuple(self.history[-LAST_TOOLS:])
         result = without_hints(self._result)[:RESULT_CHARS]
         failed = self._failed or result.lstrip()[:5].lower() == "error"
@@ -61,7 +66,7 @@ class AgentState:
         names = tool_names(turn) if turn.calls else ()
         if turn.text and turn.role == "user":
             self._said = (*self._said, without_hints(turn.text)[:USER_CHARS])
-            self._user_spoke, self._earlier = True, len(self.history)
+            self._user_spoke, self._earlier, self._own = True, len(self.history), ""
         elif turn.text and turn.role == "assistant":
             self._assistant = turn.text
             self._agent_spoke = self._agent_spoke or not names
@@ -125,8 +130,24 @@ def agent_state(turns: Iterable[Turn]) -> AgentState:
     return state
 
 
+def hints_in(text: str) -> list[str]:
+    """The blocks and lines in a text that have the form of hepm's, a line in a block of its own without the block."""
+    return [_unframed(match[1]) for match in _SAID.finditer(text)]
+
+
+def without_said(text: str, said: Container[str]) -> str:
+    """A text without the blocks and lines that hepm `said`. Those of others are part of what happened."""
+    rest = _SAID.sub(lambda match: "" if _unframed(match[1]) in said else match[0], text)
+    return text if rest == text else rest.rstrip("\n")
+
+
+def _unframed(hint: str) -> str:
+    inner = hint.removeprefix(types.BLOCK_START).removesuffix(types.BLOCK_END).strip()
+    return inner if inner.startswith((types.HINT, types.FAILED_HINT)) else hint
+
+
 def without_hints(text: str) -> str:
-    """A text without hepm's own hints and recalled blocks: they must not be learned back as what the agent knew."""
+    """A text without anything in the form of hepm's hints: for what is learned, where who said it is not known."""
     if types.BLOCK_START in text:
         text = _BLOCK.sub("", text)
     hints = (types.HINT, types.FAILED_HINT)

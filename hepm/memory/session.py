@@ -19,7 +19,7 @@ from hepm.ingest.chat import GrowingConversation, read_messages
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import RecordError, decoded, graded, without_surrogates
 from hepm.ingest.redact import Redactor
-from hepm.ingest.transitions import agent_state, without_hints
+from hepm.ingest.transitions import agent_state, hints_in, without_said
 from hepm.types import DEFAULT_NAMESPACE, START, Outcome, Tool, ToolCall, ToolName, Trajectory, Turn
 
 if TYPE_CHECKING:
@@ -73,11 +73,13 @@ class Session:
     _resumed: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     _stamp: Stamp | None = None
     _named: set[str] = field(default_factory=set[str])
-    _read: GrowingConversation = field(default_factory=lambda: GrowingConversation(_without_memory))
+    _said: set[str] = field(default_factory=set[str])
+    _read: GrowingConversation = field(init=False)
     _recording: RLock = field(default_factory=RLock)
     _storing: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
+        self._read = GrowingConversation(self._without_memory)
         kept = None if self._journal is None else self._journal.find(self._namespace, self.id)
         if kept is not None:  # a crash ended this session
             self._stamp = kept.stamp
@@ -149,6 +151,7 @@ class Session:
         found = self._ask(lambda: self._prompt(self._turns(), tools=tools, horizon=horizon))
         if found is not None:
             self._shown.update(dict.fromkeys(found.lessons))
+            self._said.update(hints_in(found.text))
         return found or Prompt()
 
     def search_principles(self, query: str, *, k: int = 3, floor: float | None = None) -> list[FoundPrinciple]:
@@ -177,7 +180,8 @@ class Session:
             last["reward"] = last.get("reward", 0.0) + reward
 
     def _last_said(self) -> dict[str, Any] | None:
-        return next((message for message in reversed(self._recorded) if message["role"] == "assistant"), None)
+        said = (one for one in reversed(self._recorded) if one["role"] == "assistant" and not one.get("hidden"))
+        return next(said, None)
 
     def _prompt(self, turns: Sequence[Turn], **about: Any) -> Prompt:
         from hepm.experience.prompt import Moment
@@ -222,15 +226,22 @@ class Session:
         *,
         error: bool | None = None,
         together: bool = False,
+        hidden: bool = False,
     ) -> None:
         """Record a tool call, in a run without `messages`.
 
         Args:
             result, error: None if unknown. Results other than texts are stored as JSON.
             together: Whether it was issued in parallel with the previous call.
+            hidden: Whether the agent's conversation does not contain it, so that it is no turn of the run.
         """
-        if self._kept(lambda: self._record(call, arguments, result, error, together)):
+        if self._kept(lambda: self._record(call, arguments, result, error, together, hidden)):
             self.keep()
+
+    def read(self, text: str) -> None:
+        """Record what the agent reads after its last turn, but for results; in a run without `messages`."""
+        if (last := self._last_said()) is not None:
+            last["read"] = text
 
     def _kept(self, record: Callable[[], None]) -> bool:
         """Whether this could be recorded. The first error is raised when the run is stored."""
@@ -245,7 +256,13 @@ class Session:
         return True
 
     def _record(
-        self, call: ToolName, arguments: Mapping[str, Any] | None, result: object, error: bool | None, together: bool
+        self,
+        call: ToolName,
+        arguments: Mapping[str, Any] | None,
+        result: object,
+        error: bool | None,
+        together: bool,
+        hidden: bool,
     ) -> None:
         # Check everything before storing any of it: a part that cannot be stored would spoil the run.
         try:
@@ -261,10 +278,10 @@ class Session:
         last = self._recorded[-1] if self._recorded else {}
         if together and before is not None:
             before["tool_calls"].append(issued)
-        elif last.get("role") == "assistant" and "tool_calls" not in last:  # its text is said, and this is its call
-            last["tool_calls"] = [issued]
+        elif last.get("role") == "assistant" and "tool_calls" not in last and not hidden:
+            last["tool_calls"] = [issued]  # its text is said, and this is its call
         else:
-            self._append({"role": "assistant", "content": "", "tool_calls": [issued]})
+            self._append({"role": "assistant", "content": "", "tool_calls": [issued], "hidden": hidden})
         if result is not None or error is not None:
             self._append({"role": "tool", "tool_call_id": number, "content": text, "is_error": error})
 
@@ -286,13 +303,26 @@ class Session:
         return [*self._resumed, *messages] if self._resumed else messages
 
     def _turns(self) -> tuple[Turn, ...]:
-        """The run so far, without hepm's own hints."""
+        """The run so far, without the hints of this session."""
         with self._recording:
             turns = self._read.turns(self._messages)
         if self._system and not any(turn.role == "system" for turn in turns):
-            system = _without_memory(Turn("system", self._system))
+            system = self._without_memory(Turn("system", self._system))
             turns = turns if system is None else (system, *turns)
         return turns
+
+    def _without_memory(self, turn: Turn) -> Turn | None:
+        """A turn without hints of this session and lone surrogates, which models do write; None if nothing is left."""
+
+        def clean(text: str) -> str:
+            return without_surrogates(without_said(text, self._said))
+
+        text = clean(turn.text)
+        calls = tuple(
+            replace(one, arguments=without_surrogates(one.arguments), result=one.result and clean(one.result))
+            for one in turn.calls
+        )
+        return replace(turn, text=text, calls=calls) if text.strip() or calls or not turn.text else None
 
     def keep(self) -> None:
         """Write the turns that are not on disk yet, so that a crash does not lose them. `hint` and `record` do it."""
@@ -367,7 +397,7 @@ class Session:
         messages: Sequence[object] | None = None,
         success_from: float | None = None,
     ) -> Trajectory:
-        """The run to store, without hepm's own hints."""
+        """The run to store, without the hints of this session."""
         if self._failed is not None:
             raise self._failed
         if messages is not None:
@@ -439,20 +469,6 @@ class Session:
         await asyncio.to_thread(self.__exit__, kind, *error)
 
 
-def _without_memory(turn: Turn) -> Turn | None:
-    """A turn without hepm's own hints and without lone surrogates, which models do write; None if it is then empty."""
-
-    def clean(text: str) -> str:
-        return without_surrogates(without_hints(text))
-
-    text = clean(turn.text)
-    calls = tuple(
-        replace(one, arguments=without_surrogates(one.arguments), result=one.result and clean(one.result))
-        for one in turn.calls
-    )
-    return replace(turn, text=text, calls=calls) if text.strip() or calls or not turn.text else None
-
-
 def as_messages(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
     """Turns as chat messages, each result with whether its call failed."""
     number = 0
@@ -467,6 +483,7 @@ def as_messages(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
                 known = {"tool_call_id": id, "content": call.result or "", "is_error": call.error}
                 results.append({"role": "tool", **known})
         more = {"tool_calls": calls, "reward": turn.reward, "recalled": [*turn.recalled]}
+        more |= {"read": turn.read or None, "hidden": turn.hidden or None}
         known = {key: value for key, value in more.items() if value not in (None, [])}
         yield {"role": turn.role, "content": turn.text} | known
         yield from results

@@ -15,8 +15,10 @@ import pytest
 from hepm import Memory
 from hepm.agents.loop import Agent, Done
 from hepm.errors import AnswerError, EndpointError, InputError
+from hepm.experience.experiences import Experiences
 from hepm.experience.lessons import Experience
 from hepm.experience.prompt import PromptOptions
+from hepm.experience.transcript import moves_of
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.llm import Endpoint
 from tests.agents.serving import serving
@@ -68,9 +70,10 @@ def work(
     id: str = "now",
     answer: Callable[[str], str | None] = lambda text: None,
     user: str = "",
+    outcome: bool = False,
     **options: Any,
 ) -> tuple[Done, TaskBoard]:
-    """A run of the agent with the model's replies as given; a success if there is a task at its end."""
+    """A run of the agent with the given replies; a success if `outcome`, or if there is a task in the end."""
     board = TaskBoard()
     played.replies = list(replies)
     agent = Agent(
@@ -78,7 +81,9 @@ def work(
         memory=memory,
         **{"tools": board.tools, "system": "You manage tasks.", "strategy": "hybrid", **options},
     )
-    done = agent.run(wish, answer=answer, outcome=lambda done: bool(board.tasks), id=id, user=user, task="create")
+    done = agent.run(
+        wish, answer=answer, outcome=lambda done: outcome or bool(board.tasks), id=id, user=user, task="create"
+    )
     return done, board
 
 
@@ -88,13 +93,16 @@ def sent(played: Loopback, done: Done) -> str:
     shown = 0
     for request in played.requests:
         messages = request.body["messages"]
+        is_extra = (
+            messages[-1]["role"] == "user" and messages[-2]["role"] == "tool" and messages[-1] not in done.messages
+        )
         lines.append("--- " + " ".join(tool["function"]["name"] for tool in request.body["tools"]))
         for at, message in enumerate(messages):
-            if at < shown and at < len(messages) - 1 and message == done.messages[at]:
+            if at < shown and at < len(messages) - 1 - is_extra and message == done.messages[at]:
                 continue
             calls = [f"{c['function']['name']}({c['function']['arguments']})" for c in message.get("tool_calls", ())]
             lines.append(f"{message['role']}: {' and '.join(calls) or message['content']}")
-        shown = len(messages)
+        shown = len(messages) - is_extra
     return re.sub(r"\[[ep]-\w+\]", "[ID]", "\n".join(lines)) + "\n"
 
 
@@ -142,10 +150,8 @@ system: You manage tasks.
 {WISH}
 {FIRST}--- {OWN}
 assistant: get_users({{}})
-{GOT}
-{RULE}--- {OWN}
-{CREATED}
-{LAST}"""
+{GOT}user: {RULE}--- {OWN}
+{CREATED}user: {LAST}"""
 SENT = {
     "off": re.sub("Suggested next tools: .*\n", "", HYBRID),
     "weight": HYBRID,
@@ -158,14 +164,11 @@ Call summarize_the_task whenever what you have learned should decide your next s
 {WISH}
 {FIRST}--- {OWN} summarize_the_task
 assistant: get_users({{}})
-{GOT}
-{RULE}--- {OWN} summarize_the_task
+{GOT}user: {RULE}--- {OWN} summarize_the_task
 assistant: summarize_the_task({{"summary": "Ada is user_1, and her task is not created yet."}})
 tool: Noted.
-
-{RULE}--- {OWN} summarize_the_task
-{CREATED}
-{LAST}""",
+user: {RULE}--- {OWN} summarize_the_task
+{CREATED}user: {LAST}""",
     "explicit": f"""\
 --- {OWN}
 system: You manage tasks.
@@ -175,20 +178,15 @@ system: You manage tasks.
 {WISH}
 {FIRST}--- {OWN}
 assistant: get_users({{}})
-{GOT}
-{QUESTION}
+{GOT}user: {QUESTION}
 --- {OWN}
-{GOT}
-{ASKED_FOR}
+{GOT}user: {ASKED_FOR}
 --- {OWN}
-{GOT}
-{RULE}--- {OWN}
-{CREATED}
-{QUESTION}
+{GOT}user: {RULE}--- {OWN}
+{CREATED}user: {QUESTION}
 --- {OWN}
 {CREATED.splitlines()[1]}
-
-{LAST}""",
+user: {LAST}""",
 }
 
 
@@ -269,7 +267,7 @@ def test_with_memory_off_the_model_is_sent_the_same_without_what_memory_says(
     strategy: str,
 ) -> None:
     done, _ = work(memory, loopback, STEPS[strategy], strategy=strategy, prompt_options=SILENT)
-    without = re.sub(r"\n\n<hepm-memory>.*?</hepm-memory>", "", SENT[strategy], flags=re.DOTALL)
+    without = re.sub(r"\n(\n|user: )<hepm-memory>.*?</hepm-memory>", "", SENT[strategy], flags=re.DOTALL)
     assert sent(loopback, done) == without
 
 
@@ -293,7 +291,62 @@ def test_the_run_is_stored_with_its_summary_and_without_hints_and_teaches(
     assert (state.summary == "Ada is user_1, and her task is not created yet.") == bool(summaries)
 
 
+def go_on(*calls: str, summary: str = "") -> list[Reply]:
+    """A run that calls tools, and summarises its state before the last one."""
+    *first, last = [tool_call(call, {"user_id": "user_1"} if call == "create_task" else {}) for call in calls]
+    return [*first, *([tool_call("summarize_the_task", {"summary": summary})] if summary else []), last, DONE]
+
+
+def test_a_summary_is_stale_once_the_user_has_written_again(tmp_path: Path, loopback: Loopback) -> None:  # noqa: F811
+    options = PromptOptions(policy="adaptive", experiences=0, principles=0, recalled=0, notes=False)
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        for number, tool in enumerate(["create_task"] * 4 + ["update_task_status"] * 3):
+            work(memory, loopback, go_on("get_users", tool), "A task.", id=f"plain-{number}", outcome=True)
+        summaries = {"transfer_to_human_agents": 2, "update_task_status": 1}
+        for tool, count in summaries.items():
+            for number in range(count):
+                played = go_on("get_users", tool, summary=KNOWN)
+                work(memory, loopback, played, "A task.", id=f"{tool}-{number}", strategy="implicit", outcome=True)
+        replies = [NO, USERS, YES, completion(KNOWN), completion("For whom?"), NO, DONE]
+        heard = iter(["For Ada."])
+        done, _ = work(
+            memory,
+            loopback,
+            replies,
+            strategy="explicit",
+            prompt_options=options,
+            answer=lambda text: next(heard, None),
+        )
+    hints = [step.hint.removeprefix("Suggested next tools: ") for step in done.steps]
+    assert hints[1:] == ["update_task_status, transfer_to_human_agents", "create_task, update_task_status"]
+
+
+def test_summaries_that_the_conversation_does_not_contain_are_no_turns(
+    memory: Memory,
+    loopback: Loopback,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[int] = []
+    search = Experiences.search
+
+    def noted(*given: Any, turn: int, **about: Any) -> Any:
+        seen.append(turn)
+        return search(*given, turn=turn, **about)
+
+    monkeypatch.setattr(Experiences, "search", noted)
+    yes = [YES, completion(KNOWN)]
+    replies = [*yes, USERS, NO, USERS, *yes, USERS, *yes, create("user_1"), NO, DONE]
+    done, _ = work(memory, loopback, replies, strategy="explicit")
+    stored = memory.run("now")
+    assert stored is not None
+    assert seen == [1, 2, 3, 4, 5]
+    assert stored.steps == done.turns == 5
+    assert [turn.hidden for turn in stored.turns if turn.role == "assistant"].count(True) == 3
+    assert [move.turn for move in moves_of(stored)] == [1, 2, 3, 4]
+
+
 PLACED = {
+    "behind": lambda messages: messages[-1]["content"] if messages[-1]["role"] == "user" else "",
     "tail": lambda messages: messages[-1]["content"],
     "system": lambda messages: messages[0]["content"],
     "message": lambda messages: messages[-1]["content"] if messages[-1]["role"] == "developer" else "",
@@ -327,7 +380,7 @@ def masked(bodies: Sequence[dict[str, Any]]) -> str:
     return re.sub(r"call_\d+_", "call_", json.dumps(bodies, indent=1, sort_keys=True))
 
 
-@pytest.mark.parametrize("placement", ["tail", "message"])
+@pytest.mark.parametrize("placement", ["tail", "behind", "message"])
 def test_all_but_the_last_message_stays_as_it_was_so_that_a_providers_cache_works(
     memory: Memory,
     loopback: Loopback,  # noqa: F811

@@ -93,7 +93,7 @@ def test_principles_come_with_type_score_and_description_and_are_credited(memory
     recalled = [id for turn in run.turns for id in turn.recalled]
     assert recalled
     assert all(memory.library.shown_in(id) == {done.id: True} for id in recalled)
-    assert BLOCK_START not in str(run)
+    assert [BLOCK_START in turn.read for turn in run.turns if turn.role == "assistant"] == [True, False]
     memory.forget(trajectory=done.id)
     assert not any(memory.library.shown_in(id) for id in recalled)
 
@@ -142,11 +142,22 @@ def test_texts_without_an_action_are_counted_and_the_limit_of_turns_ends_them(
     assert not any("tools" in request.body for request in loopback.requests)
 
 
-def test_tokens_of_principles_are_trained_only_where_they_are_absorbed(memory: Memory, loopback: Loopback) -> None:  # noqa: F811
-    _, run = work(memory, loopback, [ASK, "<search_knowledge>x</search_knowledge>", ANSWER])
-    for absorb in (False, True):
-        spans = spans_of(run, memory.library, absorb=absorb)
-        assert [span.by for span in spans[2:]] == ["agent", "memory", "agent", "tool", "agent"]
-        assert [span.trained for span in spans] == [False, False, True, absorb, True, False, True]
-        assert spans[3].text.startswith("<experience>")
-        assert spans[5].text == "<information>\na page on x\n</information>"
+@pytest.mark.parametrize("absorb", [False, True])
+def test_the_spans_of_a_run_are_what_the_model_read_and_wrote_and_principles_are_trained_only_where_absorbed(
+    memory: Memory,
+    loopback: Loopback,  # noqa: F811
+    absorb: bool,
+) -> None:
+    unlike = "<search_experience>zzz qqq</search_experience>"
+    texts = [unlike, "I wonder.", "", ASK, "<search_knowledge>x</search_knowledge>", ANSWER]
+    done, run = work(memory, loopback, texts)
+    memory.forget(task="capital")  # with its principles: what memory says now is something else
+    read = loopback.requests[-1].body["messages"]
+    spans = spans_of(run, absorb=absorb)
+    assert [span.text for span in spans[1:-1]] == [message["content"] for message in read[1:]]
+    assert read[0]["content"].startswith(spans[0].text.removesuffix("…"))  # records cut system prompts
+    assert spans[-1].text == ANSWER
+    kinds = "prompt prompt agent memory agent prompt agent prompt agent memory agent tool agent"
+    assert [span.by for span in spans] == kinds.split()
+    assert {span.by for span in spans if span.trained} == {"agent", "memory"} if absorb else {"agent"}
+    assert done.malformed == 2

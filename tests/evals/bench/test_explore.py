@@ -150,7 +150,7 @@ def test_an_agent_with_tags_searches_principles_which_are_credited_and_recorded(
         assert all(searched.id in memory.library.shown_in(id) for id in recalled)
         assert {one.tool for one in memory.suggest(after="get_parcel")} <= {"apologise", "refund", "replace"}
         for absorb in (False, True):
-            spans = spans_of(searched, memory.library, absorb=absorb)
+            spans = spans_of(searched, absorb=absorb)
             assert {span.by: span.trained for span in spans} == {
                 "prompt": False,
                 "agent": True,
