@@ -26,14 +26,13 @@ BLOCK_START: Final = "<hepm-memory>"
 BLOCK_END: Final = "</hepm-memory>"
 
 DISTRUSTED: Final = "hepm:distrusted"  # tag of a run that is stored but never counted; its value: the outcome as JSON
+RECORDED_BY: Final = "hepm:token"  # tag with the name of the token that recorded a run at a server
 OWN_STATES: Final = "hepm:own-states"  # tag of a run whose only states are the agent's own summaries
 OUTCOME_BY: Final = (
     "hepm:outcome-by"  # tag of a label that was not given: the rule ("tests") or "judge:MODEL" behind it
 )
-RECORDED_BY: Final = "hepm:token"  # tag with the name of the token that recorded a run at a server
 REMOVED: Final = "removed"  # its value if a label was removed by hand: no rule and no judge labels that run again
 USER_SIDE: Final = "user:"  # prefix of a tool that the simulated user called, if user-side calls are included
-
 
 SUCCESS_FROM: Final = 0.7
 """The reward from which on a run is a success, where neither it nor its store says otherwise (PRIME, table 2)."""

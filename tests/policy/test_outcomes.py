@@ -186,6 +186,17 @@ def test_a_tool_whose_runs_are_all_forgotten_is_as_unknown_as_to_a_fresh_memory(
         assert found.startswith("no run in the namespace 'default' called hum")
 
 
+def test_which_of_equal_runs_came_first_does_not_decide_whether_all_ways_failed(tmp_path: Path) -> None:
+    failed = [trajectory(f"bad {n}", "find", "cancel", success=False) for n in range(6)]
+    good = [trajectory(f"good {n}", "find", "book") for n in range(6)]
+    for name, runs in (("failed first", [*failed, *good]), ("good first", [*good, *failed])):
+        with Memory.open(tmp_path / f"{name}.hepm") as memory:
+            memory.ingest(runs)
+            found = memory.suggest("find")
+        assert [suggestion.tool for suggestion in found] == ["book"], name
+        assert [way.tool for way in found.warnings] == ["cancel"], name
+
+
 def test_one_failed_run_that_called_many_tools_is_no_proof_that_all_ways_failed(tmp_path: Path) -> None:
     runs = [
         trajectory("lost", "get_order", "a", "get_order", "b", "get_order", "c", success=False),

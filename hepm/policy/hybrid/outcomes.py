@@ -41,6 +41,7 @@ NEAREST: Final = 5
 LIKELY: Final = 0.15
 """A tool has a chance here if success with it is this likely, or as likely as it is from here in general."""
 MOST_WARNINGS: Final = 3
+_ROUNDING: Final = 1e-6
 _HINTED: Final = 2  # k by default (H-EPM, table 4(D))
 
 
@@ -190,8 +191,12 @@ class OutcomesHere:
             return ()
         here_G = here_G[np.argsort(-self._cosine_G[here_G], kind="stable")]
         runs, first = np.unique(self._run_G[here_G], return_index=True)
-        success_G = self._success_G[here_G]
-        if len(runs) < FEWEST_KNOWN or success_G[np.sort(first)[:NEAREST]].any():
+        if len(runs) < FEWEST_KNOWN:
+            return ()
+        success_G, cosine_G = self._success_G[here_G], self._cosine_G[here_G]
+        # Runs as similar as the fifth count, too: which of equal ones came first must not decide.
+        last_nearest = np.sort(first)[:NEAREST][-1]
+        if success_G[cosine_G >= cosine_G[last_nearest] - _ROUNDING].any():
             return ()
         if success_G.any() and not self._hopeless():
             return ()

@@ -97,7 +97,7 @@ class Hybrid:
             return nothing_known(mirror, query, floors)
         warnings = ended.warnings(names)
         given = query.vector is not None
-        columns, weights, rows_Q = self._compared(mirror, query, encoded, tools, ended)
+        columns, weights, rows_Q = self._compared(mirror, fitted, query, encoded, tools, ended)
         chances: FloatArray = _mean([_softmax(rows @ weights) for rows in rows_Q])
         rows = _mean(rows_Q)
         # Without a state the question is what usually works after a tool. A chance that stands on few runs is doubted.
@@ -148,13 +148,14 @@ class Hybrid:
     def _compared(
         self,
         mirror: NamespaceMirror,
+        fitted: FittedMemory,
         query: Query,
         encoded: Sequence[EncodedQuery],
         tools: Tools,
         ended: OutcomesHere,
     ) -> tuple[list[str], FloatArray, list[NDArray[Any]]]:
         """What the tools are compared by: columns, their weights (F,), and for each encoded query rows (C, F)."""
-        fitted, given = mirror.fits.of(FittedMemory), query.vector is not None
+        given = query.vector is not None
         columns, weights = [*NAMES, "odds"], [*(WEIGHTS if given else WITHOUT_STATE), fitted.odds.trust]
         parts_Q = [[features(fitted, one, tools), odds] for one, odds in zip(encoded, ended.odds_QC, strict=True)]
         if query.advice is not None:
