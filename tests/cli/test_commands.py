@@ -361,7 +361,7 @@ def test_the_demo_shows_edges_suggestions_quality_and_a_page(log: Path, tmp_path
         (2, "ingest"),
         (2, "stats --store missing.hepm"),
         (2, "stats --namespace missing"),
-        (2, "demo"),
+        (2, "demo runs.jsonl --download"),
         (2, "eval"),
     ],
 )

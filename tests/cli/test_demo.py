@@ -1,7 +1,8 @@
-"""What `hepm demo` says of runs that are few, many, or not there."""
+"""What `hepm demo` shows of its own desk, and says of runs that are few, many, or not there."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tests.cli.chats import WAYS, chat, chats, write
@@ -15,6 +16,30 @@ def demo(tmp_path: Path, *runs: Path | str) -> Answer:
 def words(answer: Answer) -> str:
     assert answer.code == 0, answer.err
     return " ".join(answer.out.split())
+
+
+def test_without_runs_it_shows_a_hint_a_warning_a_silence_and_an_agent_before_and_after(tmp_path: Path) -> None:
+    """Everything that is shown is true of the desk: its agent solves more cases with hints, and the hint is right."""
+    answer = demo(tmp_path)
+    assert answer.code == 0, answer.err
+    remembered = re.search(r"Remembered 300 runs .*: (\d+) succeeded, (\d+) failed", answer.out)
+    assert remembered is not None
+    assert sum(map(int, remembered.groups())) == 300
+    hint, warning, silence = (answer.out.partition(f"A {kind}\n")[2] for kind in ("right hint", "warning", "silence"))
+    suggested, right = re.search(r"Suggested next tools: (\w+)", hint), re.search(r"what works here: (\w+)", hint)
+    assert suggested is not None
+    assert right is not None
+    assert suggested[1] == right[1]
+    assert "Ways that failed from here: " in warning.partition("A silence")[0]
+    assert "No suggestion: " in silence
+    solved = re.search(r"on (\d+) new cases: it solves (\d+) without memory, (\d+) with hints", answer.out)
+    assert solved is not None
+    assert int(solved[2]) < int(solved[3]) <= int(solved[1])
+    assert (tmp_path / "demo.html").stat().st_size > 10_000
+
+
+def test_runs_and_a_download_together_are_a_misuse(tmp_path: Path) -> None:
+    assert "or pass --download" in one_sentence(demo(tmp_path, "runs.jsonl", "--download"))
 
 
 def test_a_file_that_is_not_there_is_told_as_such(tmp_path: Path) -> None:

