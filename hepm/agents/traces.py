@@ -23,9 +23,11 @@ from hepm.agents.bounds import MOST_VALUES, has_too_many_fields, is_too_dense
 from hepm.agents.guard import access_of, namespace_of
 from hepm.agents.runs import LiveRuns
 from hepm.errors import MissingExtraError
+from hepm.ingest.chat import read_messages
 from hepm.ingest.otlp import spans_of
+from hepm.ingest.prepare import IngestOptions, shorten
 from hepm.ingest.records import DECODER, ReadOptions, RecordError
-from hepm.ingest.spans import Spans
+from hepm.ingest.spans import Span, Spans
 from hepm.memory.labels import given_label
 from hepm.memory.session import as_messages
 from hepm.types import Trajectory
@@ -64,6 +66,7 @@ class Traces:
         self._max_body = max_body
         self._conversations: OrderedDict[tuple[str, str], Spans] = OrderedDict()
         self._of_trace: dict[tuple[str, str], str] = {}
+        self._before: set[tuple[str, str]] | None = None
         self._lock = Lock()
 
     @property
@@ -102,16 +105,30 @@ class Traces:
             else:
                 spans.append(span)
         with self._lock:
+            before = self._before_start()
             sessions = {span.trace: span.session for span in spans if span.session}
             touched: dict[str, bool] = {}
             for span in spans:
+                if (namespace, _part(span)) in before:
+                    continue  # sent again, as its answer was lost
                 id = self._conversation(namespace, span.trace, sessions.get(span.trace, ""))
+                span.session = span.session or (id if id != span.trace else "")  # as spans before a restart named it
                 self._conversations[namespace, id].add(span)
                 touched[id] = touched.get(id, False) or (not span.parent.strip("0") and not span.session)
             for id, is_whole in touched.items():
                 self._update(namespace, id, is_whole)
             self._forget_rest()
         return rejected
+
+    def _before_start(self) -> set[tuple[str, str]]:
+        """The spans of the runs that a crash or a restart left, by namespace."""
+        if self._before is None:
+            self._before = set()
+            for kept in self._runs.memory.under_way(set()):
+                for part in kept.parts:
+                    self._before.add((kept.namespace, part))
+                    self._of_trace.setdefault((kept.namespace, part.partition(":")[0]), kept.run.id)
+        return self._before
 
     def _conversation(self, namespace: str, trace: str, session: str) -> str:
         """The id of the conversation of a trace. Its first spans may lack it: then they move."""
@@ -127,7 +144,9 @@ class Traces:
 
     def _update(self, namespace: str, id: str, is_whole: bool) -> None:
         found = False
-        for item in self._conversations[namespace, id].runs("otlp", _OPTIONS):
+        spans = self._conversations[namespace, id]
+        # The run of the conversation itself comes last: once it names its spans, all they belong to is on disk.
+        for item in sorted(spans.runs("otlp", _OPTIONS), key=lambda item: getattr(item, "id", "") == id):
             if not isinstance(item, Trajectory):
                 _log.debug("a trace is not recorded: %s", item.reason)
                 continue
@@ -138,6 +157,7 @@ class Traces:
             run = self._runs.named(item.id, namespace=namespace, door="otlp", tools=item.tools or None, **about)
             with run.lock:
                 run.messages = list(as_messages(item.turns))
+                run.session.parts |= frozenset(map(_part, spans)) if item.id == id else frozenset()
                 run.outcome = item.outcome
                 # A trace that is over need not wait as long as a conversation.
                 run.touched = time() - (max(0.0, self._runs.idle_s - REST_S) if is_whole else 0.0)
@@ -146,11 +166,14 @@ class Traces:
             self._drop(namespace, id)
 
     def _is_over(self, run: Trajectory, namespace: str) -> bool:
-        """Whether a run has its outcome: exporters send the last spans some seconds late, and they are added to it."""
+        """Whether a run has its outcome, or is stored with all these turns.
+
+        Exporters send the last spans some seconds late: they are added to a run that has its outcome.
+        """
         memory = self._runs.memory
         stored = None if self._runs.has(run.id, namespace=namespace) else memory.run(run.id, namespace=namespace)
         if stored is None or not given_label(stored):
-            return False
+            return stored is not None and _contains(stored, run)
         memory.ingest([replace(run, outcome=stored.outcome)], namespace=namespace)
         return True
 
@@ -166,6 +189,18 @@ class Traces:
         if (spans := self._conversations.pop((namespace, id), None)) is not None:
             for trace in spans.traces:
                 self._of_trace.pop((namespace, trace), None)
+
+
+def _part(span: Span) -> str:
+    return f"{span.trace}:{span.id}"
+
+
+def _contains(stored: Trajectory, run: Trajectory) -> bool:
+    """Whether a stored run has the turns of another in a row: an exporter sends them again after a restart."""
+    sent, redactor = shorten(replace(run, turns=read_messages([*as_messages(run.turns)]))), IngestOptions().redactor
+    turns = (sent if redactor is None else redactor(sent)).turns
+    starts = range(len(stored.turns) - len(turns) + 1)
+    return any(stored.turns[at : at + len(turns)] == turns for at in starts)
 
 
 def _inflated(body: bytes, encoding: str, limit: int) -> bytes:

@@ -67,6 +67,9 @@ class Spans:
         span.given, span.answer = self._once(span.given), self._once(span.answer)
         self._spans[span.trace, span.id] = span
 
+    def __iter__(self) -> Iterator[Span]:
+        return iter(self._spans.values())
+
     @property
     def traces(self) -> set[str]:
         """Ids of the traces."""

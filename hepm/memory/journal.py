@@ -34,6 +34,7 @@ class Kept:
         shown: Ids of the lessons in its hints.
         stamp: Of the file as it was read.
         aliases: Other names by which a server recognises it, and how many turns there were when each was new.
+        parts: Ids of what its turns were made of, such as the spans of a trace.
     """
 
     file: Path
@@ -42,6 +43,7 @@ class Kept:
     run: Trajectory
     shown: tuple[str, ...]
     aliases: Mapping[str, int]
+    parts: frozenset[str] = frozenset()
 
 
 class Journal:
@@ -56,12 +58,20 @@ class Journal:
         return self.folder / _name(namespace, id)
 
     def write(
-        self, run: Trajectory, at: int, shown: Sequence[str], *, namespace: str, aliases: Sequence[str] = ()
+        self,
+        run: Trajectory,
+        at: int,
+        shown: Sequence[str],
+        *,
+        namespace: str,
+        aliases: Sequence[str] = (),
+        parts: Sequence[str] = (),
     ) -> Stamp | None:
         """Append the turns of a run from number `at` on; they replace later ones. None if that fails."""
         from hepm.ingest.hepm import write_run
 
-        names = {"namespace": namespace, "aliases": list(aliases)}
+        names: dict[str, object] = {"namespace": namespace, "aliases": list(aliases)}
+        names |= {"parts": list(parts)} if parts else {}
         line = json.dumps({**names, "at": at, "shown": list(shown), "run": write_run(run)})
         place = self.file(namespace, run.id)
         try:
@@ -106,7 +116,8 @@ class Journal:
                 names: list[str] = kept.get("aliases", [])
                 aliases = {**dict.fromkeys(names, len(turns)), **({} if found is None else found.aliases)}
                 run = replace(part, turns=turns)
-                found = Kept(file, stamp, kept["namespace"], run, tuple(dict.fromkeys(shown)), aliases)
+                parts = frozenset(kept.get("parts", ())).union(() if found is None else found.parts)
+                found = Kept(file, stamp, kept["namespace"], run, tuple(dict.fromkeys(shown)), aliases, parts)
             except (ValueError, KeyError, TypeError, FormatError, InputError):
                 continue  # a torn line: the last one before a crash
         return found

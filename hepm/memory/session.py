@@ -50,6 +50,7 @@ class Session:
 
     Attributes:
         aliases: Names beside the id by which a server recognises the session after a restart; kept on disk with it.
+        parts: Ids of what its turns were made of, such as spans: kept on disk with them, so that none counts twice.
     """
 
     _memory: RecordingMemory
@@ -62,6 +63,7 @@ class Session:
     _ingest_options: IngestOptions
     _journal: Journal | None
     aliases: tuple[str, ...] = ()
+    parts: frozenset[str] = frozenset()
     _given: Sequence[object] | None = None
     _recorded: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     _calls: int = 0
@@ -73,6 +75,7 @@ class Session:
     _resumed: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     _stamp: Stamp | None = None
     _named: set[str] = field(default_factory=set[str])
+    _made_of: frozenset[str] = frozenset()
     _said: set[str] = field(default_factory=set[str])
     _read: GrowingConversation = field(init=False)
     _recording: RLock = field(default_factory=RLock)
@@ -335,17 +338,20 @@ class Session:
                 if now is not None and now != self._stamp:
                     return  # another process goes on with it
                 at = _common(turns, self._written) if now is not None else 0
-                if len(turns) > at or len(self._written) > len(turns):
+                parts = self.parts - (frozenset() if now is None else self._made_of)
+                if len(turns) > at or len(self._written) > len(turns) or parts:
                     part = replace(self._run, turns=turns[at:])
                     part = part if redactor is None else redactor(part)
                     names = [name for name in self.aliases if now is None or name not in self._named]
                     shown = list(self._shown)
-                    stamp = self._journal.write(part, at, shown, namespace=self._namespace, aliases=names)
+                    about: dict[str, Any] = {"namespace": self._namespace, "aliases": names, "parts": sorted(parts)}
+                    stamp = self._journal.write(part, at, shown, **about)
                     if stamp is None:  # perhaps a part of it is written
                         self._stamp = self._journal.stamp(self._namespace, self.id)
                         return
                     self._stamp = stamp
                     self._named.update(names)
+                    self._made_of |= parts
                     self._written = turns
             except (InputError, ValueError) as error:
                 _log.debug("the session %r is not kept: %s", self.id, error)  # `finish` raises it

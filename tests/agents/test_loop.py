@@ -73,7 +73,7 @@ def work(
     outcome: bool = False,
     **options: Any,
 ) -> tuple[Done, TaskBoard]:
-    """A run of the agent with the given replies; a success if `outcome`, or if there is a task in the end."""
+    """A run of the agent with the replies as given; a success if `outcome`, or if there is a task at its end."""
     board = TaskBoard()
     played.replies = list(replies)
     agent = Agent(

@@ -191,3 +191,30 @@ def test_the_answer_in_protobuf_is_a_response_of_otlp(memory: Memory) -> None:
         assert ExportTraceServiceResponse.FromString(answer.content) == ExportTraceServiceResponse()
     except DecodeError:
         pytest.fail("it is no message")
+
+
+@pytest.mark.parametrize(
+    ("rests", "again"),
+    [
+        *(("under way", again) for again in ("the last", "all", "the last with a new one")),
+        *(("stored", again) for again in ("the last", "all")),
+    ],
+)
+def test_spans_that_are_sent_again_after_a_restart_count_once(tmp_path: Path, again: str, rests: str) -> None:
+    about = {"gen_ai.conversation.id": "c-1"}
+    known = about if rests == "stored" else {}  # of a stored run, no ids of spans are kept
+    first, second, new = tool(1, 2, "a", "x", about=about), tool(3, 3, "b", "y", about=known), tool(5, 4, "c", "z")
+    sent = {"the last": [second], "all": [first, second], "the last with a new one": [second, new]}[again]
+    with Memory.open(tmp_path / "m.hepm") as memory, serving(memory) as (_, url):
+        assert send(url, export(first)).status_code == 200
+        assert send(url, export(second)).status_code == 200
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        if rests == "stored":
+            assert memory.store_abandoned(idle_s=0) == 1
+        with serving(memory) as (server, url):
+            assert send(url, export(*sent)).json() == {}
+            assert send(url, export(*sent)).json() == {}
+            assert len(server.runs) == (rests == "under way" and new in sent)
+            assert finish(url, "c-1", success=True) == 200
+        assert names(memory, "c-1") == [["a"], ["b"], ["c"]][: 2 + (new in sent)]
+        assert len([*memory.export()]) == 1
