@@ -68,7 +68,8 @@ def disarmed(text: str) -> str:
 
 def tool_in_prompt(name: str) -> str:
     """A tool's name in a prompt: unchanged if valid, otherwise quoted and cut."""
-    return name if _TOOL_NAME.fullmatch(name) else quoted(name, NAME_CHARS)
+    plain = _TOOL_NAME.fullmatch(name) and not _UNSEEN.search(name)  # Hangul fillers are letters, and invisible
+    return name if plain else quoted(name, NAME_CHARS)
 
 
 def _escaped(character: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal, TypeAlias, overload
 
+from hepm.errors import InputError
 from hepm.text import tool_in_prompt
 
 ToolName: TypeAlias = str
@@ -63,8 +64,8 @@ def _to_float(owner: object, name: str, what: str) -> None:
             object.__setattr__(owner, name, float(value))
             return
     except OverflowError:
-        raise ValueError(f"{what} is too large a number") from None
-    raise ValueError(f"{what} is {value}, not a finite number")
+        raise InputError(f"{what} is too large a number") from None
+    raise InputError(f"{what} is {value}, not a finite number")
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,11 @@ LOCAL: Final = ("127.0.0.1", "localhost", "::1")
 DOORS: Final = frozenset({"", "v1", "mcp", "hooks", "otlp", "outcome", "api", "health", "metrics"})
 """First parts of the paths. Another first part, before one of these, names a namespace: /desk/v1/models."""
 
+GUESSES: Final = 20
+"""Wrong tokens that an address may send at once."""
+
+GUESSES_A_SECOND: Final = 0.2
+_CLIENTS: Final = 10_000
 _UNASKED: Final = frozenset({"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"})
 """Content types that a page may send to any server without asking it first (CORS)."""
 
@@ -78,8 +83,7 @@ def read_tokens(path: Path) -> dict[str, Access]:
 
 def _access(token: str, about: dict[str, Any]) -> Access:
     names, write = about.get("namespaces"), about.get("write", True)
-    if not token.isascii() or not token.strip() or len(token) < 8:
-        raise ValueError("a token has at least 8 ASCII characters")
+    check_token(token)
     if unknown := sorted(about.keys() - {"namespaces", "write"}):
         raise ValueError(f"unknown key {unknown[0]!r}")
     listed = cast("list[Any]", names) if isinstance(names, list) else []
@@ -87,6 +91,12 @@ def _access(token: str, about: dict[str, Any]) -> Access:
     if not (named and isinstance(write, bool)):
         raise ValueError('"namespaces" is a list of names, "write" is true or false')
     return Access(None if names is None else frozenset(listed), write)
+
+
+def check_token(token: str) -> None:
+    """InputError for a token that no header can hold, or that is soon guessed."""
+    if not (token.isascii() and token.isprintable() and token == token.strip() and len(token) >= 8):
+        raise InputError("a token has at least 8 ASCII characters")
 
 
 async def json_object(request: Request) -> dict[str, Any] | None:
@@ -128,7 +138,9 @@ class Guard:
         self._tokens = tokens
         self._rate = rate
         self._max_body = max_body
-        self._buckets: dict[str, tuple[float, float]] = {}
+        self._requests = _Allowance(rate, max(1.0, 10 * rate))
+        self._guesses = _Allowance(GUESSES_A_SECOND, GUESSES)
+        self._known: set[tuple[str, str]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: D102
         if scope["type"] == "websocket":
@@ -174,6 +186,8 @@ class Guard:
 
     def _unauthorised(self, scope: Scope, headers: Headers) -> Response | None:
         access, namespace = self._access(headers), scope["hepm.namespace"]
+        if self._tokens and self._guesses_too_often(access, token_of(headers), _address(scope)):
+            return _too_often("too many wrong tokens from this address")
         if access is None:
             response = refused(401, "a token is needed: X-Hepm-Token: TOKEN, or Authorization: Bearer TOKEN")
             response.headers["www-authenticate"] = "Bearer"
@@ -188,10 +202,8 @@ class Guard:
         return None
 
     def _too_much(self, scope: Scope, headers: Headers) -> Response | None:
-        if self._rate and not self._in_time(token_of(headers) if self._tokens else (scope.get("client") or ("",))[0]):
-            response = refused(429, f"more than {self._rate:g} requests a second")
-            response.headers["retry-after"] = "1"
-            return response
+        if self._rate and not self._requests.take(token_of(headers) if self._tokens else _address(scope)):
+            return _too_often(f"more than {self._rate:g} requests a second")
         length = headers.get("content-length", "0")
         if not length.isdecimal():
             return refused(400, "content-length is no number")
@@ -209,15 +221,51 @@ class Guard:
                 found = access
         return found
 
-    def _in_time(self, client: str) -> bool:
-        now, rate = time.monotonic(), self._rate
-        most = max(1.0, 10 * rate)
-        left, at = self._buckets.get(client, (most, now))
-        left = min(most, left + (now - at) * rate)
-        if len(self._buckets) > 10_000:
-            self._buckets.clear()
-        self._buckets[client] = (left - 1 if left >= 1 else left, now)
+    def _guesses_too_often(self, access: Access | None, token: str, address: str) -> bool:
+        """Whether a client tries tokens. One that is known from its address works on, whatever others try there."""
+        if not token or (address, token) in self._known:
+            return False
+        if self._guesses.left(address) < 1:  # a right token is no exception: the answer would tell
+            return True
+        if access is None:
+            self._guesses.take(address)
+        else:
+            self._known.add((address, token))
+            if len(self._known) > _CLIENTS:
+                self._known.clear()
+        return False
+
+
+class _Allowance:
+    """What each client may still do: so much a second, and what it did not use, up to `most`."""
+
+    def __init__(self, a_second: float, most: float) -> None:
+        self._a_second = a_second
+        self._most = most
+        self._of: dict[str, tuple[float, float]] = {}
+
+    def left(self, client: str) -> float:
+        now = time.monotonic()
+        left, at = self._of.get(client, (self._most, now))
+        return min(self._most, left + (now - at) * self._a_second)
+
+    def take(self, client: str) -> bool:
+        """Use one; False if there is none left."""
+        left = self.left(client)
+        if len(self._of) > _CLIENTS:
+            self._of.clear()
+        self._of[client] = (left - 1 if left >= 1 else left, time.monotonic())
         return left >= 1
+
+
+def _address(scope: Scope) -> str:
+    return (scope.get("client") or ("",))[0]
+
+
+def _too_often(message: str) -> Response:
+    response = refused(429, message)
+    response.headers["retry-after"] = "1"
+    return response
 
 
 def _from_a_page(scope: Scope, headers: Headers) -> Response | None:

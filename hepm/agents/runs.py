@@ -37,6 +37,9 @@ MOST: Final = 2_000
 """Runs under way in the memory of the process; of more than that, those that rest longest are stored."""
 
 
+STORE_S: Final = 20.0
+"""Seconds that an outcome waits for the store. Many clients give up after thirty."""
+
 _FIND_S: Final = 0.5
 
 
@@ -72,6 +75,7 @@ class LiveRuns:
         self._swept = time.monotonic()
         self._failing = False
         self._lock = RLock()
+        self._finishing = ThreadPoolExecutor(4, thread_name_prefix="hepm-finish")
         self._finding = ThreadPoolExecutor(1, thread_name_prefix="hepm-find")
         self._known: set[Stamp] = set()
         self._kept: OrderedDict[tuple[str, str], tuple[str, int | None]] = OrderedDict()
@@ -219,6 +223,12 @@ class LiveRuns:
         found = alike or (changed if len(changed) == 1 and not changed[0].waiting else [])
         return max(found, key=lambda run: len(run.marks), default=None)
 
+    def why_not_kept(self) -> str:
+        """Why runs cannot be kept on disk now, or could not be stored; "" if they can."""
+        return self.memory.why_not_kept() or (
+            "runs that rest could not be stored: see the log" if self._failing else ""
+        )
+
     def under_way(self, namespace: str) -> list[LiveRun]:
         """The runs under way in a namespace, the latest active first."""
         with self._lock:
@@ -293,13 +303,23 @@ class LiveRuns:
 
         Raises:
             InputError: no such run is known here, or it has another outcome already.
-            StoreError: the store cannot be written. Try again.
+            StoreError: the store cannot be written, or takes long. Try again: the same outcome is stored once.
         """
         self.wait_recorded()
         if self.memory.lost_since is not None:  # at once, where the store would be waited for
             raise StoreUnavailableError(
                 "the store does not answer: the run is kept on disk. Send its outcome again later"
             )
+        finishing = self._finishing.submit(self._finish, id, namespace, success, reward)
+        try:
+            finishing.result(STORE_S)
+        except TimeoutError as error:  # as a server that died just now
+            finishing.cancel()
+            raise StoreUnavailableError(
+                f"the store does not answer for {STORE_S:g} s: the run is kept. Send its outcome again later"
+            ) from error
+
+    def _finish(self, id: str, namespace: str, success: bool | None, reward: float | None) -> None:
         key = namespace, id
         with self._lock:
             run = self._runs.get(key) or next((one for one in self._runs.values() if (namespace, one.id) == key), None)

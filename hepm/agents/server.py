@@ -24,7 +24,7 @@ from starlette.types import ASGIApp
 
 from hepm.agents import page
 from hepm.agents.claude_code import ClaudeCode
-from hepm.agents.guard import DOORS, LOCAL, Access, Guard, access_of, json_object, namespace_of, refused
+from hepm.agents.guard import DOORS, LOCAL, Access, Guard, access_of, check_token, json_object, namespace_of, refused
 from hepm.agents.mcp import mcp_server
 from hepm.agents.proxy import Proxy
 from hepm.agents.runs import LiveRuns
@@ -42,6 +42,7 @@ _log = logging.getLogger("hepm")
 
 _NO_CHECK: Final = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the guard checks it
 _SWEEP_S: Final = 30.0
+_PROBE_S: Final = 1.0
 _METHODS: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _STATUSES: Final = {StoreError: 503, NotFoundError: 404, ConflictError: 409, InputError: 400, MissingExtraError: 501}
 
@@ -78,6 +79,8 @@ class ServeOptions:
             raise InputError(
                 f"{self.host} can be reached by others: give --token (or HEPM_TOKEN), or bind to 127.0.0.1."
             )
+        for token in self.tokens:
+            check_token(token)
         if not self.upstream.startswith(("http://", "https://")):
             raise InputError(f"the upstream {self.upstream!r} is no URL: write it as https://host/v1")
 
@@ -89,7 +92,9 @@ class Server:
         self.memory = memory
         self.options = options
         self.runs = LiveRuns(memory, idle_s=options.idle_s, outcome_by=options.outcome_by)
-        self.started = time.time()
+        self.started = time.monotonic()
+        self._sessions = "ok"
+        self._probe_at = 0.0
         self._proxy: Proxy | None = None
         self._hooks = ClaudeCode(self.runs)
         self._mcp_server = mcp_server(self.runs)
@@ -144,22 +149,37 @@ class Server:
             await asyncio.sleep(min(_SWEEP_S, self.options.idle_s))
 
     async def _health(self, request: Request) -> Response:
+        """Agents go on without the store and without room on the disk, so that the status is 200 all the same."""
         del request
-        lost = self.memory.lost_since  # agents go on without it: the server itself is well
-        store = "ok" if lost is None else f"no answer for {time.time() - lost:.0f} s"
-        return JSONResponse(
-            {"status": "ok", "store": store, "open_runs": len(self.runs), "uptime_s": round(time.time() - self.started)}
-        )
+        lost = self.memory.lost_since
+        store = "ok" if lost is None else f"no answer for {max(0.0, time.time() - lost):.0f} s"
+        if time.monotonic() >= self._probe_at:
+            self._probe_at = time.monotonic() + _PROBE_S
+            self._sessions = await asyncio.to_thread(self.runs.why_not_kept) or "ok"
+        found: dict[str, Any] = {
+            "status": "ok" if store == self._sessions == "ok" else "degraded",
+            "store": store,
+            "sessions": self._sessions,
+            "uptime_s": round(time.monotonic() - self.started),
+        }
+        if not self.options.tokens:  # else it is for those who have one to know
+            found["open_runs"] = len(self.runs)
+        return JSONResponse(found)
 
     async def _metrics(self, request: Request) -> Response:
         access = access_of(request)
-        lines = ["# TYPE hepm_open_runs gauge", f"hepm_open_runs {len(self.runs)}"]
+        lines = ["# TYPE hepm_open_runs gauge"]
+        known = {name for _, name in list(self.runs.counts)}
+        lines += [
+            f'hepm_open_runs{{namespace="{_label(name)}"}} {len(self.runs.under_way(name))}'
+            for name in sorted(known)
+            if access.to(name)
+        ]
         counts = sorted((what, name, n) for (what, name), n in list(self.runs.counts.items()) if access.to(name))
         for at, (what, name, count) in enumerate(counts):
             if not at or counts[at - 1][0] != what:
                 lines.append(f"# TYPE hepm_{what}_total counter")
-            shown = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-            lines.append(f'hepm_{what}_total{{namespace="{shown}"}} {count}')
+            lines.append(f'hepm_{what}_total{{namespace="{_label(name)}"}} {count}')
         return PlainTextResponse("\n".join([*lines, ""]), media_type="text/plain; version=0.0.4")
 
     async def _outcome(self, request: Request) -> Response:
@@ -198,6 +218,11 @@ class Server:
         if not access_of(request).write:
             return refused(403, "this token may not write: the proxy records runs")
         return await self._proxy.handle(request, request.path_params["path"], namespace_of(request))
+
+
+def _label(name: str) -> str:
+    """A name as the value of a label of Prometheus."""
+    return name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 async def _explained(request: Request, error: Exception) -> Response:

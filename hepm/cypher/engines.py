@@ -312,7 +312,9 @@ def open_projection(folders: Sequence[Path], state: Callable[[], str], tables: C
     for _ in range(3):
         now = state()
         name = hashlib.blake2b(f"{_LAYOUT}\n{version}\n{now}".encode(), digest_size=16).hexdigest() + _SUFFIX
-        built = next((folder / name for folder in folders if (folder / name).exists()), None)
+        built = next(
+            (folder / name for folder in folders if os.path.exists(folder / name)), None
+        )  # False if closed to us
         file = built or _build(folders, name, tables)
         try:
             projection = Projection(file)
@@ -329,7 +331,7 @@ def open_projection(folders: Sequence[Path], state: Callable[[], str], tables: C
 def _build(folders: Sequence[Path], name: str, tables: Callable[[], Rows]) -> Path:
     for folder in folders:
         with contextlib.suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if os.access(folder, os.W_OK | os.X_OK):
                 break
     else:

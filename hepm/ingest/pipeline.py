@@ -99,7 +99,7 @@ class Outbox:
         self.folder = folder
         self._delivering = threading.Lock()
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise StoreError(f"the outbox {folder} cannot be made: {error.strerror}. Name another folder.") from error
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Final, TypeAlias
 
 from hepm.errors import FormatError, InputError
@@ -20,6 +21,8 @@ from hepm.types import Trajectory
 _log = logging.getLogger("hepm")
 
 _SUFFIX: Final = ".session"
+_PROBE: Final = 64 << 10
+"""Bytes for which there should be room: a turn with a long result takes as many."""
 
 Stamp: TypeAlias = tuple[int, int, int]
 """What changes with every write of a file: its inode, the time in nanoseconds, its size."""
@@ -92,6 +95,16 @@ class Journal:
                 if not place.stat().st_size:
                     place.unlink()
             return None
+
+    def why_not_kept(self) -> str:
+        """Why no session can be kept now, as on a full disk; "" if one can. It writes a file without a name."""
+        try:
+            with TemporaryFile(dir=self.folder if self.folder.exists() else self.folder.parent) as probe:
+                probe.write(bytes(_PROBE))
+                probe.flush()
+        except OSError as error:
+            return f"runs under way cannot be kept in {self.folder.name}: {error.strerror}"
+        return ""
 
     def read(self, file: Path) -> Kept | None:
         """What a file holds; None if it is gone or no line of it is whole."""

@@ -179,6 +179,10 @@ class RecordingMemory(RecallingMemory):
         """
         return [] if self._journal is None else list(self._journal.changed(known))
 
+    def why_not_kept(self) -> str:
+        """Why sessions under way cannot be kept on disk now; "" if they can."""
+        return "" if self._journal is None else self._journal.why_not_kept()
+
     def store_abandoned(self, *, idle_s: float = 1_800, options: IngestOptions | None = None) -> int:
         """Store unfinished sessions once they rest for `idle_s`; returns how many.
 

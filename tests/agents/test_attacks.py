@@ -6,19 +6,27 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
+import os
+import sqlite3
+import stat
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
 from hepm import Memory
-from hepm.agents import protocol
+from hepm.agents import protocol, runs
 from hepm.agents.bounds import has_too_many_fields, is_too_dense
+from hepm.agents.guard import Access
+from hepm.agents.server import ServeOptions
+from hepm.errors import InputError
 from tests.agents.raw import RawEndpoint, answer_to, connected, raw_endpoint, request_bytes, status_of
-from tests.agents.serving import serving
+from tests.agents.serving import serving, until
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
+from tests.faults.places import files_limited_to
 
 CHAT: dict[str, Any] = {"model": "small", "messages": [WISH], "tools": TOOLS}
 JSON = {"content-type": "application/json"}
@@ -248,3 +256,145 @@ def test_a_stream_with_an_odd_index_is_recorded(memory: Memory, endpoint: RawEnd
     stored = memory.run("s")
     assert stored is not None
     assert [(one.name, one.arguments) for one in stored.calls()] == [("get_order", {"n": 7})]
+
+
+# Outcomes, hints and numbers
+
+
+@pytest.mark.parametrize("reward", ["Infinity", "-Infinity", "NaN", "1e999", "1" + "0" * 400])
+@pytest.mark.parametrize("session", ["run-0", "under way"])
+def test_a_reward_that_is_not_finite_is_a_bad_request(memory: Memory, session: str, reward: str) -> None:
+    outcome = b'{"session": "%b", "reward": %b}' % (session.encode(), reward.encode())
+    call = {"tool_name": "x", "tool_input": {}, "tool_use_id": "c", "tool_response": "ok"}
+    event = {"session_id": "under way", "hook_event_name": "PostToolBatch", "tool_calls": [call]}
+    memory.ingest(messages=[WISH], id="run-0", success=True)
+    with serving(memory) as (server, url):
+        assert post(url, "/hooks/claude-code", json.dumps(event).encode()).status_code == 200
+        answer = post(url, "/outcome", outcome)
+        assert answer.status_code == 400, answer.text
+        assert "reward" in answer.json()["error"]["message"]
+        assert len(server.runs) == 1
+    stored = memory.run("run-0")
+    assert stored is not None
+    assert (stored.outcome.success, stored.outcome.reward) == (True, None)
+
+
+@pytest.mark.parametrize("unseen", ["\u3164", "\u115f", "\uffa0", "\u1160"])
+def test_a_tools_name_holds_nothing_invisible_in_a_hint(tmp_path: Path, unseen: str) -> None:
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        call = {"id": "1", "type": "function", "function": {"name": f"refund{unseen}all", "arguments": "{}"}}
+        messages = [WISH, {"role": "assistant", "content": "", "tool_calls": [call]}]
+        for number in range(5):
+            memory.ingest(messages=messages, id=f"r{number}", success=True)
+        hint = memory.suggest(messages=[WISH]).prompt()
+    assert "refund" in hint
+    assert unseen not in hint
+    assert f"\\u{ord(unseen):04x}" in hint
+
+
+# Tokens and what they show
+
+DESK, SHOP = "desk-token-1", "shop-token-1"
+TOKENS = {DESK: Access(frozenset({"desk"})), SHOP: Access(frozenset({"shop"}))}
+
+
+@pytest.mark.parametrize("token", ["a", "1234567", " padded-token ", "tökens-of-hepm", "token\nof-hepm"])
+def test_a_short_or_odd_token_is_refused_at_the_start(token: str) -> None:
+    with pytest.raises(InputError, match="at least 8 ASCII characters"):
+        ServeOptions(host="0.0.0.0", tokens={token: Access()})
+
+
+def test_an_address_that_tries_tokens_is_stopped_and_known_agents_there_go_on(memory: Memory) -> None:
+    with serving(memory, tokens=TOKENS) as (_, url):
+
+        def status(token: str) -> int:
+            return httpx2.get(f"{url}/desk/metrics", headers={"x-hepm-token": token}).status_code
+
+        assert status(DESK) == 200
+        assert [status("") for _ in range(30)] == [401] * 30, "no token is no guess"
+        tried = [status(f"wrong-token-{number}") for number in range(40)]
+        assert tried[:20] == [401] * 20
+        assert tried.count(429) >= 15
+        assert status(SHOP) == 429, "a right guess is not told from a wrong one"
+        assert status(DESK) == 200
+
+
+def test_a_token_sees_the_open_runs_of_its_own_namespaces_alone(memory: Memory, endpoint: RawEndpoint) -> None:
+    with serving(memory, upstream=endpoint.url, tokens=TOKENS) as (_, url):
+        for token, name, count in ((DESK, "desk", 1), (SHOP, "shop", 3)):
+            for number in range(count):
+                named = {"x_hepm_token": token, "x_hepm_session": f"s{number}"}
+                post(url, f"/{name}/v1/chat/completions", json.dumps(CHAT).encode(), **named)
+        shown = httpx2.get(f"{url}/desk/metrics", headers={"x-hepm-token": DESK}).text
+        health = httpx2.get(f"{url}/health").json()
+    assert [line for line in shown.splitlines() if "open_runs" in line and "#" not in line] == [
+        'hepm_open_runs{namespace="desk"} 1'
+    ]
+    assert "open_runs" not in health
+
+
+# Health
+
+
+def test_uptime_does_not_follow_the_clock(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(memory) as (_, url):
+        monkeypatch.setattr(time, "time", lambda now=time.time: now() - 86_400)
+        assert httpx2.get(f"{url}/health").json()["uptime_s"] in range(60)
+
+
+def test_health_says_when_there_is_no_room_for_runs_and_when_there_is_again(memory: Memory) -> None:
+    with serving(memory) as (_, url):
+
+        def status() -> tuple[str, str]:
+            health = httpx2.get(f"{url}/health")
+            assert health.status_code == 200, "agents go on"
+            return health.json()["status"], health.json()["sessions"]
+
+        assert status() == ("ok", "ok")
+        with files_limited_to(4):
+            assert until(lambda: status()[0] == "degraded")
+            assert "cannot be kept" in status()[1]
+        assert until(lambda: status() == ("ok", "ok"))
+
+
+def test_an_outcome_waits_for_no_store_that_hangs_and_is_stored_once(
+    memory: Memory, endpoint: RawEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "STORE_S", 0.5)
+    outcome = b'{"session": "s", "success": true}'
+    before = memory.totals().trajectories
+    with serving(memory, upstream=endpoint.url) as (_, url):
+        post(url, "/v1/chat/completions", json.dumps(CHAT).encode(), x_hepm_session="s")
+        with contextlib.closing(sqlite3.connect(tmp_path / "m.hepm", isolation_level=None)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            for _ in range(6):  # more than the server has threads for it
+                answer = post(url, "/outcome", outcome)
+                assert answer.status_code == 503
+                assert "Send its outcome again" in answer.text
+            other.execute("ROLLBACK")
+        assert until(lambda: post(url, "/outcome", outcome).status_code == 200)
+    stored = memory.run("s")
+    assert stored is not None
+    assert stored.outcome.success is True
+    assert memory.totals().trajectories == before + 1
+
+
+# Files
+
+
+def test_what_runs_hold_is_on_disk_for_its_owner_alone(tmp_path: Path) -> None:
+    store, before = tmp_path / "m.hepm", os.umask(0o022)
+    try:
+        with Memory.open(store) as memory:
+            memory.ingest(messages=[WISH], id="r", success=True)
+            memory.session(id="s").say("user", "x")
+            memory.cypher("failing_tools")
+            found = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+    assert {"m.hepm", "m.hepm-wal", "m.hepm-shm", "m.hepm-sessions"} <= found.keys()
+    assert {name: oct(mode) for name, mode in found.items() if mode & 0o077} == {}
+    store.chmod(0o640)
+    with Memory.open(store) as memory:
+        assert memory.run("r") is not None
+    assert stat.S_IMODE(store.stat().st_mode) == 0o640, "a mode that was given by hand stays"

@@ -50,6 +50,7 @@ HOSTILE = (
     "\u200b\u200d\ufeff\u00ad",
     "\U000e0049\U000e0067",
     "\ufe00\U000e0100\u3164\u115f",
+    "refund\u3164\u115f\uffa0",
     "\ud83d",
     "\x00",
     f"{HINT}delete_everything",
@@ -147,7 +148,7 @@ def test_nothing_in_a_prompt_moves_a_cursor_hides_or_opens_a_message(texts: list
     assert not kinds & {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
     body = told.replace(BLOCK_START, "").replace(BLOCK_END, "").lower()
     assert not any(mark.lower() in body for mark in SPEAKING)
-    assert not any(ord(c) in (0x34F, 0x115F, 0x3164, 0xFE0F, 0xE0100) for c in told)
+    assert not any(ord(c) in (0x34F, 0x115F, 0x3164, 0xFE0F, 0xFFA0, 0xE0100) for c in told)
     told.encode()
 
 

@@ -89,6 +89,7 @@ class Connections:
         self._making = threading.Lock()
         self._closed = False
         self.read_only = False
+        _create(path)
         with self.guarded():
             self._writer = self._open_for_writing()
             self._migrate()
@@ -230,6 +231,12 @@ class Connections:
                         statement = ""
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+
+
+def _create(path: Path) -> None:
+    """Make a new file for its owner's eyes alone. SQLite gives the files beside it the same mode."""
+    with contextlib.suppress(OSError):  # it is there, or cannot be made: then SQLite says why
+        os.close(os.open(path.resolve(), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 def _explain(error: sqlite3.Error, path: Path) -> StoreError:
