@@ -22,8 +22,8 @@ _TIMEOUT_S: Final = 5.0
 class HepmHooks:
     """Gives agents hints after each prompt and each turn of tool calls, and records their sessions.
 
-    One object serves any number of sessions. A session ends with `finish`; one that ends or rests before is stored,
-    and may get its outcome later.
+    One object serves any number of sessions. `finish` gives a session its outcome; one that ends or rests before is
+    stored, and may get it later.
 
     Args:
         idle_s: A session that rests for so long is stored when another one ends.

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import takewhile
 from threading import RLock
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from hepm.agents.wire import Object, objects
+from hepm.ingest.transitions import SUMMARY_TOOL
 from hepm.memory.session import Session
 from hepm.types import Outcome
 
@@ -121,6 +122,15 @@ class LiveRun:
         self.messages.extend(messages)
         self.marks.extend(map(mark_of, messages))
         self.replied = True
+
+
+MCP_DOOR: Final = "mcp"
+
+
+def only_summarised(run: LiveRun) -> bool:
+    """Whether nothing is recorded but what the agent summarised over MCP: it says nothing of tools."""
+    calls = [name for name in run.session.calls if name != SUMMARY_TOOL]
+    return run.door == MCP_DOOR and not run.messages and not calls
 
 
 def aliases_of(opening: str, marks: Sequence[str]) -> list[str]:

@@ -5,9 +5,10 @@ Every tool takes the session's id, as the protocol itself has no sessions any mo
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections import OrderedDict
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -15,9 +16,14 @@ from mcp_types import ToolAnnotations
 from pydantic import AfterValidator, BaseModel, Field
 
 from hepm.agents.guard import NAMESPACE, WRITES
-from hepm.agents.runs import LiveRuns
+from hepm.agents.live_run import MCP_DOOR, LiveRun, only_summarised
+from hepm.agents.runs import MOST, LiveRuns
 from hepm.errors import HepmError, NotFoundError
 from hepm.ingest.transitions import SUMMARY_TOOL, own_tool
+from hepm.types import START, ToolName
+
+_SEARCHED: Final = 50  # situations, among which many go on in the same way
+_LESSONS: Final = 3  # of each kind
 
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
@@ -45,13 +51,22 @@ class NextTools(BaseModel):
 
 
 class Situation(BaseModel):
-    """A remembered situation and what agents did in it."""
+    """A situation of an earlier run, what was called in it, and how the runs ended that went this way."""
 
     summary: str
-    after: list[str]
-    before: list[str]
+    after: list[str] = Field(description="Tools called just before; empty at the start")
+    called_next: list[str] = Field(description="Tools called in this situation")
+    succeeded: int = Field(description="Successful runs that called this from here")
+    failed: int = Field(description="Failed runs that called this from here")
     similarity: Rounded
     run: str
+
+
+class EarlierRuns(BaseModel):
+    """What earlier runs did in such situations, and what they taught."""
+
+    situations: list[Situation] = Field(description="The most similar situation of each way to go on, best first")
+    lessons: list[str]
 
 
 def mcp_server(runs: LiveRuns) -> MCPServer[Any]:
@@ -75,6 +90,7 @@ class _Tools:
 
     def __init__(self, runs: LiveRuns) -> None:
         self._runs = runs
+        self._histories: OrderedDict[tuple[str, str], list[ToolName]] = OrderedDict()
 
     def suggest_next_tools(
         self,
@@ -85,8 +101,10 @@ class _Tools:
         k: Annotated[int, Field(ge=1, le=20)] = 2,
     ) -> NextTools:
         """Rank the tools that worked next in earlier runs, with the reason for each."""
-        del session_id
         history = [name for name in history if not own_tool(name)]
+        self._histories[NAMESPACE.get(), session_id] = history
+        while len(self._histories) > MOST:
+            self._histories.popitem(last=False)
         with _explained():
             found = self._runs.memory.suggest(
                 history=history, state=state or None, tools=tools, k=k, namespace=NAMESPACE.get()
@@ -98,11 +116,30 @@ class _Tools:
         self,
         query: Annotated[str, Field(description="The situation, in a few words", min_length=1)],
         k: Annotated[int, Field(ge=1, le=20)] = 5,
-    ) -> list[Situation]:
-        """Find the situations of earlier runs most similar to this one, and what agents did in them."""
+    ) -> EarlierRuns:
+        """Find the situations of earlier runs most similar to this one, what was called there, and lessons from it."""
+        memory, namespace = self._runs.memory, NAMESPACE.get()
         with _explained():
-            found = self._runs.memory.search(query, k=k, namespace=NAMESPACE.get())
-        return [Situation.model_validate(one, from_attributes=True) for one in found]
+            found = memory.search(query, k=_SEARCHED, namespace=namespace)
+            mirror = memory.mirror(namespace)
+            ways: dict[tuple[tuple[ToolName, ...], tuple[ToolName, ...]], Situation] = {}
+            for one in found:
+                if (one.after, one.before) in ways or len(ways) == k:
+                    continue
+                counts = [mirror.counts(one.after, tool) for tool in one.before]
+                ways[one.after, one.before] = Situation(
+                    summary=one.summary,
+                    after=[tool for tool in one.after if tool != START],
+                    called_next=list(one.before),
+                    succeeded=max(succeeded for succeeded, _ in counts),
+                    failed=max(failed for _, failed in counts),
+                    similarity=one.similarity,
+                    run=one.run,
+                )
+            principles = memory.principles.search(query, k=_LESSONS, namespace=namespace)
+            experiences = memory.experiences.search(query, k=_LESSONS, namespace=namespace)
+        lessons = [*(one.principle.text for one in principles), *(one.experience.lesson for one in experiences)]
+        return EarlierRuns(situations=list(ways.values()), lessons=list(dict.fromkeys(lessons)))
 
     def summarize_the_task(
         self,
@@ -110,14 +147,17 @@ class _Tools:
         summary: Annotated[str, Field(description="What the task is, what is done and what is known", min_length=1)],
     ) -> str:
         """Say what you know before you choose the next tool; returns what memory says about such a situation."""
+        history = self._histories.get((NAMESPACE.get(), session_id), [])
         if WRITES.get():
-            run = self._runs.named(session_id, namespace=NAMESPACE.get(), door="mcp")
+            run = self._runs.named(session_id, namespace=NAMESPACE.get(), door=MCP_DOOR)
             with run.lock:
+                if run.door == MCP_DOOR:  # else another door records the calls
+                    _record_calls(run, history)
                 run.session.record(SUMMARY_TOOL, {"summary": summary}, "")
             found = self._runs.hint(run)
         else:  # a token that only reads gets the answer, and nothing is recorded
             with _explained():
-                found = self._runs.memory.prompt(state=summary, namespace=NAMESPACE.get())
+                found = self._runs.memory.prompt(state=summary, history=history, namespace=NAMESPACE.get())
         return found.text or "memory has nothing to say here"
 
     def record_outcome(
@@ -132,22 +172,30 @@ class _Tools:
         """Report how the task ended, so that later runs learn from it."""
         if not WRITES.get():
             raise ToolError("this token may not write")
+        namespace = NAMESPACE.get()
+        nothing = f"nothing is recorded of the session {session_id!r}: give `calls`, the names of all tools called"
+        calls = [name for name in calls or self._histories.get((namespace, session_id), ()) if not own_tool(name)]
         with _explained():
-            if calls and not self._runs.is_over(session_id, namespace=NAMESPACE.get()):
-                run = self._runs.named(session_id, namespace=NAMESPACE.get(), door="mcp")
+            under_way = self._runs.has(session_id, namespace=namespace)
+            if under_way or (calls and not self._runs.is_over(session_id, namespace=namespace)):
+                run = self._runs.named(session_id, namespace=namespace, door=MCP_DOOR)
                 with run.lock:
-                    known = [name for name in run.session.calls if name != SUMMARY_TOOL]
-                    # A client that had no answer sends it again.
-                    calls = [name for name in calls if not own_tool(name)]
-                    for name in calls[len(known) :] if calls[: len(known)] == known else ():
-                        run.session.record(name)
+                    _record_calls(run, calls)
+                if only_summarised(run):
+                    raise ToolError(nothing)
             try:
-                self._runs.finish(session_id, namespace=NAMESPACE.get(), success=success, reward=reward)
+                self._runs.finish(session_id, namespace=namespace, success=success, reward=reward)
             except NotFoundError as error:
-                raise ToolError(
-                    f"nothing is recorded of the session {session_id!r}: give `calls`, the names of all tools called"
-                ) from error
+                raise ToolError(nothing) from error
+        self._histories.pop((namespace, session_id), None)
         return "recorded"
+
+
+def _record_calls(run: LiveRun, calls: Sequence[ToolName]) -> None:
+    """Record the calls that a run lacks, if they continue it: a client that had no answer sends all of them again."""
+    known = [name for name in run.session.calls if name != SUMMARY_TOOL]
+    for name in calls[len(known) :] if list(calls[: len(known)]) == known else ():
+        run.session.record(name)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from threading import RLock
 from typing import Any, Final
 from uuid import uuid4
 
-from hepm.agents.live_run import LiveRun, Shown, aliases_of, mark_of, name_of, opening_of
+from hepm.agents.live_run import LiveRun, Shown, aliases_of, mark_of, name_of, only_summarised, opening_of
 from hepm.agents.wire import Object, Reply, objects
 from hepm.errors import HepmError, InputError, NotFoundError, StoreUnavailableError
 from hepm.experience.prompt import Prompt, PromptOptions
@@ -392,6 +392,8 @@ class LiveRuns:
         """
         if self._here(run) is None:
             return
+        if only_summarised(run):
+            return self.discard(run.name, namespace=run.namespace)
         try:
             with run.lock:
                 run.session.finish(success=run.outcome.success, reward=run.outcome.reward)

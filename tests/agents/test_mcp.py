@@ -42,4 +42,70 @@ def test_a_client_of_either_protocol_asks_summarises_and_tells_the_outcome(memor
     assert "unknown" in str(got["wrong"].content)
     stored = memory.run("s1")
     assert stored is not None
-    assert [call.name for turn in stored.turns for call in turn.calls] == ["summarize_the_task", "get_order", "refund"]
+    assert [call.name for turn in stored.turns for call in turn.calls] == ["get_order", "summarize_the_task", "refund"]
+
+
+def test_a_search_gives_each_way_once_with_how_runs_ended_that_went_it_and_what_they_taught(memory: Memory) -> None:  # noqa: F811
+    for number in range(5):
+        messages = [{"role": "user", "content": f"Refund parcel {number} soon, the glass is broken."}, called("cancel")]
+        memory.ingest(messages=messages, id=f"bad-{number}", success=False)
+        memory.ingest(messages=[messages[0], called("get_order"), called("cancel")], id=f"off-{number}", success=False)
+    memory.experiences.distill()
+
+    async def talk(url: str) -> Any:
+        async with Client(f"{url}/mcp") as client:
+            return await client.call_tool("search_experience", {"query": "refund a broken glass", "k": 5})
+
+    with serving(memory) as (_, url):
+        found = asyncio.run(talk(url)).structured_content
+    ways = {(*one["after"], "→", *one["called_next"]): (one["succeeded"], one["failed"]) for one in found["situations"]}
+    assert len(ways) == len(found["situations"])
+    assert ways == {("→", "get_order"): (5, 5), ("get_order", "→", "refund"): (5, 0)}
+    assert any("failed" in lesson for lesson in found["lessons"]), found["lessons"]
+
+
+def test_a_summary_knows_the_history_of_its_session_and_the_outcome_its_calls(memory: Memory) -> None:  # noqa: F811
+    async def talk(url: str) -> Any:
+        async with Client(f"{url}/mcp") as client:
+            asked = {"session_id": "s1", "history": ["get_order"], "state": "Refund a parcel, the glass is broken."}
+            await client.call_tool("suggest_next_tools", asked)
+            summary = {"session_id": "s1", "summary": "Refund a parcel, the glass is broken."}
+            hint = await client.call_tool("summarize_the_task", summary)
+            ended = await client.call_tool("record_outcome", {"session_id": "s1", "success": True})
+            return hint.content[0].text, ended.is_error
+
+    with serving(memory) as (_, url):
+        hint, failed = asyncio.run(talk(url))
+    assert (hint, failed) == ("Suggested next tools: refund", False)
+    stored = memory.run("s1")
+    assert stored is not None
+    assert [call.name for call in stored.calls()] == ["get_order", "summarize_the_task"]
+
+
+def test_a_session_with_a_summary_alone_is_no_run(memory: Memory) -> None:  # noqa: F811
+    async def talk(url: str) -> Any:
+        async with Client(f"{url}/mcp") as client:
+            for session in ("s1", "s2"):
+                await client.call_tool("summarize_the_task", {"session_id": session, "summary": "a broken glass"})
+            refused = await client.call_tool("record_outcome", {"session_id": "s1", "success": True})
+            given = {"session_id": "s1", "success": True, "calls": ["get_order", "refund"]}
+            return refused, await client.call_tool("record_outcome", given)
+
+    before = {tool.name for tool in memory.tools()}
+    with serving(memory) as (server, url):
+        refused, recorded = asyncio.run(talk(url))
+        server.runs.idle_s = 0.0
+        server.runs.store_idle()
+        assert len(server.runs) == 0
+    memory.wait_distilled()
+    assert refused.is_error
+    assert "give `calls`" in refused.content[0].text
+    assert not recorded.is_error
+    assert (memory.run("s1") is None, memory.run("s2") is None) == (False, True)
+    assert {tool.name for tool in memory.tools()} - before <= {"summarize_the_task"}
+    assert not any("no tool" in one.row.text for one in memory.library.list("experience"))
+
+
+def called(tool: str) -> dict[str, Any]:
+    call = {"id": tool, "type": "function", "function": {"name": tool, "arguments": "{}"}}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}

@@ -104,7 +104,7 @@ def test_agents_go_on_while_neo4j_is_down_and_what_was_acknowledged_is_stored_af
         for run in runs:
             assert client.outcome(run).status_code == 200, client.outcome(run).text
         stored = {run: memory.run(run) for run in runs}
-        for run, calls in {"hooked": 6, "hooked-later": 5, "mcp": 5, "before": 0, "new-0": 0}.items():
+        for run, calls in {"hooked": 6, "hooked-later": 5, "mcp": 6, "before": 0, "new-0": 0}.items():
             found = stored[run]
             assert found is not None
             assert len(list(found.calls())) == calls
