@@ -92,11 +92,15 @@ class Store(Backend):
         self.write(namespace, work)
 
     def copy_tools(self, rows: Sequence[ToolRow], *, namespace: str, replay: Replay) -> None:
-        """Set everything about tools but their counts, as another store holds it."""
+        """Set everything about tools but their counts, as another store holds it; nothing if that is so already."""
+        known = {row.name: row._replace(calls=0, errors=0) for row in self.tools(namespace=namespace)}
+        different = [row for row in rows if known.get(row.name) != row._replace(calls=0, errors=0)]
+        if not different:
+            return
 
         def work(write: Transaction) -> None:
-            write.copy_tools([row._replace(aliases=()) for row in rows])
-            for row in rows:
+            write.copy_tools([row._replace(aliases=()) for row in different])
+            for row in different:
                 for alias in row.aliases:
                     add_alias(write, alias, row.name, replay)
             write.note_change(everything=True)
