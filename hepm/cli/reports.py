@@ -153,10 +153,13 @@ def _read_records(
 ) -> tuple[list[Record], list[Rejection]]:
     """Runs with the names of their readers, and what could not be read, which is reported on stderr."""
     from hepm.ingest import ReadOptions, Rejection, read_runs
+    from hepm.ingest.exported import Carried
 
     records: list[Record] = []
     rejected: list[Rejection] = []
     for name, item in read_runs(sources, ReadOptions(format=format)):
+        if isinstance(item, Carried):
+            continue  # a lesson or the like, in an export
         if isinstance(item, Rejection):
             rejected.append(item)
         else:
