@@ -36,6 +36,7 @@ from hepm.graph.rows import (
     known_runs,
     marks_of,
     of_size,
+    read_each,
     spread_over,
     tool_row,
 )
@@ -151,6 +152,16 @@ class Store(Backend):
         """
         name = None if embedder is None else embedder.name
         self.write(namespace, partial(rebuild, replay=replay, embedder=embedder), embedder=name)
+
+    def differs_from_first_record(self, *, namespace: str, replay: Replay) -> bool:
+        """Whether the first stored run is not what its record says by today's rules."""
+        held = next(self.iter_runs(namespace=namespace), None)
+        if held is None:
+            return False
+        ((run,), _) = read_each([held.record], replay, self.marks(namespace=namespace).aliases)
+        if not isinstance(run, Run):
+            return False  # `hepm doctor` names it
+        return any(held.columns.get(name) != value for name, value in self.columns_of(run, namespace=namespace).items())
 
     def put_vectors(
         self, of: Vectored, vectors: Mapping[Any, FloatArray], *, namespace: str, embedder: str | None = None

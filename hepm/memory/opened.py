@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from os import PathLike
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final, Self
 
 from hepm.embed.agreed import AgreedEmbedder
-from hepm.errors import StoreUnavailableError
+from hepm.errors import StoreDamagedError, StoreUnavailableError
 from hepm.graph.mirror import Mirror
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.open_store import artifact_folder, embedded_file, open_store
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from hepm.embed import Embedder
     from hepm.ingest.pipeline import Outbox
 
+
+_log = logging.getLogger("hepm")
 
 DEFAULT_STORE: Final = "memory.hepm"
 DEFAULT_EMBEDDER: Final = "hepm/hash-512"
@@ -55,6 +58,8 @@ class OpenMemory:
         self._store = store
         self._embedder = AgreedEmbedder(store, embedder, default=DEFAULT_EMBEDDER, endpoint=endpoint)
         self._making = Lock()
+        if store.upgraded_from:
+            self._settle_upgrade()
         on_contact = None if self._outbox is None else self._deliver
         folder = None if artifacts is None else Path(artifacts)
         self._mirror = Mirror(store, poll_s=poll_s, on_contact=on_contact, artifacts=folder)
@@ -105,6 +110,25 @@ class OpenMemory:
         except BaseException:
             store.close()
             raise
+
+    def _settle_upgrade(self) -> None:
+        """Count again what an older hepm derived by other rules from the same records; say that an upgrade happened."""
+        from hepm.ingest.pipeline import replay_with
+
+        store, counted, failed = self._store, list[str](), list[str]()
+        for name in store.namespaces():
+            if store.differs_from_first_record(namespace=name, replay=replay_with(None)):
+                embedder = self._embedder.agreed()
+                try:
+                    store.rebuild(namespace=name, replay=replay_with(embedder), embedder=embedder)
+                    counted.append(name)
+                except StoreDamagedError:
+                    failed.append(name)
+        again = f"; the runs of {', '.join(counted)} were counted again by today's rules" if counted else ""
+        again += f"; those of {', '.join(failed)} could not be: `hepm doctor` names why" if failed else ""
+        before, now = store.upgraded_from, store.header.schema_version
+        _log.warning("the memory was upgraded from schema version %d to %d%s", before, now, again)
+        store.settle_upgrade()
 
     def _deliver(self) -> None:
         from hepm.ingest.pipeline import deliver
