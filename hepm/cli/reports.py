@@ -158,11 +158,14 @@ def read_records(
     """Runs with the names of their readers, and what could not be read, which is reported on stderr."""
     from hepm.evals.sampling import reading_cost
     from hepm.ingest import ReadOptions, Rejection, read_runs
+    from hepm.ingest.exported import Carried
 
     read = 0
     records: list[Record] = []
     rejected: list[Rejection] = []
     for name, item in read_runs(sources, ReadOptions(format=format)):
+        if isinstance(item, Carried):
+            continue  # a lesson or the like, in an export
         if isinstance(item, Rejection):
             rejected.append(item)
         else:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -236,17 +237,26 @@ def export(
     place: Place,
     path: Annotated[str, Argument(help="The file to write; .gz or .xz compresses it, - writes to stdout.")] = "-",
 ) -> None:
-    """Write every stored run of a namespace as a line of hepm's own JSON.
+    """Write the runs and lessons of a namespace as lines of hepm's own JSON.
     Example: `hepm export runs.jsonl --namespace retail`
     """
     if path != "-":
         options.check_target(Path(path), place.store)
+    kinds = Counter[str]()
+
+    def counted(lines: Iterable[str]) -> Iterator[str]:
+        for line in lines:
+            kinds[line.split('"', 4)[3]] += 1  # the first key after the version
+            yield line
+
     with place.open() as memory:
-        runs = memory.export(namespace=place.namespace)
+        lines = counted(memory.export(namespace=place.namespace))
         if path == "-":
-            options.print_lines(runs)
+            options.print_lines(lines)
         else:
-            print(on_one_line(f"{options.write_lines(runs, Path(path), 'the runs'):,} runs written to {path}"))
+            options.write_lines(lines, Path(path), "the runs")
+            lessons = f" and {count_of(n, 'lesson')}" if (n := kinds["lesson"]) else ""
+            print(on_one_line(f"{kinds['id']:,} runs{lessons} written to {path}"))
 
 
 def import_(
@@ -254,7 +264,7 @@ def import_(
     paths: Annotated[list[str], Argument(help="Files that `hepm export` wrote; - reads stdin.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Read exported runs back, with the same counts. Example: `hepm import runs.jsonl --store other.hepm`"""
+    """Read an export back: runs, counts, lessons and credit. Example: `hepm import runs.jsonl --store other.hepm`"""
     # Secrets were removed when the runs were first stored.
     ingest(place, Reading("hepm"), Preparing(keep_secrets=True), paths, as_json=as_json)
 

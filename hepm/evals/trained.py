@@ -15,7 +15,6 @@ from hepm.evals.domains import Domain, Run, families_of, task_of
 from hepm.evals.evaluate import evaluate
 from hepm.evals.methods import FilledMemory, PolicyPredictor
 from hepm.evals.report import EvalOptions, EvalReport
-from hepm.ingest.pipeline import parse_stored
 from hepm.memory import Memory
 from hepm.policy import Floors, Hybrid, Policy
 from hepm.rank.checkpoint import Gate
@@ -101,8 +100,8 @@ def gate_of(report: EvalReport) -> Gate:
 def _domain(memory: Memory, namespace: str) -> Domain:
     """The runs of a namespace as one domain; runs that `hepm.rank.data` holds out together are of one family."""
     success_from = memory.header.success_from
-    exported = [parse_stored("hepm", record).graded(success_from) for record in memory.export(namespace=namespace)]
-    records = [("hepm", run) for run in exported if run.trusted][-MOST_RUNS:]
+    runs = [run.graded(success_from) for run in memory.runs(namespace=namespace) if run.trusted]
+    records = [("hepm", run) for run in runs[-MOST_RUNS:]]
     families = families_of(records)
     runs = [run for _, run in records]
     ids = [run.id for run in runs]

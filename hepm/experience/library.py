@@ -26,7 +26,7 @@ from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.mirror import Mirror
 from hepm.graph.rows import FloatArray, Marks
 from hepm.graph.store import Store
-from hepm.ingest.pipeline import parse_stored
+from hepm.ingest.hepm import parse_stored
 from hepm.llm import PaidAnswer, Usage
 from hepm.types import DEFAULT_NAMESPACE, ToolName, Trajectory
 

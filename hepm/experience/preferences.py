@@ -23,7 +23,7 @@ from hepm.experience.wishes import wishes_in
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.ingest.chat import read_messages
-from hepm.ingest.pipeline import parse_stored
+from hepm.ingest.hepm import parse_stored
 from hepm.ingest.redact import Redactor
 from hepm.llm import Client, Estimate
 from hepm.types import DEFAULT_NAMESPACE, Trajectory, Turn

@@ -40,6 +40,15 @@ class Backend(ABC):
     def header(self) -> Header:
         """Read from the store on each access."""
 
+    @property
+    @abstractmethod
+    def upgraded_from(self) -> int:
+        """The schema version that an upgrade began with; 0 if there was none, or it is settled."""
+
+    @abstractmethod
+    def settle_upgrade(self) -> None:
+        """Note that what derives from the records is right after an upgrade."""
+
     @abstractmethod
     def write(
         self, namespace: str, work: Callable[[Transaction], T], *, embedder: str | None = None, vectors: Vectors = ()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from hepm.cypher.model import NODES, RELATIONSHIPS, PropertyType, Table
-from hepm.graph.lessons.rows import Kind, LessonRow, StoredLesson, to_record
+from hepm.graph.lessons.rows import LABELS, PYTHON_TYPES, LessonRow, StoredLesson, to_record
 from hepm.graph.rows import Aliases
 from hepm.graph.store import Store
 from hepm.types import ToolName
@@ -16,9 +16,6 @@ from hepm.types import ToolName
 Row: TypeAlias = tuple[object, ...]
 Node: TypeAlias = tuple[str, int]
 """A label, and the node's number in its table."""
-
-_LABELS: Final[Mapping[Kind, str]] = {"experience": "Experience", "principle": "Principle", "notes": "Notes"}
-_PYTHON: Final[Mapping[PropertyType, type]] = {"string": str, "integer": int, "float": float, "boolean": bool}
 
 
 class LessonTables:
@@ -36,8 +33,8 @@ class LessonTables:
         """Nodes of one namespace."""
         self._aliases[namespace] = self._store.marks(namespace=namespace).aliases
         lessons = self._store.lessons.list(namespace=namespace)
-        known = {one.row.id: self._node(_LABELS[one.row.kind], namespace, one.row.id) for one in lessons}
-        for kind, label in _LABELS.items():
+        known = {one.row.id: self._node(LABELS[one.row.kind], namespace, one.row.id) for one in lessons}
+        for kind, label in LABELS.items():
             yield Table(label), map(partial(self._lesson, namespace), [one for one in lessons if one.row.kind == kind])
         for one in lessons:
             self._tie(namespace, one.row, known)
@@ -97,7 +94,7 @@ class LessonTables:
 
     def _lesson(self, namespace: str, stored: StoredLesson) -> Row:
         seq, row, uses, _ = stored
-        label, number = self._node(_LABELS[row.kind], namespace, row.id)
+        label, number = self._node(LABELS[row.kind], namespace, row.id)
         counts = {**uses._asdict(), "score": uses.score}
         values = {**row.columns, "namespace": namespace, "seq": seq, **counts, "record": to_record(row)}
         return (number, *(_value(values.get(name), kind) for name, kind in NODES[label].items()))
@@ -118,4 +115,4 @@ def _value(value: object, kind: PropertyType) -> object:
         return cast("Sequence[str]", value) if isinstance(value, list | tuple) else ()
     if kind == "float" and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    return value if type(value) is _PYTHON[kind] else None
+    return value if type(value) is PYTHON_TYPES[kind] else None

@@ -36,6 +36,7 @@ from hepm.graph.rows import (
     known_runs,
     marks_of,
     of_size,
+    read_each,
     spread_over,
     tool_row,
 )
@@ -92,11 +93,15 @@ class Store(Backend):
         self.write(namespace, work)
 
     def copy_tools(self, rows: Sequence[ToolRow], *, namespace: str, replay: Replay) -> None:
-        """Set everything about tools but their counts, as another store holds it."""
+        """Set everything about tools but their counts, as another store holds it; nothing if that is so already."""
+        known = {row.name: row._replace(calls=0, errors=0) for row in self.tools(namespace=namespace)}
+        different = [row for row in rows if known.get(row.name) != row._replace(calls=0, errors=0)]
+        if not different:
+            return
 
         def work(write: Transaction) -> None:
-            write.copy_tools([row._replace(aliases=()) for row in rows])
-            for row in rows:
+            write.copy_tools([row._replace(aliases=()) for row in different])
+            for row in different:
                 for alias in row.aliases:
                     add_alias(write, alias, row.name, replay)
             write.note_change(everything=True)
@@ -158,6 +163,16 @@ class Store(Backend):
             raise InputError(f"a reward from which on runs succeed is above 0 and at most 1, not {success_from:g}.")
         work = partial(read_rewards, success_from=success_from, replay=replay)
         return sum(map(len, self.set_success_from(success_from, work)))
+
+    def differs_from_first_record(self, *, namespace: str, replay: Replay) -> bool:
+        """Whether the first stored run is not what its record says by today's rules."""
+        held = next(self.iter_runs(namespace=namespace), None)
+        if held is None:
+            return False
+        ((run,), _) = read_each([held.record], replay, self.marks(namespace=namespace).aliases)
+        if not isinstance(run, Run):
+            return False  # `hepm doctor` names it
+        return any(held.columns.get(name) != value for name, value in self.columns_of(run, namespace=namespace).items())
 
     def put_vectors(
         self, of: Vectored, vectors: Mapping[Any, FloatArray], *, namespace: str, embedder: str | None = None

@@ -6,14 +6,14 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import islice
 from typing import Final, Self
 
 from hepm.errors import InputError
 from hepm.graph.changes import replaces
 from hepm.graph.delta import Run
 from hepm.graph.differences import differences
-from hepm.graph.lessons.transaction import LessonChange
+from hepm.graph.lessons.rows import Reported
 from hepm.graph.rows import FloatArray, Known, of_size
 from hepm.graph.store import Store
 from hepm.ingest.pipeline import replay_with
@@ -62,10 +62,7 @@ def copy_store(
     for namespace in namespaces:
         total = stored = 0
         # First: runs are counted under the names that aliases stand for.
-        known_tools = {row.name: row._replace(calls=0, errors=0) for row in target.tools(namespace=namespace)}
-        tools = [row._replace(calls=0, errors=0) for row in source.tools(namespace=namespace)]
-        if different := [row for row in tools if known_tools.get(row.name) != row]:
-            target.copy_tools(different, namespace=namespace, replay=replay)
+        target.copy_tools(source.tools(namespace=namespace), namespace=namespace, replay=replay)
         stored_runs = source.iter_runs(namespace=namespace)
         with _StatesByRun(source, namespace) as states:
             while batch := list(islice(stored_runs, target.runs_a_batch)):
@@ -127,12 +124,10 @@ def _copy_lessons(source: Store, target: Store, namespace: str) -> None:
         part = new[start : start + _LESSONS_A_BATCH]
         vectors = {one.row.text: one.vector for one in part if one.vector is not None}
         embedder = target.header.embedder if vectors else None
-        change = LessonChange(put=[one.row for one in part], imported=True)
-        target.lessons.change(change, vectors, namespace=namespace, embedder=embedder)
-    known_showings = set(target.lessons.showings(namespace=namespace))
-    showings = [one for one in source.lessons.showings(namespace=namespace) if one not in known_showings]
-    for run, group in groupby(showings, key=lambda one: one.run):
-        target.lessons.show(run, [one.lesson for one in group], namespace=namespace)
-    if outcomes := source.lessons.outcomes(namespace=namespace):
-        target.lessons.settle(outcomes, namespace=namespace)
-    target.lessons.put_answers(source.lessons.all_answers(namespace=namespace), namespace=namespace)
+        target.lessons.carry([one.row for one in part], vectors, namespace=namespace, embedder=embedder)
+    target.lessons.carry(
+        reported=[Reported(*one) for one in source.lessons.outcomes(namespace=namespace).items()],
+        showings=source.lessons.showings(namespace=namespace),
+        answers=source.lessons.all_answers(namespace=namespace),
+        namespace=namespace,
+    )

@@ -1,4 +1,4 @@
-"""hepm's own JSON lines: what `hepm export` writes and an import reads back the same.
+"""Runs as hepm's own JSON: the records of a store, and the lines of an export (see `hepm.ingest.exported`).
 
 One run a line; docs/formats.md lists the keys. Values that equal their default are left out, and the order of keys
 never changes, so that two exports can be compared.
@@ -10,9 +10,9 @@ from json import JSONEncoder
 from typing import Final
 
 from hepm.errors import FormatError
+from hepm.graph.changes import damaged_run
 from hepm.ingest import fields
-from hepm.ingest.document import Document, record_reader
-from hepm.ingest.records import DECODER, Object, ReadOptions, RecordError, check_calls, finite, graded
+from hepm.ingest.records import DECODER, Object, RecordError, check_calls, finite, graded
 from hepm.types import Outcome, Role, Tool, ToolCall, Trajectory, Turn
 
 VERSION: Final = 2
@@ -26,8 +26,8 @@ _ROLES: Final[dict[object, Role]] = {"system": "system", "user": "user", "assist
 _encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
-def _build(record: Object, document: Document, options: ReadOptions) -> Trajectory:
-    del document, options  # runs keep the ids and sources that they were stored with
+def run_of_record(record: Object) -> Trajectory:
+    """The run of a decoded line, with the id and the source that it was stored with; else RecordError."""
     trajectory = _trajectory(record)
     try:
         line = _encode(_record(trajectory))
@@ -54,6 +54,14 @@ def parse_run(line: str) -> Trajectory:
         return _trajectory(fields.as_object(DECODER.decode(line), "the record"))
     except (RecordError, ValueError, RecursionError) as error:
         raise FormatError(f"this is no run in hepm's own format: {error}") from error
+
+
+def parse_stored(name: str, record: str) -> Trajectory:
+    """A stored run; StoreDamagedError if its record cannot be read."""
+    try:
+        return parse_run(record)
+    except FormatError as error:
+        raise damaged_run(name, error) from error
 
 
 def _record(t: Trajectory) -> Object:
@@ -95,37 +103,44 @@ def _call_record(call: ToolCall) -> Object:
     return record
 
 
-def _trajectory(record: Object) -> Trajectory:
+def check_version(record: Object) -> int:
+    """The version of a line; RecordError if it has none, or a newer one than this hepm reads."""
     version = record.get("hepm")
     if type(version) is not int:
         raise RecordError(f"'hepm' should be the version of the format, not {fields.kind_of(version)}")
     if version > VERSION:
         newer = f"format {version}, this one reads up to {VERSION}"
         raise RecordError(f"it was written by a newer hepm ({newer}): upgrade hepm")
-    reward, success = fields.number(record, "reward"), _flag(record, "success")
+    return version
+
+
+def _trajectory(record: Object) -> Trajectory:
+    version = check_version(record)
+    reward, success = fields.number(record, "reward"), flag_at(record, "success")
     if version == 1 and success is False and reward is not None:
         success = None if graded(reward).success is None else success
     tags = fields.object_at(record, "tags")
     tools = [fields.as_object(tool, "a tool") for tool in fields.list_at(record, "tools")]
     return Trajectory(
-        _text(record, "id"),
+        text_at(record, "id"),
         tuple([_turn(fields.as_object(turn, "a turn")) for turn in fields.as_list(record.get("turns"), "'turns'")]),
         Outcome(reward, success),
-        _text(record, "environment"),
-        _text(record, "task"),
-        _text(record, "model"),
-        _text(record, "user"),
+        text_at(record, "environment"),
+        text_at(record, "task"),
+        text_at(record, "model"),
+        text_at(record, "user"),
         fields.number(record, "ended_at"),
-        {key: _text(tags, key) for key in tags},
-        _text(record, "source"),
-        tuple(map(_tool, tools)),
+        {key: text_at(tags, key) for key in tags},
+        text_at(record, "source"),
+        tuple(map(tool_of_record, tools)),
     )
 
 
-def _tool(record: Object) -> Tool:
+def tool_of_record(record: Object) -> Tool:
+    """A tool with its description, aliases, and whether it is retired; else RecordError or ValueError."""
     aliases = tuple(fields.text({"alias": one}, "alias") for one in fields.list_at(record, "aliases"))
-    parameters, retired = fields.object_at(record, "parameters"), _flag(record, "retired") is True
-    return Tool(_text(record, "name"), _text(record, "description"), parameters, aliases, retired)
+    parameters, retired = fields.object_at(record, "parameters"), flag_at(record, "retired") is True
+    return Tool(text_at(record, "name"), text_at(record, "description"), parameters, aliases, retired)
 
 
 def _turn(record: Object) -> Turn:
@@ -136,30 +151,29 @@ def _turn(record: Object) -> Turn:
     calls = fields.list_at(record, "calls") if record.get("calls") else ()
     found = tuple([_call(fields.as_object(call, "a call")) for call in calls])
     recalled = fields.texts(record.get("recalled"))
-    reward, hidden = fields.number(record, "reward"), _flag(record, "hidden") is True
-    return Turn(known, _text(record, "text"), found, reward, recalled, _text(record, "read"), hidden)
+    reward, hidden = fields.number(record, "reward"), flag_at(record, "hidden") is True
+    return Turn(known, text_at(record, "text"), found, reward, recalled, text_at(record, "read"), hidden)
 
 
 def _call(record: Object) -> ToolCall:
     result = record.get("result")
     if result is not None and type(result) is not str:
         raise RecordError(f"a result is {fields.kind_of(result)}, not a string")
-    arguments, error = fields.object_at(record, "arguments"), _flag(record, "error")
-    return ToolCall(_text(record, "name"), arguments, result, error, fields.number(record, "latency_s"))
+    arguments, error = fields.object_at(record, "arguments"), flag_at(record, "error")
+    return ToolCall(text_at(record, "name"), arguments, result, error, fields.number(record, "latency_s"))
 
 
-def _text(record: Object, key: str) -> str:
+def text_at(record: Object, key: str) -> str:
+    """The text under `key`, "" where it is absent; else RecordError."""
     value = record.get(key, "")
     if type(value) is not str:
         raise RecordError(f"{key!r} is {fields.kind_of(value)}, not a string")
     return value
 
 
-def _flag(record: Object, key: str) -> bool | None:
+def flag_at(record: Object, key: str) -> bool | None:
+    """The boolean under `key`, None where it is absent or null; else RecordError."""
     value = record.get(key)
     if value is not None and type(value) is not bool:
         raise RecordError(f"{key!r} is {fields.kind_of(value)}, not a boolean")
     return value
-
-
-READER: Final = record_reader("hepm", lambda document: "hepm" in document.keys, _build)

@@ -13,17 +13,19 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from itertools import count, islice
+from itertools import count, groupby, islice
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from hepm.embed import Embedder
-from hepm.errors import FormatError, StoreError, StoreUnavailableError
-from hepm.graph.changes import damaged_run, replaces
+from hepm.errors import StoreError, StoreUnavailableError
+from hepm.graph.changes import replaces
 from hepm.graph.delta import Run
-from hepm.graph.rows import Aliases, FloatArray, Known, Replay, Selection
+from hepm.graph.lessons.rows import Answer, LessonRow, Reported, Showing
+from hepm.graph.rows import Aliases, FloatArray, Known, Replay, Selection, ToolRow
 from hepm.graph.store import Store
-from hepm.ingest.hepm import parse_run
+from hepm.ingest.exported import Carried, Content
+from hepm.ingest.hepm import parse_run, parse_stored
 from hepm.ingest.prepare import Prepared, run_of
 from hepm.ingest.records import Rejection
 from hepm.ingest.seen_files import SeenFile
@@ -41,6 +43,8 @@ _CONFLICT: Final = (
 _CHARS_A_BATCH: Final = 16 << 20
 """Characters of records: 2,000 transcripts of an afternoon each would take half a gigabyte."""
 _SUFFIX: Final = ".runs"
+_IF_ANY: Final = ("distrusted", "queued", "by_rule", "lessons")
+"""Keys of a report that are left out while there are none."""
 _number = count()
 
 
@@ -55,6 +59,7 @@ class IngestReport:
         distrusted: Stored runs that do not count whatever their outcome, since they are not trusted.
         queued: Runs in the outbox, since the store did not answer.
         by_rule: Stored runs that a rule or a judge labelled, by its name.
+        lessons: New lessons of an export.
     """
 
     read: int = 0
@@ -67,10 +72,13 @@ class IngestReport:
     distrusted: int = 0
     queued: int = 0
     by_rule: Counter[str] = field(default_factory=Counter[str])
+    lessons: int = 0
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(self.by_format.items()))
-        return f"{count_of(self.stored, 'run')} stored, {self.duplicates:,} known before; read: {kinds or 'nothing'}"
+        lessons = f" and {count_of(self.lessons, 'lesson')}" if self.lessons else ""
+        stored = f"{count_of(self.stored, 'run')}{lessons} stored, {self.duplicates:,} known before"
+        return f"{stored}; read: {kinds or 'nothing'}"
 
     def add_seen(self, files: Iterable[SeenFile]) -> None:
         """Count the runs of files that need not be read again."""
@@ -85,7 +93,7 @@ class IngestReport:
         values["rejected"] = [asdict(rejection) for rejection in self.rejected]
         values["by_format"] = dict(sorted(self.by_format.items()))
         values["by_rule"] = dict(sorted(self.by_rule.items()))
-        return {key: value for key, value in values.items() if value or key not in ("distrusted", "queued", "by_rule")}
+        return {key: value for key, value in values.items() if value or key not in _IF_ANY}
 
 
 class Outbox:
@@ -157,6 +165,7 @@ class Pipeline:
         embedder: Makes the vectors of state summaries; None stores summaries alone, for `reembed` to catch up.
         outbox: Keeps runs while the store does not answer; without one that is an error.
         replace_grown: Whether a longer version of a stored run replaces it, unless it has another label.
+        takes_carried: Whether what an export holds besides runs is stored, too.
     """
 
     def __init__(
@@ -167,9 +176,11 @@ class Pipeline:
         namespace: str,
         outbox: Outbox | None = None,
         replace_grown: bool = False,
+        takes_carried: bool = False,
     ) -> None:
         self._store, self._embedder, self._namespace, self._outbox = store, embedder, namespace, outbox
         self._replace_grown = replace_grown
+        self._takes_carried = takes_carried
         self.report = IngestReport()
 
     def run(
@@ -179,28 +190,54 @@ class Pipeline:
         if tools:
             self._store_or_keep((), tools)
 
-        def accepted() -> Iterator[Run]:
-            for name, item in items:
-                if name is not None:
-                    self.report.read += 1
-                    self.report.by_format[name] += 1
-                if isinstance(item, Rejection):
-                    self.report.rejected.append(item)
-                else:
-                    yield item
-
-        runs = accepted()
         was_on = gc.isenabled()
         gc.disable()  # runs hold no cycles, and walking millions of them again and again costs a seventh of the time
         try:
-            while batch := list(_batch(runs, self._store.runs_a_batch)):
-                self._store_or_keep(batch)
-                if on_batch is not None:
-                    on_batch(self.report)
+            for kind, group in groupby(self._accepted(items), key=type):
+                if kind is Carried:
+                    contents = (item.content for item in group if isinstance(item, Carried))
+                    while part := list(islice(contents, self._store.runs_a_batch)):
+                        self._carry(part)
+                    continue
+                runs = (item for item in group if isinstance(item, Run))
+                while batch := list(_batch(runs, self._store.runs_a_batch)):
+                    self._store_or_keep(batch)
+                    if on_batch is not None:
+                        on_batch(self.report)
         finally:
             if was_on:
                 gc.enable()
         return self.report
+
+    def _accepted(self, items: Iterable[Prepared]) -> Iterator[Run | Carried]:
+        for name, item in items:
+            if name is not None:
+                self.report.read += 1
+                self.report.by_format[name] += 1
+            if isinstance(item, Run) or (isinstance(item, Carried) and self._takes_carried):
+                yield item
+            else:
+                self.report.rejected.append(item)
+
+    def _carry(self, contents: Sequence[Content]) -> None:
+        """Store what an export holds besides runs."""
+        tools = [one for one in contents if isinstance(one, ToolRow)]
+        if tools:
+            self._store.copy_tools(tools, namespace=self._namespace, replay=replay_with(self._embedder))
+        rows = [one for one in contents if isinstance(one, LessonRow)]
+        texts = list(dict.fromkeys(row.text for row in rows))
+        vectors: dict[str, FloatArray] = {}
+        if texts and self._embedder is not None:
+            vectors = dict(zip(texts, self._embedder.embed(texts), strict=True))
+        self.report.lessons += self._store.lessons.carry(
+            rows,
+            vectors,
+            reported=[one for one in contents if isinstance(one, Reported)],
+            showings=[one for one in contents if isinstance(one, Showing)],
+            answers=[one for one in contents if isinstance(one, Answer)],
+            namespace=self._namespace,
+            embedder=self._embedder.name if self._embedder is not None and vectors else None,
+        )
 
     def _store_or_keep(self, runs: Sequence[Run], tools: Sequence[Tool] = ()) -> None:
         if self._outbox is None:
@@ -349,11 +386,3 @@ def replay_with(embedder: Embedder | None) -> Replay:
         return runs, _TextVectors(runs, embedder)
 
     return replay
-
-
-def parse_stored(name: str, record: str) -> Trajectory:
-    """A stored run; StoreDamagedError if its record cannot be read."""
-    try:
-        return parse_run(record)
-    except FormatError as error:
-        raise damaged_run(name, error) from error

@@ -17,7 +17,7 @@ from hepm.ingest import (
     bfcl,
     chat,
     coding_agents,
-    hepm,
+    exported,
     message_layouts,
     openai_items,
     otlp,
@@ -31,7 +31,7 @@ from hepm.ingest.sources import Lines, Source, open_source, printable
 T = TypeVar("T")
 
 READERS: Final = (
-    benchmark_runs.AGENTDOJO, hepm.READER, benchmark_runs.TAU, benchmark_runs.TAU2, benchmark_runs.TAU2_SFT,
+    benchmark_runs.AGENTDOJO, exported.READER, benchmark_runs.TAU, benchmark_runs.TAU2, benchmark_runs.TAU2_SFT,
     atif.READER, bfcl.READER, coding_agents.CODEX_READER, coding_agents.CLAUDE_CODE_READER, openai_items.READER,
     message_layouts.LANGCHAIN, message_layouts.PYDANTIC_AI, otlp.READER, run_trees.LANGFUSE, run_trees.LANGSMITH,
     chat.READER,

@@ -9,9 +9,9 @@ from typing import Final
 from hepm.embed import Embedder
 from hepm.errors import NotFoundError
 from hepm.graph.store import Store
-from hepm.ingest.hepm import write_run
+from hepm.ingest.hepm import parse_stored, write_run
 from hepm.ingest.outcome import Verdict
-from hepm.ingest.pipeline import embed_texts, parse_stored, replay_with
+from hepm.ingest.pipeline import embed_texts, replay_with
 from hepm.ingest.prepare import exclude, run_of
 from hepm.types import DEFAULT_NAMESPACE, DISTRUSTED, OUTCOME_BY, REMOVED, Outcome, Trajectory
 

@@ -10,7 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, Self
 
 from hepm.embed.agreed import AgreedEmbedder
-from hepm.errors import StoreUnavailableError
+from hepm.errors import StoreDamagedError, StoreUnavailableError
 from hepm.graph.mirror import Mirror
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.open_store import artifact_folder, embedded_file, open_store
@@ -107,7 +107,10 @@ class OpenMemory:
             about = {"outbox": outbox, "sessions": sessions, "seen_files": seen, "rankers": rankers}
             about["artifacts"] = artifact_folder(path)
             memory = cls(store, embedder, poll_s=poll_s, endpoint=endpoint, **about)
+            # First, as lessons of runs that were read otherwise are forgotten with it.
             memory._read_rewards(success_from, os.fspath(path))
+            if store.upgraded_from:
+                memory._settle_upgrade()
             return memory
         except BaseException:
             store.close()
@@ -129,6 +132,25 @@ class OpenMemory:
         if changed:
             what = f"a reward of {wanted:g} or more is a success now"
             _log.warning("%s: %s, and %s counted again", where, what, count_of(changed, "run was", "runs were"))
+
+    def _settle_upgrade(self) -> None:
+        """Count again what an older hepm derived by other rules from the same records; say that an upgrade happened."""
+        from hepm.ingest.pipeline import replay_with
+
+        store, counted, failed = self._store, list[str](), list[str]()
+        for name in store.namespaces():
+            if store.differs_from_first_record(namespace=name, replay=replay_with(None)):
+                embedder = self._embedder.agreed()
+                try:
+                    store.rebuild(namespace=name, replay=replay_with(embedder), embedder=embedder)
+                    counted.append(name)
+                except StoreDamagedError:
+                    failed.append(name)
+        again = f"; the runs of {', '.join(counted)} were counted again by today's rules" if counted else ""
+        again += f"; those of {', '.join(failed)} could not be: `hepm doctor` names why" if failed else ""
+        before, now = store.upgraded_from, store.header.schema_version
+        _log.warning("the memory was upgraded from schema version %d to %d%s", before, now, again)
+        store.settle_upgrade()
 
     def _deliver(self) -> None:
         from hepm.ingest.pipeline import deliver

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -16,7 +15,6 @@ from hepm.ingest.records import ReadOptions, graded
 from hepm.memory.recalling import RecallingMemory, as_tools
 from hepm.types import (
     DEFAULT_NAMESPACE,
-    Tool,
     Trajectory,
 )
 
@@ -83,7 +81,14 @@ class RecordingMemory(RecallingMemory):
         options = options or IngestOptions()  # created per call: its redactor caches texts of users
         embedder = self._agreed_embedder() if vectors else None
         grown = not isinstance(source, Trajectory)  # sessions do it themselves
-        pipeline = Pipeline(self._store, embedder, namespace=namespace, outbox=self._outbox, replace_grown=grown)
+        pipeline = Pipeline(
+            self._store,
+            embedder,
+            namespace=namespace,
+            outbox=self._outbox,
+            replace_grown=grown,
+            takes_carried=reading.format == "hepm",
+        )
         try:
             clean = options.redactor
             known = [tool if clean is None else clean.tool(tool) for tool in described]
@@ -215,7 +220,7 @@ class RecordingMemory(RecallingMemory):
 
     def run(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> Trajectory | None:
         """A stored run; None if there is none with this id."""
-        from hepm.ingest.pipeline import parse_stored
+        from hepm.ingest.hepm import parse_stored
 
         record = self._store.records_of([id], namespace=namespace).get(id)
         return None if record is None else parse_stored(id, record)
@@ -271,17 +276,19 @@ class RecordingMemory(RecallingMemory):
             self.drop_prepared(namespace=namespace)
             self._mirror.catch_up()
 
-    def export(self, *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[str]:
-        """Every stored run as a line of hepm's own JSON, in order of arrival. `ingest` reads it back unchanged."""
-        from hepm.ingest.hepm import write_run
-        from hepm.ingest.pipeline import parse_stored
+    def runs(self, *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[Trajectory]:
+        """Every stored run, in order of arrival; lazy. StoreDamagedError names one that cannot be read."""
+        from hepm.ingest.hepm import parse_stored
 
-        described = tuple(
-            Tool(tool.name, tool.description, json.loads(tool.parameters), tool.aliases, tool.retired)
-            for tool in self._store.tools(namespace=namespace)
-            if tool.description or tool.parameters != "{}" or tool.aliases or tool.retired
-        )
         for name, record, _ in self._store.iter_records(namespace=namespace):
-            # The first run carries the descriptions of all tools.
-            yield write_run(replace(parse_stored(name, record), tools=described)) if described else record
-            described = ()
+            yield parse_stored(name, record)
+
+    def export(self, *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[str]:
+        """Everything that a namespace holds and that cannot be made again, as lines of hepm's own JSON; lazy.
+
+        `ingest` with `reading=ReadOptions("hepm")` reads it back into an equal memory: tools, runs, lessons, what was
+        shown of them, reported outcomes and answers of models.
+        """
+        from hepm.ingest.exported import exported_lines
+
+        return exported_lines(self._store, namespace=namespace)

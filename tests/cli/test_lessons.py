@@ -236,3 +236,59 @@ def test_one_session_needs_its_user_and_all_runs_need_none(store: Path, tmp_path
     report = found(store, "preference", "reflect")
     assert (report["runs"], report["failed"]) == (24, {})
     assert found(store, "preference", "reflect")["runs"] == 0
+
+
+def test_an_export_carries_the_lessons_and_what_a_step_has_seen_into_another_store(
+    taught: Path, tmp_path: Path
+) -> None:
+    out, other = tmp_path / "out.jsonl", tmp_path / "other.hepm"
+    assert quick("prompt", "--run", "r-new", "--state", "an order", "--store", taught).code == 0
+    assert quick("library", "settle", "r-new", "--success", "--store", taught).code == 0
+    lessons = lessons_of(taught)
+    said = quick("export", out, "--store", taught).out
+    assert said == f"24 runs and {len(lessons)} lessons written to {out}\n"
+    assert quick("import", out, "--store", other).out == (
+        f"24 runs and {len(lessons)} lessons stored, 0 known before; read: 24 hepm\n"
+    )
+    assert lessons_of(other) == lessons
+    assert found(other, "experience", "distill")["runs"] == 0
+    assert quick("export", "--store", other).out == quick("export", "--store", taught).out
+
+
+def test_lessons_in_a_file_of_runs_reach_no_prompt_unless_they_are_imported(taught: Path, tmp_path: Path) -> None:
+    out, other = tmp_path / "out.jsonl", tmp_path / "other.hepm"
+    quick("export", out, "--store", taught)
+    answer = quick("ingest", out, "--store", other)
+    assert "it is no run, but a lesson of an export: see `hepm import`" in answer.err
+    assert (lessons_of(other), found(other, "stats")["namespaces"]["default"]["trajectories"]) == ([], 24)
+    assert "could not be used" not in quick("eval", out).err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"hepm":1,"lesson":{}}',
+        '{"hepm":1,"lesson":[]}',
+        '{"hepm":2,"lesson":{}}',
+        '{"hepm":1,"showing":{"run":7,"lesson":"x"}}',
+        '{"hepm":1,"reported":{"run":"x"}}',
+        '{"hepm":1,"answer":{"key":"k","step":"s","usage":"{"}}',
+        '{"hepm":1,"tool":{"name":""}}',
+        '{"hepm":1,"tool":{"name":"x","aliases":[{}]}}',
+        '{"hepm":1,"tool":{"name":"x","described_at":1e999}}',
+    ],
+)
+def test_a_damaged_line_of_an_export_is_named_and_the_others_are_read(taught: Path, tmp_path: Path, line: str) -> None:
+    out, other = tmp_path / "out.jsonl", tmp_path / "other.hepm"
+    quick("export", out, "--store", taught)
+    out.write_text(f"{line}\n{out.read_text('utf-8')}", "utf-8")
+    report = quick("import", out, "--store", other, "--json").json
+    assert [(one["record"], "cannot be read" in one["reason"]) for one in report["rejected"]] == [(1, True)]
+    assert report["stored"] == 24
+    assert quick("export", "--store", other).out == quick("export", "--store", taught).out
+
+
+def lessons_of(store: Path) -> list[Any]:
+    return [
+        one for noun in ("experience", "principle") for one in found(store, noun, "list", "--limit", "999")["lessons"]
+    ]

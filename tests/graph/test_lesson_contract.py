@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hepm import Memory, Tool
 from hepm.embed import HashingEmbedder
-from hepm.errors import EmbedderMismatchError
+from hepm.errors import EmbedderMismatchError, InputError
 from hepm.experience.lessons import Conditions, Experience, Notes, Principle
+from hepm.graph.differences import differences
 from hepm.graph.lessons.rows import Answer, LessonRow, Parent, Source, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange, recount
 from hepm.graph.neo4j.store import Neo4jStore
@@ -20,7 +26,9 @@ from hepm.graph.rows import Selection
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Store
 from hepm.ingest.copying import copy_store
-from hepm.ingest.prepare import exclude
+from hepm.ingest.hepm import parse_run
+from hepm.ingest.prepare import IngestOptions, exclude
+from hepm.ingest.records import ReadOptions
 from tests.runs import Shelf, trajectory
 
 NS = "team"
@@ -375,6 +383,82 @@ def test_a_copy_holds_every_lesson_with_what_was_shown_and_paid_for(make_two_sto
         (copied,) = copy_store(source, target, namespaces=[NS])
         assert copied.differences == ()
     assert target.lessons.all_answers(namespace=NS) == source.lessons.all_answers(namespace=NS)
+
+
+TAUGHT = (
+    experience("ask", "won").row(prior=Uses(4, 3, 2)),
+    principle("Look.", "lost", "elsewhere").row(),
+    Notes("ann", "- one", session="won").row(),
+    Notes("ann", "- one\n- two", version=2).row(),
+    experience("wähle\n\u2028", "open", parents=(Parent("e-gone", "mutation"),)).row(made_by="v1"),
+)
+ACTS = st.one_of(
+    st.tuples(st.just("ingest"), st.sampled_from(RUNS.runs()).map(lambda run: run.id)),
+    st.tuples(st.just("put"), st.sampled_from(TAUGHT)),
+    st.tuples(st.just("retire"), st.sampled_from(TAUGHT)),
+    st.tuples(st.sampled_from(["show won", "show open", "show elsewhere"]), st.sampled_from(TAUGHT)),
+    st.tuples(st.sampled_from(["settle won", "settle elsewhere"]), st.booleans()),
+    st.tuples(st.just("answer"), st.sampled_from(["won", "open", ""])),
+    st.tuples(st.just("describe"), st.sampled_from(["looks", "looks it up", ""])),
+    st.tuples(st.just("alias"), st.sampled_from(["peek", "watch"])),
+    st.tuples(st.just("give"), st.sampled_from(["open", "lost"])),
+)
+
+
+def act(memory: Memory, what: str, about: Any, namespace: str) -> None:
+    verb, _, run = what.partition(" ")
+    lessons, at = memory.library.store.lessons, {"namespace": namespace}
+    match verb:
+        case "ingest":
+            memory.ingest(parse_run(RUNS.run(about).record), tools=[Tool("look", "looks")], **at)
+        case "put":
+            vectors = {about.text: EMBEDDER.embed([about.text])[0]}
+            lessons.change(LessonChange(put=[about], imported=True), vectors, **at)
+        case "retire":
+            lessons.change(LessonChange(retire={about.id: "superseded"}, by="v2"), {}, **at)
+        case "show":
+            lessons.show(run, [about.id], **at)
+        case "settle":
+            lessons.settle({run: about}, **at)
+        case "answer":
+            lessons.put_answers([Answer(f"k{about}", "distil", about, "{}", "")], **at)
+        case "describe":
+            memory.ingest(messages=[{"role": "user", "content": about}], tools=[Tool("look", about)], **at)
+        case "give" if memory.run(about, **at):
+            memory.label(about, success=True, **at)
+        case "alias" if memory.tools(**at):
+            with suppress(InputError):
+                memory.add_alias(about, "look", **at)
+        case _:
+            pass
+
+
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None,
+    max_examples=settings().max_examples * 2 // 5,  # on a server too
+)
+@given(acts=st.lists(ACTS, min_size=1, max_size=12))
+def test_an_export_read_into_another_store_makes_an_equal_one(
+    make_two_stores: Callable[..., Store], tmp_path: Path, acts: Sequence[tuple[str, Any]]
+) -> None:
+    namespace = uuid4().hex  # of an example's own
+    source, target = (Memory(make_two_stores(name)) for name in ("source", "target"))
+    for what, about in acts:
+        act(source, what, about, namespace)
+    file = tmp_path / f"{namespace}.jsonl"
+    file.write_text("".join(f"{line}\n" for line in source.export(namespace=namespace)), "utf-8", newline="\n")
+    for _ in range(2):  # the second time changes nothing
+        report = target.ingest(
+            file, reading=ReadOptions("hepm"), options=IngestOptions(redactor=None), namespace=namespace
+        )
+        assert [one.reason for one in report.rejected if file.stat().st_size] == []
+        stores = source.library.store, target.library.store
+        assert differences(*stores, namespace=namespace) == []
+        mine, theirs = (store.lessons.all_answers(namespace=namespace) for store in stores)
+        assert mine == theirs
+    assert list(target.export(namespace=namespace)) == list(source.export(namespace=namespace))
+    assert target.examine(namespace=namespace) == []
 
 
 def test_a_rebuild_mends_uses_that_went_wrong(filled: Store) -> None:

@@ -13,6 +13,7 @@ from hepm.errors import InputError
 from hepm.experience.lessons import FOLLOWED_BY, Principle
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
+from hepm.ingest.records import ReadOptions
 from tests.faults.command import quick
 from tests.runs import TO_VERSION_3, trajectory
 
@@ -120,7 +121,7 @@ def test_tools_keep_their_names_and_marks_through_export_copy_and_an_import(memo
     before = [(row.name, row.calls, row.aliases, row.retired) for row in memory.tools()]
     (tmp_path / "x.jsonl").write_text("\n".join(memory.export()), "utf-8")
     with Memory.open(tmp_path / "imported.hepm") as other, Memory.open(tmp_path / "copied.hepm") as copied:
-        other.ingest(tmp_path / "x.jsonl")
+        other.ingest(tmp_path / "x.jsonl", reading=ReadOptions("hepm"))
         (done,) = memory.copy_to(copied)
         assert done.differences == ()
         for one in (other, copied):
@@ -136,6 +137,40 @@ def test_a_store_of_before_is_opened_with_the_outcomes_of_its_runs(tmp_path: Pat
     with Memory.open(tmp_path / "m.hepm") as memory:
         assert memory.examine() == []
         assert memory._store.latest_outcomes(["search_api"], namespace="default") == {"search_api": "0101"}
+
+
+def test_runs_that_an_older_hepm_counted_by_other_rules_are_counted_again_on_opening(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        memory.ingest([flight(n, broken=n % 2 == 0) for n in range(4)])
+        states = list(memory.library.store.iter_states(namespace="default"))
+    with sqlite3.connect(tmp_path / "m.hepm") as database:
+        stale = "UPDATE state SET key = key / 2; UPDATE trajectory SET sequence = replace(sequence, '1', '2');"
+        database.executescript(TO_VERSION_3 + stale)
+    for times in (1, 1):
+        with Memory.open(tmp_path / "m.hepm") as memory:
+            assert memory.examine() == []
+            found = [(row.key, row.count, row.summary) for row in memory.library.store.iter_states(namespace="default")]
+            assert found == [(row.key, row.count, row.summary) for row in states]
+        assert caplog.text.count("upgraded from schema version 3 to") == times
+        assert caplog.text.count("the runs of default were counted again by today's rules") == times
+
+
+def test_an_upgrade_that_a_damaged_run_stops_says_so_and_the_run_can_be_forgotten(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        memory.ingest([flight(n, broken=False) for n in range(4)])
+    with sqlite3.connect(tmp_path / "m.hepm") as database:
+        stale = "UPDATE trajectory SET sequence = '[]'; UPDATE trajectory SET record = '{' WHERE seq = 2;"
+        database.executescript(TO_VERSION_3 + stale)
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        assert "those of default could not be: `hepm doctor` names why" in caplog.text
+        assert any("cannot be read" in one.what for one in memory.examine())
+        memory.forget(trajectory=memory._store.read("records", namespace="default")[1][0])
+        memory.rebuild()
+        assert memory.examine() == []
 
 
 def test_the_command_line_names_marks_and_changes_of_tools(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from hepm.evals.domains import Run
 from hepm.experience.model_distiller import RECORD_IS_DATA, quoted_run
 from hepm.experience.prompt import Prompt, PromptOptions
 from hepm.graph.namespace import NamespaceMirror
-from hepm.ingest.hepm import parse_run
 from hepm.ingest.pipeline import IngestReport
 from hepm.ingest.redact import Redactor
 from hepm.llm import Message, Question
@@ -147,7 +146,7 @@ class KnownMemory(Memory):
     def _training(self) -> tuple[Training, list[Trajectory], np.ndarray[Any, Any]]:
         """All runs; the successful ones, by id, and the vectors of their requests."""
         success_from = self.header.success_from
-        runs = [parse_run(line).graded(success_from) for line in self.export(namespace=self.namespace)]
+        runs = [run.graded(success_from) for run in self.runs(namespace=self.namespace)]
         training = Training([Run(run, run.environment, run.task, run.task) for run in runs])
         solved = [run.trajectory for run in training.successes]
         vectors_ND = self.embedder.embed([_request(run) for run in solved]) if solved else np.empty((0, 0))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
+from hepm.cypher.model import NODES, PropertyType
 from hepm.graph.rows import FloatArray, from_bytes
 from hepm.types import ToolName
 
@@ -16,6 +18,11 @@ _log = logging.getLogger("hepm")
 
 Kind: TypeAlias = Literal["experience", "principle", "notes"]
 KINDS: Final[tuple[Kind, ...]] = ("experience", "principle", "notes")
+LABELS: Final[Mapping[Kind, str]] = {"experience": "Experience", "principle": "Principle", "notes": "Notes"}
+"""Of the nodes of each kind in the graph model."""
+PYTHON_TYPES: Final[Mapping[PropertyType, type]] = {"string": str, "integer": int, "float": float, "boolean": bool}
+
+_OF_EVERY_KIND: Final = NODES["Experience"].keys() & NODES["Principle"].keys() & NODES["Notes"].keys()
 
 Value: TypeAlias = str | int | float | bool | tuple[str, ...]
 
@@ -142,6 +149,13 @@ class Showing(NamedTuple):
     success: bool | None
 
 
+class Reported(NamedTuple):
+    """The outcome that was reported of a run, stored or not."""
+
+    run: str
+    success: bool
+
+
 class Answer(NamedTuple):
     """A model's answer under the key of its question; it is forgotten with the run or user it is about.
 
@@ -177,9 +191,33 @@ def from_record(record: str) -> LessonRow:
         row = LessonRow(**values)
     except (AttributeError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"it lacks its {error}") from error
-    if row.kind not in KINDS or {type(text) for text in (row.id, row.text, row.user, row.retired)} != {str}:
+    if row.kind not in KINDS or not all(_fits(kind, value) for kind, value in _values(row)):
         raise ValueError("its fields are of other kinds")
     return row
+
+
+def _values(row: LessonRow) -> Iterator[tuple[PropertyType, Any]]:
+    """What stands in a row, each with the type that it must have."""
+    texts = (row.id, row.text, row.user, row.made_by, row.retired, row.retired_by)
+    linked = (text for linked in (*row.parents, *row.triples) for text in linked)
+    yield "strings", (*texts, *linked, *row.tools, *(source.run for source in row.sources))
+    for source in row.sources:
+        yield "boolean", source.words
+        if source.reward is not None:
+            yield "float", source.reward
+    for count in row.prior:
+        yield "integer", count
+    for name, kind in NODES[LABELS[row.kind]].items():
+        if name not in _OF_EVERY_KIND:
+            yield kind, row.properties.get(name)
+
+
+def _fits(kind: PropertyType, value: Any) -> bool:
+    if kind == "strings":
+        return isinstance(value, tuple) and all(type(one) is str for one in cast("tuple[object, ...]", value))
+    if kind == "float":
+        return type(value) in (int, float) and math.isfinite(value)
+    return type(value) is PYTHON_TYPES[kind]
 
 
 def stored_lessons(rows: Iterable[Sequence[Any]], *, damaged: Sequence[str] | None = None) -> list[StoredLesson]:

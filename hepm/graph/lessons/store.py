@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from hepm.graph.backend import Backend
 from hepm.graph.changes import Transaction
-from hepm.graph.lessons.rows import Answer, LessonRow, Showing, StoredLesson, showings_of, stored_lessons
+from hepm.graph.lessons.rows import Answer, LessonRow, Reported, Showing, StoredLesson, showings_of, stored_lessons
 from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.rows import FloatArray
 
@@ -51,6 +51,31 @@ class LessonStore:
         Idempotent. An outcome that comes before what was shown waits for it.
         """
         return self._noted(namespace, lambda write: write.lessons.tell(outcomes))
+
+    def carry(
+        self,
+        lessons: Sequence[LessonRow] = (),
+        vectors: Mapping[str, FloatArray] | None = None,
+        *,
+        reported: Sequence[Reported] = (),
+        showings: Sequence[Showing] = (),
+        answers: Sequence[Answer] = (),
+        namespace: str,
+        embedder: str | None = None,
+    ) -> int:
+        """Store what another store holds; how many lessons were new.
+
+        What is stored here already stays, and nothing is counted twice.
+
+        A showing of an unknown lesson is skipped, and so is an answer about an unknown run or user.
+        """
+
+        def work(write: Transaction) -> int:
+            new = write.lessons.carry(lessons, vectors or {}, reported, showings, answers)
+            write.note_change()
+            return new
+
+        return self._store.write(namespace, work, embedder=embedder, vectors=(vectors or {}).values())
 
     def forget_user(self, user: str, *, namespace: str) -> list[str]:
         """Remove every lesson of a user, older versions included, and answers about them; the ids of the lessons."""

@@ -12,6 +12,7 @@ from hepm.graph.lessons.rows import (
     UNUSED,
     Answer,
     LessonRow,
+    Reported,
     Showing,
     StoredLesson,
     Uses,
@@ -156,6 +157,31 @@ class LessonTransaction(ABC):
                 refused.append(name)
         self.put([*new, *merged], vectors)
         return Changed(tuple(row.id for row in new), tuple(row.id for row in merged), tuple(refused))
+
+    def carry(
+        self,
+        lessons: Sequence[LessonRow],
+        vectors: Mapping[str, FloatArray],
+        reported: Sequence[Reported],
+        showings: Sequence[Showing],
+        answers: Sequence[Answer],
+    ) -> int:
+        """See `LessonStore.carry`."""
+        changed = self.change(LessonChange(put=lessons, imported=True), vectors)
+        before = self._reported([one.run for one in reported])
+        new = {run: success for run, success in reported if before.get(run) != success}
+        if new:
+            self.tell(new)
+        runs = list(dict.fromkeys(one.run for one in showings))
+        known = {(one.run, one.lesson) for one in self.showings(runs)}
+        held = self.get(one.lesson for one in showings)
+        fresh = {one[:2]: one for one in showings if one.lesson in held and one[:2] not in known}
+        for one, right in wrong_showings(fresh.values(), self._outcomes(runs), self._reported(runs)):
+            fresh[one[:2]] = one._replace(success=right)
+        self.write("put_showings", [one._asdict() for one in fresh.values()])
+        self._credit(recount(fresh.values()))
+        self.put_answers(answers)
+        return len(changed.new)
 
     def show(self, run: str, lessons: Sequence[str]) -> int:
         """See `LessonStore.show`."""

@@ -86,6 +86,7 @@ class Neo4jStore(Store):
     def __init__(self, login: Login, *, counting: Counting | None = None, states_per_move: int = 256) -> None:
         self._connection = Connection(login)
         self._where = login.uri
+        self._upgraded_from = 0
         try:
             self._migrate()
             if not self._connection.read("memory", newest=True):
@@ -119,6 +120,7 @@ class Neo4jStore(Store):
                     self._connection.write(lambda tx, space=space: run(tx, "drop_distrusted_outcomes", space=space))
             self._connection.write(lambda tx, v=version: run(tx, "set_schema_version", schema_version=v))
         if pending:
+            self._upgraded_from = found
             self._connection.read("await_indexes", seconds=300)
 
     def _fill_outcomes(self) -> None:
@@ -137,6 +139,13 @@ class Neo4jStore(Store):
     def header(self) -> Header:
         # Of the member that takes the writes: what another process has committed is known here, and in later reads.
         return Header(*self._connection.read("memory", newest=True)[0])
+
+    @property
+    def upgraded_from(self) -> int:
+        return self._upgraded_from
+
+    def settle_upgrade(self) -> None:
+        self._upgraded_from = 0
 
     def write(
         self, namespace: str, work: Callable[[Transaction], T], *, embedder: str | None = None, vectors: Vectors = ()

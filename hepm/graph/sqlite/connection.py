@@ -229,6 +229,9 @@ class Connections:
                     if sqlite3.complete_statement(statement):
                         connection.execute(statement)
                         statement = ""
+            if found:
+                # Until what derives from the records was looked at (see `Store.settle_upgrade`), whatever ends this.
+                connection.execute("INSERT OR IGNORE INTO meta (key, value) VALUES ('upgraded_from', ?)", (str(found),))
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
 

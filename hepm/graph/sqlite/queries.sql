@@ -7,6 +7,12 @@ SELECT key, value FROM meta;
 -- name: set_meta
 INSERT INTO meta (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
 
+-- name: upgraded_from
+SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'upgraded_from';
+
+-- name: settle_upgrade
+DELETE FROM meta WHERE key = 'upgraded_from';
+
 -- name: next_revision
 -- The revision that the running transaction will be known by.
 UPDATE meta SET value = max(CAST(value AS INTEGER), (SELECT coalesce(max(revision), 0) FROM change)) + 1

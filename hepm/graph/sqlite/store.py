@@ -88,6 +88,15 @@ class SQLiteStore(Store):
     def header(self) -> Header:
         return _header(self.read("meta"))
 
+    @property
+    def upgraded_from(self) -> int:
+        rows = self.read("upgraded_from")
+        return int(rows[0][0]) if rows else 0
+
+    def settle_upgrade(self) -> None:
+        with self._connections.writing() as db:
+            db.execute(self._statements["settle_upgrade"])
+
     def write(
         self, namespace: str, work: Callable[[Transaction], T], *, embedder: str | None = None, vectors: Vectors = ()
     ) -> T:

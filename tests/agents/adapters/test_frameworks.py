@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from hepm import Memory, Trajectory
-from hepm.ingest import parse_run
 from hepm.types import HINT
 from tests.agents.adapters.frameworks import ROOT, drive, run_block
 from tests.loopback import Loopback, Reply, Request, Script, completion, error, tool_call
@@ -101,7 +100,7 @@ def seed(file: Path) -> None:
 
 def runs_in(store: Path) -> list[Trajectory]:
     with Memory.open(store) as memory:
-        found = [parse_run(line) for line in memory.export()]
+        found = list(memory.runs())
     return [run for run in found if not run.id.startswith("seed")]
 
 
