@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from hepm import Outcome, ToolCall, Trajectory, Turn
+from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.embed import HashingEmbedder
 from hepm.graph.delta import Run
 from hepm.graph.rows import FloatArray
 from hepm.ingest.hepm import parse_run, write_run
 from hepm.ingest.prepare import run_of
 from hepm.ingest.transitions import transitions
+from hepm.types import DEFAULT_NAMESPACE
 
 _LATER = ("described_at", "changed_at", "former_description", "former_parameters", "retired", "aliases")
 TO_VERSION_6 = (
@@ -55,6 +58,11 @@ def trajectory(
         user=user,
         ended_at=ended_at,
     )
+
+
+def exported_runs(memory: Memory, namespace: str = DEFAULT_NAMESPACE) -> list[dict[str, Any]]:
+    """The lines of an export that are runs; others are tools and lessons."""
+    return [record for record in map(json.loads, memory.export(namespace=namespace)) if "turns" in record]
 
 
 class Shelf:

@@ -169,7 +169,8 @@ class Store(Backend):
         held = next(self.iter_runs(namespace=namespace), None)
         if held is None:
             return False
-        ((run,), _) = read_each([held.record], replay, self.marks(namespace=namespace).aliases)
+        aliases, success_from = self.marks(namespace=namespace).aliases, self.header.success_from
+        ((run,), _) = read_each([held.record], replay, aliases, success_from=success_from)
         if not isinstance(run, Run):
             return False  # `hepm doctor` names it
         return any(held.columns.get(name) != value for name, value in self.columns_of(run, namespace=namespace).items())

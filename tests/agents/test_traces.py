@@ -21,6 +21,7 @@ from hepm import Memory
 from hepm.agents.guard import Access
 from tests.agents.serving import serving
 from tests.ingest.traces import GEN_AI, export, span, text, tool
+from tests.runs import exported_runs
 
 TRACES = "/otlp/v1/traces"
 
@@ -217,4 +218,4 @@ def test_spans_that_are_sent_again_after_a_restart_count_once(tmp_path: Path, ag
             assert len(server.runs) == (rests == "under way" and new in sent)
             assert finish(url, "c-1", success=True) == 200
         assert names(memory, "c-1") == [["a"], ["b"], ["c"]][: 2 + (new in sent)]
-        assert len([*memory.export()]) == 1
+        assert len(exported_runs(memory)) == 1

@@ -25,7 +25,7 @@ from hepm.ingest import READERS, ReadOptions, Redactor
 from hepm.ingest.prepare import IngestOptions
 from hepm.types import Tool
 from tests.ingest.samples import AGENTDOJO, ATIF, CHAT, ONE_DOCUMENT, TAU, TAU2, write
-from tests.runs import trajectory
+from tests.runs import exported_runs, trajectory
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def conversation(order: int = 7) -> list[Any]:
 
 
 def stored(memory: Memory) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in memory.export()]
+    return exported_runs(memory)
 
 
 # Messages
@@ -111,7 +111,7 @@ def test_what_is_said_of_the_run_is_stored_with_it(memory: Memory) -> None:
         model="small-model",
         namespace="desk",
     )
-    (run,) = (json.loads(line) for line in memory.export(namespace="desk"))
+    (run,) = exported_runs(memory, "desk")
     del run["turns"]
     assert run == {
         "hepm": 2,

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import signal
 import subprocess
@@ -17,9 +16,9 @@ import pytest
 from hepm import Memory, Session, Trajectory
 from hepm.errors import InputError, StoreError
 from hepm.graph.lessons.rows import StoredLesson
-from hepm.ingest import parse_run
 from hepm.types import BLOCK_END, BLOCK_START, HINT
 from tests.loopback import Loopback, Reply, Request, completion, loopback, tool_call  # noqa: F401
+from tests.runs import exported_runs
 
 NS = "shop"
 WISH = "Refund parcel 77, broken glass"
@@ -63,7 +62,7 @@ def fail_in(session: Session, messages: list[dict[str, Any]], *more: dict[str, A
 
 
 def runs_in(memory: Memory, namespace: str = NS) -> list[Trajectory]:
-    return [parse_run(line) for line in memory.export(namespace=namespace)]
+    return list(memory.runs(namespace=namespace))
 
 
 def lessons_in(memory: Memory) -> list[StoredLesson]:
@@ -497,7 +496,7 @@ def test_results_stay_with_their_calls_where_parallel_ones_have_none(memory: Mem
         session.record("c", {}, "of c", together=True)
         session.record("d", {}, "of d", together=True)
         session.finish(success=True)
-    (run,) = (json.loads(line) for line in memory.export(namespace=NS))
+    (run,) = exported_runs(memory, NS)
     found = {call["name"]: call.get("result") for turn in run["turns"] for call in turn.get("calls", ())}
     assert found == {"a": None, "b": None, "c": "of c", "d": "of d"}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 import threading
@@ -24,7 +23,7 @@ from hepm.ingest import write_run
 from tests.faults.command import hepm, quick
 from tests.neo4j.conftest import Fallible, Mortal
 from tests.neo4j_server import Neo4jServer
-from tests.runs import trajectory
+from tests.runs import exported_runs, trajectory
 
 TOOLS = ("look", "find", "buy", "pay", "send")
 
@@ -86,7 +85,7 @@ def test_a_server_killed_again_and_again_in_an_ingest_loses_and_doubles_nothing(
         writer.result(timeout=240)
     with Memory.open(mortal.uri, auth=mortal.auth) as memory:
         assert memory.examine(namespace=f"killed {kills}") == []
-        stored = [json.loads(line)["id"] for line in memory.export(namespace=f"killed {kills}")]
+        stored = [run["id"] for run in exported_runs(memory, f"killed {kills}")]
     assert len(stored) == len(set(stored))
     assert set(acknowledged) <= set(stored)
     assert len(acknowledged) >= 12 * kills
@@ -135,7 +134,7 @@ def test_while_the_server_is_gone_suggestions_go_on_writes_are_refused_and_runs_
 
         assert until(delivered)
         assert patient.totals(namespace="gone").trajectories == 60
-        order = [json.loads(line)["id"] for line in patient.export(namespace="gone")]
+        order = [run["id"] for run in exported_runs(patient, "gone")]
         assert order == [run.id for run in known + later]
         assert patient.examine(namespace="gone") == []
         assert until(

@@ -21,6 +21,7 @@ from hepm.cli import main
 from tests.evals.bench.parcels import learner, tagging
 from tests.faults.command import Answer, quick
 from tests.loopback import Loopback, Request, answer_well, error, loopback  # noqa: F401
+from tests.runs import exported_runs
 
 ENV = "tests.evals.bench.parcels:Parcels"
 LESSON = re.compile(r"\[([ep]-\w+)\]")
@@ -47,7 +48,7 @@ def rounds(answer: Answer) -> Any:
 def content(store: Path) -> Any:
     """Runs, and lessons with their uses; when runs ended is left out."""
     with Memory.open(store) as memory:
-        runs = [{**json.loads(line), "ended_at": 0} for line in memory.export()]
+        runs = [{**run, "ended_at": 0} for run in exported_runs(memory)]
         listed = [memory.library.list(kind, retired=True) for kind in ("experience", "principle")]
         return runs, [(one.row.id, one.row.retired, one.uses, one.row.made_by) for kind in listed for one in kind]
 
@@ -143,7 +144,7 @@ def test_an_agent_with_tags_searches_principles_which_are_credited_and_recorded(
     assert not any("invented" in text for text in texts)
     assert not any("tools" in request.body for request in played.requests)
     with Memory.open(tmp_path / "m.hepm") as memory:
-        runs = [memory.run(one["id"]) for one in map(json.loads, memory.export())]
+        runs = list(memory.runs())
         searched = next(run for run in runs if run and run.tags["round"] == "2")
         recalled = [id for turn in searched.turns for id in turn.recalled]
         assert recalled
