@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import takewhile
 from threading import RLock
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from hepm.agents.wire import Object, objects
 from hepm.memory.session import Session
@@ -32,6 +33,10 @@ class Shown:
     reason: str
     called: tuple[str, ...] = ()
     followed: bool | None = None
+
+
+TOKEN: Final = ContextVar("token", default="")
+"""Name of the token of the request under way; "" at a server without tokens."""
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final
 from urllib.parse import quote, unquote
@@ -90,7 +91,7 @@ class Proxy:
         run: LiveRun | None = None
         content = raw
         if api is not None:
-            hinted = self._ask.submit(self._with_hint, api, raw, request.headers, namespace)
+            hinted = self._ask.submit(copy_context().run, self._with_hint, api, raw, request.headers, namespace)
             try:
                 run, content = await asyncio.wait_for(asyncio.wrap_future(hinted), self._hint_s)
             except TimeoutError:

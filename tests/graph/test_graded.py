@@ -176,5 +176,7 @@ def test_no_run_ends_after_it_arrived(memory: Memory) -> None:
     late = replace(graded("late", 1.0, "pay"), ended_at=4_102_444_800.0)
     memory.ingest(replace(late, turns=(*late.turns[:1], replace(late.turns[1], calls=(call,)))))
     stored = memory.run("late")
-    assert stored is not None and stored.ended_at is not None and stored.ended_at < 4_000_000_000
+    assert stored is not None
+    assert stored.ended_at is not None
+    assert stored.ended_at < 4_000_000_000
     assert memory.examine() == []
