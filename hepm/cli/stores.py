@@ -214,6 +214,7 @@ def stats(
     with options.open_existing(store) as memory:
         names = memory.namespaces() if namespace is None else [options.known_namespace(memory, namespace, store)]
         header = asdict(memory.header)
+        del header["rewards_read"]  # true of every store that was opened
         totals = {name: asdict(memory.totals(namespace=name)) for name in names}
         tools = {name: memory.tools(namespace=name) for name in names}
         called = {name: sum(tool.calls > 0 for tool in rows) for name, rows in tools.items()}
