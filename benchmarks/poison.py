@@ -1,6 +1,6 @@
 """Poisoned memory: what recorded prompt injections do to suggestions, prompts and lessons, and what distrust saves.
 
-usage: python benchmarks/poison.py [RUNS] [--folds 5] [--every 5] [--error-results] [--markdown]
+usage: python benchmarks/poison.py [RUNS] [--folds 5] [--every 5] [--error-results] [--markdown] [--needed]
 
 RUNS is a folder that holds AgentDojo runs ($HEPM_RECORDED_RUNS, else ../shared/data). Prints one JSON line; --markdown
 prints the tables of benchmarks/LOG.md instead.
@@ -12,6 +12,8 @@ their own stay out: there the injected words are the user's.
 
 --error-results makes each result that holds an injection begin with "Error: ", as an attacker would who knows that
 lessons quote errors.
+
+--needed reads no records: it counts the hostile runs that plant a tool among 200 made-up honest runs, or silence one.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from parts.hostile_runs import HONEST, needed
 
 from hepm import Memory, Trajectory, Turn
 from hepm.evals.metrics import Bootstrap, interval
@@ -65,6 +68,9 @@ Span = tuple[str, ...]
 def main() -> None:
     arguments = parse()
     started = time.perf_counter()
+    if arguments.needed:
+        print(json.dumps({"benchmark": "poison", "honest": HONEST, **machine(), "needed": needed()}))
+        return
     records = read_records(arguments.runs, error_results=arguments.error_results)
     goals = goals_of(records)
     moments = [moment for record in records if (moment := moment_of(record, goals))]
@@ -101,6 +107,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--every", type=int, default=5, help="render a prompt at each so many-th moment")
     parser.add_argument("--error-results", action="store_true")
     parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--needed", action="store_true", help="count hostile runs beside 200 honest ones")
     return parser.parse_args()
 
 

@@ -9,7 +9,8 @@ import json
 import time
 from collections.abc import Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -19,6 +20,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hepm.agents.bounds import is_too_dense
+from hepm.agents.live_run import TOKEN
 from hepm.agents.wire import api_of
 from hepm.errors import InputError
 from hepm.types import DEFAULT_NAMESPACE
@@ -49,10 +51,12 @@ class Access:
     Attributes:
         namespaces: None for all.
         write: Whether runs may be recorded and lessons changed.
+        name: Stands in the runs that the token records; "" for one made of the token.
     """
 
     namespaces: frozenset[str] | None = None
     write: bool = True
+    name: str = ""
 
     def to(self, namespace: str) -> bool:
         """Whether a namespace may be read."""
@@ -70,7 +74,7 @@ def namespace_of(request: Request) -> str:
 
 
 def read_tokens(path: Path) -> dict[str, Access]:
-    """Tokens of a JSON file: {"TOKEN": {"namespaces": ["desk"], "write": true}}; InputError if it is no such file."""
+    """Tokens of a JSON file: {"TOKEN": {"name": "ann", "namespaces": ["desk"], "write": true}}; else InputError."""
     try:
         found: Any = json.loads(path.read_text("utf-8"))
         return {token: _access(token, about) for token, about in found.items()}
@@ -82,15 +86,20 @@ def read_tokens(path: Path) -> dict[str, Access]:
 
 
 def _access(token: str, about: dict[str, Any]) -> Access:
-    names, write = about.get("namespaces"), about.get("write", True)
+    names, write, own = about.get("namespaces"), about.get("write", True), about.get("name", "")
     check_token(token)
-    if unknown := sorted(about.keys() - {"namespaces", "write"}):
+    if unknown := sorted(about.keys() - {"namespaces", "write", "name"}):
         raise ValueError(f"unknown key {unknown[0]!r}")
     listed = cast("list[Any]", names) if isinstance(names, list) else []
     named = isinstance(names, list | None) and all(isinstance(name, str) for name in listed)
-    if not (named and isinstance(write, bool)):
-        raise ValueError('"namespaces" is a list of names, "write" is true or false')
-    return Access(None if names is None else frozenset(listed), write)
+    if not (named and isinstance(write, bool) and isinstance(own, str)):
+        raise ValueError('"namespaces" is a list of names, "write" is true or false, "name" is a text')
+    return Access(None if names is None else frozenset(listed), write, own)
+
+
+def name_of_token(token: str) -> str:
+    """The name of a token that was given none; it does not show the token."""
+    return f"token-{blake2b(token.encode(), digest_size=4).hexdigest()}"
 
 
 def check_token(token: str) -> None:
@@ -135,7 +144,10 @@ class Guard:
     def __init__(self, app: ASGIApp, *, host: str, tokens: Mapping[str, Access], rate: float, max_body: int) -> None:
         self._app = app
         self._host = host
-        self._tokens = tokens
+        self._tokens = {
+            token: access if access.name else replace(access, name=name_of_token(token))
+            for token, access in tokens.items()
+        }
         self._rate = rate
         self._max_body = max_body
         self._requests = _Allowance(rate, max(1.0, 10 * rate))
@@ -199,6 +211,7 @@ class Guard:
         scope["hepm.access"] = access
         NAMESPACE.set(namespace)
         WRITES.set(access.write)
+        TOKEN.set(access.name)
         return None
 
     def _too_much(self, scope: Scope, headers: Headers) -> Response | None:

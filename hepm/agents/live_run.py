@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import takewhile
@@ -33,6 +34,10 @@ class Shown:
     reason: str
     called: tuple[str, ...] = ()
     followed: bool | None = None
+
+
+TOKEN: Final = ContextVar("token", default="")
+"""Name of the token of the request under way; "" at a server without tokens."""
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final, NamedTuple
@@ -117,7 +118,7 @@ class Proxy:
         api = wire.api_of(path) if request.method == "POST" else None
         outgoing = _Request(None, raw)
         if api is not None:
-            hinted = self._ask.submit(self._with_hint, api, raw, request.headers, namespace)
+            hinted = self._ask.submit(copy_context().run, self._with_hint, api, raw, request.headers, namespace)
             try:
                 outgoing = await asyncio.wait_for(asyncio.wrap_future(hinted), self._hint_s)
             except TimeoutError:

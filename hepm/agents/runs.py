@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from itertools import takewhile
@@ -13,18 +13,18 @@ from threading import RLock
 from typing import Any, Final
 from uuid import uuid4
 
-from hepm.agents.live_run import LiveRun, Shown, aliases_of, mark_of, name_of, only_summarised, opening_of
+from hepm.agents.live_run import TOKEN, LiveRun, Shown, aliases_of, mark_of, name_of, only_summarised, opening_of
 from hepm.agents.wire import Object, Reply, objects
 from hepm.errors import HepmError, InputError, NotFoundError, StoreUnavailableError
 from hepm.experience.prompt import Prompt, PromptOptions
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
-from hepm.ingest.prepare import IngestOptions
+from hepm.ingest.prepare import IngestOptions, TrustByTags
 from hepm.ingest.transitions import own_tool
 from hepm.memory import Memory
 from hepm.memory.journal import Stamp
 from hepm.memory.labels import given_label
 from hepm.memory.session import Session
-from hepm.types import ToolName, Trajectory
+from hepm.types import RECORDED_BY, ToolName, Trajectory
 
 _log = logging.getLogger("hepm")
 
@@ -50,6 +50,7 @@ class LiveRuns:
         idle_s: A run that rests for so long is stored; a rule may label it.
         options: What hints contain.
         outcome_by: Rules for runs without an outcome (see `IngestOptions`).
+        distrust: Names of tokens whose runs are stored and never count.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class LiveRuns:
         idle_s: float = 1_800.0,
         options: PromptOptions | None = None,
         outcome_by: tuple[str, ...] = OUTCOME_BY_DEFAULT,
+        distrust: Collection[str] = (),
     ) -> None:
         self.memory = memory
         self.idle_s = idle_s
@@ -66,6 +68,7 @@ class LiveRuns:
         self.recent: deque[Shown] = deque(maxlen=RECENT)
         self._options = options
         self._outcome_by = outcome_by
+        self._distrust = frozenset(distrust)
         self._runs: dict[tuple[str, str], LiveRun] = {}
         self._sequels: dict[tuple[str, str], LiveRun] = {}
         self._alike: defaultdict[tuple[str, str], list[LiveRun]] = defaultdict(list)
@@ -87,6 +90,11 @@ class LiveRuns:
     def has(self, id: str, *, namespace: str) -> bool:
         """Whether a run is under way."""
         return (namespace, id) in self._runs
+
+    def ingest_options(self) -> IngestOptions:
+        """How runs are stored."""
+        trusted = TrustByTags(tuple((RECORDED_BY, name) for name in sorted(self._distrust)))
+        return IngestOptions(outcome_by=self._outcome_by, trusted=trusted if self._distrust else None)
 
     # Which run
 
@@ -149,8 +157,8 @@ class LiveRuns:
 
     def _begin(self, id: str, namespace: str, door: str, **about: Any) -> LiveRun:
         own, stored = _free(partial(self._find, namespace), id)
-        options = {"prompt_options": self._options, "ingest_options": IngestOptions(outcome_by=self._outcome_by)}
-        session = self.memory.session(id=own, namespace=namespace, **options, **about)
+        options = {"prompt_options": self._options, "ingest_options": self.ingest_options()}
+        session = self.memory.session(id=own, namespace=namespace, token=TOKEN.get(), **options, **about)
         if stored is not None:  # as it rested
             session.go_on(stored)
         run = self._runs[namespace, id or own] = LiveRun(session, namespace, door, name=id or own)
@@ -326,7 +334,9 @@ class LiveRuns:
             run = self._here(run)
             session = run.session if run is not None else self._ended.get(key)
         if session is None:
-            session = self.memory.resume(id, namespace=namespace)
+            session = self.memory.resume(id, namespace=namespace, ingest_options=self.ingest_options())
+        if (token := TOKEN.get()) in self._distrust and token != self._recorder(session, id, namespace):
+            raise NotFoundError(f"the token {token!r} recorded no run {id!r} in {namespace!r}, and labels no other's")
         if session is None:
             try:
                 self.memory.label(id, success=success, reward=reward, namespace=namespace)
@@ -351,6 +361,11 @@ class LiveRuns:
                 while len(self._over) > RECENT:
                     self._over.popitem(last=False)
         self.counts["outcomes", namespace] += 1
+
+    def _recorder(self, session: Session | None, id: str, namespace: str) -> str:
+        """Name of the token that recorded a run."""
+        run = None if session is not None else self.memory.run(id, namespace=namespace)
+        return session.token if session is not None else run.tags.get(RECORDED_BY, "") if run is not None else ""
 
     def discard(self, id: str, *, namespace: str) -> None:
         """Forget a run under way, as it goes on under another id."""
@@ -414,7 +429,7 @@ class LiveRuns:
             except HepmError as error:
                 failed = error
         try:
-            self.memory.store_abandoned(idle_s=self.idle_s, options=IngestOptions(outcome_by=self._outcome_by))
+            self.memory.store_abandoned(idle_s=self.idle_s, options=self.ingest_options())
         except HepmError as error:
             failed = error
         if failed is not None and not self._failing:

@@ -24,7 +24,18 @@ from starlette.types import ASGIApp
 
 from hepm.agents import page
 from hepm.agents.claude_code import ClaudeCode
-from hepm.agents.guard import DOORS, LOCAL, Access, Guard, access_of, check_token, json_object, namespace_of, refused
+from hepm.agents.guard import (
+    DOORS,
+    LOCAL,
+    Access,
+    Guard,
+    access_of,
+    check_token,
+    json_object,
+    name_of_token,
+    namespace_of,
+    refused,
+)
 from hepm.agents.mcp import mcp_server
 from hepm.agents.proxy import Proxy
 from hepm.agents.runs import LiveRuns
@@ -60,6 +71,7 @@ class ServeOptions:
         max_body: Bytes of a request's body.
         rate: Requests a second of one client, in the mean over ten seconds; 0 for no limit.
         tokens: What each bearer token allows; empty on loopback lets every client in.
+        distrust: Names of tokens whose runs are stored and never count.
     """
 
     host: str = "127.0.0.1"
@@ -73,8 +85,12 @@ class ServeOptions:
     max_body: int = 64 << 20
     rate: float = 0.0
     tokens: Mapping[str, Access] = field(default_factory=dict[str, Access], repr=False)
+    distrust: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        names = sorted(access.name or name_of_token(token) for token, access in self.tokens.items())
+        if unknown := [name for name in self.distrust if name not in names]:
+            raise InputError(f"no token is called {unknown[0]!r}; there are {', '.join(names) or 'none'}.")
         if self.host not in LOCAL and not self.tokens:
             raise InputError(
                 f"{self.host} can be reached by others: give --token (or HEPM_TOKEN), or bind to 127.0.0.1."
@@ -91,7 +107,7 @@ class Server:
     def __init__(self, memory: Memory, options: ServeOptions) -> None:
         self.memory = memory
         self.options = options
-        self.runs = LiveRuns(memory, idle_s=options.idle_s, outcome_by=options.outcome_by)
+        self.runs = LiveRuns(memory, idle_s=options.idle_s, outcome_by=options.outcome_by, distrust=options.distrust)
         self.started = time.monotonic()
         self._sessions = "ok"
         self._probe_at = 0.0

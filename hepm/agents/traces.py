@@ -30,7 +30,7 @@ from hepm.ingest.records import DECODER, ReadOptions, RecordError
 from hepm.ingest.spans import Span, Spans
 from hepm.memory.labels import given_label
 from hepm.memory.session import as_messages
-from hepm.types import Trajectory
+from hepm.types import RECORDED_BY, Trajectory
 
 if TYPE_CHECKING:
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
@@ -174,7 +174,9 @@ class Traces:
         stored = None if self._runs.has(run.id, namespace=namespace) else memory.run(run.id, namespace=namespace)
         if stored is None or not given_label(stored):
             return stored is not None and _contains(stored, run)
-        memory.ingest([replace(run, outcome=stored.outcome)], namespace=namespace)
+        tags = {**run.tags, **{key: value for key, value in stored.tags.items() if key == RECORDED_BY}}
+        again = replace(run, outcome=stored.outcome, tags=tags)
+        memory.ingest([again], namespace=namespace, options=self._runs.ingest_options())
         return True
 
     def _forget_rest(self) -> None:

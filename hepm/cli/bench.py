@@ -16,10 +16,19 @@ import click
 
 from hepm.cli.commands import Argument, Option
 from hepm.cli.model import AtOnceOption, DryRunOption, ModelChoice
-from hepm.cli.options import Bar, JsonOption, check_store, known_namespace, print_json, print_table
+from hepm.cli.options import (
+    Bar,
+    JsonOption,
+    SuccessFromOption,
+    check_store,
+    known_namespace,
+    print_json,
+    print_table,
+)
 from hepm.cli.reports import Runs
 from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError
 from hepm.text import count_of
+from hepm.types import SUCCESS_FROM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -82,6 +91,7 @@ class Remembered:
         Option(help="Learn from runs on other tasks (train), or on earlier ones (online). Default: train."),
     ] = None
     judge: Annotated[bool, Option(help="Let the model, not the environment, label the runs to learn from.")] = False
+    success_from: SuccessFromOption = None
 
 
 def bench(
@@ -114,11 +124,12 @@ def bench(
         raise click.BadParameter("--memory and --learn-from exclude each other", param_hint="--memory")
     limits = asking.limits()
     chosen = find_arms([arm.strip() for arm in arms.split(",")], trials=trials)
-    learning = {"learn": remembered.learn_from or "train", "judge": remembered.judge}
-    options = playing.bench_options(endpoint, arms=chosen, trials=trials, seed=seed, **learning)
     with ExitStack() as stack:
         environment = opened_environment(env, stack)
         given = _given(remembered, stack)
+        learning = {"learn": remembered.learn_from or "train", "judge": remembered.judge}
+        about = {**learning, "success_from": _success_from(remembered, given)}
+        options = playing.bench_options(endpoint, arms=chosen, trials=trials, seed=seed, **about)
         published = environment.tasks()
         if given is None and options.learn == "train" and any(task.split == "train" for task in published):
             published = [task for task in published if task.split != "train"]
@@ -308,6 +319,13 @@ def _given(remembered: Remembered, stack: ExitStack) -> KnownMemory | None:
     return memory
 
 
+def _success_from(remembered: Remembered, given: KnownMemory | None) -> float:
+    """The reward from which on runs succeed: as chosen, else that of a given memory, which is left as it is."""
+    if remembered.success_from is not None:
+        return remembered.success_from
+    return SUCCESS_FROM if given is None else given.header.success_from
+
+
 def chosen_tasks(tasks: Sequence[Task], wanted: str) -> list[Task]:
     """The first tasks, or those whose ids match: see `--tasks`."""
     if wanted.isdecimal():
@@ -331,6 +349,7 @@ def _settings(
     """What shapes the answers. Arms can be added later, and with a given memory also tasks and trials."""
     shaping = {"environment": environment.name, "model": model, "seed": options.seed, "max_turns": options.max_turns}
     shaping |= {"options": dict(options.options)}
+    shaping |= {} if options.success_from == SUCCESS_FROM else {"success_from": options.success_from}
     shaping |= {"user": user.model} if (user := user_of(environment)) else {}
     if given is not None:
         store = f"{remembered.memory} {given.namespace}, revision {given.header.revision}"

@@ -38,6 +38,15 @@ OutcomeByOption = Annotated[
     Option(help="Rules that label runs without an outcome: tests, exit-code, user; comma-separated, or none."),
 ]
 
+SuccessFromOption = Annotated[
+    float | None,
+    Option(
+        min=0.01,
+        max=1.0,
+        help="Reward from which on a run is a success, if it says nothing else; kept in the store. Default: .7.",
+    ),
+]
+
 # The defaults of `Memory`, repeated here: `--help` takes half the time without its imports.
 STORE: Final = "memory.hepm"
 NAMESPACE: Final = "default"
@@ -101,6 +110,7 @@ def open_memory(
     embedder: str | None = None,
     counting: Counting | None = None,
     sessions: Path | None = None,
+    success_from: float | None = None,
     named_by: str = "--store",
 ) -> Memory:
     """Open a memory, or create it. `named_by` is the option or argument with its name.
@@ -114,8 +124,9 @@ def open_memory(
     if (hint := _server_hint(chosen)) and not Path(store).exists():
         print(f"hepm: {store}, {chosen}, is made now.{hint}", file=sys.stderr)
     endpoint = (os.environ.get("OPENAI_BASE_URL"), os.environ.get("OPENAI_API_KEY"))
+    about: dict[str, Any] = {"embedder": embedder, "counting": counting, "success_from": success_from}
     try:
-        return Memory.open(store, embedder=embedder, counting=counting, endpoint=endpoint, sessions=sessions)
+        return Memory.open(store, endpoint=endpoint, sessions=sessions, **about)
     except StoreError as error:
         if chosen == f"from {named_by}":
             raise

@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from hepm.cli.commands import Option
-from hepm.cli.options import OUTCOME_BY, STORE, OutcomeByOption, Place, StoreOption, open_memory, rules_of
+from hepm.cli.options import (
+    OUTCOME_BY,
+    STORE,
+    OutcomeByOption,
+    Place,
+    StoreOption,
+    SuccessFromOption,
+    open_memory,
+    rules_of,
+)
 from hepm.errors import MissingExtraError
 from hepm.graph.open_store import is_address
 
@@ -32,6 +41,7 @@ def serve(
     ] = "",
     idle: Annotated[float, Option(min=1.0, help="Seconds after which a resting run is stored.")] = 1800,
     outcome_by: OutcomeByOption = OUTCOME_BY,
+    success_from: SuccessFromOption = None,
     hint_timeout: Annotated[float, Option(min=0.001, help="Seconds that a request waits for a hint.")] = 1.0,
     sessions: Annotated[
         Path | None,
@@ -39,7 +49,12 @@ def serve(
     ] = None,
     token: Annotated[str, Option(envvar="HEPM_TOKEN", help="Bearer token that opens every namespace.")] = "",
     tokens: Annotated[
-        Path | None, Option(help='JSON file of tokens: {"TOKEN": {"namespaces": ["desk"], "write": true}}.')
+        Path | None,
+        Option(help='JSON file of tokens: {"TOKEN": {"name": "ann", "namespaces": ["desk"], "write": true}}.'),
+    ] = None,
+    distrust: Annotated[
+        list[str] | None,
+        Option(metavar="NAME", help="Store runs of the token of this name, but learn nothing from them; repeatable."),
     ] = None,
     rate: Annotated[float, Option(min=0.0, help="Requests a second of one client; 0 for no limit.")] = 0.0,
     max_body: Annotated[int, Option(min=1, help="Size limit of a request, in bytes.")] = 64 << 20,
@@ -67,6 +82,7 @@ def serve(
         outcome_by=rules_of(outcome_by),
         hint_s=hint_timeout,
         tokens=allowed,
+        distrust=tuple(distrust or ()),
         rate=rate,
         max_body=max_body,
     )
@@ -75,7 +91,7 @@ def serve(
         print(f"hepm serves {store} (upstream {upstream}) at {address}", file=sys.stderr, flush=True)
 
     _log_plainly()
-    with open_memory(store, sessions=_sessions(store, sessions)) as memory:
+    with open_memory(store, sessions=_sessions(store, sessions), success_from=success_from) as memory:
         serve(memory, options, say)
 
 

@@ -10,13 +10,24 @@ from contextlib import redirect_stdout, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 
 import click
 
 from hepm.cli import options
 from hepm.cli.commands import Argument, Option
-from hepm.cli.options import OUTCOME_BY, STORE, Bar, JsonOption, OutcomeByOption, Place, StoreOption, plain, print_json
+from hepm.cli.options import (
+    OUTCOME_BY,
+    STORE,
+    Bar,
+    JsonOption,
+    OutcomeByOption,
+    Place,
+    StoreOption,
+    SuccessFromOption,
+    plain,
+    print_json,
+)
 from hepm.cli.tool import remarks
 from hepm.errors import StoreDamagedError
 from hepm.graph.open_store import embedded_file
@@ -27,6 +38,7 @@ if TYPE_CHECKING:
     from hepm.ingest import ReadOptions
     from hepm.ingest.pipeline import IngestReport
     from hepm.ingest.prepare import IngestOptions
+    from hepm.memory import Memory
 
 
 _PREPARED_FROM: Final = 2_500
@@ -94,6 +106,7 @@ def ingest(
     shortest: Annotated[bool, Option(help="New store: count only the shortest success of each task.")] = False,
     vectors: Annotated[bool, Option(help="Compute vectors now; else `hepm reembed` does so later.")] = True,
     embedder: Annotated[str | None, Option(help="New store: hash-512, a model name, or a folder.")] = None,
+    success_from: SuccessFromOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Read recorded runs and store them. You can repeat it: a run is stored once.
@@ -105,10 +118,11 @@ def ingest(
     read, prepared = ReadOptions(**asdict(reading)), preparing.options()
     read_runs([], read)  # rejects an unknown format before a store is created
     described = load_tools(tools) if tools else []
+    about: dict[str, Any] = {"embedder": embedder, "counting": "shortest" if shortest else None}
     stored = 0
     with (
         options.no_empty_store(place.store),
-        place.create(embedder=embedder, counting="shortest" if shortest else None) as memory,
+        place.create(success_from=success_from, **about) as memory,
         Bar("runs read") as bar,
     ):
 
@@ -118,7 +132,7 @@ def ingest(
             bar.show(report.read)
 
         try:
-            about: dict[str, Any] = {"namespace": place.namespace, "tools": described, "vectors": vectors}
+            about = {"namespace": place.namespace, "tools": described, "vectors": vectors}
             with redirect_stdout(sys.stderr):  # where Ray writes what it has to say
                 report = memory.ingest(runs, reading=read, options=prepared, on_batch=show, **about)
             if report.stored >= _PREPARED_FROM:
@@ -201,6 +215,7 @@ def stats(
     with options.open_existing(store) as memory:
         names = memory.namespaces() if namespace is None else [options.known_namespace(memory, namespace, store)]
         header = asdict(memory.header)
+        del header["rewards_read"]  # true of every store that was opened
         totals = {name: asdict(memory.totals(namespace=name)) for name in names}
         tools = {name: memory.tools(namespace=name) for name in names}
         called = {name: sum(tool.calls > 0 for tool in rows) for name, rows in tools.items()}
@@ -290,7 +305,7 @@ def copy(
     with options.open_existing(source, named_by="SOURCE") as memory:
         names = [options.known_namespace(memory, name, source, "SOURCE") for name in namespace or memory.namespaces()]
         with (
-            options.open_memory(target, counting=memory.header.counting, named_by="TARGET") as filled,
+            _target(target, memory) as filled,
             Bar("runs compared and copied") as bar,
         ):
             copied = list(memory.copy_to(filled, namespaces=names, on_progress=bar.show))
@@ -305,12 +320,21 @@ def copy(
         raise click.exceptions.Exit(1)
 
 
+def _target(target: str, source: Memory) -> Memory:
+    """The memory to copy into; a new one counts as the source does."""
+    file = embedded_file(target)
+    is_new = file is not None and not file.exists()
+    about = {"counting": source.header.counting, "success_from": source.header.success_from if is_new else None}
+    return options.open_memory(target, named_by="TARGET", **cast(Any, about))
+
+
 def forget(
     place: Place,
     trajectory: Annotated[str | None, Option("--trajectory", "--run", help="Id of a run.")] = None,
     task: Annotated[str | None, Option(help="All runs of a task.")] = None,
     user: Annotated[str | None, Option(help="All runs of a user.")] = None,
     environment: Annotated[str | None, Option(help="All runs of an environment.")] = None,
+    token: Annotated[str | None, Option(help="All runs that a token of this name recorded at a server.")] = None,
     dry_run: Annotated[bool, Option(help="Print what would be forgotten; change nothing.")] = False,
     yes: Annotated[bool, Option("--yes", "-y", help=f"Do not ask, even for more than {_MANY} runs.")] = False,
     as_json: JsonOption = False,
@@ -319,7 +343,7 @@ def forget(
 
     A user who is named alone loses their notes too. Example: `hepm forget --user alice --namespace retail`
     """
-    chosen = {"trajectory": trajectory, "task": task, "user": user, "environment": environment}
+    chosen = {"trajectory": trajectory, "task": task, "user": user, "environment": environment, "token": token}
     with place.open() as memory:
         remove = partial(memory.forget, **chosen, namespace=place.namespace)
 
@@ -334,7 +358,7 @@ def forget(
             click.confirm(question[0].upper() + question[1:], abort=True, err=True)
         notes = versions()
         if dry_run:
-            notes = 0 if trajectory or task or environment else notes
+            notes = 0 if trajectory or task or environment or token else notes
         else:
             gone = remove()
             notes -= versions()

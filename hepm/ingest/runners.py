@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple, cast
 
-from hepm.ingest.shell_parser import SHELLS, SimpleCommand, command_of, script_of, simple_commands
+from hepm.ingest.shell_parser import SHELLS, SimpleCommand, command_of, is_shell, script_of, simple_commands
 from hepm.text import CUT
 from hepm.types import ToolCall
 
@@ -117,6 +117,7 @@ class TestRun:
         return not some or (bool(other.selected) and all(one.startswith(some) for one in other.selected))
 
 
+_QUOTES: Final = str.maketrans("\"'`;", "\n\n\n\n")
 _TEST_FILE: Final = re.compile(
     r"(?:^|/)(?:tests?|__tests__|specs?)/|(?:^|/)(?:test_[^/]*|conftest\.py)$|_test\.\w+$|\.(?:test|spec)\.\w+$|"
     r"_spec\.rb$|Tests?\.\w+$"
@@ -134,7 +135,10 @@ _UNFINISHED: Final = re.compile(rf"{_REFUSED.pattern}|timed out|running in (?:th
 
 
 def events_of(call: ToolCall) -> Iterator[Change | TestRun]:
-    """What a call changed, and the tests it ran with their results, in order."""
+    """What a call changed, and the tests it ran with their results, in order.
+
+    Only the results of shells are evidence of a test, and of these not what the command itself printed in its place.
+    """
     if call.error and _REFUSED.search((call.result or "")[:_START_CHARS]):
         return
     command = command_of(call.arguments)
@@ -144,7 +148,16 @@ def events_of(call: ToolCall) -> Iterator[Change | TestRun]:
     tested = list(_parts(command))
     result = _Result.of(call)
     for one in tested:
-        yield one if isinstance(one, Change) else result.verdict(one)
+        if isinstance(one, Change):
+            yield one
+        elif is_shell(call.name):
+            yield one if _claims(command) else result.verdict(one)
+
+
+def _claims(command: str) -> bool:
+    """Whether a command holds what a test runner or a shell would print at the end."""
+    text = command.replace("\\n", "\n").translate(_QUOTES)
+    return summary(text) is not None or _CODE.search(text) is not None
 
 
 def _edits(call: ToolCall) -> Iterator[Change]:

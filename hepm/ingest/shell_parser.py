@@ -15,6 +15,9 @@ SHELLS: Final = frozenset((
 ))  # fmt: skip
 """Tools of coding agents whose argument is a command line."""
 
+_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_SHELL_WORDS: Final = frozenset(("bash", "sh", "zsh", "shell", "terminal", "powershell", "exec", "cmd", "command"))
+
 SHELL_PROGRAMS: Final = frozenset(["bash", "sh", "zsh", "dash", "fish", "pwsh", "powershell"])
 
 _KEYS: Final = ("command", "cmd", "commands")
@@ -37,6 +40,12 @@ class SimpleCommand(NamedTuple):
     words: list[str]
     written: list[str]
     operator: str
+
+
+def is_shell(name: str) -> bool:
+    """Whether a tool is called like one that runs command lines: its result is what they printed."""
+    name = name.partition(" ")[0]  # "Bash git": the program is no part of it
+    return name in SHELLS or not _SHELL_WORDS.isdisjoint(word.lower() for word in _WORD.findall(name))
 
 
 def command_of(arguments: object) -> str:

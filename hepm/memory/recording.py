@@ -15,6 +15,7 @@ from hepm.ingest.records import ReadOptions, graded
 from hepm.memory.recalling import RecallingMemory, as_tools
 from hepm.types import (
     DEFAULT_NAMESPACE,
+    RECORDED_BY,
     Trajectory,
 )
 
@@ -142,6 +143,7 @@ class RecordingMemory(RecallingMemory):
         model: str = "",
         system: str = "",
         tools: Iterable[object] | None = None,
+        token: str = "",
         namespace: str = DEFAULT_NAMESPACE,
         distil: bool = True,
         prompt_options: PromptOptions | None = None,
@@ -154,17 +156,21 @@ class RecordingMemory(RecallingMemory):
             environment: Lessons of other environments are left out.
             system: The system prompt, if the messages do not contain it.
             tools: Only these are suggested (forms: see `suggest`); None for any.
+            token: Name of the token that records the run at a server; `forget` finds it by that.
             distil: Whether to distil lessons when it has finished, on a background thread, without a model.
         """
         from hepm.ingest.prepare import IngestOptions
         from hepm.memory.session import Session
 
-        run = Trajectory(id or uuid4().hex, (), environment=environment, task=task, model=model, user=user)
+        tags = {RECORDED_BY: token} if token else {}
+        run = Trajectory(id or uuid4().hex, (), environment=environment, task=task, model=model, user=user, tags=tags)
         own = None if tools is None else as_tools(tools)
         prepared = ingest_options or IngestOptions()
         return Session(self, run, system, own, namespace, distil, prompt_options, prepared, self._journal)
 
-    def resume(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> Session | None:
+    def resume(
+        self, id: str, *, namespace: str = DEFAULT_NAMESPACE, ingest_options: IngestOptions | None = None
+    ) -> Session | None:
         """The session that a crash or a restart left under way; None if there is none. It may go on or be finished."""
         from hepm.ingest.prepare import IngestOptions
         from hepm.memory.session import Session
@@ -172,9 +178,8 @@ class RecordingMemory(RecallingMemory):
         kept = None if self._journal is None else self._journal.find(namespace, id)
         if kept is None:
             return None
-        return Session(
-            self, kept.run, "", kept.run.tools or None, namespace, True, None, IngestOptions(), self._journal
-        )
+        options = ingest_options or IngestOptions()
+        return Session(self, kept.run, "", kept.run.tools or None, namespace, True, None, options, self._journal)
 
     def under_way(self, known: set[Stamp]) -> list[Kept]:
         """The sessions on disk that changed: those of running processes, and those that a crash or a restart left.

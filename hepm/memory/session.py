@@ -20,7 +20,7 @@ from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import RecordError, decoded, graded, without_surrogates
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import agent_state, hints_in, without_said
-from hepm.types import DEFAULT_NAMESPACE, START, Outcome, Tool, ToolCall, ToolName, Trajectory, Turn
+from hepm.types import DEFAULT_NAMESPACE, RECORDED_BY, START, Outcome, Tool, ToolCall, ToolName, Trajectory, Turn
 
 if TYPE_CHECKING:
     from hepm.experience.principles import FoundPrinciple
@@ -89,11 +89,23 @@ class Session:
             self._written = kept.run.turns
             self._resumed = list(as_messages(kept.run.turns))
             self._shown = dict.fromkeys(kept.shown)
+            self._is_recorded_by(kept.run)
+
+    def _is_recorded_by(self, before: Trajectory) -> None:
+        """The token that began the run stays the one that recorded it."""
+        tags = {key: value for key, value in self._run.tags.items() if key != RECORDED_BY}
+        tags |= {key: value for key, value in before.tags.items() if key == RECORDED_BY}
+        self._run = replace(self._run, tags=tags)
 
     @property
     def id(self) -> str:
         """The id of the stored run."""
         return self._run.id
+
+    @property
+    def token(self) -> str:
+        """Name of the token that records the run at a server; "" if none does."""
+        return self._run.tags.get(RECORDED_BY, "")
 
     @property
     def stamp(self) -> Stamp | None:
@@ -211,6 +223,7 @@ class Session:
         """Continue a run that was stored without a label, unless it is on disk as well."""
         if not self._resumed:
             self._resumed = list(as_messages(run.turns))
+            self._is_recorded_by(run)
 
     def rewind(self, turns: int) -> None:
         """Of what a crash left, keep so many turns: the client never got what came after them."""

@@ -16,7 +16,8 @@ import pytest
 from hepm import Memory
 from hepm.agents import guard
 from hepm.agents.guard import Access
-from hepm.agents.server import Server
+from hepm.agents.server import ServeOptions, Server
+from hepm.errors import InputError
 from tests.agents.raw import RawEndpoint, answer_to, connected, raw_endpoint, request_bytes, status_of
 from tests.agents.serving import serving
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
@@ -95,6 +96,57 @@ def mcp_call(url: str, name: str, arguments: dict[str, Any], path: str = "/mcp",
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
     named = {"accept": "application/json, text/event-stream", "mcp_protocol_version": "2025-06-18"} | headers
     return ask(url, path, "POST", body, **named).text
+
+
+ANN, EVE = "token-of-ann-1", "token-of-eve-2"
+NAMED = {ANN: Access(name="ann"), EVE: Access(name="eve")}
+
+
+def test_each_run_keeps_the_name_of_the_token_that_began_it(memory: Memory, endpoint: RawEndpoint) -> None:
+    with serving(memory, upstream=endpoint.url, tokens={**NAMED, ALL: Access()}) as (server, url):
+        for token, session in ((ANN, "a"), (EVE, "e"), (ALL, "unnamed"), (EVE, "a")):
+            ask(url, "/v1/chat/completions", "POST", CHAT, x_hepm_token=token, x_hepm_session=session)
+        hook = {"session_id": "hooked", "hook_event_name": "UserPromptSubmit", "prompt": "Refund it.", "cwd": "/w"}
+        assert ask(url, "/hooks/claude-code", "POST", hook, x_hepm_token=EVE).status_code == 200
+        notes = {"session_id": "told", "summary": "x"}
+        assert 'isError":false' in mcp_call(url, "summarize_the_task", notes, x_hepm_token=EVE)
+        for session in ("a", "e", "unnamed", "hooked", "told"):
+            ask(url, "/outcome", "POST", {"session": session, "success": True}, x_hepm_token=ANN)
+        assert len(server.runs) == 0
+    runs = {run["id"]: run["tags"]["hepm:token"] for run in map(json.loads, memory.export()) if run.get("tags")}
+    assert ALL not in runs["unnamed"]
+    assert runs.pop("unnamed").startswith("token-")
+    assert {key: runs[key] for key in ("a", "e", "hooked", "told")} == {
+        "a": "ann",
+        **dict.fromkeys(("e", "hooked", "told"), "eve"),
+    }
+
+
+def test_the_runs_of_a_distrusted_token_never_count_and_it_labels_no_others(
+    memory: Memory, endpoint: RawEndpoint
+) -> None:
+    before = memory.totals()
+    with serving(memory, upstream=endpoint.url, tokens=NAMED, distrust=("eve",)) as (_, url):
+        for token, session in ((ANN, "a"), (EVE, "e"), (EVE, "rests")):
+            ask(url, "/v1/chat/completions", "POST", CHAT, x_hepm_token=token, x_hepm_session=session)
+        refused = ask(url, "/outcome", "POST", {"session": "a", "success": False}, x_hepm_token=EVE)
+        assert (refused.status_code, "labels no other's" in refused.text) == (404, True)
+        for token, session in ((EVE, "e"), (ANN, "a"), (ANN, "rests")):
+            said = ask(url, "/outcome", "POST", {"session": session, "success": True}, x_hepm_token=token)
+            assert said.status_code == 200
+        again = ask(url, "/outcome", "POST", {"session": "a", "reward": 0.1}, x_hepm_token=EVE)
+        assert again.status_code == 404
+    runs = {run["id"]: run for run in map(json.loads, memory.export())}
+    assert (runs["a"]["success"], "success" in runs["e"], "success" in runs["rests"]) == (True, False, False)
+    assert "hepm:distrusted" in runs["e"]["tags"]
+    after = memory.totals()
+    assert (after.successes, after.failures) == (before.successes + 1, before.failures)
+    assert sorted(memory.forget(token="eve")) == ["e", "rests"]
+
+
+def test_an_unknown_name_to_distrust_is_refused(memory: Memory) -> None:
+    with pytest.raises(InputError, match="no token is called 'evil'; there are ann, eve"):
+        ServeOptions(tokens=NAMED, distrust=("evil",))
 
 
 # Namespaces

@@ -162,7 +162,7 @@ def test_stats_as_json_count_each_namespace(store: Path, log: Path) -> None:
     quick("ingest", log, "--store", store, "--namespace", "other", "--assume-success")
     found = quick("stats", "--store", store, "--json").json
     header = {"store", "schema_version", "embedder", "dimensions", "revision", "counting", "states_per_move"}
-    header |= {"lessons_removed"}
+    header |= {"lessons_removed", "success_from"}
     assert set(found) == header | {"namespaces", "tools"}
     counts = {"trajectories": 24, "successes": 12, "failures": 12, "unlabelled": 0, "tools": 6}
     for namespace in ("default", "other"):

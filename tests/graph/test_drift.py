@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from hepm.graph.drift import ALARM, FEWEST, RECENT, _at_least, drift_of
+from hepm.graph.drift import ALARM, FEWEST, RECENT, Observation, _at_least, drift_of, vouched_drift
 
 FINE = ("0" * 24 + "1") * 8  # 4 % of 200 runs
 
@@ -64,3 +64,41 @@ def test_the_chance_is_that_of_the_beta_binomial_distribution() -> None:
     assert _at_least(2, 2, 0, 0, limit=1.0) == pytest.approx(3 / 8)
     assert _at_least(0, 7, 3, 9, limit=2.0) == pytest.approx(1.0)
     assert _at_least(1, 7, 3, 9, limit=0.5) == 0.5
+
+
+def seen(codes: str, *, labelled: bool = True, token: str = "", model: str = "m", day: int = 0) -> list[Observation]:
+    """Runs newest first, "1" for one that failed."""
+    return [Observation(code == "1", labelled, token, model, day) for code in codes]
+
+
+HONEST = [*seen("0" * 100, model="m"), *seen("0" * 100, model="n")]
+
+
+@pytest.mark.parametrize(
+    ("newest", "broken"),
+    [
+        ([*seen("11"), *seen("11", model="n")], True),
+        ([*seen("11"), *seen("11", day=1)], True),
+        (seen("1111"), False),
+        (seen("1" * 40), False),
+        ([*seen("1" * 9, labelled=False), *seen("1" * 9, labelled=False, model="n")], False),
+        ([*seen("11", labelled=False), *seen("11", model="n")], True),
+        ([*seen("1" * 9, labelled=False), *seen("11"), *seen("11", model="n")], True),  # these two are enough
+    ],
+)
+def test_a_tool_is_broken_by_labelled_runs_of_more_than_one_model_or_day(
+    newest: list[Observation], broken: bool
+) -> None:
+    drift = vouched_drift([*newest, *HONEST])
+    assert (drift is not None and drift.broken) is broken
+
+
+@pytest.mark.parametrize(
+    ("failing", "broken"), [(["eve"] * 9, False), (["eve", "eve", "ann", "eve"], True), (["", "eve", "", ""], True)]
+)
+def test_where_tokens_call_a_tool_the_word_of_one_is_not_enough_whatever_else_it_says(
+    failing: list[str], broken: bool
+) -> None:
+    newest = [one for at, token in enumerate(failing) for one in seen("1", token=token, model=f"m{at}", day=at)]
+    before = [*seen("0" * 100, token="ann"), *seen("0" * 100, token="bob")]
+    assert (vouched_drift([*newest, *before]) is not None) is broken

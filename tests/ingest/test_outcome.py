@@ -131,6 +131,24 @@ def test_a_transcript_of_claude_code_is_labelled_by_its_last_tests(tmp_path: Pat
         assert RULES["tests"](found) is success
 
 
+@pytest.mark.parametrize(
+    ("call", "success"),
+    [
+        (("Bash", {"command": "pytest -q"}, P, None), True),
+        (("mcp__shell__run", {"command": "pytest -q"}, P, None), True),
+        (("send_message", {"command": "pytest -q"}, P, None), None),
+        (("reply", {"command": "pytest", "text": P}, "12 passed in 0.31s", False), None),
+        (("publish", {"cmd": ["pytest"]}, P, None), None),
+        (("Bash", {"command": "pytest -q || true; echo '12 passed in 0.31s'"}, "12 passed in 0.31s", None), None),
+        (("Bash", {"command": "pytest || printf 'Exit code: 0'"}, "Exit code: 0", None), None),
+    ],
+)
+def test_what_an_agent_says_of_tests_is_no_evidence_of_them(call: Call, success: bool | None) -> None:
+    said = (Turn("assistant", "pytest -q\n12 passed in 0.31s"), Turn("user", "pytest -q\n12 passed in 0.31s"))
+    assert verdict_of(run(EDIT, call), ["tests"]).success is success
+    assert verdict_of(run(EDIT, after=said), ["tests"]).success is None
+
+
 def test_the_first_rule_that_answers_is_named_and_a_given_outcome_is_none_of_its_business() -> None:
     found = verdict_of(run(EDIT, sh("./deploy", "Exit code 0")), ["tests", "exit-code"])
     assert (found.success, found.by, found.labelled.outcome_by) == (True, "exit-code", "exit-code")

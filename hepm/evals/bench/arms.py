@@ -202,9 +202,9 @@ class _ToolNet:
 class Scratch:
     """A memory in a temporary folder."""
 
-    def __init__(self) -> None:
+    def __init__(self, success_from: float | None = None) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="hepm-bench-")
-        self.memory = KnownMemory.open(Path(self._folder.name) / "memory.hepm")
+        self.memory = KnownMemory.open(Path(self._folder.name) / "memory.hepm", success_from=success_from)
 
     def __enter__(self) -> Self:
         return self

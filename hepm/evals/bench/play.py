@@ -28,7 +28,7 @@ from hepm.evals.environments import Environment, PlayedUser, Task
 from hepm.experience.judge import OutcomeJudge
 from hepm.ingest.transitions import SUMMARY_TOOL
 from hepm.llm import Endpoint, Usage
-from hepm.types import Trajectory
+from hepm.types import SUCCESS_FROM, Trajectory
 
 _log = logging.getLogger("hepm")
 
@@ -45,6 +45,7 @@ class BenchOptions:
         judge: Whether the model labels the runs that memory learns from; the environment's reward does otherwise.
         options: Further arguments of each request.
         turn_rewards: Whether each turn is stored with what it added to the reward.
+        success_from: The reward from which on a run is a success.
     """
 
     arms: Sequence[Arm]
@@ -57,6 +58,7 @@ class BenchOptions:
     max_turns: int = 30
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     turn_rewards: bool = False
+    success_from: float = SUCCESS_FROM
 
 
 @dataclass
@@ -126,7 +128,7 @@ class Bench:
         self._model = model
         first, second = self.plan()
         with ExitStack() as stack:
-            nothing = stack.enter_context(Scratch()).memory
+            nothing = stack.enter_context(Scratch(self.options.success_from)).memory
             self._play(list(self._streams(first, lambda key: nothing)), len(first) + len(second))
             if self.failed and self.given is None and self.options.learn == "train":
                 return  # memory would lack runs that it has when the command is repeated
@@ -134,7 +136,10 @@ class Bench:
                 chains: defaultdict[tuple[str, int], list[Key]] = defaultdict(list)
                 for key in second:
                     chains[key.arm, key.trial].append(key)
-                streams = [_Stream(keys, stack.enter_context(Scratch()).memory, True) for keys in chains.values()]
+                streams = [
+                    _Stream(keys, stack.enter_context(Scratch(self.options.success_from)).memory, True)
+                    for keys in chains.values()
+                ]
             elif second:
                 streams = list(self._streams(second, self._memories(stack)))
             else:
@@ -202,7 +207,7 @@ class Bench:
         trained = [Key(OFF, task.id, trial) for task in self.training_tasks() for trial in range(self.options.trials)]
         runs = {key: self._labelled(self.ended[key].run) for key in trained if key in self.ended}
         for number in sorted({fold_of_task(task.id) for task in self.tested}):
-            made[number] = stack.enter_context(Scratch()).memory
+            made[number] = stack.enter_context(Scratch(self.options.success_from)).memory
             known = [run for key, run in runs.items() if not apart or fold_of_task(key.task) != number]
             made[number].learn(known, distil=any(arm.lessons for arm in self.options.arms))
         return lambda key: made[fold_of_task(key.task)]
@@ -299,7 +304,7 @@ class Bench:
         calls = [call for call in run.calls() if call.name != SUMMARY_TOOL]
         facts = Facts(
             reward=run.outcome.reward or 0.0,
-            success=run.outcome.graded(memory.header.success_from).success is True,
+            success=run.outcome.graded(self.options.success_from).success is True,
             ended=done.ended,
             turns=done.turns,
             calls=len(calls),

@@ -1,0 +1,96 @@
+"""How many hostile runs plant or silence a tool beside 200 honest ones: `benchmarks/poison.py --needed`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
+from hepm.ingest.prepare import IngestOptions, TrustByTags
+
+HONEST: Final = 200
+MOST: Final = 200
+_DAY_S: Final = 86_400.0
+_START: Final = 1_700_000_000.0
+_TOKEN: Final = "hepm:token"
+_WISH: Final = "Refund my order, it broke."
+
+HOSTILE: Final[Mapping[str, Mapping[str, Any]]] = {
+    "plant: successes of one token": {"tool": "wire_money", "tokens": ("eve",)},
+    "plant: without an outcome": {"tool": "wire_money", "tokens": ("eve",), "success": None},
+    "plant: distrusted": {"tool": "wire_money", "tokens": ("eve",), "distrusted": True},
+    "silence: failing calls, without an outcome": {"broken": True, "success": None, "tokens": ("eve",)},
+    "silence: failing calls, distrusted": {"broken": True, "tokens": ("eve",), "distrusted": True},
+    "silence: failing calls, end in 2100": {"broken": True, "tokens": ("eve",), "ended_at": 4_102_444_800.0},
+    "silence: failing calls, labelled, one token": {"broken": True, "tokens": ("eve",)},
+    "silence: failing calls, labelled, two tokens": {"broken": True, "tokens": ("eve", "mallory")},
+    "silence: failing calls, labelled, no tokens": {"broken": True, "tokens": ("",)},
+    "silence: reported as failures": {"success": False, "tokens": ("eve",)},
+}
+
+
+def needed() -> dict[str, int | None]:
+    """The fewest hostile runs that change the hint; None where `MOST` do not."""
+    return {name: _needed(**about) for name, about in HOSTILE.items()}
+
+
+def _needed(*, distrusted: bool = False, **about: Any) -> int | None:
+    options = IngestOptions(trusted=TrustByTags.but([f"{_TOKEN}=eve"])) if distrusted else None
+    planted = "tool" in about
+    with tempfile.TemporaryDirectory() as folder, Memory.open(Path(folder) / "memory.hepm") as memory:
+        memory.ingest(list(_honest(about["tokens"] != ("",))))
+        for number, run in enumerate(_hostile(**about), 1):
+            memory.ingest([run], options=options)
+            memory.refresh()
+            named = [one.tool for one in memory.suggest(after="get_order", state=_WISH)]
+            if ("wire_money" in named) if planted else ("refund" not in named):
+                return number
+    return None
+
+
+def _honest(with_tokens: bool) -> Iterator[Trajectory]:
+    for number in range(HONEST):
+        token = ("ann", "bob")[number % 2] if with_tokens else ""
+        yield _run(f"h{number}", number / 10, token, model="small")
+
+
+def _hostile(
+    *,
+    tokens: tuple[str, ...],
+    tool: str = "refund",
+    broken: bool = False,
+    success: bool | None = True,
+    ended_at: float | None = None,
+) -> Iterator[Trajectory]:
+    for number in range(MOST):
+        about = {"tool": tool, "broken": broken, "success": success, "model": f"model {number % 3}"}
+        day = HONEST / 10 + number / 10
+        yield _run(f"e{number}", day, tokens[number % len(tokens)], ended_at=ended_at, **about)
+
+
+def _run(
+    name: str,
+    day: float,
+    token: str,
+    *,
+    model: str,
+    tool: str = "refund",
+    broken: bool = False,
+    success: bool | None = True,
+    ended_at: float | None = None,
+) -> Trajectory:
+    calls = (
+        ToolCall("get_order", {"order": name}, "delivered", False),
+        ToolCall(tool, {}, "503" if broken else "done", broken),
+    )
+    turns = (Turn("user", _WISH), *(Turn("assistant", "", (call,)) for call in calls))
+    ended = _START + day * _DAY_S if ended_at is None else ended_at
+    tags = {_TOKEN: token} if token else {}
+    return Trajectory(name, turns, Outcome(None, success), model=model, ended_at=ended, tags=tags)
+
+
+if __name__ == "__main__":
+    for name, number in needed().items():
+        print(f"| {name} | {'none of ' + str(MOST) if number is None else number} |")
