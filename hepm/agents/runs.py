@@ -7,6 +7,7 @@ import time
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from functools import partial
 from itertools import takewhile
 from threading import RLock
@@ -318,7 +319,7 @@ class LiveRuns:
             raise StoreUnavailableError(
                 "the store does not answer: the run is kept on disk. Send its outcome again later"
             )
-        finishing = self._finishing.submit(self._finish, id, namespace, success, reward)
+        finishing = self._finishing.submit(copy_context().run, self._finish, id, namespace, success, reward)
         try:
             finishing.result(STORE_S)
         except TimeoutError as error:  # as a server that died just now
