@@ -89,7 +89,7 @@ class Neo4jStore(Store):
                 values = {"counting": counting or "all", "states_per_move": states_per_move}
                 version = migrations()[-1][0]
                 self._connection.write(lambda tx: run(tx, "create_memory", schema_version=version, **values))
-            self._index_vectors(self.header.dimensions)  # a set_embedder that was cut short has left none
+            self._connection.index_vectors(self.header.dimensions)  # a set_embedder that was cut short has left none
             self._check_counting(counting, self._where)
         except BaseException:
             self.close()
@@ -179,17 +179,7 @@ class Neo4jStore(Store):
             run(tx, "set_embedder", embedder=name, dimensions=dimensions)
 
         self._connection.write(work)
-        self._index_vectors(dimensions)
-
-    def _index_vectors(self, dimensions: int) -> None:
-        # A change of the schema makes the server plan every statement again: not without need.
-        found = dict(self._connection.read("find_embeddings", "schema"))
-        for name in ("state_embedding", "lesson_embedding"):
-            if dimensions and found.get(name) != dimensions:
-                if name in found:
-                    self._connection.change_schema(statement(f"drop_{name}", "schema"))
-                config = {"vector.dimensions": dimensions, "vector.similarity_function": "cosine"}
-                self._connection.change_schema(statement(name, "schema"), options={"indexConfig": config})
+        self._connection.index_vectors(dimensions)
 
     def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[Any, ...]]:
         if sources is None:
