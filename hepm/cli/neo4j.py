@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import sys
 from dataclasses import asdict
@@ -12,8 +13,8 @@ import click
 
 from hepm.cli.commands import Argument, Group, Option
 from hepm.cli.options import Bar, JsonOption, Place, chosen_by, print_json
-from hepm.errors import LocalServerError
-from hepm.graph.open_store import embedded_file
+from hepm.errors import LocalServerError, StoreError
+from hepm.graph.open_store import Login, embedded_file
 from hepm.text import on_one_line
 
 if TYPE_CHECKING:
@@ -38,11 +39,17 @@ def start(
     """Start a server in a folder and wait until it answers. The first start downloads 160 to 190 MB.
     Example: `hepm neo4j start`
     """
+    from hepm.graph.neo4j.warming import warm_up
+
     options = {"bolt_port": bolt_port, "http_port": http_port, "heap": heap, "page_cache": page_cache}
     with Bar("jars of Neo4j fetched") as bar:
         server = _server(folder, version=version, **options, say=_say, report=bar.show)
         started = server.start()
     found = server.status()
+    if started and found.uri is not None:
+        _say("the server plans hepm's statements, so that the first ingest is fast")
+        with contextlib.suppress(StoreError):  # it only saves time
+            warm_up(Login(found.uri, found.username, server.password))
     print(on_one_line(f"Neo4j {found.version} {'runs' if started else 'is running already'} in {found.folder}"))
     _print_addresses(found)
     print(f'Next: eval "$({_command("env", folder)})"')

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
-import neo4j  # noqa: F401, so that no time below is that of loading it
+import neo4j  # so that no time below is that of loading it
 import pytest
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
@@ -22,11 +22,12 @@ from hepm.errors import (
     StoreUnavailableError,
     StoreVersionError,
 )
-from hepm.graph.neo4j.connection import OLDEST, Connection, check_version
+from hepm.graph.neo4j.connection import OLDEST, Connection, Sender, check_version
 from hepm.graph.neo4j.store import Neo4jStore
+from hepm.graph.neo4j.warming import WRITES, warm_up
 from hepm.graph.open_store import Login, is_address
 from tests.faults.command import quick
-from tests.neo4j_server import Neo4jServer
+from tests.neo4j_server import Neo4jServer, emptied
 from tests.runs import trajectory
 
 SECRET = "correct-horse-battery"
@@ -48,6 +49,29 @@ def free_port() -> int:
     with closing(socket.socket()) as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
+
+
+def test_a_server_is_warmed_up_for_what_a_first_ingest_sends_and_holds_nothing_before(
+    neo4j_server: Neo4jServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = emptied(neo4j_server)
+    warm_up(login(server))
+    with closing(Connection(login(server))) as connection:
+        assert connection.read("memory") == []
+        indexed = dict(connection.read("find_embeddings", "schema"))
+        assert indexed == {"state_embedding": 512, "lesson_embedding": 512}  # as the default embedder needs them
+    sent: set[str] = set()
+    send = Sender.send
+
+    def recording(sender: Sender, name: str, /, **values: object) -> neo4j.Result:
+        sent.add(name)
+        return send(sender, name, **values)
+
+    monkeypatch.setattr(Sender, "send", recording)
+    with Memory.open(server.uri, auth=(server.username, server.password)) as memory:
+        memory.ingest([trajectory(f"r{n}", "a", "b", "c", task=f"t{n}", success=n > 2) for n in range(6)])
+        assert memory.totals().trajectories == 6
+    assert sent == set(WRITES)
 
 
 @pytest.mark.parametrize("scheme", ["bolt", "neo4j"])

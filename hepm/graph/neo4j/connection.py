@@ -158,6 +158,17 @@ class Connection:
             if not (isinstance(cause, ClientError) and str(cause.code).endswith("AlreadyExists")):
                 raise
 
+    def index_vectors(self, dimensions: int) -> None:
+        """Make the indexes of vectors, and make those of other dimensions anew; none for 0."""
+        # A change of the schema makes the server plan every statement again: not without need.
+        found = dict(self.read("find_embeddings", "schema"))
+        for name in ("state_embedding", "lesson_embedding"):
+            if dimensions and found.get(name) != dimensions:
+                if name in found:
+                    self.change_schema(statement(f"drop_{name}", "schema"))
+                config = {"vector.dimensions": dimensions, "vector.similarity_function": "cosine"}
+                self.change_schema(statement(name, "schema"), options={"indexConfig": config})
+
     def run_alone(self, text: Any, **values: object) -> None:
         """Run a statement that has transactions of its own."""
         with self.guarded(), self._session("WRITE") as session:

@@ -94,7 +94,7 @@ class Neo4jStore(Store):
                 values["success_from"] = SUCCESS_FROM
                 version = migrations()[-1][0]
                 self._connection.write(lambda tx: run(tx, "create_memory", schema_version=version, **values))
-            self._index_vectors(self.header.dimensions)  # a set_embedder that was cut short has left none
+            self._connection.index_vectors(self.header.dimensions)  # a set_embedder that was cut short has left none
             self._check_counting(counting, self._where)
         except BaseException:
             self.close()
@@ -196,7 +196,7 @@ class Neo4jStore(Store):
             run(tx, "set_embedder", embedder=name, dimensions=dimensions)
 
         self._connection.write(work)
-        self._index_vectors(dimensions)
+        self._connection.index_vectors(dimensions)
 
     def set_success_from(self, reward: float, work: Callable[[Transaction], T]) -> list[T]:
         def checked(tx: neo4j.ManagedTransaction) -> list[T]:
@@ -210,16 +210,6 @@ class Neo4jStore(Store):
             return found
 
         return self._connection.write(checked)
-
-    def _index_vectors(self, dimensions: int) -> None:
-        # A change of the schema makes the server plan every statement again: not without need.
-        found = dict(self._connection.read("find_embeddings", "schema"))
-        for name in ("state_embedding", "lesson_embedding"):
-            if dimensions and found.get(name) != dimensions:
-                if name in found:
-                    self._connection.change_schema(statement(f"drop_{name}", "schema"))
-                config = {"vector.dimensions": dimensions, "vector.similarity_function": "cosine"}
-                self._connection.change_schema(statement(name, "schema"), options={"indexConfig": config})
 
     def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[Any, ...]]:
         if sources is None:
