@@ -234,7 +234,8 @@ def decoded(value: object) -> Any:
 
 def _copied(value: Any) -> Any:
     """A copy of what a JSON parser gives, a tenth of the time of writing and parsing it; else TypeError."""
-    kind: Any = type(value)
+    given: object = value
+    kind = type(given)
     if kind is str or kind is bool or value is None:
         return value
     if kind is dict:
