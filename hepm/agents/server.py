@@ -120,6 +120,7 @@ class Server:
         for route in mcp.routes:  # without sessions there is nothing to wait for in the stream that GET opens
             cast(Route, route).methods = {"POST"}
         routes = [
+            Route("/v1/{path:path}", self._proxied, methods=_METHODS),  # first, as most requests are the proxy's
             Route("/health", self._health),
             Route("/metrics", self._metrics),
             Route("/outcome", self._outcome, methods=["POST"]),
@@ -127,7 +128,6 @@ class Server:
             *mcp.routes,
             *page.routes(self.runs),
             *Traces(self.runs, max_body=options.max_body).routes,
-            Route("/v1/{path:path}", self._proxied, methods=_METHODS),
         ]
         inner = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=_HANDLERS)
         guarded = {"host": options.host, "tokens": options.tokens, "rate": options.rate, "max_body": options.max_body}
