@@ -184,7 +184,7 @@ class Proxy:
         if (elsewhere := _redirected(upstream)) is not None:
             self._end(run, api)
             await upstream.aclose()
-            return refused(502, f"the endpoint redirects to {elsewhere}: give hepm that address as --upstream")
+            return refused(502, f"the endpoint redirects to {elsewhere}: give the address that answers as --upstream")
         response = StreamingResponse(self._tee(upstream, api, run), upstream.status_code)
         named = _named(upstream.headers.get_list("connection"))
         kept = [(k.lower(), v) for k, v in upstream.headers.raw]

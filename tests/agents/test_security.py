@@ -21,6 +21,7 @@ from hepm.errors import InputError
 from tests.agents.raw import RawEndpoint, answer_to, connected, raw_endpoint, request_bytes, status_of
 from tests.agents.serving import serving
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
+from tests.runs import exported_runs
 
 DESK, ALL, READER = "desk-token-1", "all-token-22", "reader-token"
 TOKENS = {DESK: Access(frozenset({"desk"})), ALL: Access(), READER: Access(frozenset({"desk"}), write=False)}
@@ -113,7 +114,7 @@ def test_each_run_keeps_the_name_of_the_token_that_began_it(memory: Memory, endp
         for session in ("a", "e", "unnamed", "hooked", "told"):
             ask(url, "/outcome", "POST", {"session": session, "success": True}, x_hepm_token=ANN)
         assert len(server.runs) == 0
-    runs = {run["id"]: run["tags"]["hepm:token"] for run in map(json.loads, memory.export()) if run.get("tags")}
+    runs = {run["id"]: run["tags"]["hepm:token"] for run in exported_runs(memory) if run.get("tags")}
     assert ALL not in runs["unnamed"]
     assert runs.pop("unnamed").startswith("token-")
     assert {key: runs[key] for key in ("a", "e", "hooked", "told")} == {
@@ -136,7 +137,7 @@ def test_the_runs_of_a_distrusted_token_never_count_and_it_labels_no_others(
             assert said.status_code == 200
         again = ask(url, "/outcome", "POST", {"session": "a", "reward": 0.1}, x_hepm_token=EVE)
         assert again.status_code == 404
-    runs = {run["id"]: run for run in map(json.loads, memory.export())}
+    runs = {run["id"]: run for run in exported_runs(memory)}
     assert (runs["a"]["success"], "success" in runs["e"], "success" in runs["rests"]) == (True, False, False)
     assert "hepm:distrusted" in runs["e"]["tags"]
     after = memory.totals()

@@ -179,8 +179,8 @@ def test_a_bad_body_is_refused_in_a_sentence(memory: Memory, body: bytes, header
 
 
 def test_a_token_without_write_may_not_send_traces(memory: Memory) -> None:
-    with serving(memory, tokens={"reads-only": Access(write=False)}) as (_, url):
-        assert send(url, export(*GEN_AI), **{"x-hepm-token": "reads-only"}).status_code == 403
+    with serving(memory, tokens={"only-reads": Access(write=False)}) as (_, url):
+        assert send(url, export(*GEN_AI), **{"x-hepm-token": "only-reads"}).status_code == 403
         assert send(url, export(*GEN_AI)).status_code == 401
 
 

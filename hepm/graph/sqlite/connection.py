@@ -239,7 +239,7 @@ class Connections:
 def _create(path: Path) -> None:
     """Make a new file for its owner's eyes alone. SQLite gives the files beside it the same mode."""
     with contextlib.suppress(OSError):  # it is there, or cannot be made: then SQLite says why
-        os.close(os.open(path.resolve(), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 def _explain(error: sqlite3.Error, path: Path) -> StoreError:
