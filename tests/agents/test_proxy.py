@@ -10,9 +10,11 @@ import openai
 import pytest
 
 from hepm import Memory
+from hepm.agents.runs import RECENT
 from hepm.agents.wire import messages_of, with_hint
 from tests.agents.serving import serving
 from tests.loopback import Loopback, completion, error, loopback, tool_call  # noqa: F401
+from tests.runs import trajectory
 
 TOOLS: list[Any] = [
     {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
@@ -160,3 +162,16 @@ def test_the_tail_of_responses_is_the_end_of_the_last_item_that_the_model_did_no
     sent = with_hint("responses", body, stable="", present="hint", placement="tail")["input"]
     assert sent[0] == WISH
     assert sent[-1] == hinted
+
+
+def test_a_namespace_keeps_its_suggestions_while_others_are_given_more(memory: Memory) -> None:
+    runs = [trajectory(f"desk-{number}", "get_order", "refund") for number in range(5)]
+    memory.ingest(runs, namespace="desk")
+    with serving(memory) as (server, url):
+        for namespace, hints in (("desk", 1), ("default", RECENT + 1)):
+            run = server.runs.named("chat", namespace=namespace, door="proxy")
+            run.session.say("user", "Refund parcel 7, the glass is broken.")
+            for _ in range(hints):
+                server.runs.hint(run, keep=False)
+        now = httpx2.get(f"{url}/api/now", headers={"x-hepm-namespace": "desk"}).json()
+    assert (now["counts"]["hints"], len(now["hints"])) == (1, 1)
