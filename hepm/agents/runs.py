@@ -30,7 +30,7 @@ from hepm.types import RECORDED_BY, ToolName, Trajectory
 _log = logging.getLogger("hepm")
 
 RECENT: Final = 200
-"""Hints that the page lists, and finished runs whose outcome may be sent again."""
+"""Hints of a namespace that the page lists, and finished runs whose outcome may be sent again."""
 
 SWEEP_S: Final = 30.0
 
@@ -66,7 +66,7 @@ class LiveRuns:
         self.memory = memory
         self.idle_s = idle_s
         self.counts: Counter[tuple[str, str]] = Counter()
-        self.recent: deque[Shown] = deque(maxlen=RECENT)
+        self.recent: defaultdict[str, deque[Shown]] = defaultdict(lambda: deque(maxlen=RECENT))
         self._options = options
         self._outcome_by = outcome_by
         self._distrust = frozenset(distrust)
@@ -272,7 +272,7 @@ class LiveRuns:
             if ranked:
                 tools = tuple(one.tool for one in ranked)
                 run.shown = Shown(run.id, run.namespace, time.time(), tools, ranked[0].reason)
-                self.recent.append(run.shown)
+                self.recent[run.namespace].append(run.shown)
                 self.counts["hints", run.namespace] += 1
             else:
                 run.shown = None

@@ -199,6 +199,14 @@ def _unmatched_keys(runs: Sequence[str], reading: ReadOptions, report: IngestRep
     return [key for name, key in keys.items() if not labels(name, key)]
 
 
+def _without_outcome(runs: int) -> str:
+    have, teach, them = ("has", "teaches", "it") if runs == 1 else ("have", "teach", "them")
+    return (
+        f"{count_of(runs, 'run')} {have} no outcome yet and {teach} nothing: label {them} by hand (`hepm label`), by a "
+        "model (`hepm label --judge`), or POST /outcome to `hepm serve` at the end of each run"
+    )
+
+
 _MANY: Final = 20  # more runs than this are forgotten only after a confirmation
 _SHOWN_REMARKS: Final = 10
 _LESSONS: Final = ("experiences", "principles", "notes")
@@ -239,6 +247,8 @@ def stats(
     if not totals:
         print("No run is stored yet. A run under way counts once it has ended: see `hepm serve`.")
     for name, counts in totals.items():
+        if waiting := counts["unlabelled"]:
+            print(on_one_line(f"{name}: {_without_outcome(waiting)}"))
         if more := counts["tools"] - called[name]:
             print(on_one_line(f"{name}: {count_of(called[name], 'tool')} called, {more:,} more described"))
         sentences = [f"{tool} {sentence}" for tool, about in said[name].items() for sentence in about]

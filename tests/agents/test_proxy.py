@@ -11,10 +11,12 @@ import openai
 import pytest
 
 from hepm import Memory
+from hepm.agents.runs import RECENT
 from hepm.agents.wire import messages_of, with_hint
 from hepm.types import BLOCK_END, BLOCK_START, HINT
 from tests.agents.serving import serving
 from tests.loopback import Loopback, Reply, Request, completion, error, loopback, tool_call  # noqa: F401
+from tests.runs import trajectory
 
 TOOLS: list[Any] = [
     {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
@@ -271,3 +273,16 @@ def test_an_error_that_no_hint_caused_comes_through_and_the_endpoint_is_asked_no
         assert len(loopback.requests) == 1 + (status == 400)
         assert chat(url, [WISH]).status_code == status
         assert len(loopback.requests) == 2 + (status == 400), "there is no result that a hint could be behind"
+
+
+def test_a_namespace_keeps_its_suggestions_while_others_are_given_more(memory: Memory) -> None:
+    runs = [trajectory(f"desk-{number}", "get_order", "refund") for number in range(5)]
+    memory.ingest(runs, namespace="desk")
+    with serving(memory) as (server, url):
+        for namespace, hints in (("desk", 1), ("default", RECENT + 1)):
+            run = server.runs.named("chat", namespace=namespace, door="proxy")
+            run.session.say("user", "Refund parcel 7, the glass is broken.")
+            for _ in range(hints):
+                server.runs.hint(run, keep=False)
+        now = httpx2.get(f"{url}/api/now", headers={"x-hepm-namespace": "desk"}).json()
+    assert (now["counts"]["hints"], len(now["hints"])) == (1, 1)

@@ -301,3 +301,24 @@ def test_a_change_that_is_not_the_pages_own_is_refused(live: Live, headers: dict
     given = {"content-type": "application/json", **headers}
     answer = httpx2.post(f"{live.url}/api/lessons", content=json.dumps(body), headers=given)
     assert answer.status_code == status, answer.text
+
+
+def test_runs_without_an_outcome_are_counted_in_both_views_with_the_ways_to_label_them(
+    live: Live, sheet: Callable[..., Any]
+):
+    for number in range(3):
+        live.play(f"{number}", "get_order", success=None, namespace="new")
+    live.memory.ingest(
+        messages=[{"role": "user", "content": WISH}, {"role": "assistant", "content": "Yes."}], namespace="new"
+    )
+    graph, hints = sheet(live.url, namespace="new"), sheet(live.url, "hints", namespace="new")
+    sentence = "4 runs have no outcome yet and teach nothing: label them."
+    graph.locator("#nothing", has_text=sentence).wait_for()
+    hints.locator("#unlabelled", has_text=sentence).wait_for()
+    for way in ("POST /outcome", "the buttons", "`hepm label`"):
+        assert way in hints.inner_text("#unlabelled")
+    for number in range(3):
+        httpx2.post(
+            f"{live.url}/outcome", json={"session": f"{number}", "success": True}, headers={"x-hepm-namespace": "new"}
+        )
+    hints.locator("#unlabelled", has_text="1 run has no outcome yet and teaches nothing: label it.").wait_for()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.cli.chats import chats, write
+from tests.cli.chats import chat, chats, write
 from tests.faults.command import quick
 
 DESCRIBED = [
@@ -49,3 +49,18 @@ def test_tools_that_were_never_called_are_counted_apart(tmp_path: Path) -> None:
     assert row[5] == "6"
     page = quick("view", tmp_path / "page.html", "--store", tmp_path / "s.hepm", "-n", "shop").out
     assert page.startswith("6 tools and ")
+
+
+def test_runs_without_an_outcome_are_counted_with_the_ways_to_label_them(tmp_path: Path) -> None:
+    waiting = [chat(f"new-{n}", ("find_user",), task="t", success=None) for n in range(10)]
+    log, store = write(tmp_path / "runs.jsonl", [*chats(), *waiting]), tmp_path / "s.hepm"
+    assert quick("ingest", log, "--store", store).code == 0
+    [sentence] = [line for line in quick("stats", "--store", store).out.splitlines() if "no outcome" in line]
+    assert sentence.startswith(
+        "default: 10 runs have no outcome yet and teach nothing: label them by hand (`hepm label`)"
+    )
+    assert "`hepm label --judge`" in sentence
+    assert "POST /outcome" in sentence
+    for run in waiting:
+        assert quick("label", run["id"], "--success", "--store", store).code == 0
+    assert "no outcome" not in quick("stats", "--store", store).out

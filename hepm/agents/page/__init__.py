@@ -159,7 +159,7 @@ class _Page:
         namespace, access = namespace_of(request), access_of(request)
         revision = self._memory.header.revision
         totals = self._totals_of(namespace, revision)
-        recent = [one for one in reversed(list(self._runs.recent)) if one.namespace == namespace][:MOST_LISTED]
+        recent = list(self._runs.recent.get(namespace, ()))[: -MOST_LISTED - 1 : -1]
         known = self._memory.library.outcomes([one.run for one in recent], namespace=namespace)
         under_way = self._runs.under_way(namespace)
         hints = [{**asdict(one), "success": known.get(one.run)} for one in recent]

@@ -31,6 +31,15 @@ function storedDetail({ trajectories, successes }, labelled) {
   return labelled === trajectories ? `${noun}, ${succeeded}` : `${noun}; of ${asCount(labelled)} with an outcome, ${succeeded}`;
 }
 
+/** How many runs wait for an outcome, and the ways to give one; "" if there are none. */
+function withoutOutcome({ totals, open_runs }) {
+  const waiting = totals.unlabelled + open_runs;
+  if (!waiting) return "";
+  const [have, teach, them] = waiting === 1 ? ["has", "teaches", "it"] : ["have", "teach", "them"];
+  const ways = "your program sends POST /outcome at the end of a run, the buttons under Suggestions end a run under way, and `hepm label` labels stored runs, by hand, by a rule or by a model";
+  return `${plural(waiting, "run")} ${have} no outcome yet and ${teach} nothing: label ${them}. Three ways: ${ways}.`;
+}
+
 function fillFigures({ counts, totals, open_runs }) {
   const { hints = 0, followed = 0, not_followed = 0, requests = 0 } = counts;
   const judged = followed + not_followed;
@@ -116,6 +125,9 @@ function refill(element, ...children) {
 
 function fillHints(now) {
   fillFigures(now);
+  const unlabelled = document.getElementById("unlabelled");
+  unlabelled.textContent = withoutOutcome(now);
+  unlabelled.hidden = !unlabelled.textContent;
   document.getElementById("open-runs").textContent = now.open_runs > now.runs.length ? `the latest ${now.runs.length} of ${asCount(now.open_runs)}` : "";
   refill(document.getElementById("runs"), ...(now.runs.length ? now.runs.map(runRow) : [make("li", { class: "none" }, "No run is under way.")]));
   const open = new Set(now.runs.map((run) => run.id));

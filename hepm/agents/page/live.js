@@ -7,7 +7,8 @@ const namespaces = document.getElementById("namespace");
 const views = [...document.querySelectorAll("nav button")];
 const counts = make("output", {});
 const whole = make("button", { type: "button", hidden: "", onclick: () => drawAround(null) }, "← Whole graph");
-const nothing = make("p", { id: "nothing", hidden: "" }, "This namespace holds no tools yet. The graph grows as agents call tools through this server, and with `hepm ingest`.");
+const nothing = make("p", { id: "nothing", hidden: "" });
+const NO_TOOLS = "This namespace holds no tools yet. The graph grows with runs that have an outcome: of agents that work through this server, and of `hepm ingest`.";
 plane.parentElement.append(make("div", { id: "over" }, whole, counts), nothing);
 let lastNow = null;
 let timer = null;
@@ -118,6 +119,7 @@ async function updateGraph() {
   counts.textContent = data.tools.length ? data.counts : "";
   whole.hidden = around === null;
   nothing.hidden = data.tools.length > 0;
+  nothing.textContent = [NO_TOOLS, withoutOutcome(lastNow)].filter(Boolean).join(" ");
   const now = JSON.stringify(TOOLS.map((tool) => [tool.name, tool.x, tool.y]));
   const moved = now !== placed;
   placed = now;
