@@ -113,7 +113,8 @@ def _label_one(
         before = memory.labels.remove(id, namespace=namespace)
     else:
         before = memory.labels.give(id, outcome, namespace=namespace)
-    after = Outcome() if remove else outcome
+    success_from = memory.header.success_from
+    before, after = before.graded(success_from), (Outcome() if remove else outcome).graded(success_from)
     if as_json:
         print_json({"run": id, "success": after.success, "before": before.outcome.success, "by": before.outcome_by})
     else:

@@ -223,7 +223,9 @@ def described(tool: Tool) -> Delta:
 def forget_runs(write: Transaction, selection: Selection, replay: Replay) -> list[str]:
     """Remove runs and everything they added (see `Store.forget`)."""
     if selection == Selection():
-        raise InputError("nothing is selected to be forgotten: name a trajectory, a task, an environment or a user.")
+        raise InputError(
+            "nothing is selected to be forgotten: name a trajectory, a task, an environment, a user or a token."
+        )
     gone = write.select(selection)
     touched = False
     if selection.user is not None and selection == Selection(user=selection.user):

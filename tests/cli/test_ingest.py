@@ -44,6 +44,24 @@ def test_many_runs_are_told_in_the_plural(tmp_path: Path) -> None:
     assert "\n3 of them have no outcome and count for nothing yet: " in out
 
 
+def test_the_reward_of_a_success_is_chosen_kept_by_the_store_and_changed_with_a_line_that_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = write(tmp_path / "runs.jsonl", [chat("a", ["book"], task="t", success=None) | {"reward": 0.6}])
+    store = tmp_path / "s.hepm"
+    changed = f"{store}: a reward of 0.9 or more is a success now, and 1 run was counted again"
+    for options, successes, said in (
+        (["--success-from", "0.5"], 1, []),
+        ([], 1, []),
+        (["--success-from", "0.9"], 0, [changed]),
+    ):
+        quick("ingest", log, "--store", store, *options)
+        assert caplog.messages == said
+        assert quick("stats", "--store", store, "--json").json["namespaces"]["default"]["successes"] == successes
+    assert quick("ingest", log, "--store", store, "--success-from", "0").code == 2
+    assert quick("forget", "--store", store, "--token", "eve").code == 1
+
+
 def stored_in(store: Path) -> int:
     try:
         with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as database:

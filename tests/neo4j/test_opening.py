@@ -26,6 +26,7 @@ from hepm.graph.neo4j.connection import OLDEST, Connection, Sender, check_versio
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.neo4j.warming import WRITES, warm_up
 from hepm.graph.open_store import Login, is_address
+from hepm.ingest.prepare import IngestOptions, TrustByTags
 from tests.faults.command import quick
 from tests.neo4j_server import Neo4jServer, emptied
 from tests.runs import trajectory
@@ -201,6 +202,29 @@ def test_a_store_of_before_is_opened_with_the_outcomes_of_its_runs(server: Neo4j
     store.close()
     with Memory.open(server.uri, auth=auth) as memory:
         assert memory.examine() == []
+
+
+def test_a_store_of_before_gets_the_new_reading_of_rewards_and_no_word_of_distrusted_runs(server: Neo4jServer) -> None:
+    auth = (server.username, server.password)
+    with Memory.open(server.uri, auth=auth, success_from=1.0) as memory:
+        turns = (Turn("user", "Refund it."), Turn("assistant", "", (ToolCall("refund", error=True),)))
+        memory.ingest([Trajectory("part", turns, Outcome(0.76)), Trajectory("bad", turns, Outcome(0.5))])
+        attacked = Trajectory("e", turns, Outcome(1.0, True), tags={"attack": "yes"})
+        memory.ingest(attacked, options=IngestOptions(trusted=TrustByTags.but(["attack"])))
+        assert memory.totals().failures == 2
+    store = Neo4jStore(login(server))
+    for older in (
+        "MATCH (m:Memory) SET m.schema_version = 4, m.success_from = null",
+        "MATCH (t:Trajectory {id: 'e'})-[p:TOOK]->(b) SET p.called = b.uid, p.ended = 0.0, p.failed = true",
+        "MATCH (t:Trajectory) SET t.record = replace(replace(t.record, '\"hepm\":2', '\"hepm\":1'),"
+        ' \'"reward":0.76\', \'"reward":0.76,"success":false\')',
+    ):
+        store._connection.write(lambda tx, text=older: tx.run(text).consume())
+    store.close()
+    with Memory.open(server.uri, auth=auth) as memory:
+        assert (memory.totals().successes, memory.totals().failures) == (1, 1)
+        assert memory.examine() == []
+        assert memory._store.latest_outcomes(["refund"], namespace="default") == {"refund": "11"}
 
 
 def test_the_command_line_takes_a_server_from_the_environment_and_says_in_a_sentence_that_it_is_gone(
