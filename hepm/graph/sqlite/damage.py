@@ -60,6 +60,7 @@ class Cell(NamedTuple):
     Attributes:
         key: The primary key of its row, by column.
         must: What the column holds.
+        namespace: Of its row; None if it has none.
     """
 
     table: str
@@ -67,11 +68,7 @@ class Cell(NamedTuple):
     column: str
     value: Any
     must: str
-
-    @property
-    def namespace(self) -> object:
-        """Of its row; None if the key has none."""
-        return self.key.get("namespace")
+    namespace: object
 
     def __str__(self) -> str:
         named = ", ".join(str(value) for name, value in self.key.items() if name != "namespace")
@@ -113,9 +110,10 @@ def _in_table(db: sqlite3.Connection, table: str) -> Iterator[Cell]:
             known.add(types)
             continue
         place = {columns[at].name: row[at] for at in key}
+        namespace = next((value for column, value, _ in wrong if column == "namespace"), None)
         for name, value, must in wrong:
             if must and ((table, name) not in _RECORDS or isinstance(value, BrokenText)):
-                yield Cell(table, place, name, value, must)
+                yield Cell(table, place, name, value, must, namespace)
 
 
 def _is_special(table: str, column: _Column) -> bool:

@@ -448,6 +448,10 @@ class SQLiteTransaction(TransactionState):
             self.run("drop_state_after", tool=tool, state=state)
         self.run(statement, state=state)
 
+    def reset_damage(self) -> None:
+        cells = [cell for cell in damaged_cells(self._connection) if cell.namespace in (self.namespace, None)]
+        reset(self._connection, cells)
+
     def clear(self) -> None:
         self.rewritten = True
         for verb in ("clear_namespace", "drop_stray"):
