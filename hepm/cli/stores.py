@@ -391,6 +391,13 @@ def doctor(
     """Compare all derived and copied data with the stored records; exit 1 if a problem remains.
     Example: `hepm doctor --repair`, `hepm doctor --part counts --part states`
     """
+    from hepm.graph.sqlite.store import mend_file
+
+    file = embedded_file(store)
+    if repair and file is not None:
+        options.check_store(store)
+        for what in mend_file(file):
+            print(on_one_line(f"hepm: reset: {what}"), file=sys.stderr)
     with options.open_existing(store) as memory, Bar("runs and states compared") as bar:
         names = [options.known_namespace(memory, name, store) for name in namespace or memory.namespaces()]
 

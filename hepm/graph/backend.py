@@ -123,6 +123,13 @@ class Backend(ABC):
         """The columns that are stored with a lesson's record and derive from it."""
 
     @abstractmethod
+    def damage(self) -> list[tuple[str, str]]:
+        """Sentences on values that are not what they must be anywhere, each after its namespace, "" if that is unknown.
+
+        Records are left out.
+        """
+
+    @abstractmethod
     def orphans(self, *, namespace: str) -> list[str]:
         """Sentences on rows that point to nothing, or lack what they must point to; empty when all is well."""
 

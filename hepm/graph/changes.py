@@ -82,6 +82,9 @@ class TransactionState:
         self.removed = False
         self.row_numbers: dict[str, int] = {}
 
+    def reset_damage(self) -> None:
+        """Reset values that no column may hold, where the database takes any (SQLite)."""
+
     def how_rewritten(self, *, everything: bool) -> int:
         """For the journal: 0 if something was only added, 1 if texts were replaced, 2 if labelled runs were removed."""
         return 2 if everything or self.removed else int(self.rewritten)
@@ -244,6 +247,7 @@ def forget_runs(write: Transaction, selection: Selection, replay: Replay) -> lis
 def rebuild(write: Transaction, replay: Replay, embedder: TextEmbedder | None) -> None:
     """Recompute everything but the records from the records (see `Store.rebuild`)."""
     counting = write.header.counting
+    write.reset_damage()
     write.clear()
     stored = sorted(write.select(Selection()), key=itemgetter(0))  # in order of arrival
     stored_as: dict[str, str] = {}

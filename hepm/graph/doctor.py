@@ -28,6 +28,7 @@ PARTS: Final[tuple[Part, ...]] = get_args(Part)
 Progress: TypeAlias = Callable[[int, int], object]
 
 _BATCH: Final = 500
+_SHOWN_CELLS: Final = 20
 _FROM_RECORDS: Final = frozenset(("runs", "counts", "states", "vectors"))
 
 
@@ -51,6 +52,9 @@ def examine(
         parts: What is compared.
         on_progress: Called with how many steps were made, and of how many: one a run, and two a state.
     """
+    # Whatever reads a damaged value may fail: nothing else is compared before these are reset.
+    if damaged := _damage(store, namespace):
+        return damaged
     found: list[Finding] = []
     vectors = Vectors(store.header.dimensions, embedder) if "vectors" in parts else None
     totals = store.totals(namespace=namespace)
@@ -81,6 +85,14 @@ def examine(
     if mirror is not None and "counts" in parts:
         found += _mirror_findings(store, mirror)
     return found
+
+
+def _damage(store: Store, namespace: str) -> list[Finding]:
+    names = store.namespaces()
+    first = names[:1] == [namespace]  # reports those of no known namespace
+    told = [what for name, what in store.damage() if name == namespace or (first and name not in names)]
+    more = [f"and {len(told) - _SHOWN_CELLS:,} more such values"] if len(told) > _SHOWN_CELLS else []
+    return [Finding(what) for what in (*told[:_SHOWN_CELLS], *more)]
 
 
 @contextmanager

@@ -142,6 +142,8 @@ def tool_row(row: Sequence[Any]) -> ToolRow:
     """A tool as a store keeps it."""
     *values, retired, aliases = row
     found = json.loads(aliases) if isinstance(aliases, str) else aliases
+    if [*map(type, values[:5])] != [str, str, str, int, int]:
+        raise ValueError(f"the row of the tool {values[0]!r} holds values of other kinds")
     return ToolRow._make((*values, bool(retired), tuple(sorted(found))))
 
 

@@ -214,7 +214,8 @@ class Store(Backend):
 
     def namespaces(self) -> list[str]:
         """Those that hold anything, by name."""
-        return sorted(row[0] for row in self.read("namespaces", namespace=""))
+        names = [row[0] for row in self.read("namespaces", namespace="")]
+        return sorted(name for name in names if isinstance(name, str))  # a damaged one is none
 
     def totals(self, *, namespace: str) -> Totals:
         """Counts of everything."""
@@ -437,4 +438,6 @@ class Store(Backend):
     def _state(self, row: Sequence[Any]) -> StateRow:
         number, *sides, success = row[:4]
         sources, targets = (tuple(json.loads(side) if isinstance(side, str) else side) for side in sides)
+        if not {*map(type, sources), *map(type, targets)} <= {str}:
+            raise ValueError(f"the tools of state {number} are no texts")
         return StateRow(number, sources, targets, bool(success), *row[4:10])

@@ -51,6 +51,8 @@ def write_run(trajectory: Trajectory) -> str:
 def parse_run(line: str) -> Trajectory:
     """The trajectory of one line; FormatError if `write_run` did not write it."""
     try:
+        if type(line) is not str:  # in a damaged store
+            raise RecordError("it is no text")
         return _trajectory(fields.as_object(DECODER.decode(line), "the record"))
     except (RecordError, ValueError, RecursionError) as error:
         raise FormatError(f"this is no run in hepm's own format: {error}") from error

@@ -7,10 +7,11 @@ import os
 from os import PathLike
 from pathlib import Path
 from threading import Lock
+from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from hepm.embed.agreed import AgreedEmbedder
-from hepm.errors import StoreDamagedError, StoreUnavailableError
+from hepm.errors import HepmError, StoreDamagedError, StoreUnavailableError
 from hepm.graph.mirror import Mirror
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.open_store import artifact_folder, embedded_file, open_store
@@ -227,8 +228,34 @@ class OpenMemory:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self.close()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if isinstance(error, _UNEXPECTED) and not isinstance(error, HepmError) and _is_ours(trace):
+                self._explain(error)
+        finally:
+            self.close()
+
+    def _explain(self, error: Exception) -> None:
+        """Raise StoreDamagedError if the store holds damaged values, one of which an unexpected error may be due to."""
+        if damage := self._store.damage():
+            more = f", and {len(damage) - 1} more" if len(damage) > 1 else ""
+            raise StoreDamagedError(
+                f"the memory holds damaged values: {damage[0][1]}{more}. Run `hepm doctor --repair`."
+            ) from error
+
+
+_UNEXPECTED: Final = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError)
+
+
+def _is_ours(trace: TracebackType | None) -> bool:
+    """Whether an error passed through hepm, and is not of the caller's code alone."""
+    while trace is not None:
+        if str(trace.tb_frame.f_globals.get("__name__")).startswith("hepm."):
+            return True
+        trace = trace.tb_next
+    return False
 
 
 def _outbox_in(folder: Path) -> Outbox:

@@ -78,7 +78,7 @@ EDITS = {
         "UPDATE trajectory SET ended_at = 7 WHERE id = 'one'", "ended at 7.0 for None"
     ),
     "digest": Edit("UPDATE trajectory SET digest = 'x' WHERE id = 'one'", "digest x for", _RUN + "digest = 'x'"),
-    "sequence": Edit("UPDATE trajectory SET sequence = 'xx' WHERE id = 'two'", "sequence xx for ["),
+    "sequence": Edit("UPDATE trajectory SET sequence = 'xx' WHERE id = 'two'", "the sequence of the trajectory 2 is 'xx'"),
     "said": Edit("UPDATE trajectory SET said = 'x' WHERE id = 'one'", "said x for red shoes"),
     "not counted": Edit(
         "UPDATE trajectory SET counted = 0 WHERE id = 'one'", "'one' does not count and should", _RUN + "counted = false"

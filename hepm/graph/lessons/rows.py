@@ -235,6 +235,8 @@ def stored_lessons(rows: Iterable[Sequence[Any]], *, damaged: Sequence[str] | No
                 continue
             row = LessonRow("experience", name, "", sources=tuple(map(Source, damaged)))
         counts = Uses(shown, uses, successes)
+        if {*map(type, counts)} != {int}:
+            raise ValueError(f"the uses of the lesson {name!r} are no numbers")
         found.append(StoredLesson(seq, row, counts, None if vector is None else from_bytes(vector)))
     return found
 

@@ -144,7 +144,7 @@ class Connections:
             raise no_text(error) from error
         except UnicodeDecodeError as error:
             raise StoreDamagedError(
-                f"{self.path} holds text that is none ({error.reason}). Restore it from an export or a copy."
+                f"{self.path} holds text that is none ({error.reason}). Run `hepm doctor --repair`."
             ) from error
 
     def close(self) -> None:
@@ -242,6 +242,14 @@ def _create(path: Path) -> None:
         os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
+_UNREADABLE: Final = "is not a readable store ({}). Restore it from an export or a copy, or name another file."
+_DAMAGES: Final = {
+    "Could not decode": "holds text that is none ({}). Run `hepm doctor --repair`.",
+    "not a database": _UNREADABLE,
+    "malformed": _UNREADABLE,
+}
+
+
 def _explain(error: sqlite3.Error, path: Path) -> StoreError:
     text = str(error)
     if "disk is full" in text or "disk I/O error" in text:
@@ -261,8 +269,6 @@ def _explain(error: sqlite3.Error, path: Path) -> StoreError:
         return StoreError(
             f"another process has been writing {path} for {BUSY_TIMEOUT_S:g} s. Try again when it is done."
         )
-    if "not a database" in text or "malformed" in text:
-        return StoreDamagedError(
-            f"{path} is not a readable store ({text}). Restore it from an export or a copy, or name another file."
-        )
+    if damages := [remedy for sign, remedy in _DAMAGES.items() if sign in text]:
+        return StoreDamagedError(f"{path} {damages[0].format(text)}")
     return StoreError(f"{path}: {text}")

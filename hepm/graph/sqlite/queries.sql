@@ -7,6 +7,14 @@ SELECT key, value FROM meta;
 -- name: set_meta
 INSERT INTO meta (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
 
+-- name: drop_meta
+DELETE FROM meta;
+
+-- name: header_of_rows
+-- The size of most vectors, and the last revision.
+SELECT coalesce((SELECT length(embedding) / 2 FROM vector GROUP BY 1 ORDER BY count(*) DESC LIMIT 1), 0),
+       (SELECT coalesce(max(revision), 0) FROM change);
+
 -- name: upgraded_from
 SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'upgraded_from';
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+from hepm.errors import StoreDamagedError
 from hepm.graph.changes import Transaction, TransactionState
 from hepm.graph.delta import Delta, Edge, Move, Place, Run, StateSeen, key_texts
 from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
@@ -27,6 +28,7 @@ from hepm.graph.rows import (
     to_bytes,
 )
 from hepm.graph.sqlite.connection import CACHE_KIB, SCHEMA_VERSION, Connections, load_statements
+from hepm.graph.sqlite.damage import broken_texts, damaged_cells, header_faults, mended_header, reset
 from hepm.graph.sqlite.lessons import SQLiteLessonTransaction
 from hepm.graph.store import Store
 from hepm.types import START, SUCCESS_FROM, Evidence, ToolName
@@ -86,7 +88,19 @@ class SQLiteStore(Store):
 
     @property
     def header(self) -> Header:
-        return _header(self.read("meta"))
+        return self._header(self.read("meta"))
+
+    def _header(self, meta: Iterable[tuple[str, str]]) -> Header:
+        held = dict(meta)
+        if faults := header_faults(held):
+            raise StoreDamagedError(
+                f"the header of {self.path} is damaged ({'; '.join(faults)}). Run `hepm doctor --repair`."
+            )
+        return _header(held.items())
+
+    def damage(self) -> list[tuple[str, str]]:
+        with self._connections.reading() as db:
+            return [(str(cell.namespace or ""), str(cell)) for cell in damaged_cells(db)]
 
     @property
     def upgraded_from(self) -> int:
@@ -101,7 +115,7 @@ class SQLiteStore(Store):
         self, namespace: str, work: Callable[[Transaction], T], *, embedder: str | None = None, vectors: Vectors = ()
     ) -> T:
         with self._connections.writing() as db:
-            header = _header(db.execute(self._statements["meta"]))
+            header = self._header(db.execute(self._statements["meta"]))
             check_embedder(embedder, vectors, header=header, where=str(self.path))
             return work(SQLiteTransaction(db, self._statements, namespace, header))
 
@@ -122,7 +136,7 @@ class SQLiteStore(Store):
 
     def set_embedder(self, name: str, dimensions: int) -> None:
         with self._connections.writing() as db:
-            before = _header(db.execute(self._statements["meta"]))
+            before = self._header(db.execute(self._statements["meta"]))
             if (before.embedder, before.dimensions) == (name, dimensions):
                 return
             for statement in ("drop_all_vectors", "drop_all_run_vectors", "drop_all_lesson_vectors"):
@@ -199,6 +213,39 @@ class SQLiteStore(Store):
 
     def near(self, vector: FloatArray, namespace: str, limit: int) -> list[tuple[Any, ...]]:
         return self.read("embedded_states", namespace=namespace)
+
+
+def mend_file(path: Path) -> list[str]:
+    """Reset what a file holds that no column may hold; sentences on what that was.
+
+    What derives from records is missing or wrong then, until a rebuild makes it.
+    """
+    statements = load_statements()
+    connections = Connections(path)
+    try:
+        with connections.writing() as db:
+            cells = list(damaged_cells(db))
+            reset(db, cells)
+            faults = _mend_header(db, statements)
+        return [*faults, *map(str, cells)]
+    finally:
+        connections.close()
+
+
+def _mend_header(db: sqlite3.Connection, statements: Mapping[str, str]) -> list[str]:
+    with broken_texts(db):
+        meta = dict(db.execute(statements["meta"]).fetchall())
+    faults = header_faults(meta) if meta else []
+    if faults:
+        ((dimensions, revision),) = db.execute(statements["header_of_rows"]).fetchall()
+        db.execute(statements["drop_meta"])
+        rest = {key: value for key, value in meta.items() if isinstance(key, str) and isinstance(value, str)}
+        rows = {**rest, **mended_header(meta, dimensions=dimensions, revision=revision)}
+        db.executemany(statements["set_meta"], [{"key": key, "value": value} for key, value in rows.items()])
+        if not rows["embedder"]:
+            for name in ("drop_all_vectors", "drop_all_run_vectors", "drop_all_lesson_vectors"):
+                db.execute(statements[name])
+    return [f"the header: {fault}" for fault in faults]
 
 
 def _header(meta: Iterable[tuple[str, str]]) -> Header:
@@ -412,6 +459,10 @@ class SQLiteTransaction(TransactionState):
         for tool in move.sources:
             self.run("drop_state_after", tool=tool, state=state)
         self.run(statement, state=state)
+
+    def reset_damage(self) -> None:
+        cells = [cell for cell in damaged_cells(self._connection) if cell.namespace in (self.namespace, None)]
+        reset(self._connection, cells)
 
     def clear(self) -> None:
         self.rewritten = True
