@@ -22,7 +22,7 @@ def _any(words: str) -> str:
 
 
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)|^>.*$", re.DOTALL | re.MULTILINE)
-_END: Final = re.compile(r"(?<=[.!?])\s+|\n+")
+_END: Final = re.compile(r"(?<!\bMr\.)(?<!\bMrs\.)(?<!\bMs\.)(?<!\bDr\.)(?<=[.!?])\s+|\n+")
 _OPENING: Final = _pattern(
     r"^(?:(?:and|but|so|also|ok(?:ay)?|hi|hey|hello|thanks|thank you|great|well|actually|yes|no worries|oh|sorry|btw|"
     r"one more thing)\b[\s,.!:;-]*)+"
@@ -142,6 +142,7 @@ _STANDING: Final = _pattern(
     r"^never (?!mind|had|heard|been|saw|seen|received|got|ordered|used|asked|knew|thought|again)",
     r"^(?:in (?:the )?future|next time|going forward|by default|as a (?:general )?rule)\b"
     r"(?! ?,? ?(?:this|it|that|there|they|we|i|will|is|might|could)\b)",
+    r"^(?:write|show|give|format) (?:all |your )?(?:dates|times|numbers|prices|amounts) (?:as|like|in) ",
     r"^i (?:always|usually|generally|normally|never) (?:want|like|prefer|need|expect)\b",
 )
 _ASKED: Final = _pattern(
@@ -156,7 +157,8 @@ _ASKED: Final = _pattern(
     r"friendly|formal|informal|casual|blunt|direct|detailed|thorough|to the point)(?:er)?\b(?!,)",
     r"^(?:only )?(?:in|no more than|at most) (?:\w+ ){0,3}"
     rf"(?:{LANGUAGE}|sentences?|bullet points|words|at a time)[, ]*(?:please)?[.!]*$",
-    r"^(?:use|show|give|keep|write)\b.*\bin (?:all|every|euros|dollars|pounds|utc)\b|^call me (?-i:[A-Z])",
+    r"^(?:use|show|give|keep|write)\b.*\bin (?:all|every|euros|dollars|pounds|utc)\b|"
+    r"^(?:don't |do not |stop )?call(?:ing)? me (?-i:[A-Z])",
     r"^(?:start|begin|end|finish)\b.*\bwith\b.*\b(?:summary|answer|result|code|next steps?|tl;?dr)\b",
     r"\b(?:ask|check with|confirm with) me (?:first|before)\b|\b(?:every|each|any|all)\b.*\bwith me\b",
     r"^(?:let me know|tell me|warn me)\b.*\bbefore you\b|^check\b.*\bbefore you (?:answer|reply|respond|act)\b",

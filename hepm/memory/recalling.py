@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
+from hepm.embed.content_words import content_words
 from hepm.errors import InputError
 from hepm.graph.delta import said_text
 from hepm.graph.tool_life import ToolNames
@@ -171,9 +172,13 @@ class RecallingMemory(OpenMemory):
         if summary is not None and names.aliases:
             summary = replace(summary, tools=tuple(map(names.own, summary.tools)))
         text, said = (summary.text, said_text(summary)) if summary is not None else ("", "")
-        compared = () if isinstance(policy, Procedural) else (text, said)
+        content = content_words(f"{text}\n{said}") if last == (START,) else ""
+        compared = () if isinstance(policy, Procedural) else (text, said, content)
         texts = [part for part in dict.fromkeys(compared) if part.strip()]
         vectors = dict(zip(texts, self._current_embedder().embed(texts), strict=True)) if texts else {}
+        wish = vectors.get(content)
+        if wish is None and last == (START,) and text in vectors:  # it says nothing of what is wanted
+            wish = vectors[text] * 0
         called = tuple(tool for tool in last if tool != START)
         if set(past[len(past) - len(called) :]) != set(called):
             past += called
@@ -183,6 +188,7 @@ class RecallingMemory(OpenMemory):
             state=summary,
             vector=vectors.get(text),
             said_vector=vectors.get(said),
+            content_vector=wish,
             tools=None if available is None else frozenset(map(names.own, available)),
             k=k,
             names=names,

@@ -24,6 +24,7 @@ class Query:
         history: All calls so far, oldest first, the last turn's included.
         vector: Of the state's text.
         said_vector: Of all that the user said.
+        content_vector: Before the first call, of the words that say what is wanted; zeros if there are none.
         tools: Tools it has now; None for all.
         k: Maximum number of suggestions (H-EPM table 4(D): 2 is best).
         names: What the agent calls the tools, and which of them are retired. All other names here are the tools' own.
@@ -35,6 +36,7 @@ class Query:
     state: StateSummary | None = None
     vector: FloatArray | None = None
     said_vector: FloatArray | None = None
+    content_vector: FloatArray | None = None
     tools: frozenset[ToolName] | None = None
     k: int = 2
     names: ToolNames = field(default_factory=ToolNames)

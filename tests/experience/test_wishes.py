@@ -385,3 +385,17 @@ def test_words_that_end_like_a_negation_are_none(word: str) -> None:
 
 def test_a_long_line_is_cut() -> None:
     assert len(cleaned("word " * 500)) == LINE_CHARS
+
+
+@pytest.mark.parametrize(
+    ("message", "wishes"),
+    [
+        ("Write dates as 2026-11-24.", ["Write dates as 2026-11-24."]),
+        ("Don't call me Mr. Smith. Refund order 4711.", ["Don't call me Mr. Smith."]),
+        ("Write the date of my order as a title.", []),
+        ("Don't call me back today.", []),
+        ("Dr. Smith will call. Write the price as 12.50.", []),
+    ],
+)
+def test_forms_of_dates_and_of_address_are_wishes_and_particular_ones_are_not(message: str, wishes: list[str]) -> None:
+    assert list(wishes_in([message])) == wishes

@@ -305,3 +305,35 @@ def test_where_one_more_of_the_same_is_likeliest_the_hint_is_silent_and_says_so(
         memory.ingest(trajectory(f"{n}", "find", "get_item", "get_item", "get_item", "get_item") for n in range(9))
         found = memory.suggest("get_item", history=["find", "get_item"], state="please help")
     assert found.abstained == "the likeliest next call is get_item again"
+
+
+ORDERS = [
+    "return the red lamp of my last order",
+    "cancel the order of two blue chairs",
+    "where is my parcel with a desk",
+]
+
+
+@pytest.mark.parametrize("text", ["hello, what can you do?", "Hi!", "Who are you?", "Good morning, can you help me?"])
+def test_a_request_that_says_nothing_of_what_is_wanted_gets_silence(tmp_path: Path, text: str) -> None:
+    runs = [
+        trajectory(f"r{n}", "find_customer", "get_order", goal=f"Hello, I want to {ORDERS[n % 3]}") for n in range(9)
+    ]
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        memory.ingest(runs)
+        for asked in ({"state": text}, {"messages": [{"role": "user", "content": text}]}):
+            found = memory.suggest(**asked)  # type: ignore[arg-type]
+            assert found.abstained is not None
+            assert found.abstained.startswith("the request is unlike all known ones")
+        for wish in ("I want my lamp back", "Hello, can you cancel what I ordered, the chairs?", "a new desk, please"):
+            assert [one.tool for one in memory.suggest(state=wish)][:1] == ["find_customer"], wish
+        messages = [{"role": "user", "content": text}, {"role": "assistant", "content": "How can I help?"}]
+        said = [*messages, {"role": "user", "content": "My lamp is broken."}, messages[1], messages[0]]
+        assert memory.suggest(messages=said).abstained is None
+        assert memory.suggest(after="find_customer", state=text).abstained is None
+
+
+def test_a_request_in_the_words_of_a_known_one_gets_an_answer_whatever_it_says(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        memory.ingest([trajectory(f"r{n}", "greet", goal="Hello, can you help me?") for n in range(5)])
+        assert [one.tool for one in memory.suggest(state="Hello, can you help me?")] == ["greet"]

@@ -29,6 +29,10 @@ MOST_STATES: Final = 4000  # states that are compared whatever their last tool
 MOST_PREPARED: Final = 256
 """The tools after which calls are read ahead. To read those after a further one takes a tenth of a second, once."""
 MOST_KEPT: Final = 524_288  # calls after tools that are kept ready for comparison: some 100 bytes each
+UNLIKE: Final = 0.08
+"""Cosine of a request's content words with a known request, below which they share none: those of recorded runs on new
+tasks are at .09 and above, with whatever else the known request says."""
+SAME_WORDS: Final = 0.7  # cosine of whole requests, where neither says what is wanted: "please help"
 TEMPERATURE: Final = 0.05  # of every softmax over cosines: what is .05 less similar has 1/e of the vote
 FAILED_SHARE: Final = 0.25  # weight of a failed run among those with similar requests
 _CLEAR: Final = 10.0
@@ -229,6 +233,12 @@ class FittedMemory:
         if state_D is not None and len(latest.next_N):
             np.maximum.at(best, latest.next_N, latest.block.similarities(state_D))
         return best
+
+    def unlike(self, content_D: FloatArray, state_D: FloatArray) -> bool:
+        """Whether a run began with no request like this one: none shares a content word, none is in the same words."""
+        known = [part for part in (self._first.block, self._said) if len(part)]
+        pairs = ((content_D, UNLIKE), (state_D, SAME_WORDS))
+        return bool(known) and all(float(part.similarities(one).max()) < most for part in known for one, most in pairs)
 
     def oftener(self, said_D: FloatArray | None, tools: NDArray[np.intp], called_C: NDArray[np.uint8]) -> FloatArray:
         """Share of the runs with similar user messages that called each tool more often than `called_C`, shape (C,).

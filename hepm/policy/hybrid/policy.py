@@ -83,11 +83,12 @@ class Hybrid:
         names = fitted.names
         # Filled without vectors, or followed to another embedder in part: there is nothing to compare the query with.
         if query.vector is not None and len(query.vector) != fitted.dimensions:
-            query = replace(query, vector=None, said_vector=None)
+            query = replace(query, vector=None, said_vector=None, content_vector=None)
         # Calls of one turn have no order: each is taken for the last one in turn, and the chances are averaged.
         encoded = [fitted.encode(query, last) for last in sorted(set(query.after))]
-        if floors.support and not any(map(fitted.knows, query.after)):
-            return nothing_known(mirror, query, floors)
+        unknown = _unknown(mirror, fitted, query, floors)
+        if unknown is not None:
+            return unknown
         tools, available = _candidates(fitted, encoded, query)
         ended = OutcomesHere(fitted.odds, encoded, tools, available)
         if floors.support and (failed := ended.all_failed(names)):
@@ -170,6 +171,16 @@ class Hybrid:
             for one, parts in zip(encoded, parts_Q, strict=True):
                 parts.append(self._voice.log_chances(mirror, one, tools))
         return columns, np.array(weights, dtype=np.float32), [np.column_stack(parts) for parts in parts_Q]
+
+
+def _unknown(mirror: NamespaceMirror, fitted: FittedMemory, query: Query, floors: Floors) -> Suggestions | None:
+    """Why there is no opinion about such a place or such a request; None if they are known."""
+    if floors.support and not any(map(fitted.knows, query.after)):
+        return nothing_known(mirror, query, floors)
+    content, state = query.content_vector, query.vector
+    if floors.further and content is not None and state is not None and fitted.unlike(content, state):
+        return Suggestions(abstained="the request is unlike all known ones: no word that says what is wanted is theirs")
+    return None
 
 
 def _candidates(fitted: FittedMemory, encoded: Sequence[EncodedQuery], query: Query) -> tuple[Tools, Tools]:
