@@ -108,10 +108,10 @@ class OpenMemory:
             about = {"outbox": outbox, "sessions": sessions, "seen_files": seen, "rankers": rankers}
             about["artifacts"] = artifact_folder(path)
             memory = cls(store, embedder, poll_s=poll_s, endpoint=endpoint, **about)
-            # First, as lessons of runs that were read otherwise are forgotten with it.
-            memory._read_rewards(success_from, os.fspath(path))
             if store.upgraded_from:
                 memory._settle_upgrade()
+            # After it: runs are taken out of the counts as today's rules count them.
+            memory._read_rewards(success_from, os.fspath(path))
             return memory
         except BaseException:
             store.close()

@@ -140,6 +140,10 @@ def test_a_damaged_cell_is_named_and_mended_and_no_command_ends_in_a_traceback(
             "its embedder is 'hepm/hash-512', with vectors of 0 numbers",
         ),
         ("UPDATE meta SET value = 'al' WHERE key = 'counting'", "its counting is 'al', not 'all' or 'shortest'"),
+        (
+            "UPDATE meta SET value = '7' WHERE key = 'success_from'",
+            "its success_from is '7', not a reward above 0 and at most 1",
+        ),
         ("DELETE FROM meta WHERE key = 'states_per_move'", "its states_per_move is missing"),
     ],
 )

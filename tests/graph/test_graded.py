@@ -135,7 +135,7 @@ def test_the_runs_of_a_store_of_before_get_the_new_reading_on_opening_and_a_line
         graph = {edge.target: edge.support for edge in memory.mirror("desk").edges_from("<START>")}
         assert graph == ({"book": 6, "look": 1, "cancel": 1} if counting == "all" else {"book": 1, "cancel": 0})
     said = [record.getMessage() for record in caplog.records]
-    assert said[0] == f"{file}: a reward of 0.7 or more is a success now, and 7 runs were counted again"
+    assert said[-1] == f"{file}: a reward of 0.7 or more is a success now, and 7 runs were counted again"
     caplog.clear()
     with Memory.open(file) as memory:
         assert counts(memory, "desk") == (8, 2, 1)

@@ -13,6 +13,8 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, cast
 
+from hepm.types import SUCCESS_FROM
+
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "TEXT": (str,),
     "INTEGER": (int,),
@@ -223,6 +225,8 @@ def header_faults(meta: Mapping[str, object]) -> list[str]:
             faults.append(f"its {key} is {value!r}, not 'all' or 'shortest'")
         elif key == "embedder" and not isinstance(value, str):
             faults.append(f"its {key} is {value!r}, not a name")
+        elif key == "success_from" and not _is_threshold(value):
+            faults.append(f"its {key} is {value!r}, not a reward above 0 and at most 1")
     if not faults and (meta["embedder"] == "") != (int(str(meta["dimensions"])) == 0):
         faults.append(f"its embedder is {meta['embedder']!r}, with vectors of {meta['dimensions']} numbers")
     return faults
@@ -230,6 +234,13 @@ def header_faults(meta: Mapping[str, object]) -> list[str]:
 
 def _is_count(value: object, least: int) -> bool:
     return isinstance(value, str) and value.isascii() and value.isdigit() and int(value) >= least
+
+
+def _is_threshold(value: object) -> bool:
+    try:
+        return isinstance(value, str) and 0 < float(value) <= 1
+    except ValueError:
+        return False
 
 
 def mended_header(meta: Mapping[str, object], *, dimensions: int, revision: int) -> dict[str, str]:
@@ -241,6 +252,9 @@ def mended_header(meta: Mapping[str, object], *, dimensions: int, revision: int)
     """
     usual = {"revision": str(revision), "states_per_move": "256", "lessons_removed": "1"}
     found = {key: str(meta[key]) if _is_count(meta.get(key), _LEAST[key]) else value for key, value in usual.items()}
+    if "success_from" in meta:  # without one, the runs are read anew on opening
+        held = meta["success_from"]
+        found["success_from"] = str(held) if _is_threshold(held) else str(SUCCESS_FROM)
     found["counting"] = "shortest" if meta.get("counting") == "shortest" else "all"
     name = meta.get("embedder")
     found["embedder"] = name if isinstance(name, str) and dimensions else ""
