@@ -276,7 +276,7 @@ def test_an_error_that_no_hint_caused_comes_through_and_the_endpoint_is_asked_no
 
 
 def test_a_namespace_keeps_its_suggestions_while_others_are_given_more(memory: Memory) -> None:
-    runs = [trajectory(f"desk-{number}", "get_order", "refund") for number in range(5)]
+    runs = [trajectory(f"desk-{number}", "get_order", "refund", goal=WISH["content"]) for number in range(5)]
     memory.ingest(runs, namespace="desk")
     with serving(memory) as (server, url):
         for namespace, hints in (("desk", 1), ("default", RECENT + 1)):

@@ -44,7 +44,8 @@ def store(tmp_path: Path) -> Path:
 
 
 def labels(store: Path) -> dict[str, tuple[bool | None, str]]:
-    runs = [json.loads(line) for line in quick("export", "-", "--store", store).out.splitlines()]
+    lines = map(json.loads, quick("export", "-", "--store", store).out.splitlines())
+    runs = [record for record in lines if "turns" in record]
     return {run["id"]: (run.get("success"), run.get("tags", {}).get("hepm:outcome-by", "")) for run in runs}
 
 

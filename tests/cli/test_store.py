@@ -113,7 +113,7 @@ def test_a_command_without_a_namespace_takes_the_only_one_of_the_store(folder: P
     for command in ASKED:
         plain, named = called(folder, *command), called(folder, *command, "-n", "shop")
         assert (plain.code, plain.out) == (named.code, named.out), command
-        assert (plain.code, plain.err) == (0, ""), command
+        assert (plain.code, plain.err) == (0, named.err), command
         assert plain.out.strip() not in ("", "nothing is remembered here"), command
 
 

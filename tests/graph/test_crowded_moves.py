@@ -12,7 +12,7 @@ from hepm import Memory
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.sqlite.connection import load_statements
 from hepm.types import Trajectory
-from tests.runs import trajectory
+from tests.runs import TO_VERSION_6, trajectory
 
 BOUND = 4
 RUNS = [trajectory(f"r{letter}", "find", "buy", goal=f"a {letter * 3} please") for letter in "abcdefghijkl"]
@@ -30,7 +30,7 @@ def test_a_crowded_move_of_an_older_store_keeps_the_states_that_a_new_store_keep
     kept(old, RUNS)
     with closing(sqlite3.connect(old)) as database:
         database.executescript(
-            "DROP INDEX state_crowded; ALTER TABLE state DROP COLUMN crowded; PRAGMA user_version = 5;"
+            TO_VERSION_6 + "DROP INDEX state_crowded; ALTER TABLE state DROP COLUMN crowded; PRAGMA user_version = 5;"
         )
     with Memory.open(old) as memory:
         memory.forget(trajectory=RUNS[-1].id)
@@ -49,7 +49,8 @@ def test_a_forgotten_state_of_a_crowded_move_gives_its_place_to_the_next_latest(
 @pytest.mark.parametrize("name", ["is_crowded", "kept_states", "states_over_bound", "textless_states", "select_runs"])
 def test_no_row_is_sorted_or_scanned_to_find_the_states_of_a_move_or_the_runs_of_a_user(tmp_path: Path, name: str):
     SQLiteStore(tmp_path / "m.hepm").close()
-    values = dict.fromkeys(("namespace", "sources", "targets", "user", "task", "environment", "trajectory"), "x")
+    names = ("namespace", "sources", "targets", "user", "task", "environment", "trajectory", "token")
+    values = dict.fromkeys(names, "x")
     with closing(sqlite3.connect(tmp_path / "m.hepm")) as database:
         statement = "EXPLAIN QUERY PLAN " + load_statements()[name]
         plan = [row[-1] for row in database.execute(statement, {**values, "success": 1, "bound": 9, "excess": 1})]

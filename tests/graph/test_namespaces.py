@@ -87,6 +87,7 @@ READS: dict[str, Callable[[Store, str], Any]] = {
         one for one in store.latest_outcomes(["a", "b"], namespace=ns).values() if one
     ],
     "near": lambda store, ns: [row[:10] for row in store.near(VECTOR, ns, 9)],
+    "drifts": lambda store, ns: [one for one in store.drifts(["a", "b"], namespace=ns).values() if one],
     "marks": lambda store, ns: [one for part in store.marks(namespace=ns) for one in sorted(part)],
     "unlabelled": lambda store, ns: [
         row[1:] for row in store.unlabelled(namespace=ns, before=1 << 62, environment=None, task=None, limit=9)
@@ -112,6 +113,7 @@ WRITES: dict[str, Callable[[Store, str], Any]] = {
         store.put_vectors("run", dict.fromkeys(range(1, 9), VECTOR), namespace=ns),
         store.put_vectors("lesson", {LESSON.id: OTHER_VECTOR}, namespace=ns),
     ],
+    "differs_from_first_record": lambda store, ns: store.differs_from_first_record(namespace=ns, replay=OTHERS.replay),
     "rebuild": lambda store, ns: store.rebuild(namespace=ns, replay=OTHERS.replay),
     "forget": lambda store, ns: (
         store.forget(Selection(task="t"), namespace=ns, replay=OTHERS.replay),
@@ -136,6 +138,7 @@ LESSON_WRITES: dict[str, Callable[[LessonStore, str], Any]] = {
         {LESSON.text: VECTOR},
         namespace=ns,
     ),
+    "carry": lambda lessons, ns: lessons.carry([CHILD], {CHILD.text: VECTOR}, namespace=ns),
     "show": lambda lessons, ns: lessons.show("r2", [LESSON.id], namespace=ns),
     "settle": lambda lessons, ns: lessons.settle({"r1": False, "elsewhere": True}, namespace=ns),
     "put_answers": lambda lessons, ns: lessons.put_answers([Answer("other", "distil", "r1", "", "")], namespace=ns),
@@ -161,6 +164,11 @@ OF_THE_WHOLE_STORE = {
     "lesson_columns",
     "remote",
     "runs_a_batch",
+    "damage",
+    "read_rewards",
+    "set_success_from",
+    "settle_upgrade",
+    "upgraded_from",
 }
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from hepm.embed import HashingEmbedder
 from hepm.errors import InputError
+from hepm.experience.lessons import Principle
 from hepm.graph.differences import differences
 from hepm.graph.doctor import examine
-from hepm.graph.lessons.rows import LessonRow, Source
+from hepm.graph.lessons.rows import Source
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.rows import Selection
@@ -89,7 +90,7 @@ def test_aliases_of_an_alias_are_of_the_tool_itself_and_make_no_circle(store: St
 def test_a_renamed_tool_keeps_its_description_and_its_lessons(store: Store) -> None:
     replay = fill(store, *RUNS).replay
     store.describe([Tool("find", "Finds flights.", {"type": "object"})], namespace=NS)
-    lesson = LessonRow("principle", "p1", "Open what you find.", sources=(Source("r1"),), tools=("find",))
+    lesson = Principle("guiding", "Open what you find.", (), (Source("r1"),), ("find",)).row()
     (vector,) = HashingEmbedder().embed([lesson.text])
     store.lessons.change(LessonChange(put=[lesson]), {lesson.text: vector}, namespace=NS)
     store.add_alias("find", "find_flights", namespace=NS, replay=replay, rename=True)

@@ -337,7 +337,7 @@ def test_tools_are_described_in_any_usual_form(memory: Memory, tool: Any) -> Non
     assert rows == {"weather": ("Tells it.", SCHEMA)}
     assert [found.tool for found in memory.suggest(tools=[tool])] == ["weather"]
     assert not memory.suggest(tools=["another"])
-    assert "weather" in memory.prompt(state="It may rain.", tools=(one for one in [tool])).text
+    assert "weather" in memory.prompt(tools=(one for one in [tool])).text
 
 
 def test_a_tool_made_of_a_pydantic_model_is_read(memory: Memory) -> None:

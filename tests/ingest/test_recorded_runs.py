@@ -38,6 +38,7 @@ SUCCEEDED = {
 REJECTED = {
     ("acebench", "no reader knows it"): 4,
     ("agentdojo", "the run holds no messages"): 207,
+    ("state-bench", "no reader knows it"): 201,
     ("tau-bench", "no reader knows it"): 2,
     ("tau2-bench", "no reader knows it"): 8,
 }

@@ -18,7 +18,7 @@ from hepm.graph.neo4j.connection import BYTES, Sender, parts
 from tests.neo4j.conftest import Relay
 from tests.neo4j.test_faults import TOOLS, some_runs
 from tests.neo4j_server import Neo4jServer, emptied
-from tests.runs import trajectory
+from tests.runs import exported_runs, trajectory
 
 _COMMIT = b"\x00\x02\xb0\x12\x00\x00"  # Bolt's message, as one chunk; nothing follows it before its answer
 
@@ -91,7 +91,7 @@ def written(memory: Memory) -> Iterator[object]:
     memory.library.deliver()
     yield memory.forget(trajectory="more-2")
     yield [(one.row.id, one.uses) for one in memory.library.list("experience")]
-    yield sorted(memory.export())
+    yield sorted(exported_runs(memory), key=lambda run: run["id"])
     yield memory.totals(), memory.examine()
 
 

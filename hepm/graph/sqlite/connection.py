@@ -231,7 +231,12 @@ class Connections:
                         statement = ""
             if found:
                 # Until what derives from the records was looked at (see `Store.settle_upgrade`), whatever ends this.
-                connection.execute("INSERT OR IGNORE INTO meta (key, value) VALUES ('upgraded_from', ?)", (str(found),))
+                # A file that another process makes just now has no header yet, and nothing to look at.
+                connection.execute(
+                    "INSERT OR IGNORE INTO meta (key, value) "
+                    "SELECT 'upgraded_from', ? WHERE EXISTS (SELECT 1 FROM meta WHERE key = 'embedder')",
+                    (str(found),),
+                )
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
 
