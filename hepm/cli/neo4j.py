@@ -39,7 +39,10 @@ def start(
     """Start a server in a folder and wait until it answers. The first start downloads 160 to 190 MB.
     Example: `hepm neo4j start`
     """
+    from hepm.evals.desk_tour import desk_and_runs
     from hepm.graph.neo4j.warming import warm_up
+    from hepm.ingest import write_run
+    from hepm.ingest.prepare import run_of
 
     options = {"bolt_port": bolt_port, "http_port": http_port, "heap": heap, "page_cache": page_cache}
     with Bar("jars of Neo4j fetched") as bar:
@@ -47,9 +50,10 @@ def start(
         started = server.start()
     found = server.status()
     if started and found.uri is not None:
-        _say("the server plans hepm's statements, so that the first ingest is fast")
+        _say("the server rehearses an ingest, so that the first one is fast")
+        runs = [run_of(one, write_run(one)) for one in desk_and_runs()[1][:100]]
         with contextlib.suppress(StoreError):  # it only saves time
-            warm_up(Login(found.uri, found.username, server.password))
+            warm_up(Login(found.uri, found.username, server.password), runs)
     print(on_one_line(f"Neo4j {found.version} {'runs' if started else 'is running already'} in {found.folder}"))
     _print_addresses(found)
     print(f'Next: eval "$({_command("env", folder)})"')

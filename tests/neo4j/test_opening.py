@@ -24,9 +24,10 @@ from hepm.errors import (
 )
 from hepm.graph.neo4j.connection import OLDEST, Connection, Sender, check_version
 from hepm.graph.neo4j.store import Neo4jStore
-from hepm.graph.neo4j.warming import WRITES, warm_up
+from hepm.graph.neo4j.warming import warm_up
 from hepm.graph.open_store import Login, is_address
-from hepm.ingest.prepare import IngestOptions, TrustByTags
+from hepm.ingest import write_run
+from hepm.ingest.prepare import IngestOptions, TrustByTags, run_of
 from tests.faults.command import quick
 from tests.neo4j_server import Neo4jServer, emptied
 from tests.runs import trajectory
@@ -52,27 +53,34 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def test_a_server_is_warmed_up_for_what_a_first_ingest_sends_and_holds_nothing_before(
+def test_a_rehearsed_ingest_leaves_indexes_and_nothing_else(
     neo4j_server: Neo4jServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = emptied(neo4j_server)
-    warm_up(login(server))
-    with closing(Connection(login(server))) as connection:
-        assert connection.read("memory") == []
-        indexed = dict(connection.read("find_embeddings", "schema"))
-        assert indexed == {"state_embedding": 512, "lesson_embedding": 512}  # as the default embedder needs them
-    sent: set[str] = set()
+    server, sent = emptied(neo4j_server), list[str]()
     send = Sender.send
 
     def recording(sender: Sender, name: str, /, **values: object) -> neo4j.Result:
-        sent.add(name)
+        sent.append(name)
         return send(sender, name, **values)
 
     monkeypatch.setattr(Sender, "send", recording)
-    with Memory.open(server.uri, auth=(server.username, server.password)) as memory:
-        memory.ingest([trajectory(f"r{n}", "a", "b", "c", task=f"t{n}", success=n > 2) for n in range(6)])
-        assert memory.totals().trajectories == 6
-    assert sent == set(WRITES)
+    runs = [trajectory(f"r{n}", "a", "b", "c", task=f"t{n}", success=n > 2) for n in range(6)]
+    auth = (server.username, server.password)
+    prepared = [run_of(one, write_run(one)) for one in runs]
+    warm_up(login(server), prepared)
+    rehearsed = set(sent)
+    with closing(Connection(login(server))) as connection:
+        assert connection.ask("MATCH (n) RETURN count(n)", {}, timeout_s=9, limit=9).rows == ((0,),)
+        indexed = dict(connection.read("find_embeddings", "schema"))
+        assert indexed == {"state_embedding": 512, "lesson_embedding": 512}  # as the default embedder needs them
+    sent.clear()
+    with Memory.open(server.uri, auth=auth) as memory:
+        memory.ingest(runs)
+        assert set(sent) == rehearsed
+        before = sorted(memory.export())
+        warm_up(login(server), prepared)  # as when a server with runs is started again
+        assert sorted(memory.export()) == before
+        assert memory.namespaces() == ["default"]
 
 
 @pytest.mark.parametrize("scheme", ["bolt", "neo4j"])

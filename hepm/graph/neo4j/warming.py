@@ -3,39 +3,63 @@
 from __future__ import annotations
 
 import contextlib
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
-from hepm.cypher import migrations, statement
+import numpy as np
+
+from hepm.cypher import migrations
+from hepm.graph.changes import add_runs
 from hepm.graph.neo4j.connection import Connection
+from hepm.graph.neo4j.store import Neo4jTransaction, run
 
 if TYPE_CHECKING:
+    import neo4j
+    from hepm.graph.delta import Run
     from hepm.graph.open_store import Login
+    from hepm.graph.rows import Aliases, FloatArray
 
-WRITES: Final = (
-    "lock", "memory", "counters", "find_runs", "add_tools", "add_edges", "add_states", "keep_bound", "add_runs",
-    "add_run_edges", "link_after", "link_before", "tell_edges", "weigh_edges", "note_change",
-)  # fmt: skip
-"""The statements of an ingest of new runs."""
 _DIMENSIONS: Final = 512  # of the default embedder; another one makes its indexes when it is set
+_TIMES: Final = 3  # each is faster than the one before
+_NAMESPACE: Final = "hepm rehearsal"
 
 
-def warm_up(login: Login) -> None:
-    """Make the schema of a new memory, and let the server plan what an ingest sends.
+class _RehearsedError(Exception):
+    """Rolls a transaction back."""
 
-    A Java machine that has just started plans ten times as slowly as later: a first ingest spent most of its time so.
+
+def warm_up(login: Login, runs: Sequence[Run]) -> None:
+    """Make the schema of a new memory, and let the server store runs in a transaction that is rolled back.
+
+    A Java machine that has just started plans a statement, and executes it, ten times as slowly as later: a first
+    ingest spent most of its time so.
     """
+    texts = {text for one in runs for text in (one.said, *(step.summary for step in one.transitions))}
+    random = np.random.default_rng(0)
+    vectors = {text: random.random(_DIMENSIONS, dtype=np.float32) for text in sorted(texts)}
+
+    def replay(
+        records: Sequence[str], aliases: Aliases | None = None, /
+    ) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
+        del records, aliases  # of stored runs, which this namespace does not have
+        return (), {}
+
+    def rehearse(tx: neo4j.ManagedTransaction) -> None:
+        if is_new:
+            run(tx, "create_memory", schema_version=migrations()[-1][0], counting="all", states_per_move=256)
+        write = Neo4jTransaction(tx, _NAMESPACE)
+        add_runs(write, runs, vectors, replay)
+        write.run("memory")  # so that all before was executed
+        raise _RehearsedError
+
     with contextlib.closing(Connection(login)) as connection:
-        if not connection.read("memory", newest=True):
-            for _, _, texts in migrations():
-                for text in texts:
+        is_new = not connection.read("memory", newest=True)
+        if is_new:
+            for _, _, statements in migrations():
+                for text in statements:
                     connection.change_schema(text)
             connection.index_vectors(_DIMENSIONS)  # else the first ingest would, and all would be planned again
             connection.read("await_indexes", seconds=300)
-
-        def plan(name: str) -> None:
-            text: Any = f"EXPLAIN {statement(name)}"
-            connection.run_alone(text)
-
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(plan, WRITES))
+        for _ in range(_TIMES):
+            with contextlib.suppress(_RehearsedError):
+                connection.write(rehearse)
