@@ -12,6 +12,7 @@ from hepm.cypher import migrations
 from hepm.graph.changes import add_runs
 from hepm.graph.neo4j.connection import Connection
 from hepm.graph.neo4j.store import Neo4jTransaction, run
+from hepm.types import SUCCESS_FROM
 
 if TYPE_CHECKING:
     import neo4j
@@ -46,7 +47,8 @@ def warm_up(login: Login, runs: Sequence[Run]) -> None:
 
     def rehearse(tx: neo4j.ManagedTransaction) -> None:
         if is_new:
-            run(tx, "create_memory", schema_version=migrations()[-1][0], counting="all", states_per_move=256)
+            usual = {"counting": "all", "states_per_move": 256, "success_from": SUCCESS_FROM}
+            run(tx, "create_memory", schema_version=migrations()[-1][0], **usual)
         write = Neo4jTransaction(tx, _NAMESPACE)
         add_runs(write, runs, vectors, replay)
         write.run("memory")  # so that all before was executed
