@@ -210,7 +210,8 @@ def test_what_an_environment_judges_besides_is_compared_over_the_runs_it_judges(
     assert change["value"] > 0
     assert f"Thrift was 93.8 %, +{100 * change['value']:.1f} points [" in found["sentences"][0]
     table = bench(tmp_path, clerks.url).out.splitlines()
-    assert "thrift" in next(line for line in table if line.startswith("arm "))
+    # Beside "arm", or in a line of its own where the columns are too wide for one table.
+    assert any("thrift" in line for line in table)
 
 
 @pytest.mark.parametrize(("model", "success"), [("gold", 1.0), pytest.param("none", 0.0, marks=pytest.mark.exhaustive)])
