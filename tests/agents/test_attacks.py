@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from hepm import Memory
 from hepm.agents import guard, protocol, runs
@@ -88,8 +89,7 @@ def test_marks_in_texts_are_no_values() -> None:
 
 
 def test_fields_are_counted_at_every_depth_and_in_groups() -> None:
-    trace = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
-    export = trace.ExportTraceServiceRequest()
+    export = ExportTraceServiceRequest()
     for _ in range(4):
         export.resource_spans.add().scope_spans.add().spans.add(name="chat").attributes.add(key="k").value.int_value = 1
     raw, kind = export.SerializeToString(), export.DESCRIPTOR
