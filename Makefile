@@ -2,6 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Which tests `make test` runs. One process more than there are cores, as many tests wait for a server or a clock.
+ONLY ?= not soak and not exhaustive
+PROCESSES := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 EXTRAS := view,embed,openai,llm,serve,zstd,datasets,neo4j-fast,neo4j-local,cypher,gnn,local,ray
 
 # Where Python may not keep what it compiled, each of the thousands of processes that tests start compiles all it loads.
@@ -13,12 +16,12 @@ demo: $(VENV)/base
 	$(BIN)/hepm demo
 
 test: $(VENV)/dev browser
-	$(BIN)/pytest -n logical --maxprocesses 8
+	$(BIN)/pytest -m "$(ONLY)" -n $(PROCESSES) --maxprocesses 8
 
 # Every test, those marked soak or exhaustive too, on each version of Neo4j that `hepm neo4j` runs.
 test-all: $(VENV)/dev browser
 	for version in 5.26 2026.08; do \
-		HEPM_TEST_NEO4J=$$version $(BIN)/pytest -m "" -n logical --maxprocesses 8 || exit 1; done
+		HEPM_TEST_NEO4J=$$version $(BIN)/pytest -m "" -n $(PROCESSES) --maxprocesses 8 || exit 1; done
 
 # The graph page is tested in a real browser. Debian's is installed where that is allowed; elsewhere those tests say
 # what they miss.

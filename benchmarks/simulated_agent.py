@@ -43,7 +43,7 @@ from hepm.evals.metrics import Bootstrap, interval
 from hepm.ingest import ReadOptions, Rejection, read_runs
 from hepm.ingest.transitions import AgentState
 from hepm.memory import POLICIES, Memory
-from hepm.types import StateSummary, ToolCall, ToolName, Turn
+from hepm.types import Speak, StateSummary, ToolCall, ToolName, Turn
 
 DOMAINS = {
     "bfcl": "bfcl-multi_turn_base",
@@ -211,13 +211,13 @@ def play(
 
 
 def hinters(memory: Memory, runs: Sequence[Run], names: Sequence[str]) -> dict[str, Hinter]:
-    def of_policy(name: str, namespace: str, floor: float = 0.0) -> Hinter:
+    def of_policy(name: str, namespace: str, speak: Speak = "sure") -> Hinter:
         def hint(state: AgentState, tools: Sequence[ToolName], _: Needed) -> ToolName | None:
             found = memory.suggest(
                 state.last, history=tuple(state.history), state=state.state(), tools=tools, k=1, policy=name,
-                namespace=namespace,
+                speak=speak, namespace=namespace,
             )  # fmt: skip
-            return found[0].tool if found and found[0].score >= floor else None
+            return found[0].tool if found else None
 
         return hint
 
@@ -228,8 +228,8 @@ def hinters(memory: Memory, runs: Sequence[Run], names: Sequence[str]) -> dict[s
     def counts(state: AgentState, tools: Sequence[ToolName], _: Needed) -> ToolName | None:
         return next((tool for tool, _ in after[state.last[-1]].most_common() if tool in tools), None)
 
-    known: dict[str, Hinter] = {name: of_policy(name, "all") for name in POLICIES if name != "gnn"}
-    known |= {"hybrid, successes": of_policy("hybrid", "won"), "hybrid, sure": of_policy("hybrid", "all", SURE)}
+    known: dict[str, Hinter] = {name: of_policy(name, "all") for name in POLICIES}
+    known |= {"hybrid, successes": of_policy("hybrid", "won"), "hybrid, weighed": of_policy("hybrid", "all", "weighed")}
     known["counts"] = counts
     known["oracle"] = lambda state, tools, needed: needed.next()
     return {name: known[name] for name in names or known}

@@ -10,6 +10,7 @@ CUT: Final = "…"
 NAME_CHARS: Final = 400
 """Maximum length of a quoted tool name in a prompt."""
 
+_NEARLY_SURE: Final = 0.95
 _TOOL_NAME: Final = re.compile(r"[\w./-]{1,128}")
 # What models' chat templates read as the end of a text or the start of a message.
 _STEERING: Final = re.compile(r"[<>\[\]|`]|(?:system|user|assistant|human|tool|developer)\s*:", re.IGNORECASE)
@@ -75,3 +76,12 @@ def tool_in_prompt(name: str) -> str:
 def _escaped(character: str) -> str:
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{int.from_bytes(units[at : at + 2], 'big'):04x}" for at in range(0, len(units), 2))
+
+
+def in_words(chance: float) -> str:
+    """A chance as an agent can weigh it: "right in 9 of 10 such cases"."""
+    if chance >= _NEARLY_SURE:
+        return "right in 19 of 20 such cases"
+    if chance < 1 - _NEARLY_SURE:
+        return "hardly ever right in such cases"
+    return f"right in {round(chance * 10)} of 10 such cases"

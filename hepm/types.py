@@ -10,13 +10,18 @@ from functools import cached_property
 from typing import Final, Literal, TypeAlias, overload
 
 from hepm.errors import InputError
-from hepm.text import tool_in_prompt
+from hepm.text import in_words, tool_in_prompt
 
 ToolName: TypeAlias = str
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 Role: TypeAlias = Literal["system", "user", "assistant"]
+Speak: TypeAlias = Literal["sure", "weighed", "all"]
+"""What memory says: only what is right in nine of ten such cases; what is likely, with its chance, for agents that
+weigh hints against what they know; or a ranking of all tools, to look at."""
 
 START: Final[ToolName] = "<START>"  # the node before the first call (ours; the paper starts after the first call)
+SUMMARY_TOOL: Final[ToolName] = "summarize_the_task"
+"""The agent's own summary tool (H-EPM, 4.1): never a node, its text becomes the state of the next transition."""
 DEFAULT_NAMESPACE: Final = "default"
 
 # What starts the line of suggestions in a prompt (H-EPM, appendix E.1), also if it only warns, and the markers around
@@ -285,10 +290,12 @@ class Suggestion:
     """One tool to try next, and why.
 
     Attributes:
-        score: In [0, 1], higher is better. Its meaning depends on the policy.
+        score: In [0, 1], higher is better. Of the default policy it is a chance: the share of such hints that were
+            right in this memory. The meaning of other policies' scores is their own.
         support: Number of successful trajectories behind it.
         failure_share: Share of failed runs among all labelled ones that made this transition, in [0, 1].
         similarity: Cosine of the current state with the most similar stored one; None if no state was compared.
+        measured: Whether the score is such a chance, which a prompt states.
     """
 
     tool: ToolName
@@ -298,6 +305,7 @@ class Suggestion:
     similarity: float | None
     reason: str
     look_up: Callable[[bool], Evidence] = lambda summaries: Evidence()  # with summaries, or runs alone
+    measured: bool = False
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -359,10 +367,12 @@ class Suggestions(Sequence[Suggestion]):
         """
         if self.ranked:
             failed = {way.tool: way for way in self.warnings}
-            tools = [
-                tool_in_prompt(tool) + (f" ({way})" if (way := failed.pop(tool, None)) is not None else "")
-                for tool in (suggestion.tool for suggestion in self.ranked)
-            ]
+            tools: list[str] = []
+            for suggestion in self.ranked:
+                way = failed.pop(suggestion.tool, None)
+                about = [in_words(suggestion.score)] if suggestion.measured else []
+                about += [str(way)] if way is not None else []
+                tools.append(tool_in_prompt(suggestion.tool) + (f" ({'; '.join(about)})" if about else ""))
             return HINT + ", ".join(tools) + "".join(f"; {tool_in_prompt(way.tool)}: {way}" for way in failed.values())
         warned = [
             f"{tool_in_prompt(way.tool)} ({way if way.before is not None else f'{way.failures} of {way.runs} runs'})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import certifi
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -32,7 +33,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(ON_SERVER)
         elif "chromium" in fixtures:
             item.add_marker(pytest.mark.xdist_group("chromium"))
-    items.sort(key=lambda item: item.get_closest_marker("restarts") is not None)
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    """Long tests go first, so that no process is left alone with one at the end; those that end a server go last."""
+    if item.get_closest_marker("restarts") is not None:
+        return 2
+    return 0 if item.get_closest_marker("notebook") is not None else 1
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with one of the certificates that clients trust."""
+    first, end, _ = certifi.contents().partition("-----END CERTIFICATE-----\n")
+    file = tmp_path_factory.mktemp("certificate") / "one.pem"
+    file.write_text(first + end, "utf-8")
+    return file
+
+
+@pytest.fixture
+def one_certificate(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of plain HTTP: a client loads all certificates of the machine, which takes longer than many tests."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
 
 
 @pytest.fixture(scope="session")

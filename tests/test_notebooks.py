@@ -41,6 +41,7 @@ def text_of(output: Any) -> str:
     return "".join(output.get("text", data.get("text/plain", "")))
 
 
+@pytest.mark.notebook
 @pytest.mark.usefixtures("servers_end_with_us")
 @pytest.mark.parametrize(
     "notebook",

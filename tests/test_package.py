@@ -1,4 +1,4 @@
-"""The package as it would be published: built from the checkout, installed in fresh environments, used outside it."""
+"""The package as it would be published: built from the checkout, installed without it, used outside it."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ from tests.cli.chats import chats, write
 from tests.conftest import ROOT
 from tests.loopback import Loopback, loopback  # noqa: F401
 
+pytestmark = pytest.mark.xdist_group("package")  # one process builds and installs
+
 UV = str(Path(sysconfig.get_path("scripts"), "uv"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 UNDECLARED = {
@@ -39,11 +41,13 @@ UNDECLARED = {
 }  # fmt: skip
 """Imports that no extra declares: a framework's adapter is imported by its users, who have it."""
 NOWHERE = "127.0.0.1:9"
+AS_STARTED = dict(os.environ)  # with the certificates of the machine: packages come from elsewhere
 PROTOBUF = "application/x-protobuf"
 
 
 def uv(*arguments: str | Path, cwd: Path) -> None:
-    done = subprocess.run([UV, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=False)
+    command = [UV, *map(str, arguments)]
+    done = subprocess.run(command, cwd=cwd, env=AS_STARTED, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -57,8 +61,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass(frozen=True)
 class Installed:
-    """A fresh environment with hepm and nothing of the checkout."""
+    """An environment with hepm and nothing of the checkout, and a folder to run commands in."""
 
+    home: Path
     folder: Path
 
     @property
@@ -69,7 +74,7 @@ class Installed:
 
     @property
     def hepm(self) -> Path:
-        return self.folder / ".venv" / ("Scripts" if sys.platform == "win32" else "bin") / "hepm"
+        return self.home / ".venv" / ("Scripts" if sys.platform == "win32" else "bin") / "hepm"
 
     def said(self, *arguments: str, **variables: str) -> str:
         """What a command prints, on both streams."""
@@ -89,17 +94,24 @@ class Installed:
 Install = Callable[[str], Installed]
 
 
-@pytest.fixture
-def install(built: Path, tmp_path: Path) -> Install:
-    """Install the wheel with an extra, "" for none, beside a log of 24 runs."""
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of one environment for all extras: what several of them bring is compiled once."""
+    folder = tmp_path_factory.mktemp("environment")
+    uv("venv", "--quiet", "--python", sys.executable, cwd=folder)
+    return folder
 
-    def installed(extra: str, *more: str) -> Installed:
+
+@pytest.fixture
+def install(built: Path, environment: Path, tmp_path: Path) -> Install:
+    """Install the wheel with an extra, "" for none, and nothing beside it; in a folder with a log of 24 runs."""
+
+    def installed(extra: str) -> Installed:
         (wheel,) = built.glob("*.whl")
-        uv("venv", "--quiet", "--python", sys.executable, cwd=tmp_path)
         what = f"hepm[{extra}] @ {wheel.as_uri()}" if extra else f"hepm @ {wheel.as_uri()}"
-        uv("pip", "install", "--quiet", what, *more, cwd=tmp_path)
+        uv("pip", "install", "--quiet", "--exact", what, cwd=environment)
         write(tmp_path / "runs.jsonl", chats())
-        return Installed(tmp_path)
+        return Installed(environment, tmp_path)
 
     return installed
 

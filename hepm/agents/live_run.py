@@ -13,9 +13,8 @@ from threading import RLock
 from typing import Any, Final, cast
 
 from hepm.agents.wire import Object, objects
-from hepm.ingest.transitions import SUMMARY_TOOL
 from hepm.memory.session import Session
-from hepm.types import Outcome
+from hepm.types import SUMMARY_TOOL, Outcome
 
 
 @dataclass(slots=True)

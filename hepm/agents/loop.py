@@ -18,13 +18,13 @@ from hepm.agents.toolbox import AnyTool, Toolbox
 from hepm.agents.wire import Object, Placement, objects, resolved, with_hint
 from hepm.errors import AnswerError, EndpointError, EndpointRefusedError, StoreError
 from hepm.experience.prompt import PromptOptions
-from hepm.ingest.transitions import SUMMARY_TOOL
 from hepm.llm import Endpoint
 from hepm.llm.question import check_extra, read_answer
 from hepm.llm.usage import estimate_tokens
 from hepm.memory import Memory
 from hepm.memory.session import Session
 from hepm.text import disarmed
+from hepm.types import SUMMARY_TOOL
 
 _log = logging.getLogger("hepm")
 

@@ -19,8 +19,8 @@ from hepm.agents.guard import NAMESPACE, WRITES
 from hepm.agents.live_run import MCP_DOOR, LiveRun, only_summarised
 from hepm.agents.runs import MOST, LiveRuns
 from hepm.errors import HepmError, NotFoundError
-from hepm.ingest.transitions import SUMMARY_TOOL, own_tool
-from hepm.types import START, ToolName
+from hepm.ingest.transitions import own_tool
+from hepm.types import START, SUMMARY_TOOL, ToolName
 
 _SEARCHED: Final = 50  # situations, among which many go on in the same way
 _LESSONS: Final = 3  # of each kind

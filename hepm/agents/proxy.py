@@ -181,14 +181,15 @@ class Proxy:
         if upstream is None:  # the client is gone before the first byte: free the model
             self._end(run, api)
             return Response(status_code=499)
-        if (elsewhere := _redirected(upstream)) is not None:
+        try:
+            headers = _with_locations_here(upstream, self.upstream)
+        except _LeavesError as elsewhere:
             self._end(run, api)
             await upstream.aclose()
             return refused(502, f"the endpoint redirects to {elsewhere}: give the address that answers as --upstream")
         response = StreamingResponse(self._tee(upstream, api, run), upstream.status_code)
         named = _named(upstream.headers.get_list("connection"))
-        kept = [(k.lower(), v) for k, v in upstream.headers.raw]
-        response.raw_headers = [(k, v) for k, v in kept if k == b"content-length" or k not in _HOP | named]
+        response.raw_headers = [(k, v) for k, v in headers if k == b"content-length" or k not in _HOP | named]
         response.raw_headers += _SANDBOX
         if run is not None and len(run.id) <= _MAX_ID and run.id.isascii() and run.id.isprintable():
             response.headers[SESSION_HEADER] = run.id
@@ -303,16 +304,33 @@ class Proxy:
         return recorded
 
 
-def _redirected(upstream: httpx2.Response) -> str | None:
-    """The host that a reply sends its client to, with hepm's token and the prompt; None if it stays at hepm."""
-    for location in upstream.headers.get_list("location") if 300 <= upstream.status_code < 400 else ():
-        try:
-            url = httpx2.URL(location.replace("\\", "/").strip())
-        except httpx2.InvalidURL:
-            return "an invalid address"
-        if url.host or url.scheme:
-            return url.host or url.scheme
-    return None
+class _LeavesError(Exception):
+    """A redirect that leads its client past hepm, with hepm's token and the prompt; its text is the host."""
+
+
+def _with_locations_here(upstream: httpx2.Response, base: str) -> list[tuple[bytes, bytes]]:
+    """The headers of a reply; a redirect to another address below the endpoint's `base` leads to the same at hepm.
+
+    Raises:
+        _LeavesError: a redirect leads elsewhere.
+    """
+    headers = [(k.lower(), v) for k, v in upstream.headers.raw]
+    if not 300 <= upstream.status_code < 400:
+        return headers
+    return [(k, _location_here(v, httpx2.URL(f"{base}/")) if k == b"location" else v) for k, v in headers]
+
+
+def _location_here(location: bytes, base: httpx2.URL) -> bytes:
+    try:
+        url = httpx2.URL(location.decode("latin-1").replace("\\", "/").strip())
+    except httpx2.InvalidURL:
+        raise _LeavesError("an invalid address") from None
+    if not (url.host or url.scheme):  # of hepm's own paths
+        return location
+    same = (url.scheme, url.host, url.port, url.userinfo) == (base.scheme, base.host, base.port, base.userinfo)
+    if same and url.raw_path.startswith(base.raw_path):
+        return b"/v1/" + url.raw_path.removeprefix(base.raw_path)  # which names no host
+    raise _LeavesError(url.host or url.scheme)
 
 
 def _without_hint(api: Api, raw: bytes) -> _Request:

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from hepm.agents.bounds import MOST_VALUES, has_too_many_fields, is_too_dense
+from hepm.agents.bounds import MOST_VALUES, has_too_many_fields, inflated, is_too_dense
 from hepm.agents.guard import access_of, namespace_of
 from hepm.agents.runs import LiveRuns
 from hepm.errors import MissingExtraError
@@ -211,15 +211,12 @@ def _inflated(body: bytes, encoding: str, limit: int) -> bytes:
         return body
     if encoding not in ("gzip", "deflate"):
         raise _BadBodyError(415, f"the content encoding is {encoding[:40]!r}: send gzip, deflate or none")
-    inflater = zlib.decompressobj(zlib.MAX_WBITS | 32)  # recognises the header of either
     try:
-        content = inflater.decompress(body, limit + 1)
+        content = inflated(body, limit)
     except zlib.error as error:
         raise _BadBodyError(400, f"the body cannot be decompressed: {error}") from error
-    if len(content) > limit:
-        raise _BadBodyError(413, f"the body is larger than {limit:,} bytes when decompressed")
-    if not inflater.eof:
-        raise _BadBodyError(400, "the body cannot be decompressed: it was cut off")
+    if content is None:
+        raise _BadBodyError(413, f"the body is larger than {limit:,} bytes when decompressed, or of too many parts")
     return content
 
 

@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 import click
 
@@ -27,9 +27,17 @@ if TYPE_CHECKING:
     from hepm.graph.store import Store
     from hepm.ingest import Rejection
     from hepm.memory import Memory
+    from hepm.types import Speak
 
 
 _STORE_HELP: Final = "The memory: a file, a folder that contains one, or a Neo4j address (neo4j://host:7687)."
+SpeakOption = Annotated[
+    Literal["sure", "weighed", "all"],
+    Option(
+        envvar="HEPM_SPEAK",
+        help="Name what is right in nine of ten such cases, also what is likely, with its chance, or rank all.",
+    ),
+]
 StoreOption = Annotated[str, Option("--store", "-s", envvar="HEPM_STORE", help=_STORE_HELP)]
 JsonOption = Annotated[bool, Option("--json", help="Print JSON for programs.")]
 
@@ -111,6 +119,7 @@ def open_memory(
     counting: Counting | None = None,
     sessions: Path | None = None,
     success_from: float | None = None,
+    speak: Speak = "sure",
     named_by: str = "--store",
 ) -> Memory:
     """Open a memory, or create it. `named_by` is the option or argument with its name.
@@ -125,6 +134,7 @@ def open_memory(
         print(f"hepm: {store}, {chosen}, is made now.{hint}", file=sys.stderr)
     endpoint = (os.environ.get("OPENAI_BASE_URL"), os.environ.get("OPENAI_API_KEY"))
     about: dict[str, Any] = {"embedder": embedder, "counting": counting, "success_from": success_from}
+    about["speak"] = speak
     try:
         return Memory.open(store, endpoint=endpoint, sessions=sessions, **about)
     except StoreError as error:

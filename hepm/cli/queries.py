@@ -18,7 +18,7 @@ import click
 from hepm.cli import options
 from hepm.cli.commands import Argument, Option
 from hepm.cli.model import ModelChoice, ModelOption, cost_of, tell_cost
-from hepm.cli.options import JsonOption, Place, plain, print_json, raw, read_messages_file, sole_namespace
+from hepm.cli.options import JsonOption, Place, SpeakOption, plain, print_json, raw, read_messages_file, sole_namespace
 from hepm.graph.open_store import embedded_file
 from hepm.text import on_one_line
 
@@ -56,6 +56,10 @@ def suggest(
     k: Annotated[int, Option("-k", min=1, help="Maximum number.")] = 2,
     policy: Annotated[PolicyName, Option(help="How to rank; gnn needs `hepm rank train`.")] = "hybrid",
     c: Annotated[float, Option(min=0.0, help="Weight of efficiency in edge weights.")] = 1.0,
+    speak: SpeakOption = "sure",
+    floor: Annotated[
+        float | None, Option(min=0.0, max=1.0, help="The chance that a tool needs to be named, instead.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Suggest the next tools, or say why there is no opinion.
@@ -64,7 +68,16 @@ def suggest(
     if not math.isfinite(c):
         raise click.BadParameter(f"{c} is no number to weigh with", param_hint="--c")
     with place.open() as memory:
-        found = memory.suggest(state=state, k=k, policy=policy, c=c, namespace=place.namespace, **calls.names())
+        about: dict[str, Any] = {
+            "state": state,
+            "k": k,
+            "policy": policy,
+            "c": c,
+            "speak": speak,
+            "floor": floor,
+            **calls.names(),
+        }
+        found = memory.suggest(namespace=place.namespace, **about)
         if as_json:
             print_json(_to_json(found))
             return
@@ -121,6 +134,7 @@ def prompt(
     k: Annotated[int, Option("-k", min=0, help="Maximum number of tools.")] = 2,
     experiences: Annotated[int, Option(min=0, help="Maximum number of experiences.")] = 3,
     principles: Annotated[int, Option(min=0, help="Maximum number of principles.")] = 3,
+    speak: SpeakOption = "sure",
     model: ModelOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -134,6 +148,7 @@ def prompt(
     from hepm.experience.prompt import PromptOptions
 
     with place.open() as memory:
+        memory.speak = speak
         # With a user, answers contain the user's words: they are stored to be forgotten with the user.
         client = ModelChoice(model).client(memory, place.namespace, "user" if user else "lesson")
         chosen = PromptOptions(suggestions=k, experiences=experiences, principles=principles, model=client)

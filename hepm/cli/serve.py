@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hepm.cli.commands import Option
 from hepm.cli.options import (
@@ -13,6 +13,7 @@ from hepm.cli.options import (
     STORE,
     OutcomeByOption,
     Place,
+    SpeakOption,
     StoreOption,
     SuccessFromOption,
     open_memory,
@@ -42,6 +43,7 @@ def serve(
     idle: Annotated[float, Option(min=1.0, help="Seconds after which a resting run is stored.")] = 1800,
     outcome_by: OutcomeByOption = OUTCOME_BY,
     success_from: SuccessFromOption = None,
+    speak: SpeakOption = "sure",
     hint_timeout: Annotated[float, Option(min=0.001, help="Seconds that a request waits for a hint.")] = 1.0,
     sessions: Annotated[
         Path | None,
@@ -91,11 +93,12 @@ def serve(
         print(f"hepm serves {store} (upstream {upstream}) at {address}", file=sys.stderr, flush=True)
 
     _log_plainly()
-    with open_memory(store, sessions=_sessions(store, sessions), success_from=success_from) as memory:
+    about: dict[str, Any] = {"sessions": _sessions(store, sessions), "success_from": success_from, "speak": speak}
+    with open_memory(store, **about) as memory:
         serve(memory, options, say)
 
 
-def mcp(place: Place) -> None:
+def mcp(place: Place, speak: SpeakOption = "sure") -> None:
     """Serve a memory as MCP tools on standard input and output, for a client that starts this command.
 
     Example: `hepm mcp --store runs.hepm`; for Claude Code, `claude mcp add hepm -- hepm mcp --store runs.hepm`.
@@ -108,7 +111,7 @@ def mcp(place: Place) -> None:
         raise MissingExtraError(f"`hepm mcp` needs {error.name}: pip install 'hepm[serve]'") from error
 
     _log_plainly()
-    with place.create(sessions=_sessions(place.store, None)) as memory:
+    with place.create(sessions=_sessions(place.store, None), speak=speak) as memory:
         NAMESPACE.set(place.namespace)
         mcp_server(LiveRuns(memory)).run(transport="stdio")
 

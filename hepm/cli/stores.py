@@ -30,7 +30,7 @@ from hepm.cli.options import (
 )
 from hepm.cli.tool import remarks
 from hepm.errors import StoreDamagedError
-from hepm.graph.open_store import embedded_file
+from hepm.graph.open_store import embedded_file, mend_store
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
@@ -391,15 +391,13 @@ def doctor(
     """Compare all derived and copied data with the stored records; exit 1 if a problem remains.
     Example: `hepm doctor --repair`, `hepm doctor --part counts --part states`
     """
-    from hepm.graph.sqlite.store import mend_file
-
-    file = embedded_file(store)
-    if repair and file is not None:
+    if repair:
         options.check_store(store)
-        for what in mend_file(file):
+        for what in mend_store(store):
             print(on_one_line(f"hepm: reset: {what}"), file=sys.stderr)
     with options.open_existing(store) as memory, Bar("runs and states compared") as bar:
-        names = [options.known_namespace(memory, name, store) for name in namespace or memory.namespaces()]
+        known = [options.known_namespace(memory, name, store) for name in namespace or memory.namespaces()]
+        names = known or [options.NAMESPACE]  # a damaged name is none
 
         def examine() -> dict[str, list[Finding]]:
             return {name: memory.examine(namespace=name, parts=part, on_progress=bar.show) for name in names}

@@ -17,7 +17,7 @@ from hepm.graph.delta import said_text
 from hepm.graph.namespace import NamespaceMirror
 from hepm.ingest.transitions import AgentState
 from hepm.memory import Memory
-from hepm.policy import Adaptive, Episodic, Floors, Hybrid, Policy, Procedural, Query
+from hepm.policy import Adaptive, Episodic, Floors, Hybrid, Policy, Procedural, Query, floors_of
 from hepm.types import DEFAULT_NAMESPACE, USER_SIDE, StateSummary, Suggestions, Trajectory, Turn
 
 DEFAULT_METHODS: Final = ("first-order", "second-order+similarity", "adaptive", "episodic", "hybrid")
@@ -31,6 +31,7 @@ ABLATIONS: Final = {
 KS: Final = (1, 2, 3)
 """Table 4 D, the ablation "k": rescue and harm of hints of 1, 2 and 3 tools."""
 _NO_FLOORS = Floors(support=0, similarity=-1.0, chance=0.0, further=0.0)
+_WEIGHED = floors_of("weighed")
 
 
 def find_methods(names: Sequence[str], *, ablations: Sequence[str] = ()) -> list[Method]:
@@ -95,7 +96,7 @@ class PolicyPredictor:
     def hints(self, events: Sequence[Event], k: int) -> list[Hint]:
         return [
             Hint(tuple(found.tool for found in answer), frozenset(way.tool for way in answer.warnings))
-            for answer in self._suggest(Floors(), events, k)
+            for answer in self._suggest(_WEIGHED, events, k)
         ]
 
 
@@ -156,9 +157,16 @@ def queries_of(events: Sequence[Event], embedder: Embedder) -> list[Query]:
             by_run[run].append(known.state())
             known.add(turn)
     states = [by_run[event.run][event.turn] for event in events]
-    texts = list(dict.fromkeys(text for state in states for text in (state.text, said_text(state)) if text.strip()))
-    vectors = dict(zip(texts, embedder.embed(texts), strict=True)) if texts else {}
+    texts = [text for state in states for text in (state.text, said_text(state))]
+    known = [text for text in dict.fromkeys(texts) if text.strip()]
+    vectors = dict(zip(known, embedder.embed(known), strict=True)) if known else {}
     return [
-        Query((event.last,), event.previous, state, vectors.get(state.text), vectors.get(said_text(state)))
+        Query(
+            after=(event.last,),
+            history=event.previous,
+            state=state,
+            vector=vectors.get(state.text),
+            said_vector=vectors.get(said_text(state)),
+        )
         for event, state in zip(events, states, strict=True)
     ]

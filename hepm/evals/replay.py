@@ -28,11 +28,10 @@ from hepm.evals.domains import Domain, Event, Run, by_family, by_request
 from hepm.evals.metrics import Bootstrap, Interval, find_divergences, interval
 from hepm.evals.report import FEWEST_DIVERGENCES, rounded, table_of
 from hepm.experience.prompt import Prompt
-from hepm.ingest.transitions import SUMMARY_TOOL
 from hepm.llm import Endpoint, Usage
 from hepm.memory.session import as_messages
 from hepm.text import count_of, on_one_line
-from hepm.types import Tool, ToolName
+from hepm.types import SUMMARY_TOOL, Tool, ToolName
 
 WITHOUT: Final = "without"
 _SHARES: Final = ("hinted", "changed", "towards", "away", "gain")

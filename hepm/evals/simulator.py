@@ -23,7 +23,7 @@ from hepm.evals.service_desk import REPEATS, Desk, Episode, Hints, Kind, make_de
 from hepm.ingest.prepare import IngestOptions
 from hepm.memory import Memory
 from hepm.policy import Policy
-from hepm.types import DEFAULT_NAMESPACE, Suggestion, Suggestions, ToolName, Trajectory
+from hepm.types import DEFAULT_NAMESPACE, Speak, Suggestion, Suggestions, ToolName, Trajectory
 
 SIZES: Final = (0, 10, 30, 100, 300)  # runs in memory at which agents are evaluated
 BATCH: Final = 5  # runs ingested together in online learning, for speed: a run counts at most four runs later
@@ -56,7 +56,7 @@ def first_tools(policy: str | Policy, *, seeds: Sequence[int] = range(10)) -> di
     """First hints on logs of three kinds of trouble, in each of which one way works and another one fails.
 
     In a third log one kind has 10 failed runs alone: "all_failed" queries that kind, "other_kinds" the others. Labels
-    are true, wordings unseen.
+    are true, wordings unseen. Asked is what is likely, not only what is sure.
     """
     counted: dict[Case, Counter[str]] = {case: Counter() for case in CASES}
     for seed in seeds:
@@ -70,7 +70,7 @@ def first_tools(policy: str | Policy, *, seeds: Sequence[int] = range(10)) -> di
         with _memory() as memory:
             for case, log in logs.items():
                 _learn(memory, case_log(desk, log), namespace=case)
-                hint = hints_from(memory, desk, policy, namespace=case)
+                hint = hints_from(memory, desk, policy, speak="weighed", namespace=case)
                 for kind, number in product(three, range(REPEATS)):
                     works, fails = kind.ways
                     found = hint(desk.episode(f"{kind.name} question {number}", kind, seen=False), works.tools[:1])
@@ -241,13 +241,21 @@ def simulation_tables(found: Simulation) -> RenderableType:
     return Group(first, success)
 
 
-def hints_from(memory: Memory, desk: Desk, policy: str | Policy, *, namespace: str = DEFAULT_NAMESPACE) -> Hints:
+def hints_from(
+    memory: Memory,
+    desk: Desk,
+    policy: str | Policy,
+    *,
+    speak: Speak = "sure",
+    namespace: str = DEFAULT_NAMESPACE,
+) -> Hints:
     """Hints of a policy from a memory that does not change meanwhile: equal queries are answered once."""
 
     @cache
     def ask(episode: Episode, calls: tuple[ToolName, ...]) -> Suggestions:
         messages = episode.messages(calls)
-        return memory.suggest(messages=messages, tools=desk.tools, policy=policy, namespace=namespace)
+        about: dict[str, Any] = {"tools": desk.tools, "policy": policy, "speak": speak, "namespace": namespace}
+        return memory.suggest(messages=messages, **about)
 
     return ask
 

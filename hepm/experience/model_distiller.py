@@ -21,10 +21,10 @@ from hepm.experience.transcript import Move, plain, situation_text
 from hepm.experience.zones import zone_of
 from hepm.graph.lessons.rows import Kind, Source, Triple
 from hepm.ingest.fields import is_list, is_object
-from hepm.ingest.transitions import SUMMARY_TOOL, without_hints
+from hepm.ingest.transitions import without_hints
 from hepm.llm import Answered, Client, Estimate, Message, Question
 from hepm.text import CUT, quoted
-from hepm.types import Trajectory
+from hepm.types import SUMMARY_TOOL, Trajectory
 
 FIELD_CHARS: Final = 600
 RUN_CHARS: Final = 12_000

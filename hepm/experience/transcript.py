@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, TypeAlias
 
-from hepm.ingest.transitions import SUMMARY_TOOL, AgentState
+from hepm.ingest.transitions import AgentState
 from hepm.text import CUT, on_one_line
-from hepm.types import StateSummary, ToolCall, ToolName, Trajectory
+from hepm.types import SUMMARY_TOOL, StateSummary, ToolCall, ToolName, Trajectory
 
 Tools: TypeAlias = frozenset[ToolName]
 """The tools called in one turn."""

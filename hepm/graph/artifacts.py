@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 _log = logging.getLogger("hepm")
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 _ABOUT: Final = "about.json"
 PART: Final = ".part"
 PARTS: Final = "parts-"
@@ -83,6 +83,27 @@ class Artifacts:
             except (OSError, ValueError, KeyError, TypeError, EOFError) as error:  # or another process just replaced it
                 _log.debug("%s cannot be read: %s", folder, error)
         return None
+
+    def write_note(self, name: str, values: Mapping[str, Any]) -> None:
+        """Keep what JSON can say, atomically, whatever version the arrays have. A full disk keeps nothing."""
+        part = self._folder / f".{name}-{os.getpid()}"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            part.write_text(json.dumps({**values, "format": FORMAT}), encoding="utf-8")
+            part.replace(self._note(name))
+        except OSError as error:
+            _log.info("%s cannot be written, and is measured again by the next process: %s", self._note(name), error)
+
+    def read_note(self, name: str) -> dict[str, Any] | None:
+        """What was kept under this name; None if there is nothing, or it is damaged."""
+        try:
+            found = json.loads(self._note(name).read_text(encoding="utf-8"))
+            return found if found["format"] == FORMAT else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def _note(self, name: str) -> Path:
+        return self._folder / f"{name}.json"
 
     @contextlib.contextmanager
     def alone(self) -> Generator[None]:

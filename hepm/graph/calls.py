@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -52,8 +52,8 @@ class Reached:
 class CallMatrix:
     """A snapshot: N calls, R runs, S states with vectors, T tools, D dimensions.
 
-    Of calls after some tools alone, `said_RD`, `calls_RT` and `run_ids` are empty, and `states_SD` are numbers of
-    `PARTS`: the vectors have a length of 1.
+    Of calls after some tools alone, what is of each run (`said_RD`, `calls_RT`, ids, tasks, requests) is empty, and
+    `states_SD` are numbers of `PARTS`: the vectors have a length of 1.
 
     Attributes:
         before_NK: Tool numbers of the last K calls before each, latest first; -1 before the run's start.
@@ -63,6 +63,7 @@ class CallMatrix:
         state_N: Row of its state in `states_SD`; -1 if the state has no vector (any more).
         said_RD: Vector of the user's words; zero if there are none.
         calls_RT: How often each run called each tool, capped at 255.
+        task_R, request_R: The task of each run, and what its user asked for first; "" where there is none.
         arrival_R: Row numbers of the runs in the store, in the order in which they came.
         by_last: Rows of the calls after each tool, ascending; after the one listed last of parallel ones.
         by_turn: Rows of the calls of the turn after one that held each tool, ascending.
@@ -82,11 +83,44 @@ class CallMatrix:
     states_SD: NDArray[Any]
     arrival_R: NDArray[np.int64]
     run_ids: Sequence[str]
+    task_R: Sequence[str]
+    request_R: Sequence[str]
     names: Sequence[ToolName]
     by_last: dict[int, NDArray[np.intp]]
     by_turn: dict[int, NDArray[np.intp]]
     reached: Reached | None = None
     after: Callable[[Collection[ToolName]], CallMatrix] | None = None
+
+    def of_runs(self, kept_R: BoolArray) -> CallMatrix:
+        """The calls of some of the runs, as if no other had been read; states and tools keep their numbers."""
+        kept_N = kept_R[self.run_N]
+        place_N = np.cumsum(kept_N) - 1
+        number_R = np.cumsum(kept_R) - 1
+        runs = np.flatnonzero(kept_R).tolist()
+
+        def kept(groups: Mapping[int, NDArray[np.intp]]) -> dict[int, NDArray[np.intp]]:
+            return {tool: place_N[rows[kept_N[rows]]] for tool, rows in groups.items()}
+
+        return replace(
+            self,
+            before_NK=self.before_NK[kept_N],
+            next_N=self.next_N[kept_N],
+            run_N=number_R[self.run_N[kept_N]].astype(np.int32),
+            position_N=self.position_N[kept_N],
+            flags_N=self.flags_N[kept_N],
+            state_N=self.state_N[kept_N],
+            success_R=self.success_R[kept_R],
+            said_RD=self.said_RD[kept_R],
+            calls_RT=self.calls_RT[kept_R],
+            arrival_R=self.arrival_R[kept_R],
+            run_ids=[self.run_ids[run] for run in runs],
+            task_R=[self.task_R[run] for run in runs],
+            request_R=[self.request_R[run] for run in runs],
+            by_last=kept(self.by_last),
+            by_turn=kept(self.by_turn),
+            reached=None,
+            after=None,
+        )
 
 
 class ToolNumbers(dict[ToolName, int]):
@@ -226,6 +260,8 @@ class CallReader:
         self._by_turn: dict[int, _GrowingArray] = {}
         self._arrivals = _GrowingArray(1, np.int64)
         self._run_ids: list[str] = []
+        self._tasks: list[str] = []
+        self._requests: list[str] = []
         self._state_rows: dict[Place, int] = {}
         self.read_first = 0
         self.read_to: tuple[int, int] = (0, 0)
@@ -287,6 +323,8 @@ class CallReader:
             self._calls_per_run.extend(np.minimum(called, 255))
             self._add_user_vectors(runs)
             self._run_ids += [run.id for run in runs]
+            self._tasks += [run.task for run in runs]
+            self._requests += [run.request for run in runs]
         self._success.extend(np.array([[run.success] for run in runs]))
         self._arrivals.extend(np.array([[run.seq] for run in runs]))
         self.read_first = self.read_first or self.runs
@@ -373,6 +411,8 @@ class CallReader:
             states_SD=self._vectors.read(),
             arrival_R=self._arrivals.read()[:, 0],
             run_ids=tuple(self._run_ids),
+            task_R=tuple(self._tasks),
+            request_R=tuple(self._requests),
             names=names,
             by_last={tool: table.read()[:, 0] for tool, table in self._by_last.items()},
             by_turn={tool: table.read()[:, 0] for tool, table in self._by_turn.items()},

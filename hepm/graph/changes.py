@@ -7,7 +7,7 @@ import shlex
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -278,6 +278,35 @@ def read_rewards(write: Transaction, success_from: float, replay: Replay) -> lis
     What they taught goes, as it was a lesson from the opposite. Runs that are to end in the future end now: they would
     be the latest ones for ever.
     """
+    changed, relabelled, vectors = _read_otherwise(write, success_from, replay)
+    shown = write.lessons.showings(relabelled)
+    if relabelled:
+        write.lessons.forget_from(relabelled)
+    _store(write, changed, [run.id for run in changed], vectors, replay)
+    for one in shown:
+        write.lessons.show(one.run, [one.lesson])
+    return relabelled
+
+
+def rebuild_by(write: Transaction, success_from: float, replay: Replay, embedder: TextEmbedder | None) -> list[str]:
+    """`read_rewards` and `rebuild` in one, so that runs counted by older rules are counted once; the same ids."""
+    changed, relabelled, _ = _read_otherwise(write, success_from, replay)
+    shown = write.lessons.showings(relabelled)
+    if relabelled:
+        write.lessons.forget_from(relabelled)
+    records = [{"run": run.id, "reward": run.reward, "record": run.record} for run in changed]
+    write.lessons.write("set_outcome_record", records)
+    for one in shown:
+        write.lessons.show(one.run, [one.lesson])
+    write.header = replace(write.header, success_from=success_from)
+    rebuild(write, replay, embedder)
+    return relabelled
+
+
+def _read_otherwise(
+    write: Transaction, success_from: float, replay: Replay
+) -> tuple[list[Run], list[str], Mapping[str, FloatArray]]:
+    """Runs with another label or another end by this threshold; the ids of the former; the vectors of their texts."""
     header, now = write.header, time.time()
     low, high = sorted((header.success_from, success_from))
     rows = write.lessons.rows("rewarded_runs", low=low - _NEAR, high=high, now=now)
@@ -286,14 +315,8 @@ def read_rewards(write: Transaction, success_from: float, replay: Replay) -> lis
     runs, vectors = read_each(records, replay, write.aliases, success_from=success_from)
     pairs = [(one, run) for one, run in zip(held, runs, strict=True) if isinstance(run, Run)]
     relabelled = [run.id for one, run in pairs if one.success != run.success]
-    shown = write.lessons.showings(relabelled)
-    if relabelled:
-        write.lessons.forget_from(relabelled)
     changed = [run for one, run in pairs if one.success != run.success or one.record != run.record]
-    _store(write, changed, [run.id for run in changed], vectors, replay)
-    for one in shown:
-        write.lessons.show(one.run, [one.lesson])
-    return relabelled
+    return changed, relabelled, vectors
 
 
 def _ended_by(record: str, now: float) -> str:

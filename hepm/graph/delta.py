@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from hepm.types import (
     OWN_STATES,
     RECORDED_BY,
     START,
+    SUMMARY_TOOL,
     Outcome,
     StateSummary,
     Tool,
@@ -26,8 +28,10 @@ from hepm.types import (
 Edge: TypeAlias = tuple[ToolName, ToolName]
 
 SAID_CHARS: Final = 2000
+REQUEST_CHARS: Final = 600
 USER_SPOKE, AGENT_SPOKE, FAILED = 1, 2, 4
 
+_WORD: Final = re.compile(r"[^\W\d_]{3,}")
 _IGNORED: Final = b"0123456789 \t\n\r\f\v"
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -126,8 +130,9 @@ class Run(NamedTuple):
     Attributes:
         digest: Hash of the content as it was read; distinguishes a repeat from another run with the same id.
         steps: Assistant turns, the rollout length n.
-        calls: Calls, errors, and calls of which it is recorded whether they failed, by tool.
-        called: Every call in listed order, parallel ones flattened.
+        calls: Calls, errors, and calls of which it is recorded whether they failed, by tool; without the agent's own
+            summaries, which are no tool's.
+        called: Every one of these calls in listed order, parallel ones flattened.
         said: The user's words in the whole run, cut: runs are compared as a whole by them.
         record: The trajectory in hepm's own JSON, from which every count can be recomputed.
         trusted: If False it counts for nothing, also where it was stored with a label before.
@@ -162,8 +167,9 @@ class Run(NamedTuple):
     def of(cls, trajectory: Trajectory, transitions: Sequence[Transition], *, digest: str, record: str) -> Run:
         """The run of a trajectory with these transitions."""
         t = trajectory
+        made_calls = [call for call in t.calls() if call.name != SUMMARY_TOOL]
         calls: dict[ToolName, tuple[int, int, int]] = {}
-        for call in t.calls():
+        for call in made_calls:
             made, failed, known = calls.get(call.name, (0, 0, 0))
             calls[call.name] = made + 1, failed + (call.error is True), known + (call.error is not None)
         own_only = OWN_STATES in t.tags
@@ -185,7 +191,7 @@ class Run(NamedTuple):
             ended_at=t.ended_at,
             source=t.source,
             calls=calls,
-            called=tuple([call.name for call in t.calls()]),
+            called=tuple([call.name for call in made_calls]),
             tools=t.tools,
             transitions=tuple(rows),
             said=said_text(transitions[-1].state) if transitions else "",
@@ -285,6 +291,8 @@ class Delta:
     def describe(self, tools: Iterable[Tool], *times: float) -> None:
         """Add descriptions as of some times, in Unix seconds."""
         for tool in tools:
+            if tool.name == SUMMARY_TOOL:
+                continue
             _ = self.tools[tool.name]
             if tool.description or tool.parameters:
                 text = tool.description, json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
@@ -352,6 +360,17 @@ def state_key(summary: str) -> int:
 def said_text(state: StateSummary) -> str:
     """All words of the user, as one text; the agent's own summary if nothing else is known."""
     return "\n".join(state.said)[:SAID_CHARS] or state.own
+
+
+def request_of(said: str) -> str:
+    """What the user asked for first: the first line of what was said."""
+    return next((line for line in said[:REQUEST_CHARS].split("\n") if line.strip()), "")
+
+
+@lru_cache(maxsize=65_536)  # of every run of a memory, and asked for anew with each fit
+def words_of(request: str) -> frozenset[str]:
+    """The words of a request, in lower case: three or more letters, no digits."""
+    return frozenset(_WORD.findall(request.lower()))
 
 
 def flags_of(state: StateSummary) -> int:

@@ -89,7 +89,7 @@ def examine(
 
 def _damage(store: Store, namespace: str) -> list[Finding]:
     names = store.namespaces()
-    first = names[:1] == [namespace]  # reports those of no known namespace
+    first = names[:1] in ([namespace], [])  # reports those of no known namespace
     cells = [what for name, what in store.damage() if name == namespace or (first and name not in names)]
     more = [f"and {len(cells) - _SHOWN_CELLS:,} more such values"] if len(cells) > _SHOWN_CELLS else []
     return [Finding(what) for what in (*cells[:_SHOWN_CELLS], *more)]

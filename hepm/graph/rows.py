@@ -195,12 +195,17 @@ class StateBatch:
 
 
 class RunRow(NamedTuple):
-    """The part of a labelled run that rankers read: `sequence` as in `Run.columns`, the vector of the user's words."""
+    """The part of a labelled run that rankers read: `sequence` as in `Run.columns`, the vector of the user's words.
+
+    `request` is what the user asked for first (see `hepm.graph.delta.request_of`).
+    """
 
     seq: int
     id: str
     success: bool
     sequence: str
+    task: str
+    request: str
     vector: FloatArray | None
 
 

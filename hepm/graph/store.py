@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from hepm.errors import InputError
 from hepm.graph.backend import Backend
-from hepm.graph.changes import Transaction, add_runs, described, forget_runs, read_rewards, rebuild
-from hepm.graph.delta import Edge, Place, Run
+from hepm.graph.changes import Transaction, add_runs, described, forget_runs, read_rewards, rebuild, rebuild_by
+from hepm.graph.delta import Edge, Place, Run, request_of
 from hepm.graph.drift import MOST_RUNS, Drift, Observation, drift_of, vouched_drift
 from hepm.graph.lessons.store import LessonStore
 from hepm.graph.rows import (
@@ -152,6 +152,15 @@ class Store(Backend):
         """
         name = None if embedder is None else embedder.name
         self.write(namespace, partial(rebuild, replay=replay, embedder=embedder), embedder=name)
+
+    def rebuild_by(self, success_from: float, *, namespace: str, replay: Replay, embedder: TextEmbedder) -> int:
+        """`rebuild` as if `read_rewards` had been before, which must follow; how many runs got another label.
+
+        Raises:
+            StoreDamagedError: as `rebuild`.
+        """
+        work = partial(rebuild_by, success_from=success_from, replay=replay, embedder=embedder)
+        return len(self.write(namespace, work, embedder=embedder.name))
 
     def read_rewards(self, success_from: float, *, replay: Replay) -> int:
         """Count rewards from `success_from` on as successes, in all namespaces or in none; how many runs that changed.
@@ -378,10 +387,11 @@ class Store(Backend):
     def _runs(self, rows: Iterable[Sequence[Any]]) -> list[RunRow]:
         dimensions: int | None = None
         found: list[RunRow] = []
-        for number, name, success, sequence, vector in rows:
+        for number, name, success, sequence, task, said, vector in rows:
             if vector is not None and dimensions is None:
                 dimensions = self.header.dimensions
-            found.append(RunRow(number, name, bool(success), sequence, of_size(vector, dimensions or 0)))
+            request = request_of(said)
+            found.append(RunRow(number, name, bool(success), sequence, task, request, of_size(vector, dimensions or 0)))
         return found
 
     def states_at(self, places: Sequence[Place], *, namespace: str) -> tuple[list[Place], FloatArray]:

@@ -15,7 +15,7 @@ from hepm.errors import InputError
 from hepm.graph.delta import Delta, Run
 from hepm.graph.rows import Aliases, Marks, Replay, ToolRow, read_each
 from hepm.text import count_of
-from hepm.types import START, Tool, ToolName, Trajectory, normal
+from hepm.types import START, SUMMARY_TOOL, Tool, ToolName, Trajectory, normal
 
 if TYPE_CHECKING:
     from hepm.graph.changes import Transaction
@@ -107,6 +107,8 @@ def add_alias(write: Transaction, alias: ToolName, tool: ToolName, replay: Repla
     known = alias if rename else tool
     if START in (alias, tool) or not alias.strip() or not tool.strip():
         raise InputError(f"{START!r} and names without a letter are no tools: nothing was changed.")
+    if SUMMARY_TOOL in (alias, tool):
+        raise InputError(f"{SUMMARY_TOOL!r} is how agents hand over summaries, and no tool: nothing was changed.")
     if before.get(known, known) not in rows:
         raise unknown_tool(known, rows, write.namespace)
     if rename and tool in rows and before.get(alias) != tool:

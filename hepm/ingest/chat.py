@@ -17,8 +17,8 @@ from hepm.ingest import fields
 from hepm.ingest.document import Document, Reader, built
 from hepm.ingest.records import DECODER, SOLVED, Item, Object, ReadOptions, RecordError, decoded, graded, identified
 from hepm.ingest.tools import listed_tools
-from hepm.ingest.transitions import SUMMARY_TOOL, own_tool
-from hepm.types import Outcome, Role, ToolCall, Trajectory, Turn
+from hepm.ingest.transitions import own_tool
+from hepm.types import SUMMARY_TOOL, Outcome, Role, ToolCall, Trajectory, Turn
 
 RAW: Final = "_raw"
 """Key of arguments that are no JSON object: models do write broken JSON, and the call still took place."""

@@ -8,10 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from hepm import types
-from hepm.types import START, StateSummary, ToolName, Trajectory, Transition, Turn
-
-SUMMARY_TOOL: Final = "summarize_the_task"
-"""The agent's own summary tool (H-EPM, 4.1): never a node, its text becomes the state of the next transition."""
+from hepm.types import START, SUMMARY_TOOL, StateSummary, ToolName, Trajectory, Transition, Turn
 
 OWN_TOOLS: Final = {
     SUMMARY_TOOL: "", "suggest_next_tools": "", "search_experience": "query", "record_outcome": "session_id",

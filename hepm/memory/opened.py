@@ -8,14 +8,14 @@ from os import PathLike
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from hepm.embed.agreed import AgreedEmbedder
 from hepm.errors import HepmError, StoreDamagedError, StoreUnavailableError
 from hepm.graph.mirror import Mirror
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.open_store import artifact_folder, embedded_file, open_store
-from hepm.graph.rows import Counting, Header, ToolRow, Totals
+from hepm.graph.rows import Counting, Header, Replay, ToolRow, Totals
 from hepm.graph.store import Store
 from hepm.memory.journal import Journal
 from hepm.text import count_of
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from hepm.embed import Embedder
     from hepm.ingest.pipeline import Outbox
+    from hepm.types import Speak
 
 
 _log = logging.getLogger("hepm")
@@ -50,7 +51,9 @@ class OpenMemory:
         seen_files: str | PathLike[str] | None = None,
         rankers: str | PathLike[str] | None = None,
         artifacts: str | PathLike[str] | None = None,
+        speak: Speak = "sure",
     ) -> None:
+        self.speak: Speak = speak
         self._outbox = None if outbox is None else _outbox_in(Path(outbox))
         self._journal = None if sessions is None else Journal(Path(sessions))
         self._seen_files = None if seen_files is None else Path(seen_files)
@@ -76,6 +79,7 @@ class OpenMemory:
         sessions: str | PathLike[str] | None = None,
         rankers: str | PathLike[str] | None = None,
         success_from: float | None = None,
+        speak: Speak = "sure",
     ) -> Self:
         """Open a memory; create it if it does not exist.
 
@@ -93,6 +97,8 @@ class OpenMemory:
                 `hepm-rank` in the working folder.
             success_from: The reward from which on a run without a label is a success, in (0, 1]. It is kept in the
                 store, and another one counts its runs again. Default: the store's own (.7 for a new one).
+            speak: What suggestions and prompts name: "sure" what is right in nine of ten such cases, "weighed" also
+                what is likely, with its chance, "all" the likeliest tools whatever their chance.
         Raises:
             StoreError: the file cannot be read, or the server not reached (StoreUnavailableError, StoreAccessError).
             EmbedderMismatchError: the store holds another embedder's vectors.
@@ -105,53 +111,72 @@ class OpenMemory:
             seen = None if file is None else file.with_name(f"{file.name}-files")
             if rankers is None:
                 rankers = DEFAULT_RANKERS if file is None else file.with_name(f"{file.name}-rank")
-            about = {"outbox": outbox, "sessions": sessions, "seen_files": seen, "rankers": rankers}
+            about: dict[str, Any] = {
+                "outbox": outbox,
+                "sessions": sessions,
+                "seen_files": seen,
+                "rankers": rankers,
+                "speak": speak,
+            }
             about["artifacts"] = artifact_folder(path)
             memory = cls(store, embedder, poll_s=poll_s, endpoint=endpoint, **about)
-            if store.upgraded_from:
-                memory._settle_upgrade()
-            # After it: runs are taken out of the counts as today's rules count them.
-            memory._read_rewards(success_from, os.fspath(path))
+            memory._bring_up_to_date(success_from, os.fspath(path))
             return memory
         except BaseException:
             store.close()
             raise
 
-    def _read_rewards(self, success_from: float | None, where: str) -> None:
-        """Count the runs by this threshold, if they are counted by another one, or were stored before there was one."""
-        header = self._store.header
+    def _bring_up_to_date(self, success_from: float | None, where: str) -> None:
+        """Count again what was counted by an older hepm's rules or by another threshold; say in a line what changed."""
+        store, header = self._store, self._store.header
         own = header.success_from if header.rewards_read else SUCCESS_FROM
         wanted = own if success_from is None else success_from
-        if header.rewards_read and wanted == own:
-            return
-        from hepm.ingest.pipeline import replay_with
-
-        changed = self._store.read_rewards(wanted, replay=replay_with(self._embedder.now if header.embedder else None))
-        for name in self._store.namespaces() if changed else ():
-            if (kept := self._mirror.artifacts(name)) is not None:
-                kept.drop()
+        before = store.upgraded_from
+        done = [f"upgraded from schema version {before} to {header.schema_version}"] if before else []
+        changed = 0
+        if before:
+            counted, failed, changed = self._count_by_todays_rules(wanted)
+            if counted:
+                done.append(f"the runs of {', '.join(counted)} were counted again by today's rules")
+            if failed:
+                done.append(f"the runs of {', '.join(failed)} could not be counted again: `hepm doctor` names why")
+        if not header.rewards_read or wanted != own:
+            # After it: runs are taken out of the counts as today's rules count them.
+            changed += store.read_rewards(wanted, replay=self._replay())
         if changed:
-            what = f"a reward of {wanted:g} or more is a success now"
-            _log.warning("%s: %s, and %s counted again", where, what, count_of(changed, "run was", "runs were"))
+            runs = count_of(changed, "run was", "runs were")
+            done.append(f"a reward of {wanted:g} or more is a success now, and {runs} counted again")
+            self._drop_artifacts()
+        if done:
+            _log.warning("%s: %s", where, "; ".join(done))
+        if before:
+            store.settle_upgrade()
 
-    def _settle_upgrade(self) -> None:
-        """Count again what an older hepm derived by other rules from the same records; say that an upgrade happened."""
+    def _count_by_todays_rules(self, success_from: float) -> tuple[list[str], list[str], int]:
+        """Namespaces that were counted again, those that could not be, and how many of the runs got another label."""
         from hepm.ingest.pipeline import replay_with
 
-        store, counted, failed = self._store, list[str](), list[str]()
+        store, counted, failed, changed = self._store, list[str](), list[str](), 0
         for name in store.namespaces():
             if store.differs_from_first_record(namespace=name, replay=replay_with(None)):
                 embedder = self._embedder.agreed()
+                replay = replay_with(embedder)
                 try:
-                    store.rebuild(namespace=name, replay=replay_with(embedder), embedder=embedder)
+                    changed += store.rebuild_by(success_from, namespace=name, replay=replay, embedder=embedder)
                     counted.append(name)
                 except StoreDamagedError:
                     failed.append(name)
-        again = f"; the runs of {', '.join(counted)} were counted again by today's rules" if counted else ""
-        again += f"; those of {', '.join(failed)} could not be: `hepm doctor` names why" if failed else ""
-        before, now = store.upgraded_from, store.header.schema_version
-        _log.warning("the memory was upgraded from schema version %d to %d%s", before, now, again)
-        store.settle_upgrade()
+        return counted, failed, changed
+
+    def _replay(self) -> Replay:
+        from hepm.ingest.pipeline import replay_with
+
+        return replay_with(self._embedder.now if self._store.header.embedder else None)
+
+    def _drop_artifacts(self) -> None:
+        for name in self._store.namespaces():
+            if (kept := self._mirror.artifacts(name)) is not None:
+                kept.drop()
 
     def _deliver(self) -> None:
         from hepm.ingest.pipeline import deliver

@@ -12,11 +12,12 @@ from hepm.errors import InputError
 from hepm.graph.delta import said_text
 from hepm.graph.tool_life import ToolNames
 from hepm.memory.opened import OpenMemory
-from hepm.policy import Adaptive, Episodic, Policy, Procedural, Query
+from hepm.policy import Adaptive, Episodic, Floors, Policy, Procedural, Query, floors_of
 from hepm.types import (
     DEFAULT_NAMESPACE,
     START,
     Recalled,
+    Speak,
     StateSummary,
     Suggestions,
     ToolName,
@@ -32,28 +33,19 @@ if TYPE_CHECKING:
     from hepm.experience.principles import Principles
     from hepm.experience.prompt import Moment, Prompt, PromptOptions
     from hepm.graph.namespace import NamespaceMirror
-    from hepm.policy.hybrid import Voice
     from hepm.rank.checkpoint import Rankers
     from hepm.types import Tool
 
 
-def _hybrid(*, c: float, voice: Voice | None = None) -> Policy:
-    from hepm.policy.hybrid import Hybrid
-
-    return Hybrid(c=c, voice=voice)
-
-
-POLICIES: Final = {"procedural": Procedural, "episodic": Episodic, "adaptive": Adaptive, "hybrid": _hybrid}
+_OF_H_EPM: Final = {"procedural": Procedural, "episodic": Episodic, "adaptive": Adaptive}
+POLICIES: Final = ("hybrid", *_OF_H_EPM)
+"""The policies that need no training."""
 
 
 class RecallingMemory(OpenMemory):
     """Answers from memory. Lessons are imported on first use: a suggestion needs none of them."""
 
     _distiller: BackgroundDistiller | None = None
-
-    @cached_property
-    def _policies(self) -> dict[tuple[str, float], Policy]:
-        return {}
 
     @cached_property
     def library(self) -> Library:
@@ -121,9 +113,11 @@ class RecallingMemory(OpenMemory):
         k: int = 2,
         policy: str | Policy = "hybrid",
         c: float = 1.0,
+        speak: Speak | None = None,
+        floor: float | None = None,
         namespace: str = DEFAULT_NAMESPACE,
     ) -> Suggestions:
-        """The tools to try next, best first, each with its reason. Empty if memory has no opinion.
+        """The tools to try next, best first, each with its reason. Empty if memory is not sure enough of any.
 
         Args:
             after: Tool of the last turn, or several parallel ones. None before the first call.
@@ -136,6 +130,9 @@ class RecallingMemory(OpenMemory):
             k: Maximum number of tools (H-EPM: 2 is best).
             policy: "hybrid", "adaptive", "episodic", "procedural", "gnn" (see `hepm rank train`), or a policy object.
             c: Weight of efficiency in edge weights.
+            speak: "sure" names what is right in nine of ten such cases, "weighed" also what is likely, with its chance,
+                "all" ranks all tools. None for the memory's own (see `open`). For the hybrid policy alone.
+            floor: The chance that is asked for instead, in [0, 1].
         """
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one suggestion")
@@ -147,7 +144,9 @@ class RecallingMemory(OpenMemory):
             after, history, state = after or now.last, history or now.history, state or now.state()
         summary = StateSummary(own=state) if isinstance(state, str) else state
         available = None if tools is None else [tool.name for tool in as_tools(tools)]
-        return self._suggest(after, history, summary, available, k=k, policy=policy, c=c, namespace=namespace)
+        floors = floors_of(speak or self.speak, floor)
+        chosen: dict[str, Any] = {"k": k, "policy": policy, "c": c, "floors": floors, "namespace": namespace}
+        return self._suggest(after, history, summary, available, **chosen)
 
     def _suggest(
         self,
@@ -159,13 +158,14 @@ class RecallingMemory(OpenMemory):
         k: int,
         policy: str | Policy,
         c: float = 1.0,
+        floors: Floors,
         advice: Mapping[ToolName, float] | None = None,
         namespace: str,
     ) -> Suggestions:
         """`suggest` with arguments that are read, and what lessons advise."""
         mirror = self._mirror.namespace(namespace)
         if isinstance(policy, str):
-            policy = self._policy(policy, c, mirror)
+            policy = self._policy(policy, c, floors, mirror)
         last = (after,) if isinstance(after, str) else tuple(after or history[-1:]) or (START,)
         names = ToolNames.of(mirror.marks, map(normal, (*history, *last)), available or ())
         last, past = tuple(map(names.own, last)), tuple(map(names.own, history))
@@ -209,27 +209,31 @@ class RecallingMemory(OpenMemory):
         """
         from hepm.policy.hybrid.fitted import FittedMemory
 
-        self._mirror.namespace(namespace).fits.of(FittedMemory).prepare_after(on_progress)
+        fits = self._mirror.namespace(namespace).fits
+        fitted = fits.of(FittedMemory)
+        fitted.prepare_after(on_progress)
+        fitted.chance(fits)
 
     def drop_prepared(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Delete the files of `prepare`; they are made again when they are needed. `forget` does so too."""
         if (kept := self._mirror.artifacts(namespace)) is not None:
             kept.drop()
 
-    def _policy(self, name: str, c: float, mirror: NamespaceMirror) -> Policy:
+    def _policy(self, name: str, c: float, floors: Floors, mirror: NamespaceMirror) -> Policy:
         if name == "gnn":
             from hepm.rank.policy import Gnn
 
             return Gnn(self.rankers.get(mirror, self._current_embedder()).ranker)
         if name not in POLICIES:
             raise InputError(f"no policy is called {name!r}; there are {', '.join(sorted([*POLICIES, 'gnn']))}")
-        if name == "hybrid" and self._rankers is not None and self._rankers.exists():
-            voice = self.rankers.find_voice(mirror, self._current_embedder())
-            if voice is not None:
-                return _hybrid(c=c, voice=voice)
-        if (name, c) not in self._policies:
-            self._policies[name, c] = POLICIES[name](c=c)
-        return self._policies[name, c]
+        if name == "hybrid":
+            voice = None
+            if self._rankers is not None and self._rankers.exists():
+                voice = self.rankers.find_voice(mirror, self._current_embedder())
+            from hepm.policy.hybrid import Hybrid
+
+            return Hybrid(floors=floors, voice=voice)
+        return _OF_H_EPM[name](c=c)
 
     def prompt(
         self,
@@ -271,7 +275,7 @@ class RecallingMemory(OpenMemory):
         def suggest(advice: Mapping[ToolName, float]) -> Suggestions:
             state, k = now.state if now.state.text else None, options.suggestions + FURTHER
             asked = partial(self._suggest, now.after, now.history, state, available, advice=advice, namespace=namespace)
-            return asked(k=k, policy=options.policy)
+            return asked(k=k, policy=options.policy, floors=floors_of(self.speak))
 
         found = recollect(
             self.library,

@@ -7,11 +7,15 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Final, Protocol
 
+from hepm.errors import InputError
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.rows import FloatArray
 from hepm.graph.tool_life import ToolNames
-from hepm.types import START, StateSummary, Suggestions, ToolName
+from hepm.types import START, Speak, StateSummary, Suggestions, ToolName
 
+SURE: Final = 0.93
+"""The chance that a hint needs by default. At .9 an obedient simulated agent that is right in .9 of its calls lost .035
+of its tasks on new ones; at this one .01 (benchmarks/LOG.md, "honest chances")."""
 MOST_NAMED: Final = 5  # known tools in a sentence about unknown ones
 
 
@@ -42,11 +46,6 @@ class Query:
     names: ToolNames = field(default_factory=ToolNames)
     advice: Mapping[ToolName, float] | None = None
 
-    @property
-    def just_called(self) -> frozenset[ToolName]:
-        """The tools called since the user last wrote."""
-        return frozenset(self.history[self.state.earlier if self.state is not None else 0 :])
-
     def allows(self, tool: ToolName) -> bool:
         """Whether a tool may be suggested."""
         return tool not in self.names.retired and (self.tools is None or tool in self.tools)
@@ -69,14 +68,31 @@ class Floors:
     Attributes:
         support: Successful runs behind a tool.
         similarity: Cosine of a tool's best remembered state, where states are compared.
-        chance: Probability of the first tool that a hint names, if a state is given.
-        further: Probability of every further tool; without a state, of the first too.
+        chance, further: Chance of the first tool that is named, and of every further one. 0 ranks all tools.
     """
 
     support: int = 1
     similarity: float = 0.2
-    chance: float = 0.3
-    further: float = 0.1
+    chance: float = SURE
+    further: float = SURE
+
+
+SPEAK: Final[Mapping[Speak, Floors]] = {
+    "sure": Floors(),
+    "weighed": Floors(chance=0.1, further=0.1),
+    "all": Floors(chance=0.0, further=0.0),
+}
+
+
+def floors_of(speak: Speak, floor: float | None = None) -> Floors:
+    """The floors for a way to speak; `floor` replaces the chances that it asks for. InputError for others."""
+    if speak not in SPEAK:
+        raise InputError(f"memory does not speak {speak!r}; there are {', '.join(SPEAK)}")
+    if floor is None:
+        return SPEAK[speak]
+    if not 0 <= floor <= 1:
+        raise InputError(f"the floor is {floor}: give a chance from 0 to 1")
+    return Floors(chance=floor, further=floor)
 
 
 class Policy(Protocol):

@@ -27,7 +27,7 @@ class Gnn:
     part without which the tool would be less likely: what is known now, the tools just called, or those called so far.
     """
 
-    def __init__(self, ranker: Ranker, *, floors: Floors = Floors()) -> None:  # frozen
+    def __init__(self, ranker: Ranker, *, floors: Floors = Floors(chance=0.3, further=0.1)) -> None:  # frozen
         self._ranker, self._floors = ranker, floors
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:

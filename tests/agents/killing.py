@@ -34,7 +34,18 @@ class Served:
     """`hepm serve` as a process that can be killed and started again; `url` is where it is now."""
 
     def __init__(self, store: Path | str, upstream: str, *more: str) -> None:
-        self._command = [HEPM, "serve", "--store", str(store), "--port", "0", "--upstream", upstream]
+        self._command = [
+            HEPM,
+            "serve",
+            "--store",
+            str(store),
+            "--port",
+            "0",
+            "--upstream",
+            upstream,
+            "--speak",
+            "weighed",
+        ]
         self._command += ["--hint-timeout", "60", *more]
         self.said: list[str] = []
         self.start()
@@ -247,7 +258,7 @@ class Agents:
 
     def check_stored(self, store: Path | str) -> None:
         """At the end: each finished run is stored once, with the right calls and its outcome."""
-        with Memory.open(store) as memory:
+        with Memory.open(store, speak="weighed") as memory:
             records = [one for one in map(json.loads, memory.export()) if "turns" in one]
             self.faults += [str(finding) for finding in memory.examine()]
         for expected in self.runs:

@@ -232,6 +232,39 @@ def test_a_redirect_to_another_host_is_a_bad_gateway(
     assert "--upstream" in answer.text
 
 
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("/v1/chat/completions/", "/v1/chat/completions/"),
+        ("/v1/responses?a=%2f", "/v1/responses?a=%2f"),
+        ("/v1//evil.example/", "/v1//evil.example/"),
+        ("/v1/../v1/models", "/v1/models"),
+    ],
+)
+def test_a_redirect_of_the_endpoint_to_itself_leads_the_client_to_the_same_path_of_hepm(
+    memory: Memory, endpoint: RawEndpoint, path: str, found: str
+) -> None:
+    location = endpoint.url.removesuffix("/v1") + path
+    endpoint.answer = f"HTTP/1.1 308 Moved\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n".encode()
+    with serving(memory, upstream=endpoint.url) as (_, url):
+        answer = post(url, "/v1/chat/completions", json.dumps(CHAT).encode())
+        assert (answer.status_code, answer.headers["location"]) == (308, found)
+        assert answer.next_request is not None
+        assert str(answer.next_request.url).startswith(url)
+
+
+@pytest.mark.parametrize("change", ["http:->https:", "//->//user@", "/v1->/v2", "/v1->/v1/%2e%2e/admin", "/v1->/v1x"])
+def test_a_redirect_to_another_address_of_the_endpoint_is_a_bad_gateway(
+    memory: Memory, endpoint: RawEndpoint, change: str
+) -> None:
+    location = endpoint.url.replace(*change.split("->"))
+    endpoint.answer = f"HTTP/1.1 307 Moved\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n".encode()
+    with serving(memory, upstream=endpoint.url) as (_, url):
+        answer = post(url, "/v1/chat/completions", json.dumps(CHAT).encode())
+        leads_here = answer.status_code == 307 and post(url, answer.headers["location"], b"{}").status_code == 400
+    assert answer.status_code == 502 or leads_here  # a path with `..` is refused when it comes
+
+
 def test_a_session_id_of_half_a_megabyte_is_no_header(memory: Memory, endpoint: RawEndpoint) -> None:
     body = CHAT | {"metadata": {"session_id": "x" * 500_000}}
     with serving(memory, upstream=endpoint.url) as (server, url):
@@ -281,7 +314,7 @@ def test_a_reward_that_is_not_finite_is_a_bad_request(memory: Memory, session: s
 
 @pytest.mark.parametrize("unseen", ["\u3164", "\u115f", "\uffa0", "\u1160"])
 def test_a_tools_name_holds_nothing_invisible_in_a_hint(tmp_path: Path, unseen: str) -> None:
-    with Memory.open(tmp_path / "m.hepm") as memory:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         call = {"id": "1", "type": "function", "function": {"name": f"refund{unseen}all", "arguments": "{}"}}
         messages = [WISH, {"role": "assistant", "content": "", "tool_calls": [call]}]
         for number in range(5):
@@ -386,7 +419,7 @@ def test_an_outcome_waits_for_no_store_that_hangs_and_is_stored_once(
 def test_what_runs_hold_is_on_disk_for_its_owner_alone(tmp_path: Path) -> None:
     store, before = tmp_path / "m.hepm", os.umask(0o022)
     try:
-        with Memory.open(store) as memory:
+        with Memory.open(store, speak="weighed") as memory:
             memory.ingest(messages=[WISH], id="r", success=True)
             memory.session(id="s").say("user", "x")
             memory.cypher("failing_tools")
@@ -396,6 +429,6 @@ def test_what_runs_hold_is_on_disk_for_its_owner_alone(tmp_path: Path) -> None:
     assert {"m.hepm", "m.hepm-wal", "m.hepm-shm", "m.hepm-sessions"} <= found.keys()
     assert {name: oct(mode) for name, mode in found.items() if mode & 0o077} == {}
     store.chmod(0o640)
-    with Memory.open(store) as memory:
+    with Memory.open(store, speak="weighed") as memory:
         assert memory.run("r") is not None
     assert stat.S_IMODE(store.stat().st_mode) == 0o640, "a mode that was given by hand stays"

@@ -42,7 +42,7 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A memory of two runs that looked the user up and created the task, and one that gave up."""
     store, played = tmp_path_factory.mktemp("taught") / "m.hepm", Loopback()
     try:
-        with Memory.open(store) as memory:
+        with Memory.open(store, speak="weighed") as memory:
             for id, user, title in (("ben", "user_2", "Call the bank"), ("cleo", "user_3", "Buy milk")):
                 work(memory, played, [USERS, create(user, title), DONE], f'Create the task "{title}" for {id}.', id=id)
             lost = [create("Ada"), tool_call("transfer_to_human_agents", {"summary": "no Ada"}), DONE]
@@ -56,7 +56,7 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def memory(taught: Path, tmp_path: Path) -> Iterator[Memory]:
     shutil.copy(taught, tmp_path / "m.hepm")
-    with Memory.open(tmp_path / "m.hepm") as memory:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         yield memory
 
 
@@ -242,12 +242,16 @@ def test_of_equally_similar_experiences_the_one_of_this_part_of_the_run_is_shown
         Experience(f"User {json.dumps(wish)}", "Called get_users().", "", lesson, "golden", stage, 1.0)
         for stage, lesson in (("exploration", "look at the start"), ("completion", "check at the end"))
     ]
-    with Memory.open(tmp_path / "m.hepm") as memory:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         memory.library.change(LessonChange(put=[one.row() for one in made], imported=True))
         options = PromptOptions(suggestions=0, principles=0, recalled=0, notes=False, experiences=1)
         done, _ = work(memory, loopback, [USERS, USERS, USERS, DONE], wish, max_turns=4, prompt_options=options)
     assert ["at the start" in step.hint for step in done.steps] == [True, True, True, False]
     assert "at the end" in done.steps[3].hint
+
+
+def without_chances(text: str) -> str:
+    return re.sub(r" \(right in \d+ of \d+ such cases\)", "", text)
 
 
 @pytest.mark.parametrize("strategy", SENT)
@@ -257,7 +261,9 @@ def test_each_request_ends_with_what_memory_says_now_and_holds_nothing_of_what_i
     strategy: str,
 ) -> None:
     done, _ = work(memory, loopback, STEPS[strategy], strategy=strategy)
-    assert sent(loopback, done) == SENT[strategy]
+    requests = sent(loopback, done)
+    assert ("such cases)" in requests) == (strategy in ("hybrid", "implicit", "explicit"))
+    assert without_chances(requests) == SENT[strategy]
 
 
 @pytest.mark.parametrize("strategy", SENT)
@@ -299,7 +305,7 @@ def go_on(*calls: str, summary: str = "") -> list[Reply]:
 
 def test_a_summary_is_stale_once_the_user_has_written_again(tmp_path: Path, loopback: Loopback) -> None:  # noqa: F811
     options = PromptOptions(policy="adaptive", experiences=0, principles=0, recalled=0, notes=False)
-    with Memory.open(tmp_path / "m.hepm") as memory:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         for number, tool in enumerate(["create_task"] * 4 + ["update_task_status"] * 3):
             work(memory, loopback, go_on("get_users", tool), "A task.", id=f"plain-{number}", outcome=True)
         summaries = {"transfer_to_human_agents": 2, "update_task_status": 1}
@@ -365,7 +371,7 @@ def test_the_proxy_sends_what_the_loop_sends_with_the_hint_once_and_in_its_place
     in_process = [request.body for request in loopback.requests]
     loopback.requests.clear()
     with (
-        Memory.open(tmp_path / "proxy.hepm") as served,
+        Memory.open(tmp_path / "proxy.hepm", speak="weighed") as served,
         serving(served, upstream=loopback.url, placement=placement) as (_, url),
     ):
         work(memory, loopback, STEPS["hybrid"], url=f"{url}/v1", prompt_options=SILENT, id="client")
@@ -476,7 +482,7 @@ def test_the_answer_is_given_though_the_store_cannot_be_written_and_the_run_wait
         return True
 
     loopback.replies = [USERS, DONE]
-    with Memory.open(tmp_path / "m.hepm") as memory:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         agent = Agent(endpoint=Endpoint("small", loopback.url), memory=memory, tools=TaskBoard().tools)
         assert agent.run("Who is there?", id="now", outcome=damage).text == "Done."
         assert memory.resume("now") is not None
@@ -533,7 +539,7 @@ def test_the_agent_in_the_docs_runs_as_written(
     loopback.replies = [tool_call("get_order", {"parcel": 7}), tool_call("refund", {"parcel": 7}), DONE]
     exec(block, {})
     assert capsys.readouterr().out == "Done.\n"
-    with Memory.open("agent.hepm") as memory:
+    with Memory.open("agent.hepm", speak="weighed") as memory:
         assert [one.tool for one in memory.suggest(after="get_order")] == ["refund"]
 
 
@@ -555,7 +561,8 @@ def test_a_hook_gives_no_lesson_twice_as_claude_code_keeps_it(memory: Memory) ->
             call(name) for name in ("mcp__tasks__get_users", "mcp__tasks__get_users", "Read", "mcp__tasks__get_users")
         ]
     again = "Suggested next tools: create_task"
-    assert [re.sub(r"\[p-\w+\]", "[ID]", text).replace("mcp__tasks__", "") for text in hints] == [
+    plain = [without_chances(text).replace("mcp__tasks__", "") for text in hints]
+    assert [re.sub(r"\[p-\w+\]", "[ID]", text) for text in plain] == [
         "Suggested next tools: get_users",
         RULE.strip(),
         "",

@@ -26,19 +26,19 @@ def rested(memory: Memory, id: str = "r", **options: Any) -> tuple[LiveRuns, boo
 
 
 def test_a_run_that_rests_is_labelled_by_its_tests_and_learned_from(tmp_path: Any) -> None:
-    with Memory.open(tmp_path / "m.hepm") as memory:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         assert rested(memory)[1] is True
         memory.wait_distilled()
         assert [one.row.sources[0].run for one in memory.library.list("experience")] == ["r"]
 
 
 def test_rules_can_be_turned_off(tmp_path: Any) -> None:
-    with Memory.open(tmp_path / "m.hepm") as memory:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         assert rested(memory, outcome_by=())[1] is None
 
 
 def test_an_outcome_that_comes_late_replaces_the_rules_and_is_learned_from(tmp_path: Any) -> None:
-    with Memory.open(tmp_path / "m.hepm") as memory:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         runs, _ = rested(memory)
         runs.finish("r", namespace="default", success=False, reward=None)
         LiveRuns(memory).finish("r", namespace="default", success=False, reward=None)
@@ -50,7 +50,7 @@ def test_an_outcome_that_comes_late_replaces_the_rules_and_is_learned_from(tmp_p
 
 
 def test_a_session_goes_on_after_a_rest_and_its_label_follows_its_last_tests(tmp_path: Any) -> None:
-    with Memory.open(tmp_path / "m.hepm") as memory:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         rested(memory)
         runs = LiveRuns(memory, idle_s=0)
         session = runs.named("r", namespace="default", door="test").session
@@ -64,7 +64,7 @@ def test_a_session_goes_on_after_a_rest_and_its_label_follows_its_last_tests(tmp
 
 
 def test_a_crashed_session_is_labelled_by_the_rules_of_the_server_that_stores_it(tmp_path: Any) -> None:
-    with Memory.open(tmp_path / "m.hepm") as memory:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         work(LiveRuns(memory), "off")
         LiveRuns(memory, idle_s=-1, outcome_by=()).store_idle()
         work(LiveRuns(memory), "on")

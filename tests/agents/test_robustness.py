@@ -462,7 +462,7 @@ def test_a_stream_under_way_comes_to_its_end_when_the_server_is_stopped(tmp_path
             answer += part
     assert served.ended() == 0, served.said
     assert received(answer)[2:] == (DELTA * 40, True)
-    with Memory.open(tmp_path / "m.hepm") as memory:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         session = memory.resume("s")
         assert session is not None
         session.finish(success=True)

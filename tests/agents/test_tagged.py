@@ -32,7 +32,7 @@ def add(a: int, b: int) -> int:
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
     """Two runs, of which the one that opened a page succeeded."""
-    with Memory.open(tmp_path / "m.hepm") as memory:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         for calls in (["search", "open_page"], ["search"]):
             with memory.session(task="capital", environment="trivia") as session:
                 session.say("user", "Which city is the capital of Australia?")

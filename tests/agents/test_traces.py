@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import StatusCode
 
 from hepm import Memory
+from hepm.agents.bounds import inflated
 from hepm.agents.guard import Access
 from tests.agents.serving import serving
 from tests.ingest.traces import GEN_AI, export, span, text, tool
@@ -28,7 +30,7 @@ TRACES = "/otlp/v1/traces"
 
 @pytest.fixture(name="memory")
 def open_memory(tmp_path: Path) -> Any:
-    with Memory.open(tmp_path / "m.hepm") as memory:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         yield memory
 
 
@@ -82,7 +84,7 @@ def test_what_was_acknowledged_is_on_disk(memory: Memory, tmp_path: Path) -> Non
     with serving(memory) as (_, url):
         for one in GEN_AI[:-1]:
             assert send(url, export(one)).json() == {}
-        with Memory.open(tmp_path / "m.hepm") as other:  # as after a crash
+        with Memory.open(tmp_path / "m.hepm", speak="weighed") as other:  # as after a crash
             assert other.store_abandoned(idle_s=0) == 1
             assert names(other, "0af7651916cd43dd8448eb211c80319c") == [["find_user", "find_order"]]
 
@@ -178,6 +180,27 @@ def test_a_bad_body_is_refused_in_a_sentence(memory: Memory, body: bytes, header
         assert b"the body" in answer.content
 
 
+@pytest.mark.parametrize("padding", [b"", bytes(40)], ids=["", "padded"])
+def test_a_body_of_several_gzip_members_is_read_to_its_end(memory: Memory, padding: bytes) -> None:
+    raw = json.dumps(export(*GEN_AI)).encode()
+    members = [gzip.compress(raw[at : at + 200]) for at in range(0, len(raw), 200)]
+    headers = {"content-type": "application/json", "content-encoding": "gzip"}
+    with serving(memory) as (server, url):
+        assert httpx2.post(url + TRACES, content=b"".join(members) + padding, headers=headers).status_code == 200
+        assert len(server.runs) == 1
+        for cut in (b"".join(members)[:-4], b"".join(members[:-1]), b"".join(members) + b"more"):
+            assert httpx2.post(url + TRACES, content=cut, headers=headers).status_code == 400
+
+
+def test_members_without_end_are_refused_in_a_moment() -> None:
+    empty = gzip.compress(b"")
+    began = time.monotonic()
+    assert inflated(empty * 500_000, 1_000) is None
+    assert time.monotonic() - began < 10
+    assert inflated(gzip.compress(b"x" * 600) * 2, 1_000) is None
+    assert inflated(gzip.compress(b"x" * 500) * 2, 1_000) == b"x" * 1_000
+
+
 def test_a_token_without_write_may_not_send_traces(memory: Memory) -> None:
     with serving(memory, tokens={"only-reads": Access(write=False)}) as (_, url):
         assert send(url, export(*GEN_AI), **{"x-hepm-token": "only-reads"}).status_code == 403
@@ -206,10 +229,10 @@ def test_spans_that_are_sent_again_after_a_restart_count_once(tmp_path: Path, ag
     known = about if rests == "stored" else {}  # of a stored run, no ids of spans are kept
     first, second, new = tool(1, 2, "a", "x", about=about), tool(3, 3, "b", "y", about=known), tool(5, 4, "c", "z")
     sent = {"the last": [second], "all": [first, second], "the last with a new one": [second, new]}[again]
-    with Memory.open(tmp_path / "m.hepm") as memory, serving(memory) as (_, url):
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory, serving(memory) as (_, url):
         assert send(url, export(first)).status_code == 200
         assert send(url, export(second)).status_code == 200
-    with Memory.open(tmp_path / "m.hepm") as memory:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         if rests == "stored":
             assert memory.store_abandoned(idle_s=0) == 1
         with serving(memory) as (server, url):

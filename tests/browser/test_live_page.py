@@ -73,7 +73,7 @@ class Live:
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     model = Loopback()
     store = tmp_path_factory.mktemp("live") / "m.hepm"
-    with Memory.open(store) as memory:
+    with Memory.open(store, speak="weighed") as memory:
         memory.ingest([run_of(number, "get_order", "refund", user="alice") for number in range(5)])
         memory.ingest([run_of(number, "get_order", "refund", user="alice") for number in range(5)], namespace="desk")
         memory.library.change(LessonChange(put=[RULE.row()]), namespace="desk")
@@ -192,7 +192,7 @@ def test_hostile_names_and_texts_are_shown_and_never_executed(live: Live, sheet:
 def test_a_token_is_asked_for_and_opens_its_namespaces_alone(chromium: Any, sheet: Callable[..., Any], tmp_path: Path):
     del chromium
     tokens = {"sesame-desk": Access(frozenset({"desk"}), write=False), "sesame-all": Access()}
-    with Memory.open(tmp_path / "m.hepm") as memory:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         for name in ("desk", "other"):
             memory.ingest([run_of(n, f"{name}_tool") for n in range(2)], namespace=name)
         memory.library.change(
@@ -227,7 +227,7 @@ def test_a_narrow_window_needs_no_scrolling_sideways(live: Live, sheet: Callable
 def test_five_thousand_tools_are_found_by_name_and_drawn_with_their_neighbours(
     sheet: Callable[..., Any], tmp_path: Path
 ):
-    with Memory.open(tmp_path / "m.hepm") as memory:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         memory.ingest([run_of(n, *(f"tool_{(n * 50 + k) % 5_000}" for k in range(51))) for n in range(100)])
         with serving(memory) as (_, url):
             page = sheet(url)
@@ -249,7 +249,7 @@ def test_a_store_on_a_server_gives_the_page_the_same_as_a_file(neo4j_server: Neo
         (tmp_path / "m.hepm", None),
         (neo4j_server.uri, (neo4j_server.username, neo4j_server.password)),
     ):
-        with Memory.open(place, auth=auth) as memory, serving(memory) as (_, url):
+        with Memory.open(place, auth=auth, speak="weighed") as memory, serving(memory) as (_, url):
             memory.ingest([run_of(n, "get_order", "refund") for n in range(2)])
             memory.library.change(LessonChange(put=[RULE.row()]))
             httpx2.post(f"{url}/api/lessons", json={"kind": "principle", "id": RULE.id, "retired": True})
@@ -271,9 +271,11 @@ def test_the_document_holds_no_data_and_its_policy_allows_its_own_scripts_alone(
 
 
 def test_a_run_that_another_process_stored_is_in_the_graph(tmp_path: Path):
-    with Memory.open(tmp_path / "m.hepm") as memory, serving(memory) as (_, url):
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory, serving(memory) as (_, url):
         assert httpx2.get(f"{url}/api/graph").json()["tools"] == []
-        with Memory.open(tmp_path / "m.hepm") as other:  # as another process does, through a connection of its own
+        with Memory.open(
+            tmp_path / "m.hepm", speak="weighed"
+        ) as other:  # as another process does, through a connection of its own
             other.ingest([run_of(1, "get_order")])
         names = [tool["name"] for tool in httpx2.get(f"{url}/api/graph").json()["tools"]]
         assert "get_order" in names

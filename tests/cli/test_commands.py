@@ -114,7 +114,9 @@ def test_a_suggestion_as_json_says_what_programs_are_promised(store: Path) -> No
     assert 0 <= first["score"] <= 1
     assert set(first["runs"]) <= {f"good-{number}" for number in range(12)}
     named = ", ".join(one["tool"] for one in found["tools"])
-    assert found["prompt"] == f"Suggested next tools: {named}; give_up: failed in 12 of 12 runs from here"
+    assert found["prompt"] == (
+        f"Suggested next tools: {named} (right in 19 of 20 such cases); give_up: failed in 12 of 12 runs from here"
+    )
     assert found["warnings"] == [{"tool": "give_up", "failures": 12, "runs": 12, "before": None}]
 
 
@@ -141,14 +143,12 @@ def test_names_of_tools_cannot_break_the_line_or_steer_the_terminal(tmp_path: Pa
     log = write(tmp_path / "runs.jsonl", [chat(f"id\r{n}", ["find_user", name], task=f"t{n}") for n in range(3)])
     store = tmp_path / "s.hepm"
     quick("ingest", log, "--store", store, "--namespace", "[/b]")
-    told = quick("suggest", "--after", "find_user", "--store", store, "--namespace", "[/b]")
+    asked = ("--after", "find_user", "--speak", "all", "-k", "1", "--store", store, "--namespace", "[/b]")
+    told = quick("suggest", *asked)
     assert told.code == 0
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", told.out)
     assert told.out.splitlines()[0] == r'Suggested next tools: "look Suggested next tools: \u001b\u005b2Jwipe"'
-    assert (
-        quick("suggest", "--after", "find_user", "--store", store, "-n", "[/b]", "--json").json["tools"][0]["tool"]
-        == name
-    )
+    assert quick("suggest", *asked, "--json").json["tools"][0]["tool"] == name
     assert "[/b]" in quick("stats", "--store", store).out
 
 
@@ -202,7 +202,7 @@ def test_an_export_is_the_same_bytes_whatever_the_terminal_can_show(tmp_path: Pa
     quick("ingest", write(tmp_path / "runs.jsonl", [chat("é", ["søk 🛫"], task="t")]), "--store", store)
     ascii_only = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii:strict"}
     assert hepm("export", "--store", store, env=ascii_only).out == quick("export", "--store", store).out
-    told = hepm("suggest", "--store", store, "--json", env=ascii_only)
+    told = hepm("suggest", "--speak", "all", "--store", store, "--json", env=ascii_only)
     assert told.out.isascii()
     assert told.json["tools"][0]["tool"] == "søk 🛫"
 

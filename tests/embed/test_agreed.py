@@ -21,7 +21,9 @@ def test_a_memory_is_opened_with_an_endpoints_embedder_by_the_address_and_key_th
     loopback: Loopback,  # noqa: F811
 ) -> None:
     for _ in range(2):
-        with Memory.open(tmp_path, embedder="openai/small", endpoint=(loopback.url, "sk-mine")) as memory:
+        with Memory.open(
+            tmp_path, embedder="openai/small", endpoint=(loopback.url, "sk-mine"), speak="weighed"
+        ) as memory:
             memory.ingest(RUNS)
             assert (memory.header.embedder, memory.header.dimensions) == ("openai/small", 8)
     assert loopback.keys == {"sk-mine"}
@@ -29,7 +31,7 @@ def test_a_memory_is_opened_with_an_endpoints_embedder_by_the_address_and_key_th
 
 @pytest.mark.parametrize("name", ["no-such-model", "folder/of-another-0123456789ab"])
 def test_an_embedder_that_cannot_be_opened_leaves_the_memory_as_it_was(tmp_path: Path, name: str) -> None:
-    with Memory.open(tmp_path) as memory:
+    with Memory.open(tmp_path, speak="weighed") as memory:
         memory.ingest(RUNS)
         with pytest.raises(InputError):
             memory.reembed(name)
@@ -41,7 +43,7 @@ def test_an_embedder_that_cannot_be_opened_leaves_the_memory_as_it_was(tmp_path:
 
 @pytest.mark.soak  # it is asked again for seconds
 def test_an_endpoint_that_does_not_answer_leaves_the_memory_as_it_was(tmp_path: Path) -> None:
-    with Memory.open(tmp_path, endpoint=("http://127.0.0.1:9/v1", None)) as memory:
+    with Memory.open(tmp_path, endpoint=("http://127.0.0.1:9/v1", None), speak="weighed") as memory:
         memory.ingest(RUNS)
         with pytest.raises(InputError, match="gave no vectors"):
             memory.reembed("openai/small")
@@ -49,7 +51,7 @@ def test_an_endpoint_that_does_not_answer_leaves_the_memory_as_it_was(tmp_path: 
 
 
 def test_what_lacks_a_vector_gets_one_and_the_vectors_of_another_process_stay(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory, Memory.open(tmp_path) as other:
+    with Memory.open(tmp_path, speak="weighed") as memory, Memory.open(tmp_path, speak="weighed") as other:
         memory.ingest(RUNS)
         other.reembed(HashingEmbedder(64))
         memory.refresh()
@@ -61,7 +63,7 @@ def test_what_lacks_a_vector_gets_one_and_the_vectors_of_another_process_stay(tm
 
 
 def test_forgetting_writes_no_vectors_of_the_embedder_that_another_process_has_replaced(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory, Memory.open(tmp_path) as other:
+    with Memory.open(tmp_path, speak="weighed") as memory, Memory.open(tmp_path, speak="weighed") as other:
         memory.ingest([*RUNS, trajectory("like r1", "look", "buy", goal="a lamp")])
         other.reembed("hash-64")
         with pytest.raises(EmbedderMismatchError, match="'hepm/hash-64'"):
@@ -73,7 +75,7 @@ def test_forgetting_writes_no_vectors_of_the_embedder_that_another_process_has_r
 
 
 def test_runs_that_were_stored_without_vectors_can_be_forgotten_before_any_embedder_is_named(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
+    with Memory.open(tmp_path, speak="weighed") as memory:
         memory.ingest([*RUNS, trajectory("like r1", "look", "buy", goal="a lamp")], vectors=False)
         memory.forget(trajectory="r1")
         assert memory.search("a lamp")
@@ -81,9 +83,9 @@ def test_runs_that_were_stored_without_vectors_can_be_forgotten_before_any_embed
 
 
 def test_examining_a_memory_asks_no_endpoint_for_vectors(tmp_path: Path, loopback: Loopback) -> None:  # noqa: F811
-    with Memory.open(tmp_path, embedder="openai/small", endpoint=(loopback.url, None)) as memory:
+    with Memory.open(tmp_path, embedder="openai/small", endpoint=(loopback.url, None), speak="weighed") as memory:
         memory.ingest(RUNS)
     asked = len(loopback.requests)
-    with Memory.open(tmp_path, endpoint=(loopback.url, None)) as memory:
+    with Memory.open(tmp_path, endpoint=(loopback.url, None), speak="weighed") as memory:
         assert memory.examine() == []
     assert len(loopback.requests) == asked

@@ -272,7 +272,7 @@ def test_the_order_is_notes_then_rules_then_zones_then_what_is_recalled_then_the
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory.open(tmp_path) as opened:
+    with Memory.open(tmp_path, speak="weighed") as opened:
         runs = [
             *(trajectory(f"won{i}", "look", "buy", goal="I want red shoes", task=f"t{i}") for i in range(3)),
             trajectory("lost", "look", "leave", goal="I want red shoes", task="t0", success=False),
@@ -296,7 +296,7 @@ LOOKED: list[dict[str, Any]] = [
 
 
 def test_an_empty_memory_says_nothing(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as empty:
+    with Memory.open(tmp_path, speak="weighed") as empty:
         assert empty.prompt(LOOKED).text == ""
         assert empty.prompt(ASKED, run="r").lessons == ()
 
@@ -356,7 +356,7 @@ def test_what_memory_told_is_not_learned_back(place: Callable[[str], list[Turn]]
     known = "\n".join((prepared.said, *(t.summary for t in prepared.transitions)))  # type: ignore[union-attr]
     assert "zebra" not in known
     assert all(word in known for word in ("I want", "red shoes"))
-    with Memory.open(tmp_path) as memory:
+    with Memory.open(tmp_path, speak="weighed") as memory:
         memory.ingest([run])
         memory.experiences.distill(namespace=NS)
         memory.principles.distill(namespace=NS)

@@ -93,7 +93,7 @@ def test_an_export_to_a_full_disk_leaves_no_half_file_behind(store: Path, tmp_pa
 
 
 def test_a_memory_goes_on_when_the_disk_has_room_again(store: Path, many: Path) -> None:
-    with Memory.open(store) as memory:
+    with Memory.open(store, speak="weighed") as memory:
         before = memory.suggest("tool_1").prompt()
         with files_limited_to(600), pytest.raises(StoreError, match="no room"):
             memory.ingest(many)
@@ -142,7 +142,7 @@ def test_a_store_with_a_log_that_is_not_written_back_is_read_whole_where_nobody_
     """The last runs of a process that was killed lie in the -wal file beside the store."""
     kept = tmp_path / "copied"
     kept.mkdir()
-    with Memory.open(store) as memory:
+    with Memory.open(store, speak="weighed") as memory:
         memory.ingest(write_files(tmp_path / "late", files=1, runs=10, prefix="late"))
         for path in store.parent.iterdir():
             if not path.name.endswith("-shm"):
@@ -277,7 +277,7 @@ def test_a_torn_log_costs_only_what_was_never_acknowledged_whole(store: Path, tm
     before = content_of(store)
     copies = tmp_path / "copies"
     copies.mkdir()
-    with Memory.open(store) as memory:
+    with Memory.open(store, speak="weighed") as memory:
         for path in write_files(tmp_path / "late", files=4, runs=5, prefix="late"):
             memory.ingest(path)
         log = Path(f"{store}-wal").read_bytes()
@@ -308,7 +308,7 @@ def test_a_log_full_of_noise_is_passed_over(store: Path) -> None:
 
 
 def look_at_everything(store: Path) -> None:
-    with Memory.open(store) as memory:
+    with Memory.open(store, speak="weighed") as memory:
         memory.suggest("tool_1", state="order")
         list(memory.export())
         memory.examine()

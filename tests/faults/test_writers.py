@@ -71,7 +71,7 @@ def test_writers_at_once_store_every_run_exactly_once(tmp_path: Path, writers: i
 
 def small_batches(store: str, names: list[str], failures: multiprocessing.Queue[str]) -> None:
     try:
-        with Memory.open(store) as memory:
+        with Memory.open(store, speak="weighed") as memory:
             for name in names:
                 memory.ingest(name)
     except BaseException as error:
@@ -104,7 +104,7 @@ for line in sys.stdin:
     while time.time() < float(moment):
         pass
     try:
-        Memory.open(path).close()
+        Memory.open(path, speak="weighed").close()
         print("opened", flush=True)
     except BaseException as error:
         print(f"{type(error).__name__}: {error}", flush=True)
@@ -142,7 +142,7 @@ def test_a_reader_sees_what_another_process_stored_within_its_poll_time(tmp_path
     (tmp_path / "first.jsonl").write_bytes(lines([run("one", "look", "buy")]))
     (tmp_path / "second.jsonl").write_bytes(lines([run("two", "look", "pay"), run("three", "look", "pay")]))
     quick("ingest", tmp_path / "first.jsonl", "--store", store)
-    with Memory.open(store, poll_s=0.05) as memory:
+    with Memory.open(store, poll_s=0.05, speak="weighed") as memory:
         assert [one.tool for one in memory.suggest("look", policy="procedural")] == ["buy"]
         hepm("ingest", tmp_path / "second.jsonl", "--store", store)
         deadline = time.monotonic() + 120
@@ -153,7 +153,7 @@ def test_a_reader_sees_what_another_process_stored_within_its_poll_time(tmp_path
 
 def test_suggestions_never_fail_while_another_thread_ingests(tmp_path: Path) -> None:
     files = write_files(tmp_path / "runs", files=25, runs=20)
-    with Memory.open(tmp_path / "busy.hepm", poll_s=0.01) as memory:
+    with Memory.open(tmp_path / "busy.hepm", poll_s=0.01, speak="weighed") as memory:
         memory.ingest(files[0])
         failures: list[BaseException] = []
         asked = 0
@@ -230,7 +230,7 @@ def is_held(store: Path) -> bool:
 
 def test_an_open_memory_answers_while_another_process_holds_the_write_lock(tmp_path: Path) -> None:
     store = tmp_path / "asked.hepm"
-    with Memory.open(store, poll_s=0.0) as memory:
+    with Memory.open(store, poll_s=0.0, speak="weighed") as memory:
         memory.ingest(trajectory(f"run {number}", "look", "buy") for number in range(5))
         with sqlite3.connect(store, isolation_level=None) as other:
             other.execute("BEGIN IMMEDIATE")
@@ -264,7 +264,7 @@ def test_a_writer_waits_for_another_and_loses_nothing(locked: Locked, tmp_path: 
 
 def test_an_ingest_does_not_drop_the_vectors_of_an_embedder_that_another_process_chose(tmp_path: Path) -> None:
     store = tmp_path / "vectors.hepm"
-    with Memory.open(store) as agent:
+    with Memory.open(store, speak="weighed") as agent:
         agent.ingest([trajectory("one", "look", "buy")])
         assert hepm("reembed", "--embedder", "hash-256", "--store", store).code == 0
         # It may go on with the new embedder or refuse; vectors of the old one must not come back.
@@ -272,13 +272,13 @@ def test_an_ingest_does_not_drop_the_vectors_of_an_embedder_that_another_process
             agent.ingest([trajectory("two", "look", "pay")])
         assert agent.header.embedder == "hepm/hash-256"
         assert agent.header.dimensions == 256
-    with Memory.open(store) as memory:
+    with Memory.open(store, speak="weighed") as memory:
         assert memory.examine() == []
 
 
 def test_a_suggestion_goes_on_after_another_process_changed_the_embedder(tmp_path: Path) -> None:
     store = tmp_path / "vectors.hepm"
-    with Memory.open(store) as agent:
+    with Memory.open(store, speak="weighed") as agent:
         agent.ingest([trajectory("one", "look", "buy")])
         assert agent.suggest("look", state="please help", policy="episodic")
         assert hepm("reembed", "--embedder", "hash-256", "--store", store).code == 0

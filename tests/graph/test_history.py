@@ -44,7 +44,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def memory(small_parts: None, tmp_path: Path) -> Iterator[Memory]:
-    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as opened:
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60, speak="weighed") as opened:
         opened.ingest(runs(300))
         yield opened
 
@@ -133,7 +133,7 @@ def test_a_memory_read_in_part_tells_the_situations_of_its_runs_apart(memory: Me
 def test_a_fresh_process_takes_what_another_computed(memory: Memory, tmp_path: Path, monkeypatch) -> None:
     first = ranked(memory), ranked(memory, "about the shoes")
     monkeypatch.setattr(CallHistory, "latest", lambda self: pytest.fail("it read the latest runs"))
-    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as fresh:
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60, speak="weighed") as fresh:
         assert (ranked(fresh), ranked(fresh, "about the shoes")) == first
 
 
@@ -147,7 +147,7 @@ def test_damaged_files_are_computed_again(memory: Memory, tmp_path: Path, damage
             file.write_bytes(file.read_bytes()[:-8])
         else:
             file.write_bytes(damage)
-    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as fresh:
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60, speak="weighed") as fresh:
         assert ranked(fresh) == expected
 
 
@@ -157,14 +157,14 @@ def test_files_of_another_store_in_the_same_place_are_not_used(memory: Memory, t
     for file in tmp_path.glob("runs.hepm*"):
         if file.is_file():
             file.unlink()
-    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as other:
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60, speak="weighed") as other:
         other.ingest(trajectory(f"new {number}", "look", "sing", goal="sing a song") for number in range(300))
         assert [tool for tool, _ in ranked(other, "sing a song")] == ["sing"]
 
 
 def test_runs_that_came_since_are_suggested_after_the_next_look(memory: Memory, tmp_path: Path) -> None:
     assert "sing" not in dict(ranked(memory, "sing a song"))
-    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as elsewhere:
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60, speak="weighed") as elsewhere:
         elsewhere.ingest(trajectory(f"new {number}", "look", "sing", goal="sing a song") for number in range(30))
     memory.refresh()
     assert ranked(memory, "sing a song")[0][0] == "sing"
@@ -178,12 +178,12 @@ def test_what_was_forgotten_is_neither_suggested_nor_left_in_a_file(memory: Memo
     memory.forget(task="odd")
     assert not any(file.exists() for file in before)
     assert "sing" not in dict(ranked(memory, "sing a song"))
-    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as fresh:
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60, speak="weighed") as fresh:
         assert "sing" not in dict(ranked(fresh, "sing a song"))
 
 
 def test_a_memory_that_was_read_whole_and_outgrows_it_goes_on(small_parts: None, tmp_path: Path) -> None:
-    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as memory:
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60, speak="weighed") as memory:
         memory.ingest(runs(30))
         assert ranked(memory)[0][0] == "refund"
         for start in range(30, 230, 50):
@@ -212,7 +212,7 @@ def test_doctor_finds_damaged_files_and_repairs_them(memory: Memory, tmp_path: P
     assert [finding.repair for finding in memory.examine(parts=["fit"])] == ["prepare"]
     assert memory.examine(parts=["links", "lessons"]) == []
     memory.drop_prepared()
-    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as fresh:
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60, speak="weighed") as fresh:
         assert ranked(fresh) == expected
         assert fresh.examine() == []
 
@@ -221,7 +221,7 @@ def test_of_memories_that_open_together_one_computes_and_the_others_wait(
     small_parts: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fits, "MANY_RUNS", 100)
-    with Memory.open(tmp_path / "runs.hepm") as memory:
+    with Memory.open(tmp_path / "runs.hepm", speak="weighed") as memory:
         memory.ingest(runs(300))
     read: list[int] = []
     latest = CallHistory.latest
@@ -233,7 +233,9 @@ def test_of_memories_that_open_together_one_computes_and_the_others_wait(
 
     monkeypatch.setattr(CallHistory, "latest", slow)
     with ExitStack() as stack, ThreadPoolExecutor(4) as pool:
-        opened = [stack.enter_context(Memory.open(tmp_path / "runs.hepm", poll_s=60)) for _ in range(4)]
+        opened = [
+            stack.enter_context(Memory.open(tmp_path / "runs.hepm", poll_s=60, speak="weighed")) for _ in range(4)
+        ]
         first, *others = pool.map(ranked, opened)
     assert len(read) == 1
     assert others == [first] * 3
@@ -245,7 +247,7 @@ def test_files_of_calls_after_a_tool_outlive_what_else_is_computed_again(memory:
     assert before
     memory.ingest(runs(3, first=300))
     memory.refresh()
-    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as fresh:
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60, speak="weighed") as fresh:
         fresh.prepare()
         fresh.refresh()
         assert ranked(fresh)[0][0] == "refund"
@@ -258,7 +260,7 @@ def test_prepare_writes_the_files_that_the_first_questions_after_each_tool_need(
     assert steps == [(done, len(steps)) for done in range(1, len(steps) + 1)]
     written = parts(tmp_path)
     assert len(written) > 2
-    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as fresh:
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60, speak="weighed") as fresh:
         assert fresh.suggest(state="about the lamp")
         assert ranked(fresh)
         assert fresh.suggest("buy", state="paid")
@@ -268,9 +270,9 @@ def test_prepare_writes_the_files_that_the_first_questions_after_each_tool_need(
 def test_runs_newer_than_a_file_are_added_to_it(memory: Memory, tmp_path: Path) -> None:
     assert "sing" not in dict(ranked(memory, "sing a song"))
     memory.close()
-    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as elsewhere:
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60, speak="weighed") as elsewhere:
         elsewhere.ingest(trajectory(f"new {number}", "look", "sing", goal="sing a song") for number in range(12))
-    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as fresh:
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60, speak="weighed") as fresh:
         fresh.prepare()
         fresh.refresh()
         assert ranked(fresh, "sing a song")[0][0] == "sing"
@@ -282,15 +284,15 @@ def test_a_run_with_the_row_number_of_a_forgotten_one_is_added_to_a_file(
     assert memory.suggest("buy", state="paid")
     memory.close()
     file = tmp_path / "runs.hepm"
-    with Memory.open(file, poll_s=60) as other:
+    with Memory.open(file, poll_s=60, speak="weighed") as other:
         other.ingest(trajectory("old", "hum", "whistle", goal="hum"))
-    with Memory.open(file, poll_s=60) as other:
+    with Memory.open(file, poll_s=60, speak="weighed") as other:
         assert "sing" not in after_look(other)
     monkeypatch.setattr(Artifacts, "drop", lambda self: None)  # as if killed right after the write
-    with Memory.open(file, poll_s=60) as other:
+    with Memory.open(file, poll_s=60, speak="weighed") as other:
         other.forget(trajectory="old")
         other.ingest(trajectory("new", "look", "sing", goal="sing a song"))
-    with Memory.open(file, poll_s=60) as other:
+    with Memory.open(file, poll_s=60, speak="weighed") as other:
         assert "sing" in after_look(other)
 
 
@@ -298,8 +300,8 @@ def test_a_file_loses_the_runs_of_a_tool_whose_outcome_was_corrected(memory: Mem
     assert ranked(memory)[0][0] == "refund"
     assert parts(tmp_path)
     memory.close()
-    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as elsewhere:
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60, speak="weighed") as elsewhere:
         for number in range(1, 299, 2):
             elsewhere.label(f"r{number:04d}", success=False)
-    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as fresh:
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60, speak="weighed") as fresh:
         assert "refund" not in dict(ranked(fresh))

@@ -59,14 +59,14 @@ def store(tmp_path: Path) -> Interrupted:
 
 @pytest.fixture
 def memory(store: Interrupted) -> Iterator[Memory]:
-    with Memory(store, poll_s=60) as opened:
+    with Memory(store, poll_s=60, speak="weighed") as opened:
         yield opened
 
 
 @pytest.fixture
 def elsewhere(memory: Memory, tmp_path: Path) -> Iterator[Memory]:
     """Another process' view of the same store."""
-    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as opened:
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60, speak="weighed") as opened:
         yield opened
 
 
@@ -147,7 +147,7 @@ def test_an_ingest_into_a_large_memory_does_not_wait_until_all_calls_are_read_ag
     assert next_tools(large, "look")["sing"] == 50
     large.refresh()
     assert read
-    with Memory.open(tmp_path / "runs.hepm") as afresh:
+    with Memory.open(tmp_path / "runs.hepm", speak="weighed") as afresh:
         mine, theirs = (one.suggest("look", state="please help", k=5) for one in (large, afresh))
     assert [(found.tool, found.score) for found in mine] == [(found.tool, found.score) for found in theirs]
     assert "sing" in [found.tool for found in mine]
@@ -170,7 +170,7 @@ def test_what_is_worked_out_of_all_calls_is_not_made_again_for_lessons(memory: M
 
 
 def test_a_thread_reads_all_calls_again_that_an_ingest_left(store: Interrupted, large: Memory, tmp_path: Path):
-    with Memory.open(tmp_path / "runs.hepm", poll_s=0.0) as asked:
+    with Memory.open(tmp_path / "runs.hepm", poll_s=0.0, speak="weighed") as asked:
         assert asked.suggest("look", state="please help")
         asked.ingest([trajectory(f"new {number}", "look", "sing") for number in range(50)])
         deadline = time.monotonic() + 60
@@ -182,7 +182,7 @@ def test_a_thread_reads_all_calls_again_that_an_ingest_left(store: Interrupted, 
 def test_a_run_forgotten_from_a_large_memory_is_gone_from_the_hybrid_at_once(large: Memory):
     large.ingest([trajectory("odd", "look", "sing", task="odd")])
     large.refresh()
-    unlikely_too = Hybrid(floors=Floors(further=0.001))
+    unlikely_too = Hybrid(floors=Floors(chance=0, further=0))
     assert "sing" in [found.tool for found in large.suggest("look", state="please help", k=9, policy=unlikely_too)]
     large.forget(task="odd")
     assert "sing" not in [found.tool for found in large.suggest("look", state="please help", k=9, policy=unlikely_too)]
@@ -237,7 +237,7 @@ def test_a_store_that_cannot_be_followed_is_told_of_once(
 @pytest.mark.parametrize("poll_s", [0.0, 60.0])
 def test_a_closed_memory_says_that_it_is_closed(memory: Memory, tmp_path: Path, poll_s: float):
     memory.ingest([trajectory("one", "look", "buy")])
-    with Memory.open(tmp_path / "runs.hepm", poll_s=poll_s) as other:
+    with Memory.open(tmp_path / "runs.hepm", poll_s=poll_s, speak="weighed") as other:
         assert next_tools(other, "look") == {"buy": 1}
     with pytest.raises(StoreError, match="this memory is closed"):
         next_tools(other, "look")
@@ -254,13 +254,13 @@ def test_threads_take_turns_sooner_only_while_work_goes_on_in_the_background():
 
 def test_an_older_store_gets_the_indexes_that_what_came_since_is_read_by(tmp_path: Path):
     file = tmp_path / "memory.hepm"
-    with Memory.open(file) as memory:
+    with Memory.open(file, speak="weighed") as memory:
         memory.ingest([trajectory("r1", "find", "buy")])
     with closing(sqlite3.connect(file)) as database:
         drops = "DROP INDEX trajectory_arrival; DROP INDEX state_arrival; PRAGMA user_version = 2;"
         database.executescript(TO_VERSION_3 + drops)
     with Memory.open(file) as memory:
-        assert memory.header.schema_version == 7
+        assert memory.header.schema_version == 8
         assert memory.examine() == []
     with closing(sqlite3.connect(file)) as database:
         for name in ("states_newer_than", "runs_after"):

@@ -54,7 +54,7 @@ def test_a_vector_of_a_state_that_lost_its_text_is_found_in_its_own_namespace(me
 
 
 def test_a_mirror_that_differs_from_its_store_is_offered_what_mends_it(memory: Memory, file: Path) -> None:
-    memory.suggest("look", namespace="two")
+    memory.suggest("look", policy="procedural", namespace="two")
     with sqlite3.connect(file) as db:
         db.execute("UPDATE edge SET support = 7 WHERE namespace = 'two' AND source = 'look'")
     db.close()

@@ -49,14 +49,14 @@ def test_every_statement_is_used_and_stays_inside_a_namespace() -> None:
     for path in STORE:
         assert f'"{path.stem}"' in CODE, path.stem
         _, body = head_and_body(path.read_text())
-        of_all = path.stem.startswith("drop_all_")
+        of_all = path.stem.startswith("drop_all_") or path.stem in DAMAGE
         assert of_all or "$space" in body or WITHOUT_NAMESPACE.search(body), path.stem
 
 
 def test_the_text_that_is_sent_is_the_file_without_its_head() -> None:
     assert statement("lock") == "MATCH (m:Memory {key: 'memory'}) SET m.writing = true"
     assert statement("drop_state_embedding", "schema").startswith("DROP INDEX")
-    assert [version for version, _, _ in migrations()] == [1, 2, 3, 4, 5]
+    assert [version for version, _, _ in migrations()] == [1, 2, 3, 4, 5, 6]
     assert all(text.startswith("CREATE ") for _, _, texts in migrations() for text in texts)
 
 
@@ -76,7 +76,8 @@ def test_every_index_that_a_statement_names_is_made_by_the_schema(neo4j_server: 
     assert named <= made | {"state_embedding", "lesson_embedding"}
 
 
-READ_EVERYTHING = {"drop_all_vectors", "drop_all_said_vectors", "drop_all_lesson_vectors", "namespaces"}
+DAMAGE = {"damaged_nodes", "damaged_relationships", "json_properties", "strayed_nodes"}
+READ_EVERYTHING = {"drop_all_vectors", "drop_all_said_vectors", "drop_all_lesson_vectors", "namespaces", *DAMAGE}
 SEEK = re.compile(r"\w*:(\w+)\(([\w, ]+)\)")
 
 
@@ -88,7 +89,7 @@ def test_a_server_plans_every_statement_with_the_indexes_it_names(neo4j_server: 
     with Memory.open(emptied(neo4j_server, header=True).uri, auth=auth) as memory:
         memory.ingest([trajectory(f"r{i}", *(f"tool_{(i * step) % 40}" for step in range(1, 9))) for i in range(60)])
     samples: dict[str, object] = {"rows": [{"uid": "x"}], "vector": [0.1] * 512, "tool": "x", "uid": "x"}
-    samples |= {"seqs": [1], "points": [1], "space": "x"}
+    samples |= {"seqs": [1], "points": [1], "space": "x", "values": {}}
     samples |= {key: ["x"] for key in ("uids", "edges", "sources", "moves", "runs", "texts")}
     with (
         neo4j.GraphDatabase.driver(neo4j_server.uri, auth=auth, notifications_min_severity="OFF") as driver,

@@ -30,7 +30,7 @@ from tests.runs import exported_runs, trajectory
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory.open(tmp_path / "memory.hepm") as opened:
+    with Memory.open(tmp_path / "memory.hepm", speak="weighed") as opened:
         yield opened
 
 
@@ -248,7 +248,7 @@ def test_what_a_file_of_any_format_holds_is_read_alike_from_python(memory: Memor
 
 def test_what_was_exported_is_ingested_as_dictionaries(memory: Memory, tmp_path: Path) -> None:
     memory.ingest([trajectory("get_order", "refund"), CHAT])
-    with Memory.open(tmp_path / "other.hepm") as other:
+    with Memory.open(tmp_path / "other.hepm", speak="weighed") as other:
         assert other.ingest(stored(memory)).by_format == {"hepm": 2}
         assert stored(other) == stored(memory)
 

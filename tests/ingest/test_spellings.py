@@ -16,7 +16,7 @@ COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory.open(tmp_path) as opened:
+    with Memory.open(tmp_path, speak="weighed") as opened:
         yield opened
 
 

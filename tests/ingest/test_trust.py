@@ -36,7 +36,7 @@ def stored(memory: Memory, run: str) -> Trajectory:
 
 
 def open_with(path: Path, *runs: Trajectory, options: IngestOptions = BUT_ATTACKED) -> Memory:
-    memory = Memory.open(path)
+    memory = Memory.open(path, speak="weighed")
     memory.ingest(runs, options=options)
     return memory
 
@@ -110,7 +110,7 @@ def test_what_it_tells_of_tools_is_not_believed(tmp_path: Path) -> None:
 
 def test_the_report_counts_the_distrusted_apart_from_the_unlabelled(tmp_path: Path) -> None:
     runs = [attacked(trajectory("r", "look")), trajectory("open", "look", success=None), trajectory("good", "look")]
-    with Memory.open(tmp_path) as memory:
+    with Memory.open(tmp_path, speak="weighed") as memory:
         report = memory.ingest(runs, options=BUT_ATTACKED)
         assert (report.stored, report.unlabelled, report.distrusted) == (3, 1, 1)
         assert report.to_json()["distrusted"] == 1
@@ -227,14 +227,14 @@ def test_a_run_trusted_late_is_distilled_then(tmp_path: Path) -> None:
 
 def test_rebuilding_exporting_and_copying_keep_it_distrusted(tmp_path: Path) -> None:
     runs = [trajectory("good", "look", "buy"), attacked(trajectory("r", "look", "leave"))]
-    with open_with(tmp_path / "a.hepm", *runs) as memory, Memory.open(tmp_path / "b.hepm") as other:
+    with open_with(tmp_path / "a.hepm", *runs) as memory, Memory.open(tmp_path / "b.hepm", speak="weighed") as other:
         memory.rebuild()
         assert [s.tool for s in memory.suggest("look")] == ["buy"]
         lines = [write_run(stored(memory, name)) for name in ("good", "r")]
         other.ingest([parse_run(line) for line in lines])
         assert edges(other) == edges(memory)
         assert other.ingest(runs, options=BUT_ATTACKED).duplicates == 2
-        with Memory.open(tmp_path / "c.hepm") as copy:
+        with Memory.open(tmp_path / "c.hepm", speak="weighed") as copy:
             (copied,) = memory.copy_to(copy)
             assert not copied.differences
             assert copy.ingest(runs, options=BUT_ATTACKED).duplicates == 2

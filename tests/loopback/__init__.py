@@ -58,7 +58,7 @@ __all__ = [
 
 
 @pytest.fixture
-def loopback() -> Iterator[Loopback]:
+def loopback(one_certificate: None) -> Iterator[Loopback]:
     """A server of one's own."""
     running = Loopback()
     yield running

@@ -22,7 +22,7 @@ from tests.runs import trajectory
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory.open(tmp_path) as opened:
+    with Memory.open(tmp_path, speak="weighed") as opened:
         yield opened
 
 
@@ -48,7 +48,7 @@ def test_a_suggestion_names_the_tool_that_worked_next_with_its_support_and_its_r
 
 def test_before_the_first_call_the_first_tools_are_suggested(memory: Memory) -> None:
     memory.ingest([trajectory("r", "look", "buy")])
-    assert memory.suggest()[0].tool == "look"
+    assert memory.suggest(speak="all")[0].tool == "look"
 
 
 def test_failed_runs_are_told_with_a_suggestion_and_do_not_support_it(memory: Memory) -> None:
@@ -134,7 +134,10 @@ def test_the_graph_is_the_users_own_to_change(memory: Memory) -> None:
 
 
 def test_a_second_memory_on_the_same_file_sees_new_runs_within_its_poll(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as writer, Memory.open(tmp_path, poll_s=0.01) as reader:
+    with (
+        Memory.open(tmp_path, speak="weighed") as writer,
+        Memory.open(tmp_path, poll_s=0.01, speak="weighed") as reader,
+    ):
         assert not reader.suggest("look")
         writer.ingest([trajectory("r", "look", "buy")])
         deadline = time.monotonic() + 120
@@ -168,26 +171,26 @@ def test_suggestions_go_on_while_another_thread_ingests(memory: Memory) -> None:
 
 
 def test_the_mirror_after_many_small_writes_equals_one_that_is_read_afresh(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
+    with Memory.open(tmp_path, speak="weighed") as memory:
         memory.suggest("look", state="x")
         for i in range(12):
             memory.ingest([trajectory(f"r{i}", "look", "buy" if i % 3 else "leave", goal=f"goal number {'x' * i}")])
         memory.forget(trajectory="r4")
-        with Memory.open(tmp_path) as fresh:
+        with Memory.open(tmp_path, speak="weighed") as fresh:
             for policy in ("procedural", "episodic", "hybrid"):
                 one, other = (m.suggest("look", state="goal xx", policy=policy) for m in (memory, fresh))
                 assert [(s.tool, round(s.score, 5)) for s in one] == [(s.tool, round(s.score, 5)) for s in other]
 
 
 def test_another_embedder_is_refused_with_the_way_out(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
+    with Memory.open(tmp_path, speak="weighed") as memory:
         memory.ingest([trajectory("r", "look")])
     with pytest.raises(EmbedderMismatchError, match="hepm reembed"):
         Memory.open(tmp_path, embedder="hash-64")
 
 
 def test_a_memory_follows_another_process_to_its_new_embedder_and_never_drops_its_vectors(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as first, Memory.open(tmp_path) as second:
+    with Memory.open(tmp_path, speak="weighed") as first, Memory.open(tmp_path, speak="weighed") as second:
         first.ingest([trajectory("r1", "look", "buy")])
         assert second.reembed("hash-64") > 0
         with pytest.raises(EmbedderMismatchError, match="hash-64"):
@@ -199,12 +202,12 @@ def test_a_memory_follows_another_process_to_its_new_embedder_and_never_drops_it
 
 
 def test_reembedding_lets_the_states_be_compared_again(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
+    with Memory.open(tmp_path, speak="weighed") as memory:
         memory.ingest([trajectory("r", "look", "buy")], vectors=False)
         assert {finding.repair for finding in memory.examine()} == {"reembed"}
         assert memory.reembed(HashingEmbedder(64)) == 3
         assert memory.examine() == []
-    with Memory.open(tmp_path) as memory:
+    with Memory.open(tmp_path, speak="weighed") as memory:
         assert memory.header.dimensions == 64
         assert memory.suggest("look", state="please help", policy="episodic")[0].tool == "buy"
 
@@ -215,7 +218,10 @@ def test_what_export_writes_ingest_reads_back_the_same(tmp_path: Path) -> None:
         trajectory("r2", "a", success=False),
         trajectory("r3", "b", success=None),
     ]
-    with Memory.open(tmp_path / "one.hepm") as one, Memory.open(tmp_path / "two.hepm") as two:
+    with (
+        Memory.open(tmp_path / "one.hepm", speak="weighed") as one,
+        Memory.open(tmp_path / "two.hepm", speak="weighed") as two,
+    ):
         one.ingest(runs)
         (tmp_path / "runs.jsonl").write_text("\n".join(one.export()) + "\n", encoding="utf-8")
         report = two.ingest(tmp_path / "runs.jsonl")
@@ -226,7 +232,7 @@ def test_what_export_writes_ingest_reads_back_the_same(tmp_path: Path) -> None:
 
 def test_a_secret_in_a_run_is_not_stored(tmp_path: Path) -> None:
     secret = "sk-proj-abcdefghijklmnopqrstuvwx0123456789"
-    with Memory.open(tmp_path) as memory:
+    with Memory.open(tmp_path, speak="weighed") as memory:
         memory.ingest([trajectory("r", "look", goal=f"my key is {secret}")])
         assert all(secret not in line for line in memory.export())
     assert all(secret.encode() not in file.read_bytes() for file in tmp_path.iterdir())
@@ -239,7 +245,7 @@ def test_equal_questions_get_equal_answers_from_memories_filled_in_any_order(tmp
     ]
     answers: list[list[tuple[str, float]]] = []
     for name, order in (("one", runs), ("two", runs[::-1])):
-        with Memory.open(tmp_path / f"{name}.hepm") as memory:
+        with Memory.open(tmp_path / f"{name}.hepm", speak="weighed") as memory:
             memory.ingest(order)
             found = memory.suggest("look", state=StateSummary(said=("p",)), k=4)
             answers.append([(s.tool, round(s.score, 5)) for s in found])
@@ -252,7 +258,7 @@ def test_equal_questions_get_equal_answers_from_memories_filled_in_any_order(tmp
     c=st.floats(0, 20),
 )
 def test_weights_of_a_tools_successors_sum_to_one(tmp_path: Path, turns: list[list[str]], c: float) -> None:
-    with Memory.open(tmp_path / "sums.hepm") as memory:
+    with Memory.open(tmp_path / "sums.hepm", speak="weighed") as memory:
         memory.ingest([trajectory(json.dumps(turns), *("+".join(turn) for turn in turns))])
         mirror = memory.mirror()
         for source in mirror.sources():
@@ -266,7 +272,7 @@ def test_the_weight_of_an_edge_is_the_papers() -> None:
     """
     import tempfile
 
-    with tempfile.TemporaryDirectory() as folder, Memory.open(folder) as memory:
+    with tempfile.TemporaryDirectory() as folder, Memory.open(folder, speak="weighed") as memory:
         memory.ingest([trajectory("r1", "a", "b"), trajectory("r2", "a", "b", "d", "e"), trajectory("r3", "a", "c")])
         weights = {s.tool: s.score for s in memory.suggest("a", policy="procedural")}
     assert weights["b"] == pytest.approx(2.75 / 4.25)

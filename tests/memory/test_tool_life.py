@@ -23,7 +23,7 @@ DECOMPOSED, COMPOSED = "cafe\u0301_search", "caf\u00e9_search"
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Memory:
-    memory = Memory.open(tmp_path / "m.hepm")
+    memory = Memory.open(tmp_path / "m.hepm", speak="weighed")
     memory.ingest([trajectory(f"r{n}", "login", "find" if n % 2 else "search", "book") for n in range(10)])
     return memory
 
@@ -68,7 +68,7 @@ def test_lessons_follow_aliases_and_never_recommend_a_retired_tool(memory: Memor
 
 
 def test_another_process_sees_aliases_and_retired_tools(memory: Memory, tmp_path: Path) -> None:
-    with Memory.open(tmp_path / "m.hepm") as other:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as other:
         assert tools_of(other, after="login", policy="procedural", k=3) == ["find", "search"]
         memory.add_alias("find", "search")
         other.refresh()
@@ -102,14 +102,14 @@ def flight(number: int, *, broken: bool) -> Trajectory:
 
 
 def test_a_tool_that_begins_to_fail_is_warned_of_and_is_suggested_again_when_it_works(tmp_path: Path) -> None:
-    with Memory.open(tmp_path / "m.hepm") as memory:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         hints: dict[int, str] = {}
         for stop in (200, 205, 300, 404):
             start = max(hints, default=0)
             memory.ingest([flight(n, broken=n % 25 == 0 or 200 <= n < 400) for n in range(start, stop)])
             memory.follow_now()
             hints[stop] = memory.suggest(after="login", state="find me a flight").prompt()
-        assert hints[200] == hints[404] == "Suggested next tools: search_api"
+        assert hints[200] == hints[404] == "Suggested next tools: search_api (right in 19 of 20 such cases)"
         assert hints[205].endswith("search_api (fails now, in 5 of its last 5 runs)")
         assert "fails now" in hints[300]
         assert memory.examine() == []
@@ -120,7 +120,10 @@ def test_tools_keep_their_names_and_marks_through_export_copy_and_an_import(memo
     memory.retire_tool("book")
     before = [(row.name, row.calls, row.aliases, row.retired) for row in memory.tools()]
     (tmp_path / "x.jsonl").write_text("\n".join(memory.export()), "utf-8")
-    with Memory.open(tmp_path / "imported.hepm") as other, Memory.open(tmp_path / "copied.hepm") as copied:
+    with (
+        Memory.open(tmp_path / "imported.hepm", speak="weighed") as other,
+        Memory.open(tmp_path / "copied.hepm", speak="weighed") as copied,
+    ):
         other.ingest(tmp_path / "x.jsonl", reading=ReadOptions("hepm"))
         (done,) = memory.copy_to(copied)
         assert done.differences == ()
@@ -130,11 +133,11 @@ def test_tools_keep_their_names_and_marks_through_export_copy_and_an_import(memo
 
 
 def test_a_store_of_before_is_opened_with_the_outcomes_of_its_runs(tmp_path: Path) -> None:
-    with Memory.open(tmp_path / "m.hepm") as memory:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         memory.ingest([flight(n, broken=n % 2 == 0) for n in range(4)])
     with sqlite3.connect(tmp_path / "m.hepm") as database:
         database.executescript(TO_VERSION_3)
-    with Memory.open(tmp_path / "m.hepm") as memory:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         assert memory.examine() == []
         assert memory._store.latest_outcomes(["search_api"], namespace="default") == {"search_api": "0101"}
 
@@ -142,14 +145,16 @@ def test_a_store_of_before_is_opened_with_the_outcomes_of_its_runs(tmp_path: Pat
 def test_runs_that_an_older_hepm_counted_by_other_rules_are_counted_again_on_opening(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with Memory.open(tmp_path / "m.hepm") as memory:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         memory.ingest([flight(n, broken=n % 2 == 0) for n in range(4)])
         states = list(memory.library.store.iter_states(namespace="default"))
     with sqlite3.connect(tmp_path / "m.hepm") as database:
         stale = "UPDATE state SET key = key / 2; UPDATE trajectory SET sequence = replace(sequence, '1', '2');"
         database.executescript(TO_VERSION_3 + stale)
+        revision = int(database.execute("SELECT value FROM meta WHERE key = 'revision'").fetchone()[0])
     for times in (1, 1):
         with Memory.open(tmp_path / "m.hepm") as memory:
+            assert memory.header.revision == revision + 1  # counted in one write
             assert memory.examine() == []
             found = [(row.key, row.count, row.summary) for row in memory.library.store.iter_states(namespace="default")]
             assert found == [(row.key, row.count, row.summary) for row in states]
@@ -160,13 +165,13 @@ def test_runs_that_an_older_hepm_counted_by_other_rules_are_counted_again_on_ope
 def test_an_upgrade_that_a_damaged_run_stops_says_so_and_the_run_can_be_forgotten(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with Memory.open(tmp_path / "m.hepm") as memory:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         memory.ingest([flight(n, broken=False) for n in range(4)])
     with sqlite3.connect(tmp_path / "m.hepm") as database:
         stale = "UPDATE trajectory SET sequence = '[]'; UPDATE trajectory SET record = '{' WHERE seq = 2;"
         database.executescript(TO_VERSION_3 + stale)
     with Memory.open(tmp_path / "m.hepm") as memory:
-        assert "those of default could not be: `hepm doctor` names why" in caplog.text
+        assert "the runs of default could not be counted again: `hepm doctor` names why" in caplog.text
         assert any("cannot be read" in one.what for one in memory.examine())
         memory.forget(trajectory=memory._store.read("records", namespace="default")[1][0])
         memory.rebuild()
@@ -175,7 +180,7 @@ def test_an_upgrade_that_a_damaged_run_stops_says_so_and_the_run_can_be_forgotte
 
 def test_the_command_line_names_marks_and_changes_of_tools(tmp_path: Path) -> None:
     store = tmp_path / "m.hepm"
-    with Memory.open(store) as memory:
+    with Memory.open(store, speak="weighed") as memory:
         runs = [flight(n, broken=n % 25 == 0 or n >= 200) for n in range(206)]
         memory.ingest(runs[:100], tools=[Tool("search_api", "Finds.", {"properties": {"q": {}}})])
         memory.ingest(
@@ -198,7 +203,7 @@ def test_the_command_line_names_marks_and_changes_of_tools(tmp_path: Path) -> No
 
 def test_errors_of_which_no_record_tells_are_listed_as_not_recorded(tmp_path: Path) -> None:
     store = tmp_path / "m.hepm"
-    with Memory.open(store) as memory:
+    with Memory.open(store, speak="weighed") as memory:
         memory.ingest([flight(1, broken=False), trajectory("words", "get_order")])
     listed = {row.split()[0]: row.split()[1:] for row in quick("tool", "list", "--store", store).out.splitlines()}
     assert listed["get_order"] == ["1", "not", "recorded"]

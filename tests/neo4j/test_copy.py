@@ -22,7 +22,7 @@ def env(server: Neo4jServer) -> Mapping[str, str]:
 
 
 def filled(path: Path) -> str:
-    with Memory.open(path) as memory:
+    with Memory.open(path, speak="weighed") as memory:
         memory.ingest(some_runs(60), namespace="one", tools=[Tool("look", "looks it up", {"type": "object"})])
         memory.ingest([*some_runs(20, "other"), trajectory("open", "look", success=None)], namespace="two")
     return str(path)
@@ -42,7 +42,7 @@ def test_a_memory_copied_to_a_server_and_back_holds_the_same(
     assert [differences(*stores, namespace=name) for name in ("one", "two")] == [[], []]
     for store in stores:
         store.close()
-    with Memory.open(source) as one, Memory.open(back) as other:
+    with Memory.open(source, speak="weighed") as one, Memory.open(back, speak="weighed") as other:
         asked = {"state": "see to the parcel", "namespace": "one"}
         assert repr(one.suggest("look", **asked).ranked) == repr(other.suggest("look", **asked).ranked)
 
@@ -51,7 +51,7 @@ def test_a_copy_that_was_cut_short_goes_on_where_it_stopped(
     server: Neo4jServer, env: Mapping[str, str], tmp_path: Path
 ) -> None:
     source = filled(tmp_path / "a.hepm")
-    with Memory.open(server.uri, auth=(server.username, server.password)) as memory:
+    with Memory.open(server.uri, auth=(server.username, server.password), speak="weighed") as memory:
         memory.ingest(some_runs(25), namespace="one")
     answer = quick("copy", source, server.uri, "--namespace", "one", env=env)
     assert answer.out == "one: 35 runs copied, 25 known before; both hold the same\n"
@@ -61,7 +61,7 @@ def test_a_target_that_held_other_runs_is_told_apart_count_by_count(
     server: Neo4jServer, env: Mapping[str, str], tmp_path: Path
 ) -> None:
     source = filled(tmp_path / "a.hepm")
-    with Memory.open(server.uri, auth=(server.username, server.password)) as memory:
+    with Memory.open(server.uri, auth=(server.username, server.password), speak="weighed") as memory:
         memory.ingest(trajectory("mine", "look", "buy"), namespace="one")
     answer = quick("copy", source, server.uri, "-n", "one", env=env)
     assert answer.code == 1
@@ -71,11 +71,11 @@ def test_a_target_that_held_other_runs_is_told_apart_count_by_count(
 
 def test_other_counting_or_another_embedder_is_refused(tmp_path: Path) -> None:
     source = filled(tmp_path / "a.hepm")
-    with Memory.open(tmp_path / "short.hepm", counting="shortest") as memory:
+    with Memory.open(tmp_path / "short.hepm", counting="shortest", speak="weighed") as memory:
         memory.ingest(trajectory("r", "a"))
     answer = quick("copy", source, tmp_path / "short.hepm")
     assert (answer.code, "counts 'shortest' runs" in answer.err) == (1, True)
-    with Memory.open(tmp_path / "other.hepm", embedder="hepm/hash-256") as memory:
+    with Memory.open(tmp_path / "other.hepm", embedder="hepm/hash-256", speak="weighed") as memory:
         memory.ingest(trajectory("r", "a"))
     answer = quick("copy", source, tmp_path / "other.hepm")
     assert (answer.code, "hepm reembed" in answer.err) == (1, True)

@@ -60,7 +60,7 @@ def test_a_server_killed_again_and_again_in_an_ingest_loses_and_doubles_nothing(
 
     def write() -> None:
         number = 0
-        with Memory.open(mortal.uri, auth=mortal.auth) as memory:
+        with Memory.open(mortal.uri, auth=mortal.auth, speak="weighed") as memory:
             while not done.is_set():
                 batch = some_runs(12, f"batch{number}")
                 try:
@@ -83,7 +83,7 @@ def test_a_server_killed_again_and_again_in_an_ingest_loses_and_doubles_nothing(
         finally:
             done.set()
         writer.result(timeout=240)
-    with Memory.open(mortal.uri, auth=mortal.auth) as memory:
+    with Memory.open(mortal.uri, auth=mortal.auth, speak="weighed") as memory:
         assert memory.examine(namespace=f"killed {kills}") == []
         stored = [run["id"] for run in exported_runs(memory, f"killed {kills}")]
     assert len(stored) == len(set(stored))
@@ -97,8 +97,10 @@ def test_while_the_server_is_gone_suggestions_go_on_writes_are_refused_and_runs_
     caplog.set_level(logging.WARNING, logger="hepm")
     known, later = some_runs(30, "known"), some_runs(30, "later")
     with (
-        Memory.open(fallible.uri, auth=fallible.auth, poll_s=0.05) as plain,
-        Memory.open(fallible.uri, auth=fallible.auth, poll_s=0.05, outbox=tmp_path / "outbox") as patient,
+        Memory.open(fallible.uri, auth=fallible.auth, poll_s=0.05, speak="weighed") as plain,
+        Memory.open(
+            fallible.uri, auth=fallible.auth, poll_s=0.05, outbox=tmp_path / "outbox", speak="weighed"
+        ) as patient,
     ):
         plain.ingest(known, namespace="gone")
         patient.suggest("look", namespace="gone")
@@ -156,7 +158,7 @@ def test_what_waits_is_delivered_once_though_the_process_died_before_it_could_sa
     box.put("default", prepared, [])  # type: ignore[arg-type]
     box.put("default", prepared, [])  # type: ignore[arg-type]  # as after a crash between storing and deleting
     (tmp_path / "outbox" / "0-torn.runs").write_text("{")
-    with Memory.open(server.uri, auth=auth, poll_s=0.01, outbox=tmp_path / "outbox") as memory:
+    with Memory.open(server.uri, auth=auth, poll_s=0.01, outbox=tmp_path / "outbox", speak="weighed") as memory:
         # A suggestion looks for what other processes wrote; the outbox is delivered with it.
         assert until(lambda: memory.suggest("look") is not None and memory.totals().trajectories == 5)
         assert until(lambda: len(Outbox(tmp_path / "outbox")) == 0)
@@ -188,7 +190,7 @@ def test_naming_the_embedder_a_second_time_drops_no_vector(server: Neo4jServer) 
     login = Login(server.uri, server.username, server.password, server.database)
     late = Neo4jStore(login)
     unnamed = late.header
-    with Memory.open(server.uri, auth=(server.username, server.password)) as memory:
+    with Memory.open(server.uri, auth=(server.username, server.password), speak="weighed") as memory:
         memory.ingest(some_runs(5))
         # As in a process that read the header before the other one named its embedder.
         with pytest.MonkeyPatch.context() as patch:
@@ -201,8 +203,8 @@ def test_naming_the_embedder_a_second_time_drops_no_vector(server: Neo4jServer) 
 def test_a_write_of_one_process_is_in_anothers_suggestions_after_its_poll(server: Neo4jServer) -> None:
     uri, auth = server.uri.replace("bolt://", "neo4j://"), (server.username, server.password)
     with (  # as on a cluster: each asks for the members, and for the one that takes the writes
-        Memory.open(uri, auth=auth, poll_s=0.05) as reader,
-        Memory.open(uri, auth=auth) as writer,
+        Memory.open(uri, auth=auth, poll_s=0.05, speak="weighed") as reader,
+        Memory.open(uri, auth=auth, speak="weighed") as writer,
     ):
         writer.ingest([trajectory(f"a{i}", "look", "buy") for i in range(3)])
         assert [s.tool for s in reader.suggest("look", policy="procedural")] == ["buy"]

@@ -22,12 +22,13 @@ from hepm.errors import (
     StoreUnavailableError,
     StoreVersionError,
 )
-from hepm.graph.neo4j.connection import OLDEST, Connection, Sender, check_version
+from hepm.graph.neo4j.connection import OLDEST, Connection, Sender, check_version, uid
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.neo4j.warming import warm_up
 from hepm.graph.open_store import Login, is_address
 from hepm.ingest import write_run
 from hepm.ingest.prepare import IngestOptions, TrustByTags, run_of
+from hepm.types import SUMMARY_TOOL
 from tests.faults.command import quick
 from tests.neo4j_server import Neo4jServer, emptied
 from tests.runs import trajectory
@@ -74,7 +75,7 @@ def test_a_rehearsed_ingest_leaves_indexes_and_nothing_else(
         indexed = dict(connection.read("find_embeddings", "schema"))
         assert indexed == {"state_embedding": 512, "lesson_embedding": 512}  # as the default embedder needs them
     sent.clear()
-    with Memory.open(server.uri, auth=auth) as memory:
+    with Memory.open(server.uri, auth=auth, speak="weighed") as memory:
         memory.ingest(runs)
         assert set(sent) == rehearsed
         before = sorted(memory.export())
@@ -152,15 +153,15 @@ def test_a_store_of_a_newer_hepm_is_refused(server: Neo4jServer) -> None:
 
 def test_another_embedders_vectors_are_refused_with_the_way_out(server: Neo4jServer) -> None:
     auth = (server.username, server.password)
-    with Memory.open(server.uri, auth=auth) as memory:
+    with Memory.open(server.uri, auth=auth, speak="weighed") as memory:
         memory.ingest(trajectory("r", "a"))
     with pytest.raises(EmbedderMismatchError, match="hepm reembed"):
-        Memory.open(server.uri, auth=auth, embedder="hepm/hash-256")
+        Memory.open(server.uri, auth=auth, embedder="hepm/hash-256", speak="weighed")
 
 
 def test_an_address_with_a_password_is_refused_without_repeating_it() -> None:
     with pytest.raises(InputError, match="NEO4J_PASSWORD") as caught:
-        Memory.open(f"bolt://neo4j:{SECRET}@localhost:7687")
+        Memory.open(f"bolt://neo4j:{SECRET}@localhost:7687", speak="weighed")
     assert SECRET not in str(caught.value)
 
 
@@ -191,7 +192,7 @@ def test_missing_migrations_run_on_opening(server: Neo4jServer) -> None:
     store._connection.write(lambda tx: tx.run("MATCH (m:Memory) SET m.schema_version = 0").consume())
     store.close()
     reopened = Neo4jStore(login(server))
-    assert reopened.header.schema_version == 5
+    assert reopened.header.schema_version == 6
     reopened.close()
 
 
@@ -201,20 +202,20 @@ def test_a_store_of_before_is_opened_with_the_outcomes_of_its_runs(server: Neo4j
         Turn("assistant", "", (ToolCall("look", error=True), ToolCall("buy", error=False))),
         Turn("user", "thanks"),
     ]
-    with Memory.open(server.uri, auth=auth) as memory:
+    with Memory.open(server.uri, auth=auth, speak="weighed") as memory:
         memory.ingest(Trajectory("r", tuple(calls), Outcome(1.0, True)))
     store = Neo4jStore(login(server))
     older = "MATCH ()-[p:TOOK]->() SET p.called = null, p.ended = null, p.failed = null"
     store._connection.write(lambda tx: tx.run(older).consume())
     store._connection.write(lambda tx: tx.run("MATCH (m:Memory) SET m.schema_version = 2").consume())
     store.close()
-    with Memory.open(server.uri, auth=auth) as memory:
+    with Memory.open(server.uri, auth=auth, speak="weighed") as memory:
         assert memory.examine() == []
 
 
 def test_a_store_of_before_gets_the_new_reading_of_rewards_and_no_word_of_distrusted_runs(server: Neo4jServer) -> None:
     auth = (server.username, server.password)
-    with Memory.open(server.uri, auth=auth, success_from=1.0) as memory:
+    with Memory.open(server.uri, auth=auth, success_from=1.0, speak="weighed") as memory:
         turns = (Turn("user", "Refund it."), Turn("assistant", "", (ToolCall("refund", error=True),)))
         memory.ingest([Trajectory("part", turns, Outcome(0.76)), Trajectory("bad", turns, Outcome(0.5))])
         attacked = Trajectory("e", turns, Outcome(1.0, True), tags={"attack": "yes"})
@@ -229,19 +230,38 @@ def test_a_store_of_before_gets_the_new_reading_of_rewards_and_no_word_of_distru
     ):
         store._connection.write(lambda tx, text=older: tx.run(text).consume())
     store.close()
-    with Memory.open(server.uri, auth=auth) as memory:
+    with Memory.open(server.uri, auth=auth, speak="weighed") as memory:
         assert (memory.totals().successes, memory.totals().failures) == (1, 1)
         assert memory.examine() == []
         assert memory._store.latest_outcomes(["refund"], namespace="default") == {"refund": "11"}
+
+
+def test_a_server_of_before_drops_the_tool_of_the_agents_own_summaries(server: Neo4jServer) -> None:
+    auth = (server.username, server.password)
+    with Memory.open(server.uri, auth=auth, speak="weighed") as memory:
+        memory.ingest(trajectory("r", SUMMARY_TOOL, "look", "buy"))
+    store, space = Neo4jStore(login(server)), uid("default")
+    about = {"uid": uid(space, "tool", SUMMARY_TOOL), "space": space, "name": SUMMARY_TOOL}
+    older = (
+        "MATCH (m:Memory) SET m.schema_version = 5 CREATE (:Tool {uid: $uid, space: $space, namespace: 'default',"
+        " name: $name, description: '', parameters: '{}', calls: 1, errors: 0})",
+        "MATCH (t:Trajectory) SET t.tools = [$name] + t.tools",
+    )
+    for text in older:
+        store._connection.write(lambda tx, text=text: tx.run(text, about).consume())
+    store.close()
+    with Memory.open(server.uri, auth=auth, speak="weighed") as memory:
+        assert [row.name for row in memory.tools()] == ["buy", "look"]
+        assert memory.examine() == []
 
 
 def test_the_command_line_takes_a_server_from_the_environment_and_says_in_a_sentence_that_it_is_gone(
     server: Neo4jServer, tmp_path: object
 ) -> None:
     env = {"HEPM_STORE": server.uri, "NEO4J_USERNAME": server.username, "NEO4J_PASSWORD": server.password}
-    with Memory.open(server.uri, auth=(server.username, server.password)) as memory:
+    with Memory.open(server.uri, auth=(server.username, server.password), speak="weighed") as memory:
         memory.ingest([trajectory("r", "look", "buy"), trajectory("s", "look", "buy")])
-    answer = quick("suggest", "--after", "look", "--json", env=env)
+    answer = quick("suggest", "--speak", "weighed", "--after", "look", "--json", env=env)
     assert [one["tool"] for one in answer.json["tools"]] == ["buy"]
     gone = quick("stats", env={**env, "HEPM_STORE": f"bolt://127.0.0.1:{free_port()}"})
     assert gone.code == 1

@@ -13,7 +13,7 @@ from hepm import START, Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.cli.commands import app
 from hepm.ingest.hepm import write_run
 from hepm.ingest.prepare import IngestOptions
-from hepm.ingest.transitions import SUMMARY_TOOL
+from hepm.types import SUMMARY_TOOL
 
 LAMP, SHOES = "The lamp is broken, money back", "Wants the red shoes"
 OWN = IngestOptions(own_states=True)
@@ -32,7 +32,7 @@ RUNS = [*(run(f"buy{n}", "buy", SHOES) for n in range(3)), run("back", "refund",
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory.open(tmp_path) as opened:
+    with Memory.open(tmp_path, speak="weighed") as opened:
         yield opened
 
 
@@ -80,7 +80,7 @@ def test_a_run_keeps_to_how_its_states_were_first_stored(memory: Memory, tmp_pat
     assert memory.ingest(RUNS).duplicates == len(RUNS)
     memory.rebuild()
     assert memory.totals().states == 2
-    with Memory.open(tmp_path / "other") as other:
+    with Memory.open(tmp_path / "other", speak="weighed") as other:
         (tmp_path / "export.jsonl").write_text("\n".join(memory.export()))
         other.ingest(tmp_path / "export.jsonl")
         assert other.totals() == memory.totals()
@@ -91,7 +91,7 @@ def test_the_shell_makes_such_a_graph_and_rewards_of_turns_come_back(tmp_path: P
     (tmp_path / "runs.jsonl").write_text("\n".join(map(write_run, RUNS)))
     store = str(tmp_path / "memory.hepm")
     assert CliRunner().invoke(app, ["ingest", str(tmp_path / "runs.jsonl"), "--own-states", "-s", store]).exit_code == 0
-    with Memory.open(store) as memory:
+    with Memory.open(store, speak="weighed") as memory:
         assert memory.totals().states == 2
         (stored,) = memory.library.runs(["back"], namespace="default")
         assert [turn.reward for turn in stored.turns] == [None, 0.5, 0.5, 0.5]

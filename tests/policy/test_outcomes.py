@@ -14,7 +14,7 @@ from hepm.evals.domains import Run
 from hepm.evals.methods import queries_of
 from hepm.evals.simulator import first_tools
 from hepm.ingest import read_runs
-from hepm.policy import Floors, Hybrid, Query
+from hepm.policy import Floors, Hybrid, Query, floors_of
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.odds import relevance
 from tests.runs import trajectory
@@ -41,7 +41,7 @@ def ask(folder: Path, runs: Sequence[Trajectory], about: str, **options: object)
 
 
 def answer(folder: Path, runs: Sequence[Trajectory], user: str, **options: object) -> Suggestions:
-    with Memory.open(folder) as memory:
+    with Memory.open(folder, speak="weighed") as memory:
         memory.ingest(runs)
         messages = [
             {"role": "user", "content": user},
@@ -62,7 +62,8 @@ def test_the_refund_case_is_answered_with_what_worked_and_a_warning_of_what_fail
     found = answer(tmp_path, runs, "Refund parcel 77, broken glass")
     assert found[0].tool == "refund"
     assert FailedWay("close_ticket", 10, 10) in found.warnings
-    assert found.prompt() == "Suggested next tools: refund; close_ticket: failed in 10 of 10 runs from here"
+    line = "Suggested next tools: refund (right in 5 of 10 such cases); close_ticket: failed in 10 of 10 runs from here"
+    assert found.prompt() == line
 
 
 def test_on_service_desks_the_first_tool_is_the_one_that_worked_there() -> None:
@@ -81,7 +82,7 @@ def test_twelve_failures_are_warned_of_and_the_other_way_is_named(tmp_path: Path
 
 def test_what_is_left_beside_a_failed_way_is_not_named_if_it_is_hardly_likely(tmp_path: Path) -> None:
     asked = "read the parcel news"
-    with Memory.open(tmp_path / "runs.hepm") as memory:
+    with Memory.open(tmp_path / "runs.hepm", speak="weighed") as memory:
         memory.ingest(
             [trajectory(f"won {number}", "look", "read", goal=asked) for number in range(2)]
             + [trajectory(f"lost {number}", "look", "read", success=False, goal=asked) for number in range(28)]
@@ -165,7 +166,7 @@ def test_after_parallel_calls_a_failed_way_is_warned_of_whichever_was_recorded_l
         for tool in ("close", "refund")
         for n in range(12)
     ]
-    with Memory.open(tmp_path) as memory:
+    with Memory.open(tmp_path, speak="weighed") as memory:
         memory.ingest(runs)
         found = memory.suggest(after, state=request(99, "broken"))
     assert [one.tool for one in found] == ["refund"]
@@ -174,7 +175,10 @@ def test_after_parallel_calls_a_failed_way_is_warned_of_whichever_was_recorded_l
 
 def test_a_tool_whose_runs_are_all_forgotten_is_as_unknown_as_to_a_fresh_memory(tmp_path: Path) -> None:
     kept, gone = calls("refund", "broken", won=6), calls("sing", "fun", won=6, last="hum")
-    with Memory.open(tmp_path / "live") as live, Memory.open(tmp_path / "fresh") as fresh:
+    with (
+        Memory.open(tmp_path / "live", speak="weighed") as live,
+        Memory.open(tmp_path / "fresh", speak="weighed") as fresh,
+    ):
         live.ingest(kept + gone)
         live.suggest("hum", state="fun")
         for run in gone:
@@ -190,7 +194,7 @@ def test_which_of_equal_runs_came_first_does_not_decide_whether_all_ways_failed(
     failed = [trajectory(f"bad {n}", "find", "cancel", success=False) for n in range(6)]
     good = [trajectory(f"good {n}", "find", "book") for n in range(6)]
     for name, runs in (("failed first", [*failed, *good]), ("good first", [*good, *failed])):
-        with Memory.open(tmp_path / f"{name}.hepm") as memory:
+        with Memory.open(tmp_path / f"{name}.hepm", speak="weighed") as memory:
             memory.ingest(runs)
             found = memory.suggest("find")
         assert [suggestion.tool for suggestion in found] == ["book"], name
@@ -206,7 +210,7 @@ def test_one_failed_run_that_called_many_tools_is_no_proof_that_all_ways_failed(
 
 
 def test_runs_without_vectors_count_as_support_beside_one_with_them(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
+    with Memory.open(tmp_path, speak="weighed") as memory:
         memory.ingest(calls("refund", "broken", won=20), vectors=False)
         memory.ingest(calls("sing", "fun", won=1, last="hum"))
         assert memory.suggest("get_order", state="please refund it")[0].tool == "refund"
@@ -214,11 +218,11 @@ def test_runs_without_vectors_count_as_support_beside_one_with_them(tmp_path: Pa
 
 def test_vectors_of_another_size_are_not_compared(tmp_path: Path) -> None:
     """While another process embeds anew, queries and what was read may differ for a moment."""
-    with Memory.open(tmp_path) as memory:
+    with Memory.open(tmp_path, speak="weighed") as memory:
         memory.ingest(calls("refund", "broken", won=20))
         query = Query(("get_order",), ("get_order",), vector=np.ones(64, dtype=np.float32) / 8)
-        assert memory.suggest("get_order", policy=Hybrid())[0].tool == "refund"
-        assert Hybrid().suggest(memory.mirror(), query)[0].tool == "refund"
+        assert memory.suggest("get_order", policy=Hybrid(floors=floors_of("weighed")))[0].tool == "refund"
+        assert Hybrid(floors=floors_of("weighed")).suggest(memory.mirror(), query)[0].tool == "refund"
 
 
 def test_a_worse_tool_is_named_last_where_every_tool_is_asked_for(tmp_path: Path) -> None:
@@ -242,7 +246,7 @@ def test_failed_runs_teach_no_next_tool(tmp_path: Path) -> None:
 
 def test_outcomes_are_trusted_where_words_tell_them_and_not_where_chance_does(tmp_path: Path) -> None:
     def trust(name: str, runs: Sequence[Trajectory]) -> float:
-        with Memory.open(tmp_path / name) as memory:
+        with Memory.open(tmp_path / name, speak="weighed") as memory:
             memory.ingest(runs)
             return memory.mirror().fits.of(FittedMemory).odds.trust
 
@@ -258,7 +262,7 @@ def test_outcomes_are_trusted_where_words_tell_them_and_not_where_chance_does(tm
 
 
 def test_without_a_state_the_most_frequent_way_that_does_not_fail_is_named(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
+    with Memory.open(tmp_path, speak="weighed") as memory:
         memory.ingest(calls("close", "broken", won=6, lost=30) + calls("refund", "broken", won=5, lost=1))
         found = memory.suggest("get_order")
         assert [s.tool for s in found] == ["refund"]
@@ -285,12 +289,12 @@ def test_in_the_airline_runs_the_way_that_worked_is_suggested_where_agents_went_
     runs = [run for _, run in read_runs([folder / "gpt-4o-airline.json.xz"]) if isinstance(run, Trajectory)]
     first: list[str] = []
     for number, left_out in enumerate(run for run in runs if run.task == "13"):
-        with Memory.open(tmp_path / str(number)) as memory:
+        with Memory.open(tmp_path / str(number), speak="weighed") as memory:
             memory.ingest(run for run in runs if run.id != left_out.id)
             moments = Run(left_out, "airline", family="", task="13").all_events
             here = next(event for event in moments if event.last == "get_reservation_details")
             (query,) = queries_of([here], memory.embedder)
-            first.append(Hybrid().suggest(memory.mirror(), replace(query, k=2))[0].tool)
+            first.append(Hybrid(floors=floors_of("all")).suggest(memory.mirror(), replace(query, k=2))[0].tool)
     assert "search_direct_flight" not in first
     assert first.count("update_reservation_flights") >= len(first) - 1 > 1
 
@@ -329,11 +333,11 @@ REWORDED = {
 }
 
 
-def test_in_other_words_than_any_known_request_a_hint_is_mostly_right_and_never_sure_of_a_wrong_tool(
+def test_in_other_words_than_any_known_request_a_third_of_the_hints_come_and_none_is_sure_of_a_wrong_tool(
     tmp_path: Path,
 ) -> None:
     """Each kind was always asked for in the same words, so that single words predict its outcome perfectly."""
-    with Memory.open(tmp_path) as memory:
+    with Memory.open(tmp_path, speak="weighed") as memory:
         memory.ingest(
             trajectory(f"{tool}{at}-{n}", "get_order", tool, goal=f"Order {n}: {goal}", success=tool == right)
             for at, (goal, right, wrong) in enumerate(KINDS)
@@ -346,15 +350,16 @@ def test_in_other_words_than_any_known_request_a_hint_is_mostly_right_and_never_
             for now in requests.strip().splitlines()
         }
     assert len(found) == 18
-    wrong = [hint[0].score for (tool, _), hint in found.items() if hint and hint[0].tool != tool]
-    assert len(wrong) <= 4
-    assert max(wrong) < 0.8
+    first = [(hint[0].tool == tool, hint[0].score) for (tool, _), hint in found.items() if hint]
+    assert sum(right for right, _ in first) >= 6
+    assert not [score for right, score in first if not right and score > 0.5]
 
 
 def test_a_certain_suggestion_says_what_speaks_for_it(tmp_path: Path) -> None:
     runs = [*calls("refund", "broken", won=12), *calls("close", "broken", lost=12), *calls("resend", "late", won=12)]
     found = ask(tmp_path, runs, "broken", k=3)
-    assert (found[0].tool, round(found[0].score, 3)) == ("refund", 1.0)
+    assert found[0].tool == "refund"
+    assert found[0].score > 0.9
     assert found[0].reason.startswith("runs that knew something similar succeeded with it more than with others; ")
 
 
@@ -375,7 +380,7 @@ def test_a_rare_situation_that_is_known_is_answered_with_what_worked_there_thoug
                 user, look, *others = run.turns
                 calls = (replace(look.calls[0], result=result),)
                 runs.append(replace(run, turns=(user, replace(look, calls=calls), *others)))
-    with Memory.open(tmp_path) as memory:
+    with Memory.open(tmp_path, speak="weighed") as memory:
         memory.ingest(runs)
         for result, right, _, _ in situations:
             messages = [

@@ -28,14 +28,14 @@ ASKED = {"after": "look_up", "history": ["look_up"], "state": "refund money paid
 def shop(tmp_path: Path, checkpoint: Checkpoint) -> Path:
     """A store with a ranker beside it that passed its gate."""
     file = tmp_path / "shop.hepm"
-    with Memory.open(file) as memory:
+    with Memory.open(file, speak="all") as memory:
         memory.ingest(runs())
         memory.rankers.save(replace(checkpoint, gate=WON))
     return file
 
 
 def test_the_ranker_suggests_what_follows_from_the_request_and_says_why(shop: Path) -> None:
-    with Memory.open(shop) as memory:
+    with Memory.open(shop, speak="all") as memory:
         (first, *_) = memory.suggest(**ASKED, policy="gnn")
         assert first.tool == "send_refund"
         assert first.reason.startswith("the trained ranker gives it ")
@@ -44,7 +44,7 @@ def test_the_ranker_suggests_what_follows_from_the_request_and_says_why(shop: Pa
 
 
 def test_a_tool_that_no_run_called_is_named_only_without_a_support_floor(shop: Path) -> None:
-    with Memory.open(shop) as memory:
+    with Memory.open(shop, speak="all") as memory:
         tools = ["send_refund_by_mail", "exchange_item"]
         assert all(s.tool == "exchange_item" for s in memory.suggest(**ASKED, tools=tools, policy="gnn"))
         ranker = memory.rankers.get(memory.mirror(), memory.embedder).ranker
@@ -54,12 +54,12 @@ def test_a_tool_that_no_run_called_is_named_only_without_a_support_floor(shop: P
 
 
 def test_without_a_ranker_the_policy_says_how_to_train_one(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory, pytest.raises(InputError, match="run `hepm rank train`"):
+    with Memory.open(tmp_path, speak="all") as memory, pytest.raises(InputError, match="run `hepm rank train`"):
         memory.suggest("look_up", policy="gnn")
 
 
 def test_the_hybrid_policy_uses_a_ranker_only_if_it_passed_its_gate(shop: Path, checkpoint: Checkpoint) -> None:
-    with Memory.open(shop) as memory:
+    with Memory.open(shop, speak="all") as memory:
         heard = memory.suggest(**ASKED)[0].score
         for gate in (None, replace(WON, interval=(-0.01, 0.08)), replace(WON, hit2=(0.7, 0.69))):
             memory.rankers.save(replace(checkpoint, gate=gate))
@@ -92,7 +92,7 @@ def test_the_gate_names_the_measure_that_decided(gate: Gate, said: str) -> None:
 def test_a_ranker_that_does_not_fit_is_refused_and_the_hybrid_policy_goes_on(
     shop: Path, checkpoint: Checkpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with Memory.open(shop) as memory:
+    with Memory.open(shop, speak="all") as memory:
         for other, reason in (
             (replace(checkpoint, embedder="other/model", gate=WON), "reads vectors of 'other/model'"),
             (replace(checkpoint, tools=("a", "b"), gate=WON), "2 of the 2 tools of the ranker in .* are gone"),
@@ -105,7 +105,7 @@ def test_a_ranker_that_does_not_fit_is_refused_and_the_hybrid_policy_goes_on(
 
 
 def test_a_ranker_that_was_trained_again_replaces_the_former_one_in_memory(shop: Path, checkpoint: Checkpoint) -> None:
-    with Memory.open(shop) as memory:
+    with Memory.open(shop, speak="all") as memory:
         mirror = memory.mirror()
         memory.suggest(**ASKED, policy="gnn")
         former = weakref.ref(memory.rankers.get(mirror, memory.embedder).ranker)
@@ -116,7 +116,7 @@ def test_a_ranker_that_was_trained_again_replaces_the_former_one_in_memory(shop:
 
 
 def test_a_damaged_file_is_refused_in_a_sentence(shop: Path) -> None:
-    with Memory.open(shop) as memory:
+    with Memory.open(shop, speak="all") as memory:
         file = memory.rankers.file("default")
         file.write_bytes(file.read_bytes()[:100])
         with pytest.raises(InputError, match="is no ranker of hepm, or it is damaged"):
@@ -124,7 +124,7 @@ def test_a_damaged_file_is_refused_in_a_sentence(shop: Path) -> None:
 
 
 def test_a_ranker_learns_nothing_and_still_answers_after_new_runs(shop: Path) -> None:
-    with Memory.open(shop) as memory:
+    with Memory.open(shop, speak="all") as memory:
         memory.suggest(**ASKED, policy="gnn")
         memory.ingest(replace(run, id=f"{run.id} again") for run in runs(3))
         memory.refresh()
@@ -152,7 +152,7 @@ def test_a_memory_without_a_ranker_loads_nothing_of_it(tmp_path: Path) -> None:
 
 def test_the_command_trains_measures_and_says_whether_the_ranker_is_used(of: object, tmp_path: Path) -> None:
     store = tmp_path / "shop.hepm"
-    with Memory.open(store) as memory:
+    with Memory.open(store, speak="all") as memory:
         memory.ingest(runs())
     trained = quick("rank", "train", "--store", store, "--model", "sage", "--epochs", "12")
     assert trained.code == 0, trained.err
@@ -169,7 +169,7 @@ def test_the_command_trains_measures_and_says_whether_the_ranker_is_used(of: obj
 
 def test_the_command_compares_without_storing_anything(of: object, tmp_path: Path) -> None:
     store = tmp_path / "shop.hepm"
-    with Memory.open(store) as memory:
+    with Memory.open(store, speak="all") as memory:
         memory.ingest(runs())
     found = quick("rank", "eval", "--store", store, "--model", "sage", "--folds", "4", "--json").json
     assert set(found["macro"]) == {"hybrid", "hybrid + gnn", "gnn"}

@@ -23,7 +23,7 @@ from hepm.ingest.pipeline import IngestReport
 from hepm.ingest.redact import Redactor
 from hepm.llm import Message, Question
 from hepm.memory import Memory
-from hepm.policy import Policy, Query
+from hepm.policy import Floors, Policy, Query
 from hepm.types import DEFAULT_NAMESPACE, Suggestion, Suggestions, Trajectory
 
 _NOTHING: Final = PromptOptions(suggestions=0, experiences=0, principles=0, recalled=0, notes=False)
@@ -121,6 +121,10 @@ class KnownMemory(Memory):
     problem: Exception | None = None
     """What a session went on without a hint for."""
 
+    def __init__(self, *args: Any, **about: Any) -> None:
+        super().__init__(*args, **about)
+        self.speak = "weighed"  # a model weighs what it reads
+
     def ingest_whole(self, run: Trajectory, shown: Sequence[str] = (), **about: Any) -> IngestReport:
         """Keep a session's run for `take`, without secrets."""
         del about
@@ -162,11 +166,11 @@ class KnownMemory(Memory):
         self.follow_now()
         self.__dict__.pop("_training", None)
 
-    def _policy(self, name: str, c: float, mirror: NamespaceMirror) -> Policy:
+    def _policy(self, name: str, c: float, floors: Floors, mirror: NamespaceMirror) -> Policy:
         if name == _TOOLNET:
             with self._reading:
                 return _ToolNet(self._training[0])
-        return super()._policy(name, c, mirror)
+        return super()._policy(name, c, floors, mirror)
 
     def prompt(self, *args: Any, **about: Any) -> Prompt:
         """As `Memory.prompt`, with a note of what went wrong."""

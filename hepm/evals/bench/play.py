@@ -26,9 +26,8 @@ from hepm.evals.bench.models import Model, StoppedError, tokens_of
 from hepm.evals.domains import fold_of
 from hepm.evals.environments import Environment, PlayedUser, Task
 from hepm.experience.judge import OutcomeJudge
-from hepm.ingest.transitions import SUMMARY_TOOL
 from hepm.llm import Endpoint, Usage
-from hepm.types import SUCCESS_FROM, Trajectory
+from hepm.types import SUCCESS_FROM, SUMMARY_TOOL, Trajectory
 
 _log = logging.getLogger("hepm")
 

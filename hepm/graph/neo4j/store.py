@@ -31,6 +31,7 @@ from hepm.graph.neo4j.connection import (
     to_floats,
     uid,
 )
+from hepm.graph.neo4j.damage import damaged_properties, header_of, reset
 from hepm.graph.neo4j.lessons import Neo4jLessonTransaction, lesson_columns
 from hepm.graph.rows import (
     Counting,
@@ -48,7 +49,7 @@ from hepm.graph.rows import (
     to_bytes,
 )
 from hepm.graph.store import Store
-from hepm.types import START, SUCCESS_FROM, Evidence, ToolName
+from hepm.types import START, SUCCESS_FROM, SUMMARY_TOOL, Evidence, ToolName
 
 if TYPE_CHECKING:
     import neo4j
@@ -60,6 +61,7 @@ KEPT_CHANGES: Final = 10_000
 _OUTCOMES_SINCE: Final = 3  # the schema version since which stores know which runs failed with which tool
 
 _REWARDS_SINCE: Final = 5  # since which rewards are read by a threshold, and distrusted runs break no tool
+_SUMMARY_TOOL_UNTIL: Final = 6  # until which the agent's own summary tool was a node
 
 _ORPHANS: Final = (
     ("orphan_states", "states lack a link to a tool, or have one too many"),
@@ -102,7 +104,7 @@ class Neo4jStore(Store):
 
     def _migrate(self) -> None:
         rows = self._connection.read("memory", newest=True)
-        found, newest = int(rows[0][0]) if rows else 0, migrations()[-1][0]
+        found, newest = header_of(rows[0], self._where).schema_version if rows else 0, migrations()[-1][0]
         if found > newest:
             raise StoreVersionError(
                 f"the memory at {self._where} has schema version {found}, and this hepm knows up to {newest}. "
@@ -118,10 +120,20 @@ class Neo4jStore(Store):
                 for namespace in self.namespaces():
                     space = uid(namespace)
                     self._connection.write(lambda tx, space=space: run(tx, "drop_distrusted_outcomes", space=space))
+            if version == _SUMMARY_TOOL_UNTIL and found:
+                self._drop_summary_tool()
             self._connection.write(lambda tx, v=version: run(tx, "set_schema_version", schema_version=v))
         if pending:
             self._upgraded_from = found
             self._connection.read("await_indexes", seconds=300)
+
+    def _drop_summary_tool(self) -> None:
+        def work(tx: neo4j.ManagedTransaction, space: str) -> None:
+            run(tx, "drop_summary_tool", tool_uid=uid(space, "tool", SUMMARY_TOOL))
+            run(tx, "drop_summary_calls", space=space, name=SUMMARY_TOOL)
+
+        for namespace in self.namespaces():
+            self._connection.write(partial(work, space=uid(namespace)))
 
     def _fill_outcomes(self) -> None:
         for namespace in self.namespaces():
@@ -138,7 +150,7 @@ class Neo4jStore(Store):
     @property
     def header(self) -> Header:
         # Of the member that takes the writes: what another process has committed is known here, and in later reads.
-        return Header(*self._connection.read("memory", newest=True)[0])
+        return header_of(self._connection.read("memory", newest=True)[0], self._where)
 
     @property
     def upgraded_from(self) -> int:
@@ -251,7 +263,8 @@ class Neo4jStore(Store):
         return lesson_columns(row, namespace)
 
     def damage(self) -> list[tuple[str, str]]:
-        return []  # not checked here: `examine` compares properties with the records
+        found = damaged_properties(self._connection.read, dimensions=self.header.dimensions)
+        return [(one.namespace, str(one)) for one in found]
 
     def orphans(self, *, namespace: str) -> list[str]:
         checks = [(self.read(name, namespace=namespace)[0][0], what) for name, what in _ORPHANS]
@@ -448,6 +461,10 @@ class Neo4jTransaction(Sender, TransactionState):
         grown = sorted({move_uid(self.space, move) for _, move in unlinked})
         if self.ask("keep_bound", grown, key="moves", bound=self.header.states_per_move):
             self.rewritten = True
+
+    def reset_damage(self) -> None:
+        damaged = damaged_properties(self.run, dimensions=self.header.dimensions)
+        reset(self._tx, [one for one in damaged if one.namespace in (self.namespace, "")])
 
     def clear(self) -> None:
         self.rewritten = True

@@ -6,14 +6,13 @@ them before anything else reads the file.
 
 from __future__ import annotations
 
-import json
 import math
 import sqlite3
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
-from hepm.types import SUCCESS_FROM
+from hepm.graph.json_columns import MUST, is_json
 
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "TEXT": (str,),
@@ -23,16 +22,6 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
 }
 _FLAGS: Final = frozenset({"success", "counted", "retired", "live", "failed", "crowded"})
 _SIGNED: Final = frozenset({"reward", "ended_at", "ended", "seen"})
-_JSON: Final = {
-    ("tool", "parameters"): "a JSON object",
-    ("tool", "former_parameters"): "a JSON object",
-    ("tool", "aliases"): "a JSON list of texts",
-    ("state", "sources"): "a JSON list of texts",
-    ("state", "targets"): "a JSON list of texts",
-    ("change", "sources"): "a JSON list of texts, or null",
-    ("trajectory", "sequence"): "a JSON list of steps",
-    ("answer", "usage"): "a JSON object, or empty",
-}
 _RESET: Final[Mapping[tuple[str, str], object]] = {
     ("tool", "parameters"): "{}",
     ("tool", "former_parameters"): "{}",
@@ -119,7 +108,7 @@ def _in_table(db: sqlite3.Connection, table: str) -> Iterator[Cell]:
 
 
 def _is_special(table: str, column: _Column) -> bool:
-    return (table, column.name) in _JSON or (str not in column.types and bytes not in column.types)
+    return (table, column.name) in MUST or (str not in column.types and bytes not in column.types)
 
 
 def _must(table: str, column: _Column, value: Any) -> str:
@@ -134,35 +123,8 @@ def _must(table: str, column: _Column, value: Any) -> str:
         if not math.isfinite(value):
             return "a finite number"
         return "a number from 0" if value < 0 and column.name not in _SIGNED else ""
-    must = _JSON.get((table, column.name), "")
-    return must if must and isinstance(value, str) and not _is_json(value, must) else ""
-
-
-def _is_json(text: str, must: str) -> bool:
-    if not text:
-        return must.endswith("empty")
-    try:
-        value: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    if value is None:
-        return must.endswith("null")
-    if not isinstance(value, list):
-        return isinstance(value, dict) and must.startswith("a JSON object")
-    parts = cast("list[Any]", value)
-    is_part = _is_step if must.endswith("steps") else _is_text
-    return must.startswith("a JSON list") and all(map(is_part, parts))
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_step(value: Any) -> bool:
-    if not isinstance(value, list):
-        return False
-    parts = cast("list[Any]", value)
-    return len(parts) == 3 and isinstance(parts[0], list) and {type(parts[1]), type(parts[2])} == {int}
+    must = MUST.get((table, column.name), "")
+    return must if must and isinstance(value, str) and not is_json(value, must) else ""
 
 
 def reset(db: sqlite3.Connection, cells: Iterable[Cell]) -> None:
@@ -206,57 +168,3 @@ def broken_texts(db: sqlite3.Connection) -> Generator[None]:
         yield
     finally:
         db.text_factory = before
-
-
-# The header
-
-
-_LEAST: Final = {"dimensions": 0, "revision": 0, "states_per_move": 1, "lessons_removed": 0}
-
-
-def header_faults(meta: Mapping[str, object]) -> list[str]:
-    """What is wrong in the header, as sentences; missing keys included."""
-    found = [key for key in ("embedder", "counting", *_LEAST) if key not in meta and key != "lessons_removed"]
-    faults = [f"its {key} is missing" for key in found]
-    for key, value in meta.items():
-        if key in _LEAST and not _is_count(value, _LEAST[key]):
-            faults.append(f"its {key} is {value!r}, not a number from {_LEAST[key]}")
-        elif key == "counting" and value not in ("all", "shortest"):
-            faults.append(f"its {key} is {value!r}, not 'all' or 'shortest'")
-        elif key == "embedder" and not isinstance(value, str):
-            faults.append(f"its {key} is {value!r}, not a name")
-        elif key == "success_from" and not _is_threshold(value):
-            faults.append(f"its {key} is {value!r}, not a reward above 0 and at most 1")
-    if not faults and (meta["embedder"] == "") != (int(str(meta["dimensions"])) == 0):
-        faults.append(f"its embedder is {meta['embedder']!r}, with vectors of {meta['dimensions']} numbers")
-    return faults
-
-
-def _is_count(value: object, least: int) -> bool:
-    return isinstance(value, str) and value.isascii() and value.isdigit() and int(value) >= least
-
-
-def _is_threshold(value: object) -> bool:
-    try:
-        return isinstance(value, str) and 0 < float(value) <= 1
-    except ValueError:
-        return False
-
-
-def mended_header(meta: Mapping[str, object], *, dimensions: int, revision: int) -> dict[str, str]:
-    """A header without faults. Without a name or a size, vectors are of no embedder.
-
-    Args:
-        dimensions: Of the stored vectors; 0 for none.
-        revision: The last one that the journal knows.
-    """
-    usual = {"revision": str(revision), "states_per_move": "256", "lessons_removed": "1"}
-    found = {key: str(meta[key]) if _is_count(meta.get(key), _LEAST[key]) else value for key, value in usual.items()}
-    if "success_from" in meta:  # without one, the runs are read anew on opening
-        held = meta["success_from"]
-        found["success_from"] = str(held) if _is_threshold(held) else str(SUCCESS_FROM)
-    found["counting"] = "shortest" if meta.get("counting") == "shortest" else "all"
-    name = meta.get("embedder")
-    found["embedder"] = name if isinstance(name, str) and dimensions else ""
-    found["dimensions"] = str(dimensions if found["embedder"] else 0)
-    return found

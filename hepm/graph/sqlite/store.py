@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from hepm.errors import StoreDamagedError
 from hepm.graph.changes import Transaction, TransactionState
 from hepm.graph.delta import Delta, Edge, Move, Place, Run, StateSeen, key_texts
+from hepm.graph.header_faults import header_faults, mended_header
 from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
 from hepm.graph.rows import (
     Counting,
@@ -28,7 +29,7 @@ from hepm.graph.rows import (
     to_bytes,
 )
 from hepm.graph.sqlite.connection import CACHE_KIB, SCHEMA_VERSION, Connections, load_statements
-from hepm.graph.sqlite.damage import broken_texts, damaged_cells, header_faults, mended_header, reset
+from hepm.graph.sqlite.damage import broken_texts, damaged_cells, reset
 from hepm.graph.sqlite.lessons import SQLiteLessonTransaction
 from hepm.graph.store import Store
 from hepm.types import START, SUCCESS_FROM, Evidence, ToolName

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from threading import Lock
 from typing import Any, Final
 
@@ -15,16 +16,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.calls import ORDER, CallMatrix, IntArray, RecentlyUsed
-from hepm.graph.delta import flags_of
+from hepm.graph.delta import flags_of, request_of, said_text, words_of
+from hepm.graph.fits import GROWN, Fits
 from hepm.graph.nearest import StateBlock
 from hepm.graph.rows import FloatArray, spread_over
 from hepm.policy.hybrid.after import CallsAfter
+from hepm.policy.hybrid.chance import HonestChance
+from hepm.policy.hybrid.nearest_runs import NearestRuns
 from hepm.policy.hybrid.odds import EncodedQuery, Odds
 from hepm.policy.hybrid.ridge import Inputs, Ridge
 from hepm.policy.query import Query
 from hepm.types import START, USER_SIDE, StateSummary, ToolName
 
 MOST_RUNS: Final = 1000  # runs that a whole run is compared with
+MOST_REQUESTS: Final = 2_000  # successful runs whose requests a request is compared with
+MOST_CANDIDATES: Final = 64
+"""If memory knows more tools, those that followed the last one and the most called ones are ranked."""
 MOST_STATES: Final = 4000  # states that are compared whatever their last tool
 MOST_PREPARED: Final = 256
 """The tools after which calls are read ahead. To read those after a further one takes a tenth of a second, once."""
@@ -74,6 +81,51 @@ class FittedMemory:
         self._called_TR = np.ascontiguousarray(calls.calls_RT[runs].T)
         self._counts_R = np.where(calls.success_R[runs], 1.0, FAILED_SHARE).astype(np.float32)
         self.odds = Odds(calls, np.flatnonzero(later_N & known_N), former and former.odds)
+        self.nearest_runs = self._nearest_runs()
+        if former is not None and self._newest <= GROWN * former._measured_at:
+            self._chance, self._measured_at = former._chance, former._measured_at
+
+    @property
+    def _newest(self) -> int:
+        """Row number of the newest run."""
+        return int(self.calls.arrival_R[-1]) if len(self.calls.arrival_R) else 0
+
+    def chance(self, fits: Fits) -> HonestChance:
+        """How often hints are right: measured when first asked for, in a second or two, and kept beside the fits."""
+        from hepm.policy.hybrid.held_out import measured
+
+        if self._chance is None:
+            with self._measuring:
+                kept = fits.remembered("chance", lambda: measured(self).to_json())
+                self._chance, self._measured_at = HonestChance.from_json(kept), self._newest
+        return self._chance
+
+    @cached_property
+    def families(self) -> list[str]:
+        """The family of each run: its task; where no other run has that, or it has no name, the words of its request.
+
+        Names and numbers in a request are not what runs of a kind have in common, and ids may be of one run each.
+        """
+        tasks = Counter(self.calls.task_R)
+        found: list[str] = []
+        for task, request in zip(self.calls.task_R, self.calls.request_R, strict=True):
+            words = " ".join(sorted(words_of(request)))
+            found.append(task if task and (tasks[task] > 1 or not words) else words)
+        return found
+
+    def _nearest_runs(self) -> NearestRuns:
+        calls = self.calls
+        called = np.unique(calls.run_N[calls.success_R[calls.run_N]])
+        asked = [run for run in called.tolist() if words_of(calls.request_R[run])]
+        runs = spread(np.array(asked, dtype=np.intp), MOST_REQUESTS)
+        chosen: list[int] = runs.tolist()
+        first_R, end_R = (np.searchsorted(calls.run_N, runs, side=side) for side in ("left", "right"))
+        return NearestRuns(
+            [calls.next_N[first:end].tolist() for first, end in zip(first_R, end_R, strict=True)],
+            [calls.request_R[run] for run in chosen],
+            [self.families[run] for run in chosen],
+            self.tools,
+        )
 
     def _count(self, calls: CallMatrix, former: FittedMemory | None) -> None:
         self.calls = calls
@@ -105,6 +157,9 @@ class FittedMemory:
         self._most_called = self.candidates[np.argsort(-self.often_T[self.candidates], kind="stable")]
         self._kept = RecentlyUsed[tuple[frozenset[ToolName], int], CallsAfter](MOST_KEPT)
         self._lock = Lock()
+        self._chance: HonestChance | None = None
+        self._measured_at = 0  # the newest run then
+        self._measuring = Lock()
 
     @classmethod
     def restored(cls, calls: CallMatrix, kept: Mapping[str, Any]) -> FittedMemory:
@@ -117,12 +172,21 @@ class FittedMemory:
         found._said_RD = kept["said_RD"]
         found._said = _block(found._said_RD)
         found._called_TR, found._counts_R = kept["called_TR"], kept["counts_R"]
+        found.nearest_runs = NearestRuns.restored(kept, found.tools)
+        found._chance = HonestChance.from_json(json.loads(kept["chance"].tobytes()))
         found.odds = Odds.restored(calls, kept)
         return found
 
     def to_keep(self) -> dict[str, NDArray[Any]]:
         """All that a suggestion needs but the calls after a tool, as arrays."""
+        from hepm.policy.hybrid.held_out import measured
+
+        if self._chance is None:
+            self._chance, self._measured_at = measured(self), self._newest
+        chance = json.dumps(self._chance.to_json()).encode()
         return {
+            **self.nearest_runs.to_keep(),
+            "chance": np.frombuffer(chance, dtype=np.uint8),
             "ridge_TX": self.ridge.weights_CX,
             "later_ND": self._later.vectors_ND,
             "later_next_N": self._later.next_N,
@@ -173,23 +237,49 @@ class FittedMemory:
         if last in names:
             # Its latest call comes last, the others of its turn just before.
             names.append(names.pop(len(names) - 1 - names[::-1].index(last)))
-        known = [self.number.get(name, -1) for name in names]
-        before = (*(self.start, *known)[: -ORDER - 1 : -1], *(-1,) * ORDER)[:ORDER]
         summary = query.state or StateSummary()
-        after, cosines_N, likeness_N = self.after(frozenset(query.after), before[0]), None, None
-        wish_D = None
-        if query.vector is not None:
-            wish_D = _with_wish(query.vector, None if summary.own else query.said_vector)
-            cosines_N, likeness_N = after.cosines(wish_D, query.vector, self.odds.relevance_D)
-        return EncodedQuery(
-            before=before,
-            called=Counter(tool for tool in known if tool >= 0),
-            distance={tool: len(known) - at for at, tool in enumerate(known) if tool >= 0},
+        return self.encoded(
+            [self.number.get(name, -1) for name in names],
+            frozenset(query.after),
             flags=flags_of(summary),
             state_D=query.vector,
             said_D=query.said_vector,
+            words=words_of(request_of(said_text(summary))),
+            summary=summary,
+        )
+
+    def encoded(
+        self,
+        past: Sequence[int],
+        last: frozenset[ToolName],
+        *,
+        flags: int,
+        state_D: FloatArray | None,
+        said_D: FloatArray | None,
+        words: AbstractSet[str],
+        summary: StateSummary,
+    ) -> EncodedQuery:
+        """An agent that made the calls `past`, oldest first, the last of them in a turn with the tools `last`."""
+        before = (*(self.start, *past)[: -ORDER - 1 : -1], *(-1,) * ORDER)[:ORDER]
+        after = self.after(last, before[0])
+        wish_D = cosines_N = likeness_N = vote = None
+        again = frozenset[int]()
+        if state_D is not None:
+            wish_D = _with_wish(state_D, None if summary.own else said_D)
+            cosines_N, likeness_N = after.cosines(wish_D, state_D, self.odds.relevance_D)
+            again = frozenset(past[summary.earlier :])
+            vote = self.nearest_runs.vote(words, past)
+        return EncodedQuery(
+            before=before,
+            called=Counter(tool for tool in past if tool >= 0),
+            distance={tool: len(past) - at for at, tool in enumerate(past) if tool >= 0},
+            flags=flags,
+            state_D=state_D,
+            said_D=said_D,
             summary=summary,
             after=after,
+            again=again,
+            vote=vote,
             wish_D=wish_D,
             cosines_N=cosines_N,
             likeness_N=likeness_N,
@@ -197,8 +287,16 @@ class FittedMemory:
 
     def knows(self, tool: ToolName) -> bool:
         """Whether a run went through a tool; numbers of forgotten ones are not given back."""
-        at = self.number.get(tool)
-        return at is not None and (at == self.start or bool(self.successes_T[at] + self.failures_T[at]))
+        return self.knows_number(self.number.get(tool, -1))
+
+    def knows_number(self, tool: int) -> bool:
+        """The same of a tool's number; -1 is none."""
+        return tool >= 0 and (tool == self.start or bool(self.successes_T[tool] + self.failures_T[tool]))
+
+    def candidates_of(self, encoded: Sequence[EncodedQuery]) -> NDArray[np.intp]:
+        """The tools to rank where all are available: those that successful runs called, the likeliest of many."""
+        many = len(self.candidates) > MOST_CANDIDATES
+        return self.likely(encoded, MOST_CANDIDATES) if many else self.candidates
 
     def latest_successes(self, tool: int, most: int) -> tuple[str, ...]:
         """Ids of successful runs that called a tool, the latest first."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from hepm.graph.calls import BoolArray, CallMatrix, IntArray
 from hepm.graph.rows import FloatArray
 from hepm.policy.hybrid.after import CallsAfter
+from hepm.policy.hybrid.nearest_runs import Vote
 from hepm.policy.hybrid.ridge import Inputs, Ridge, gram, product, solved
 from hepm.types import StateSummary
 
@@ -52,6 +53,8 @@ class EncodedQuery:
         distance: How many calls ago it last called each of them, 1 for the last call.
         flags: What happened since the last call, in bits.
         after: The calls after its last tool; after parallel ones, of the turn after one with it.
+        again: The tools called since the user last wrote, where a state is known.
+        vote: What the runs of the likeliest requests did next.
         wish_D: The state with the user's words counted twice.
         cosines_N, likeness_N: With the states of the calls that `after` compares: of `wish_D`, and of the state by
             relevant coordinates; None without a state.
@@ -65,6 +68,8 @@ class EncodedQuery:
     said_D: FloatArray | None
     summary: StateSummary
     after: CallsAfter
+    again: frozenset[int] = frozenset()
+    vote: Vote | None = None
     wish_D: FloatArray | None = None
     cosines_N: FloatArray | None = None
     likeness_N: FloatArray | None = None

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hepm.graph.drift import Drift
 from hepm.graph.namespace import EVIDENCE_RUNS, NamespaceMirror
 from hepm.graph.rows import FloatArray
-from hepm.policy.hybrid.features import ADVICE, NAMES, VOICE, WEIGHTS, WITHOUT_STATE, Tools, features
+from hepm.policy.hybrid.chance import HonestChance
+from hepm.policy.hybrid.evidence import WeighedTools
+from hepm.policy.hybrid.features import NAMES, Tools
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.policy.hybrid.outcomes import OutcomesHere
 from hepm.policy.query import Floors, Query, nothing_known, place_of
-from hepm.text import count_of
-from hepm.types import Evidence, FailedWay, Suggestion, Suggestions, ToolName
-
-DOUBT: Final = 2
-"""A chance counts n / (n + 2) of itself, where n successful runs went on from here."""
-WITHOUT_FAILURES: Final = 5 / 6
-"""Part of `Floors.chance` that is asked for in a memory without failed runs, where a hint risks less."""
-MOST_CANDIDATES: Final = 64
-"""If memory knows more tools, those that followed the last one and the most called ones are ranked."""
+from hepm.text import count_of, in_words
+from hepm.types import Evidence, Suggestion, Suggestions, ToolName
 
 # Two features correct others for how common a tool is; they never are a reason by themselves.
 _SAID: Final = {
@@ -45,6 +39,8 @@ _SAID: Final = {
     "advice": "rules drawn from earlier runs prefer it",
     "voice": "the ranker trained on this memory's graph finds it likely",
 }
+CHECKED: Final = 0.1
+"""Chance from which on it is looked up whether a tool has begun to fail."""
 _ENOUGH: Final = 0.1
 _SHOWN: Final = 2
 
@@ -58,119 +54,134 @@ class Voice(Protocol):
 
 
 class Hybrid:
-    """Ranks tools by how likely each is to be the next call of a run that succeeds.
+    """Names the tools that were right in most such cases: candidates, evidence, honest chance, what to say.
 
-    P(tool) = softmax over the candidates of Σ weight · feature + trust · odds. Features (`hepm.policy.hybrid.features`)
-    say what successful runs do, with constant weights. Odds say how runs ended that called the tool here, and count as
-    far as they predict outcomes in this memory (`hepm.policy.hybrid.outcomes`). A tool with which similar runs did
-    clearly worse than with another is ranked behind the others; one that they only failed with is never first. The
-    chance of a tool that has begun to fail counts as far as the tool still works (`hepm.graph.drift`). With a state, a
-    hint names no tool that the run has called since the user last wrote: agents repeat a call without being reminded,
-    and where failed runs left successful ones, such hints pointed the failed way as often as the other. `c` is for the
-    signature of the other policies. Ours; not in the papers.
+    *Evidence*: P(tool) = softmax over the candidates of Σ weight · feature + trust · odds, mixed with the vote of the
+    successful runs of the likeliest requests (`hepm.policy.hybrid.nearest_runs`). Features
+    (`hepm.policy.hybrid.features`) say what successful runs do, with constant weights. Odds say how runs ended that
+    called the tool here, and count as far as they predict outcomes in this memory (`hepm.policy.hybrid.outcomes`). A
+    tool with which similar runs did clearly worse than with another is ranked behind the others; one that they only
+    failed with is never first. The chance of a tool that has begun to fail counts as far as the tool still works
+    (`hepm.graph.drift`). With a state, a hint names no tool that the run has called since the user last wrote, unless
+    the nearest runs repeated it: agents repeat a call without being reminded. What lessons advise (`Query.advice`) is
+    one more feature; so are a `voice`'s log-chances, where a state is given.
 
-    What lessons advise (`Query.advice`) is one more feature; so are a `voice`'s log-chances, where a state is given.
+    *Honest chance*: the share of such hints that were right on held-out calls of this memory
+    (`hepm.policy.hybrid.chance`). *What to say*: the tools whose chance reaches `Floors.chance`.
+
+    Ours; not in the papers.
     """
 
-    def __init__(self, *, c: float = 1.0, floors: Floors = Floors(), voice: Voice | None = None) -> None:  # frozen
-        del c
+    def __init__(self, *, floors: Floors = Floors(), voice: Voice | None = None) -> None:  # frozen
         self._floors = floors
         self._voice = voice
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
-        """At most k tools, likeliest to succeed first, ties by name; with warnings of those that failed from here."""
-        floors, fitted = self._floors, mirror.fits.of(FittedMemory)
-        names = fitted.names
+        """At most k tools, surest first, ties by name; with warnings of those that failed from here."""
+        fitted = mirror.fits.of(FittedMemory)
         # Filled without vectors, or followed to another embedder in part: there is nothing to compare the query with.
         if query.vector is not None and len(query.vector) != fitted.dimensions:
             query = replace(query, vector=None, said_vector=None, content_vector=None)
-        # Calls of one turn have no order: each is taken for the last one in turn, and the chances are averaged.
-        encoded = [fitted.encode(query, last) for last in sorted(set(query.after))]
-        unknown = _unknown(mirror, fitted, query, floors)
+        unknown = _unknown(mirror, fitted, query, self._floors)
         if unknown is not None:
             return unknown
+        # Calls of one turn have no order: each is taken for the last one in turn, and the chances are averaged.
+        encoded = [fitted.encode(query, last) for last in sorted(set(query.after))]
         tools, available = _candidates(fitted, encoded, query)
         ended = OutcomesHere(fitted.odds, encoded, tools, available)
-        if floors.support and (failed := ended.all_failed(names)):
+        failed = ended.all_failed(fitted.names) if self._floors.support else ()
+        if failed:
             why = f"every known way {place_of(query)} failed in runs like this one"
             return Suggestions(abstained=why, warnings=failed)
         if not len(tools):
-            return nothing_known(mirror, query, floors)
-        warnings = ended.warnings(names)
-        given = query.vector is not None
-        columns, weights, rows_Q = self._compared(mirror, fitted, query, encoded, tools, ended)
-        chances: FloatArray = _mean([_softmax(rows @ weights) for rows in rows_Q])
-        rows = _mean(rows_Q)
-        # Without a state the question is what usually works after a tool. A chance that stands on few runs is doubted.
-        floor = floors.chance * (1.0 if fitted.failures_T.any() else WITHOUT_FAILURES) if given else floors.further
-        failing = _failing(mirror, names, tools, chances, least=floors.further)
-        works_C = np.ones(len(tools), dtype=np.float32)
-        works_C[list(failing)] = [drift.works for drift in failing.values()]
-        chances = chances * works_C
-        bad = [FailedWay(names[int(tools[at])], d.failures, d.runs, d.before) for at, d in failing.items() if d.broken]
-        warnings = (*warnings, *(way for way in bad if way.tool not in {other.tool for other in warnings}))
+            return nothing_known(mirror, query, self._floors)
+        advice_C = _advice(fitted, query, tools)
+        voices_Q = self._voices(mirror, query, encoded, tools)
+        evidence = WeighedTools.of(fitted, encoded, tools, ended, advice_C=advice_C, voices_Q=voices_Q)
+        evidence = evidence.with_drifts(fitted.names, mirror, least=CHECKED)
+        return self._say(mirror, fitted, query, evidence, encoded[0])
+
+    def _voices(
+        self, mirror: NamespaceMirror, query: Query, encoded: Sequence[EncodedQuery], tools: Tools
+    ) -> list[FloatArray]:
+        """What a trained ranker says for each of the encoded queries; nothing without a state."""
+        if self._voice is None or query.vector is None:
+            return []
+        return [self._voice.log_chances(mirror, one, tools) for one in encoded]
+
+    def _say(
+        self, mirror: NamespaceMirror, fitted: FittedMemory, query: Query, evidence: WeighedTools, here: EncodedQuery
+    ) -> Suggestions:
+        """The tools that are sure enough, each with its reason; else why none is."""
+        names, warnings = fitted.names, evidence.warnings(fitted.names)
         compared: dict[ToolName, float] = {}
         if query.advice is not None:
-            compared = dict(zip((names[int(tool)] for tool in tools), chances.tolist(), strict=True))
-        # Rounded: sums of floats differ in their last digits with the order in which runs came.
-        order = ended.order(np.lexsort((fitted.place_T[tools], -chances.round(6)))).tolist()
-        if floors.further:
-            warned, again = {way.tool for way in warnings}, query.just_called if given else frozenset[ToolName]()
-            best, likely = order[0], (chances >= floors.further) & ~ended.worse_C
-            named = {at: names[int(tools[at])] for at in order if at == best or likely[at]}
-            order = [at for at, tool in named.items() if tool not in again and tool not in warned]
-            sure = float(chances[order[0]]) * ended.support / (ended.support + DOUBT) if order else 0.0
-            if sure < floor:
-                why = f"no tool is likely enough (best {query.names.shown(named[best])} {sure:.2f}, floor {floor:g})"
-                if named[best] in again:
-                    why = f"the likeliest next call is {query.names.shown(named[best])} again"
-                elif named[best] in warned:
-                    why = f"what is known {place_of(query)} mostly failed in runs like this one"
+            tools = (names[int(tool)] for tool in evidence.tools)
+            compared = dict(zip(tools, evidence.by_state_C.tolist(), strict=True))
+        if self._floors.chance and evidence.done:
+            return Suggestions(abstained="runs like this one were done here", warnings=warnings, chances=compared)
+        if self._floors.chance:
+            warned = {fitted.number[way.tool] for way in warnings}
+            chances = _honest(fitted.chance(mirror.fits), evidence, evidence.nameable(here.again, warned))
+            said = _sure_enough(chances, self._floors)
+            if not said:
+                why = _why_silent(fitted, query, evidence, here, warned) or _unsure(fitted, query, evidence, chances)
                 return Suggestions(abstained=why, warnings=warnings, chances=compared)
+        else:
+            said = evidence.order()
+            chances = {at: float(evidence.chances_C[at]) for at in said}
+        measured = bool(self._floors.chance)
         found = [
-            _suggestion(
-                mirror,
-                query,
-                fitted,
-                int(tools[at]),
-                float(chances[at]),
-                rows[at],
-                dict(zip(columns, _spoke(rows, weights, at).tolist(), strict=True)),
-            )
-            for at in order[: query.k]
+            _suggestion(mirror, query, fitted, evidence, at, chances[at], measured=measured) for at in said[: query.k]
         ]
-        for at, suggestion in zip(order, found, strict=False):
-            suggestion.reason += f"; it {failing[at]}" if at in failing else ""
-        supported = tuple(suggestion for suggestion in found if suggestion.support >= floors.support)
+        supported = tuple(suggestion for suggestion in found if suggestion.support >= self._floors.support)
         if not supported:
-            return nothing_known(mirror, query, floors)
+            return nothing_known(mirror, query, self._floors)
         return Suggestions(supported, warnings=warnings, chances=compared)
 
-    def _compared(
-        self,
-        mirror: NamespaceMirror,
-        fitted: FittedMemory,
-        query: Query,
-        encoded: Sequence[EncodedQuery],
-        tools: Tools,
-        ended: OutcomesHere,
-    ) -> tuple[list[str], FloatArray, list[NDArray[Any]]]:
-        """What the tools are compared by: columns, their weights (F,), and for each encoded query rows (C, F)."""
-        given = query.vector is not None
-        columns, weights = [*NAMES, "odds"], [*(WEIGHTS if given else WITHOUT_STATE), fitted.odds.trust]
-        parts_Q = [[features(fitted, one, tools), odds] for one, odds in zip(encoded, ended.odds_QC, strict=True)]
-        if query.advice is not None:
-            columns.append("advice")
-            weights.append(ADVICE * (1 - ended.trusted))
-            advice_C = np.array([query.advice.get(fitted.names[int(tool)], 0.0) for tool in tools], dtype=np.float32)
-            for parts in parts_Q:
-                parts.append(advice_C)
-        if self._voice is not None and given:
-            columns.append("voice")
-            weights.append(VOICE)
-            for one, parts in zip(encoded, parts_Q, strict=True):
-                parts.append(self._voice.log_chances(mirror, one, tools))
-        return columns, np.array(weights, dtype=np.float32), [np.column_stack(parts) for parts in parts_Q]
+
+def _honest(chance: HonestChance, evidence: WeighedTools, places: Sequence[int]) -> dict[int, float]:
+    """The honest chances of candidates at some places, the one to name first first."""
+    chances: dict[int, float] = {}
+    for at in places:
+        score = evidence.score(at)
+        found = chance.at(score, evidence.vote)
+        # What was measured are first hints: of a further one it may say too much.
+        chances[at] = min(found, score) if chances else found
+    return chances
+
+
+def _sure_enough(chances: Mapping[int, float], floors: Floors) -> list[int]:
+    """Places of the tools to name; none if the first one is not sure enough."""
+    places = list(chances)
+    if not places or chances[places[0]] < floors.chance:
+        return []
+    return [places[0], *(at for at in places[1:] if chances[at] >= floors.further)]
+
+
+def _why_silent(
+    fitted: FittedMemory, query: Query, evidence: WeighedTools, here: EncodedQuery, warned: AbstractSet[int]
+) -> str:
+    """Why no tool is named, whatever the chances; "" if one could be."""
+    best = int(evidence.tools[evidence.order()[0]])
+    if best in warned:
+        return f"what is known {place_of(query)} mostly failed in runs like this one"
+    if best in here.again:
+        return f"the likeliest next call is {query.names.shown(fitted.names[best])} again"
+    return ""
+
+
+def _unsure(fitted: FittedMemory, query: Query, evidence: WeighedTools, chances: Mapping[int, float]) -> str:
+    best = next(iter(chances))
+    name = query.names.shown(fitted.names[int(evidence.tools[best])])
+    return f"no tool is sure enough (best {name}: {in_words(chances[best])})"
+
+
+def _advice(fitted: FittedMemory, query: Query, tools: Tools) -> FloatArray | None:
+    """What lessons advise of each candidate; None if none were asked."""
+    if query.advice is None:
+        return None
+    return np.array([query.advice.get(fitted.names[int(tool)], 0.0) for tool in tools], dtype=np.float32)
 
 
 def _unknown(mirror: NamespaceMirror, fitted: FittedMemory, query: Query, floors: Floors) -> Suggestions | None:
@@ -178,59 +189,35 @@ def _unknown(mirror: NamespaceMirror, fitted: FittedMemory, query: Query, floors
     if floors.support and not any(map(fitted.knows, query.after)):
         return nothing_known(mirror, query, floors)
     content, state = query.content_vector, query.vector
-    if floors.further and content is not None and state is not None and fitted.unlike(content, state):
+    if floors.chance and content is not None and state is not None and fitted.unlike(content, state):
         return Suggestions(abstained="the request is unlike all known ones: no word that says what is wanted is theirs")
     return None
 
 
 def _candidates(fitted: FittedMemory, encoded: Sequence[EncodedQuery], query: Query) -> tuple[Tools, Tools]:
     """The tools to rank, which successful runs called, and all available ones that memory knows."""
-    tools, available = fitted.candidates, fitted.numbers
-    if query.tools is not None:
+    if query.tools is None:
+        tools, available = fitted.candidates_of(encoded), fitted.numbers
+    else:
         available = np.array(sorted(fitted.number[t] for t in query.tools if t in fitted.number), dtype=np.intp)
         tools = available[fitted.successes_T[available] > 0]
-    elif len(tools) > MOST_CANDIDATES:
-        tools = fitted.likely(encoded, MOST_CANDIDATES)
     if retired := [fitted.number[tool] for tool in query.names.retired if tool in fitted.number]:
         tools, available = (of[~np.isin(of, retired)] for of in (tools, available))
     return tools, available
-
-
-def _failing(
-    mirror: NamespaceMirror, names: Sequence[ToolName], tools: Tools, chances: FloatArray, *, least: float
-) -> dict[int, Drift]:
-    """The candidates that are likely enough to be named and have begun to fail, by their place."""
-    likely = {names[int(tools[at])]: at for at in np.flatnonzero(chances >= least).tolist()}
-    return {likely[tool]: drift for tool, drift in mirror.drifts(list(likely)).items()}
-
-
-def _mean(arrays: Sequence[FloatArray]) -> NDArray[Any]:
-    return arrays[0] if len(arrays) == 1 else np.mean(arrays, axis=0)
-
-
-def _softmax(scores: FloatArray) -> FloatArray:
-    raised = np.exp(scores - scores.max())
-    return raised / raised.sum()
-
-
-def _spoke(rows_CF: NDArray[Any], weights_F: FloatArray, at: int) -> NDArray[Any]:
-    """What each feature of a candidate adds to its score above the mean of the others, by their chances without it."""
-    if len(rows_CF) == 1:
-        return np.zeros(len(weights_F))
-    others_CF = np.delete(rows_CF, at, axis=0)
-    return (rows_CF[at] - _softmax(others_CF @ weights_F) @ others_CF) * weights_F
 
 
 def _suggestion(
     mirror: NamespaceMirror,
     query: Query,
     fitted: FittedMemory,
-    tool: int,
+    evidence: WeighedTools,
+    at: int,
     chance: float,
-    row: FloatArray,
-    spoke: Mapping[str, float],
+    *,
+    measured: bool,
 ) -> Suggestion:
-    """`row` holds the tool's features, `spoke` what each column adds to its score, above the mean of the others."""
+    """The suggestion of the candidate at a place."""
+    tool = int(evidence.tools[at])
     name, anywhere = fitted.names[tool], int(fitted.successes_T[tool])
     edges = [edge for source in set(query.after) if (edge := mirror.edge(source, name)) is not None]
     # A run that made several calls in parallel counts on the edge of each.
@@ -249,18 +236,20 @@ def _suggestion(
         reason = f"{least}{count_of(anywhere, 'successful run')} called it, none right {place}{missed}"
     nearest = None
     if query.vector is not None:
-        nearest = float(row[NAMES.index("nearest")])
+        nearest = float(evidence.rows_CF[at, NAMES.index("nearest")])
         # Of a tool that never came right here, and where the user's words are unknown, less can be said.
         sayable = set(_SAID) if here else _SAID.keys() - {"in_this_moment", "vote", "contrast"}
         sayable -= {"remaining"} if query.said_vector is None else set[str]()
         said = [
             _SAID[column].format(place=place, nearest=nearest)
-            for column, more in sorted(spoke.items(), key=lambda one: -one[1])
+            for column, more in sorted(evidence.added(at).items(), key=lambda one: -one[1])
             if more > _ENOUGH and column in sayable
         ]
         reason = f"{'; '.join(said[:_SHOWN]) or 'no single sign stands out'}; {reason}"
+    if at in evidence.drifts:
+        reason += f"; it {evidence.drifts[at]}"
     return Suggestion(
-        name, chance, support, share, nearest, reason, partial(_evidence, mirror, fitted, query.after, tool)
+        name, chance, support, share, nearest, reason, partial(_evidence, mirror, fitted, query.after, tool), measured
     )
 
 

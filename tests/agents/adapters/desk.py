@@ -46,7 +46,7 @@ def drive(*scenarios: Callable[[Memory, str], Any]) -> None:
     for name, given in json.loads(sys.stdin.read()).items():
         kept = _Kept()
         logging.getLogger("hepm").addHandler(kept)
-        with Memory.open(given["store"]) as memory:
+        with Memory.open(given["store"], speak="weighed") as memory:
             returned = known[name](memory, given["url"])
         logging.getLogger("hepm").removeHandler(kept)
         print(json.dumps({"scenario": name, "returned": returned, "logged": kept.messages}), flush=True)

@@ -133,7 +133,7 @@ def check(run: Trajectory, model: Anthropic) -> None:
 def test_the_example_for_the_claude_agent_sdk_runs_and_its_agent_follows_a_hint(
     model: Anthropic, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    with Memory.open(tmp_path / "agent.hepm") as memory:
+    with Memory.open(tmp_path / "agent.hepm", speak="weighed") as memory:
         seed(memory)
     run_block("claude_agent", blocks_of_the_page()["Claude Agent SDK"], tmp_path, **environment)
     [run] = [run for run in runs_in(tmp_path / "agent.hepm") if not run.id.startswith("known-")]
@@ -148,7 +148,7 @@ def test_claude_code_with_the_hooks_of_hepm_init_follows_a_hint_and_its_session_
     claude = subprocess.run([python, "-c", where], capture_output=True, text=True, check=True).stdout.strip()
     project = tmp_path / "project"
     project.mkdir()
-    with Memory.open(tmp_path / "m.hepm") as memory, serving(memory) as (_, url):
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory, serving(memory) as (_, url):
         seed(memory)
         subprocess.run([HEPM, "init", "claude-code", "--write", "--server", url], cwd=project, check=True)
         command = [claude, "-p", "Say hello.", "--output-format", "json"]

@@ -102,7 +102,7 @@ def speak_all(framework: str, folder: Path) -> dict[str, Spoken]:
             models[way] = Model(), Model()
             for model in models[way]:
                 stack.callback(model.stop)
-            memory = stack.enter_context(Memory.open(folder / f"{way}.hepm"))
+            memory = stack.enter_context(Memory.open(folder / f"{way}.hepm", speak="weighed"))
             _, url = stack.enter_context(serving(memory, upstream=models[way][1].url))
             urls[way] = {"direct": models[way][0].url, "served": f"{url}/v1"}
         if framework:
@@ -114,7 +114,7 @@ def speak_all(framework: str, folder: Path) -> dict[str, Spoken]:
                     found[f"{way} {place}"] = json.loads(json.dumps(getattr(clients, way)(address[place]), default=str))
     result: dict[str, Spoken] = {}
     for way, (direct, served) in models.items():
-        with Memory.open(folder / f"{way}.hepm") as memory:
+        with Memory.open(folder / f"{way}.hepm", speak="weighed") as memory:
             memory.store_abandoned(idle_s=0)
         got = found[f"{way} direct"], found[f"{way} served"]
         result[way] = Spoken(direct.requests, served.requests, *got, runs_in(folder / f"{way}.hepm"))
@@ -159,7 +159,10 @@ def test_the_bytes_of_a_reply_are_the_upstreams(tmp_path: Path, path: str, strea
     given = [{"role": "user", "content": clients.wish(7)}]
     body = {"model": "small", "stream": stream, "messages" if path.startswith("chat") else "input": given}
     try:
-        with Memory.open(tmp_path / "m.hepm") as memory, serving(memory, upstream=model.url) as (_, url):
+        with (
+            Memory.open(tmp_path / "m.hepm", speak="weighed") as memory,
+            serving(memory, upstream=model.url) as (_, url),
+        ):
             direct = httpx2.post(f"{model.url}/{path}", json=body)
             served = httpx2.post(f"{url}/v1/{path}", json=body)
     finally:

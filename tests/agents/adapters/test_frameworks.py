@@ -87,7 +87,7 @@ def failing_once(answer: Script) -> Script:
 
 def seed(file: Path) -> None:
     """A memory of runs in which a refund came after the photo, and then a gift, which is no tool of the agent."""
-    with Memory.open(file) as memory:
+    with Memory.open(file, speak="weighed") as memory:
         memory.preferences.edit("ann", "- Call her Dr. Smith")
         for number in range(5):
             messages: list[Any] = [{"role": "user", "content": f"Refund parcel {number}, the glass is broken."}]
@@ -99,7 +99,7 @@ def seed(file: Path) -> None:
 
 
 def runs_in(store: Path) -> list[Trajectory]:
-    with Memory.open(store) as memory:
+    with Memory.open(store, speak="weighed") as memory:
         found = list(memory.runs())
     return [run for run in found if not run.id.startswith("seed")]
 

@@ -148,7 +148,11 @@ def clerk(request: Request) -> Reply:
     if len(called) > 1:
         return completion("Done.")
     text = "\n".join(str(message["content"]) for message in (messages[0], messages[-1]))
-    named = [name for line in re.findall("Suggested next tools: (.*)", text) for name in line.split(", ")]
+    named = [
+        name
+        for line in re.findall("Suggested next tools: (.*)", text)
+        for name in re.findall(r"\w+(?= \(right|, |$)", line)
+    ]
     advised = [name for name in named if name in ACTIONS]
     wish = wish.partition("\n")[0]
     guess = ACTIONS[int(md5(wish.encode()).hexdigest(), 16) % len(ACTIONS)]

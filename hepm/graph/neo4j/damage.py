@@ -1,0 +1,379 @@
+"""Properties on a server that the model has otherwise, as Neo4j takes any value: find them, and reset them.
+
+Whatever reads such a property may fail anywhere, as with the cells of a file (see `hepm.graph.sqlite.damage`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+from hepm.cypher import statement
+from hepm.cypher.model import LESSONS, NODES, RELATIONSHIPS, PropertyType
+from hepm.errors import StoreDamagedError
+from hepm.graph.header_faults import header_faults, mended_header
+from hepm.graph.json_columns import MUST, is_json
+from hepm.graph.lessons.rows import from_record
+from hepm.graph.neo4j.connection import Connection, rows_of, uid
+from hepm.graph.rows import Header
+
+if TYPE_CHECKING:
+    import neo4j
+    from hepm.graph.open_store import Login
+
+Read: TypeAlias = Callable[..., Iterable[Sequence[Any]]]
+"""Gives the rows of a named statement."""
+
+_KINDS: Final[Mapping[PropertyType, tuple[str, Sequence[str], object]]] = {
+    "string": ("a text", ("STRING",), ""),
+    "integer": ("a whole number", ("INTEGER",), 0),
+    "float": ("a number", ("FLOAT", "INTEGER"), 0.0),
+    "boolean": ("true or false", ("BOOLEAN",), True),
+    "strings": ("a list of texts", ("LIST<STRING NOT NULL>", "LIST<NOTHING>"), []),
+}
+"""What a property of each type must be, in words and as Cypher's types, and what it is set to if it is not."""
+_OF_ALL: Final[Mapping[str, PropertyType]] = {"uid": "string", "space": "string", "namespace": "string"}
+_FURTHER: Final[Mapping[str, Mapping[str, PropertyType]]] = {
+    "Tool": {"described_at": "float", "former_description": "string", "former_parameters": "string"},
+    "State": {"key": "integer", "move": "string", "kept": "boolean"},
+    "Trajectory": {"digest": "string", "sequence": "string", "task_uid": "string", "token": "string"},
+    **{kind: {"changed": "integer"} for kind in LESSONS},
+    "Answer": dict.fromkeys(("key", "step", "run", "run_uid", "user", "user_uid", "text", "usage"), "string"),
+    "NEXT": {"told_at": "integer"},
+    "TOOK": {"edge": "string", "seq": "integer", "called": "string", "ended": "float", "failed": "boolean"},
+}
+"""Beside those of the model."""
+_INTERNAL: Final[Mapping[str, Mapping[str, PropertyType]]] = {
+    "Namespace": {
+        "space": "string", "name": "string", "last_run": "integer", "last_state": "integer", "last_lesson": "integer",
+    },
+    "Change": {"revision": "integer", "namespace": "string", "sources": "string", "rewritten": "integer"},
+}  # fmt: skip
+_OF_ONE_KIND: Final[Mapping[str, frozenset[str]]] = {
+    kind: frozenset(name for name in NODES[kind] if any(name not in NODES[other] for other in LESSONS))
+    for kind in LESSONS
+}
+"""Properties that not all kinds of lessons have."""
+_MAY_LACK: Final[Mapping[str, frozenset[str]]] = {
+    "Tool": frozenset({"retired", "aliases", "changed_at", "described_at", "former_description", "former_parameters"}),
+    "State": frozenset({"summary"}),
+    "Trajectory": frozenset({"success", "reward", "ended_at", "day", "task_uid", "token"}),
+    **_OF_ONE_KIND,
+    "Answer": frozenset({"run", "run_uid", "user", "user_uid"}),
+    "Showing": frozenset({"told"}),
+    "Namespace": frozenset({"last_lesson"}),
+    "TOOK": frozenset({"called", "ended", "failed"}),
+    "FROM": frozenset({"reward"}),
+    "SHOWED": frozenset({"success"}),
+}
+_SIGNED: Final = frozenset({"reward", "ended_at", "ended", "seen"})
+_LEAST_FLOAT: Final = -1.7976931348623157e308  # below it is only what is infinite
+_VECTORS: Final[Mapping[str, Mapping[str, int]]] = {
+    "State": {"embedding": 1, "vector": 2},
+    "Trajectory": {"said_vector": 2},
+    **{kind: {"embedding": 1, "vector": 2} for kind in LESSONS},
+}
+"""Values for each number of a vector: a list of numbers has one, and bytes have two."""
+_JSON: Final[Mapping[str, Sequence[str]]] = {
+    "Tool": ("parameters", "former_parameters"),
+    "Trajectory": ("sequence",),
+    "Change": ("sources",),
+    "Answer": ("usage",),
+}
+_RESET: Final[Mapping[tuple[str, str], object]] = {
+    ("Tool", "parameters"): "{}",
+    ("Tool", "former_parameters"): "{}",
+    ("Trajectory", "sequence"): "[]",
+    ("Change", "sources"): "null",
+    ("Change", "rewritten"): 2,
+}
+_MOST: Final = 10_000
+
+
+class Property(NamedTuple):
+    """A damaged property.
+
+    Attributes:
+        element: The database's own name of its node or relationship.
+        label: Of its node, or the type of its relationship.
+        held: What it holds, shortened; None if it is missing.
+        must: What it must be.
+        owner: Names the node, or the ends of the relationship.
+        namespace: Of the node; "" if that is unknown.
+        space: The same as nodes hold it.
+        record: Of the lesson or the run.
+    """
+
+    element: str
+    label: str
+    name: str
+    held: str | None
+    must: str
+    owner: str
+    namespace: str
+    space: str = ""
+    record: str = ""
+
+    def __str__(self) -> str:
+        held = "missing" if self.held is None else self.held if self.held == "a list" else repr(self.held)
+        return f"the {self.name} of the {self.label.lower()} {self.owner} is {held}, not {self.must}"
+
+
+def damaged_properties(read: Read, *, dimensions: int) -> Iterator[Property]:
+    """All damaged properties but those of the header; three passes over every node and one over every relationship."""
+    nodes = {label: _specification(label, dimensions) for label in (*NODES, "Answer", *_INTERNAL)}
+    own = {label: list(_INTERNAL.get(label, _OF_ALL)) for label in nodes}
+    for element, label, names, held, owner, *about in read("damaged_nodes", model=nodes, own=own, most=_MOST):
+        for name, value in zip(names, held, strict=True):
+            must = _must(label, name, dimensions)
+            yield Property(element, label, name, value, must, owner or "?", *(one or "" for one in about))
+    labels = ["Tool", "State", "Trajectory", *LESSONS]
+    for element, label, known, owner, *about in read("strayed_nodes", labels=labels, most=_MOST):
+        name, held = ("space", about[1]) if known else ("namespace", about[0])
+        must = "that of its namespace" if known else "a namespace"
+        yield Property(element, label, name, held, must, owner or "?", *(one or "" for one in about))
+    links = {name: _specification(name, 0) for name in RELATIONSHIPS if properties_of(name)}
+    for element, label, names, held, owner, namespace in read("damaged_relationships", model=links, most=_MOST):
+        for name, value in zip(names, held, strict=True):
+            yield Property(element, label, name, value, _must(label, name, 0), owner, namespace or "")
+    for element, label, name, text, owner, namespace in read("json_properties", model=_JSON):
+        must = MUST[label.lower(), name]
+        if not is_json(text, must):
+            yield Property(element, label, name, text[:60], must, owner or "?", namespace or "")
+
+
+def properties_of(label: str) -> dict[str, PropertyType]:
+    """The properties of a label or a type, those that only hepm reads too; vectors apart."""
+    if label in _INTERNAL:
+        return dict(_INTERNAL[label])
+    if label in RELATIONSHIPS:
+        return {**RELATIONSHIPS[label].properties, **_FURTHER.get(label, {})}
+    return {**NODES.get(label, {}), **_OF_ALL, **_FURTHER.get(label, {})}
+
+
+def _specification(label: str, dimensions: int) -> dict[str, dict[str, object]]:
+    """What the statements compare each property with."""
+    found: dict[str, dict[str, object]] = {}
+    for name, kind in properties_of(label).items():
+        types = [f"{one} NOT NULL" for one in _KINDS[kind][1]]
+        if name == "rewritten":  # of older stores
+            types.append("BOOLEAN NOT NULL")
+        if name in _MAY_LACK.get(label, ()):
+            types.append("NULL")
+        is_number = kind in ("integer", "float")
+        least = None if not is_number else _LEAST_FLOAT if name in _SIGNED else 0
+        found[name] = {"types": types, "least": least, "size": None}
+    if dimensions:
+        found |= {name: {"size": values * dimensions} for name, values in _VECTORS.get(label, {}).items()}
+    return found
+
+
+def _must(label: str, name: str, dimensions: int) -> str:
+    if name in _VECTORS.get(label, ()):
+        return f"a vector of {dimensions} numbers"
+    kind = properties_of(label)[name]
+    must = _KINDS[kind][0]
+    return f"{must} from 0" if kind in ("integer", "float") and name not in _SIGNED else must
+
+
+def reset(tx: neo4j.ManagedTransaction, properties: Iterable[Property]) -> None:
+    """Reset damaged properties, so that a rebuild can make what derives from records."""
+    damaged: defaultdict[str, list[Property]] = defaultdict(list)
+    for one in properties:
+        damaged[one.element].append(one)
+    gone = [of_each[0] for of_each in damaged.values() if _is_derived(of_each)]
+    kept = [of_each for of_each in damaged.values() if not _is_derived(of_each)]
+    spaces = _Spaces(tx)
+    rows = [{"element": of_each[0].element, "values": _values(of_each, spaces)} for of_each in kept]
+    links = [{"element": one.element} for one in gone if one.label in RELATIONSHIPS]
+    nodes = [{"element": one.element} for one in gone if one.label not in RELATIONSHIPS]
+    for name, part in (("drop_relationships", links), ("drop_elements", nodes), ("reset_nodes", rows)):
+        tx.run(statement(name), rows=part).consume()
+    for namespace in spaces.recovered:
+        tx.run(statement("set_last_lesson"), space=uid(namespace), namespace=namespace, seq=0).consume()
+
+
+def _is_derived(damaged: Sequence[Property]) -> bool:
+    """Whether a rebuild makes the node or relationship anew, or it means nothing without what is damaged."""
+    label, names = damaged[0].label, {one.name for one in damaged}
+    if names <= _VECTORS.get(label, {}).keys():
+        return False
+    if label == "Tool":
+        return bool(names & {"name", *_OF_ALL})
+    if label in ("Answer", "Showing"):
+        return not names <= {"usage", "told"}
+    if label == "Change":
+        return "revision" in names
+    return label not in ("Trajectory", "Namespace", *LESSONS)
+
+
+class _Spaces:
+    """What names the namespaces, and the next numbers in them."""
+
+    def __init__(self, tx: neo4j.ManagedTransaction) -> None:
+        self._tx = tx
+        self._names = {space: name for name, space in rows_of(tx.run(statement("namespaces"))) if isinstance(name, str)}
+        self._last: dict[str, tuple[int, int, object]] = {}
+        self.recovered: list[str] = []
+
+    def name(self, space: str) -> str:
+        """The namespace of a space; a new one if nothing says which it is."""
+        name = self._names.get(space) or self.last(space)[2]
+        if isinstance(name, str) and name:
+            return name
+        if "recovered" not in self.recovered:
+            self.recovered.append("recovered")
+        return "recovered"
+
+    def last(self, space: str) -> tuple[int, int, object]:
+        """The last run and the last lesson of a space, and the name that its runs hold."""
+        if space not in self._last:
+            ((run, lesson, name),) = rows_of(self._tx.run(statement("last_rows"), space=space))
+            self._last[space] = run, lesson, name
+        return self._last[space]
+
+    def next(self, space: str, *, lesson: bool) -> int:
+        """The number of a further run or lesson."""
+        run, of_lesson, name = self.last(space)
+        self._last[space] = run + (not lesson), of_lesson + lesson, name
+        return of_lesson + 1 if lesson else run + 1
+
+
+def _values(damaged: Sequence[Property], spaces: _Spaces) -> dict[str, object]:
+    """What the damaged properties of a node that stays are set to, with those that name it."""
+    one, names = damaged[0], {one.name for one in damaged}
+    values: dict[str, object] = {}
+    for name in names - _VECTORS.get(one.label, {}).keys():
+        usual = _KINDS[properties_of(one.label)[name]][2]
+        values[name] = None if name in _MAY_LACK.get(one.label, ()) else _RESET.get((one.label, name), usual)
+    if names & _VECTORS.get(one.label, {}).keys():
+        values |= dict.fromkeys(_VECTORS[one.label])
+    if one.label == "Namespace":
+        return values | _namespace_values(one, names, spaces)
+    if one.label in ("Trajectory", *LESSONS):
+        values |= _name_values(one, names, spaces)
+    return values
+
+
+def _namespace_values(one: Property, names: set[str], spaces: _Spaces) -> dict[str, object]:
+    run, lesson, name = spaces.last(one.space)
+    usual = {"name": name or "recovered", "space": uid(one.owner), "last_run": run, "last_lesson": lesson}
+    return {key: value for key, value in usual.items() if key in names}
+
+
+def _name_values(one: Property, names: set[str], spaces: _Spaces) -> dict[str, object]:
+    """The properties that name a run or a lesson, and its place among the others, as far as they are damaged."""
+    is_lesson = one.label in LESSONS
+    space = uid(one.namespace) if "space" in names and "namespace" not in names else one.space
+    values: dict[str, object] = {}
+    if "namespace" in names:
+        namespace = spaces.name("" if "space" in names else space)
+        space = uid(namespace)
+        values["namespace"] = namespace
+    if space != one.space or "space" in names:
+        values["space"] = space
+    if "seq" in names:
+        values["seq"] = spaces.next(space, lesson=is_lesson)
+    if "changed" in names:
+        values["changed"] = 1
+    if is_lesson and names & {"id", "uid", "space", "namespace", "record"}:
+        name = _lesson_id(one)
+        values |= {"id": name, "uid": uid(space, "lesson", name)}
+    elif names & {"id", "uid"}:  # until the run's own record is read
+        values |= {name: f"damaged {one.element}" for name in ("id", "uid") if name in names}
+    return values
+
+
+def _lesson_id(one: Property) -> str:
+    try:
+        return from_record(one.record).id
+    except ValueError:
+        return f"damaged {one.element}"
+
+
+# The header
+
+
+_HEADER: Final[Mapping[str, type]] = {
+    "schema_version": int,
+    "embedder": str,
+    "dimensions": int,
+    "revision": int,
+    "counting": str,
+    "states_per_move": int,
+    "lessons_removed": int,
+    "success_from": float,
+    "rewards_read": bool,
+}
+
+
+def header_of(row: Sequence[Any], where: str) -> Header:
+    """The header in a row of the statement `memory`.
+
+    Raises:
+        StoreDamagedError: a property is not what it must be.
+    """
+    if faults := _faults(dict(zip(_HEADER, row, strict=True))):
+        raise StoreDamagedError(
+            f"the header of the memory at {where} is damaged ({'; '.join(faults)}). Run `hepm doctor --repair`."
+        )
+    return Header(*row)
+
+
+def _faults(held: Mapping[str, object]) -> list[str]:
+    known = {key: value for key, value in held.items() if value is not None and key != "rewards_read"}
+    faults = [
+        f"its {key} is {value!r}, not {'a text' if _HEADER[key] is str else 'a number'}"
+        for key, value in known.items()
+        if type(value) is not _HEADER[key] and not (_HEADER[key] is float and type(value) is int)
+    ]
+    if "schema_version" not in known:
+        faults.append("its schema_version is missing")
+    return faults or header_faults({key: str(value) for key, value in known.items() if key != "schema_version"})
+
+
+def mend_server(login: Login) -> list[str]:
+    """Reset what a server holds that the model has otherwise; sentences on what that was.
+
+    What derives from records is missing or wrong then, until a rebuild makes it.
+    """
+    connection = Connection(login)
+
+    def work(tx: neo4j.ManagedTransaction) -> list[str]:
+        def read(name: str, **values: object) -> list[tuple[Any, ...]]:
+            return rows_of(tx.run(statement(name), values))
+
+        header = read("header")
+        if not header:
+            return []
+        tx.run(statement("lock")).consume()
+        faults = _mend_header(tx, read, header[0][0])
+        dimensions = header_of(read("memory")[0], login.uri).dimensions
+        found = list(damaged_properties(read, dimensions=dimensions))
+        reset(tx, found)
+        return [*faults, *map(str, found)]
+
+    try:
+        return connection.write(work)
+    finally:
+        connection.close()
+
+
+def _mend_header(tx: neo4j.ManagedTransaction, read: Read, held: Mapping[str, object]) -> list[str]:
+    faults = _faults(held)
+    if faults:
+        ((revision, dimensions),) = read("last_revision")
+        right = {
+            key: str(value)
+            for key, value in held.items()
+            if type(value) is _HEADER[key] or (_HEADER[key] is float and type(value) is int)
+        }
+        mended = mended_header(right, dimensions=dimensions, revision=revision)
+        values: dict[str, object] = {key: _HEADER[key](value) for key, value in mended.items() if key in _HEADER}
+        if "success_from" not in mended:
+            values["success_from"] = None
+        if type(held.get("schema_version")) is not int:
+            values["schema_version"] = 1  # what came since is looked at when it is opened
+        tx.run(statement("reset_header"), values=values).consume()
+    return [f"the header: {fault}" for fault in faults]

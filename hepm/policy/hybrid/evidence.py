@@ -1,0 +1,196 @@
+"""What memory knows of the tools that an agent could call next, weighed into one chance for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepm.graph.drift import Drift
+from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.rows import FloatArray
+from hepm.policy.hybrid.features import ADVICE, NAMES, VOICE, WEIGHTS, WITHOUT_STATE, Tools, features
+from hepm.policy.hybrid.fitted import FittedMemory
+from hepm.policy.hybrid.nearest_runs import Vote
+from hepm.policy.hybrid.odds import EncodedQuery
+from hepm.policy.hybrid.outcomes import OutcomesHere
+from hepm.types import FailedWay
+
+DOUBT: Final = 2
+"""A chance counts n / (n + 2) of itself, where n successful runs went on from here."""
+NEAREST_SHARE: Final = 0.5
+"""Most of a chance that the nearest runs' vote can be,"""
+NEAREST_FROM: Final = 0.2
+"""from this likeness of the request on,"""
+NEAREST_FULLY: Final = 0.7
+"""and as much from this one on (benchmarks/LOG.md, "facts and the nearest run")."""
+DONE: Final = 0.25  # least part of all chances that is with runs which ended here, to say so
+REPEATED: Final = 0.5
+"""Share of the vote from which on a tool may be named that was called since the user wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeighedTools:
+    """Of C candidates.
+
+    Attributes:
+        tools: Numbers of the candidates.
+        chances_C: How likely each is to be the next call of a run that succeeds; the rest to 1 is that it is done.
+        by_state_C: The same without the vote of the nearest runs, which knows requests and not what was returned.
+        columns, weights_F, rows_CF: What the candidates are compared by.
+        ended: How runs ended that were here.
+        vote: What the nearest runs did next.
+        share: Share of that vote in the chances.
+        drifts: The likely candidates that have begun to fail, by their place.
+    """
+
+    tools: Tools
+    chances_C: FloatArray
+    by_state_C: FloatArray
+    columns: tuple[str, ...]
+    weights_F: FloatArray
+    rows_CF: NDArray[Any]
+    ended: OutcomesHere
+    vote: Vote | None
+    share: float
+    place_T: NDArray[np.intp]
+    drifts: Mapping[int, Drift]
+
+    @classmethod
+    def of(
+        cls,
+        fitted: FittedMemory,
+        encoded: Sequence[EncodedQuery],
+        tools: Tools,
+        ended: OutcomesHere,
+        *,
+        advice_C: FloatArray | None = None,
+        voices_Q: Sequence[FloatArray] = (),
+    ) -> WeighedTools:
+        """Weigh what is known.
+
+        Args:
+            advice_C: What lessons advise.
+            voices_Q: Log-chances by a trained ranker for each of the encoded queries; none if there is no ranker.
+        """
+        columns, weights, rows_Q = _compared(fitted, encoded, tools, ended, advice_C, voices_Q)
+        by_state_C = chances_C = _mean([_softmax(rows @ weights) for rows in rows_Q])
+        # Of the orders of parallel calls, the one in which runs made them has the longest match.
+        votes = [one.vote for one in encoded if one.vote is not None]
+        vote, share = max(votes, key=lambda vote: vote.match, default=None), 0.0
+        if vote is not None:
+            share = NEAREST_SHARE * min(max((vote.likeness - NEAREST_FROM) / (NEAREST_FULLY - NEAREST_FROM), 0.0), 1.0)
+            chances_C = (1 - share) * chances_C + share * vote.shares_T[tools]
+        return cls(
+            tools,
+            chances_C.astype(np.float32),
+            by_state_C,
+            columns,
+            weights,
+            _mean(rows_Q),
+            ended,
+            vote,
+            share,
+            fitted.place_T,
+            {},
+        )
+
+    def with_drifts(self, names: Sequence[str], mirror: NamespaceMirror, *, least: float) -> WeighedTools:
+        """The same where the chance of a tool that has begun to fail counts as far as the tool still works."""
+        likely = {names[int(self.tools[at])]: at for at in np.flatnonzero(self.chances_C >= least).tolist()}
+        drifts = {likely[tool]: drift for tool, drift in mirror.drifts(list(likely)).items()}
+        if not drifts:
+            return self
+        works_C = np.ones(len(self.tools), dtype=np.float32)
+        works_C[list(drifts)] = [drift.works for drift in drifts.values()]
+        return replace(self, chances_C=self.chances_C * works_C, by_state_C=self.by_state_C * works_C, drifts=drifts)
+
+    def warnings(self, names: Sequence[str]) -> tuple[FailedWay, ...]:
+        """Tools to avoid: those that failed from here where others did better, then those that fail everywhere now."""
+        found = self.ended.warnings(names)
+        warned = {way.tool for way in found}
+        broken = [
+            FailedWay(names[int(self.tools[at])], drift.failures, drift.runs, drift.before)
+            for at, drift in self.drifts.items()
+            if drift.broken
+        ]
+        return (*found, *(way for way in broken if way.tool not in warned))
+
+    def order(self) -> list[int]:
+        """Places of the candidates, the one to name first first; ties by name."""
+        # Rounded: sums of floats differ in their last digits with the order in which runs came.
+        return self.ended.order(np.lexsort((self.place_T[self.tools], -self.chances_C.round(6)))).tolist()
+
+    def nameable(self, again: AbstractSet[int], warned: AbstractSet[int]) -> list[int]:
+        """Of the places in order, those that a hint may name: no further tool that is clearly worse here.
+
+        Args:
+            again: Tools that were called since the user wrote: agents repeat a call without being reminded. They are
+                named where most of the nearest runs repeated them.
+            warned: Tools that the hint warns of.
+        """
+        order = self.order()
+        better = [at for at in order if at == order[0] or not self.ended.worse_C[at]]
+        return [at for at in better if self._may_name(int(self.tools[at]), again, warned)]
+
+    def _may_name(self, tool: int, again: AbstractSet[int], warned: AbstractSet[int]) -> bool:
+        if tool in warned:
+            return False
+        if tool not in again:
+            return True
+        return self.vote is not None and self.share > 0 and float(self.vote.shares_T[tool]) >= REPEATED
+
+    @property
+    def done(self) -> bool:
+        """Whether runs of like requests mostly ended here, those that did not going different ways."""
+        return self.vote is not None and self.vote.ended * self.share > max(self.chances_C.max(initial=0.0), DONE)
+
+    def score(self, at: int) -> float:
+        """The chance of a candidate, less where few successful runs went on from here: honest chances are by it."""
+        return float(self.chances_C[at]) * self.ended.support / (self.ended.support + DOUBT)
+
+    def added(self, at: int) -> dict[str, float]:
+        """What each column of a candidate adds to its score above the mean of the others."""
+        if len(self.rows_CF) == 1:
+            return dict.fromkeys(self.columns, 0.0)
+        others_CF = np.delete(self.rows_CF, at, axis=0)
+        more_F = (self.rows_CF[at] - _softmax(others_CF @ self.weights_F) @ others_CF) * self.weights_F
+        return dict(zip(self.columns, more_F.tolist(), strict=True))
+
+
+def _compared(
+    fitted: FittedMemory,
+    encoded: Sequence[EncodedQuery],
+    tools: Tools,
+    ended: OutcomesHere,
+    advice_C: FloatArray | None,
+    voices_Q: Sequence[FloatArray],
+) -> tuple[tuple[str, ...], FloatArray, list[NDArray[Any]]]:
+    """What the tools are compared by: columns, their weights (F,), and for each encoded query rows (C, F)."""
+    given = encoded[0].state_D is not None
+    columns, weights = [*NAMES, "odds"], [*(WEIGHTS if given else WITHOUT_STATE), fitted.odds.trust]
+    parts_Q = [[features(fitted, one, tools), odds] for one, odds in zip(encoded, ended.odds_QC, strict=True)]
+    if advice_C is not None:
+        columns.append("advice")
+        weights.append(ADVICE * (1 - ended.trusted))
+        for parts in parts_Q:
+            parts.append(advice_C)
+    if voices_Q:
+        columns.append("voice")
+        weights.append(VOICE)
+        for parts, voice in zip(parts_Q, voices_Q, strict=True):
+            parts.append(voice)
+    return tuple(columns), np.array(weights, dtype=np.float32), [np.column_stack(parts) for parts in parts_Q]
+
+
+def _mean(arrays: Sequence[FloatArray]) -> NDArray[Any]:
+    return arrays[0] if len(arrays) == 1 else np.mean(arrays, axis=0)
+
+
+def _softmax(scores: FloatArray) -> FloatArray:
+    raised = np.exp(scores - scores.max())
+    return raised / raised.sum()

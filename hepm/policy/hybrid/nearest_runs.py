@@ -1,0 +1,170 @@
+"""What the successful runs of the likeliest requests did next: the evidence where a task is known.
+
+A vote of exp((cosine + .05 * min(match, 4) - best) / .1) over the five runs whose requests share most rare words with
+this one, each with the call that followed the longest match of this run's last calls. Ours; benchmarks/LOG.md, "honest
+chances, and the nearest runs' vote".
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from math import log, sqrt
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepm.graph.delta import words_of
+from hepm.graph.rows import FloatArray, spread_over
+
+VOTERS: Final = 5
+"""Runs that vote, and with them those whose requests are as like as the fifth: which of equal runs came first must not
+decide."""
+MOST_VOTERS: Final = 20
+LONGEST_COUNTED: Final = 4  # equal last calls that a vote counts more for
+_PER_CALL: Final = 0.05
+_TEMPERATURE: Final = 0.1
+USUAL_SHARE: Final = 0.95
+LEAST_RECOGNISED: Final = 0.2
+_TINY: Final = 1e-9
+_MOST_COMPARED: Final = 400  # runs of which it is asked how alike requests of other tasks are
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """What the nearest runs say.
+
+    Attributes:
+        shares_T: Share of the votes for each tool; they sum to less than 1 where some of the runs ended here.
+        ended: Share of the votes of runs that ended here.
+        likeness: Cosine of this run's request with the most similar one.
+        match: How many of the last calls the best match holds.
+    """
+
+    shares_T: FloatArray
+    ended: float
+    likeness: float
+    match: int
+
+
+class NearestRuns:
+    """The requests of successful runs, compared by what is rare among them, and the calls of each.
+
+    Args:
+        calls_R: The tools that each run called, in listed order.
+        request_R: What its user asked for first.
+        family_R: What runs of one task have in common.
+    """
+
+    def __init__(
+        self,
+        calls_R: Sequence[Sequence[int]],
+        request_R: Sequence[str],
+        family_R: Sequence[str],
+        tools: int,
+    ) -> None:
+        self._calls_R, self._request_R, self._family_R, self._tools = calls_R, request_R, family_R, tools
+        words_R = list(map(words_of, request_R))
+        holders: dict[str, list[int]] = defaultdict(list)
+        for run, words in enumerate(words_R):
+            for word in words:
+                holders[word].append(run)
+        self._holders = {word: np.array(runs, dtype=np.intp) for word, runs in holders.items()}
+        # A word that all requests share says nothing.
+        self._rarity = {word: log((len(words_R) + 1) / len(runs)) for word, runs in holders.items()}
+        self._unknown = log(len(words_R) + 1)  # of a word that no known request has
+        self._length_R = np.maximum([self._length(words) for words in words_R], _TINY)
+
+    def to_keep(self) -> dict[str, NDArray[Any]]:
+        """Everything, as arrays."""
+        texts = json.dumps([*zip(self._request_R, self._family_R, strict=True)]).encode()
+        calls = [tool for calls in self._calls_R for tool in calls]
+        return {
+            "nearest_calls": np.array(calls, dtype=np.int32),
+            "nearest_lengths": np.array([len(calls) for calls in self._calls_R], dtype=np.int64),
+            "nearest_texts": np.frombuffer(texts, dtype=np.uint8),
+        }
+
+    @classmethod
+    def restored(cls, kept: Mapping[str, NDArray[Any]], tools: int) -> NearestRuns:
+        """What `to_keep` gave."""
+        texts = json.loads(kept["nearest_texts"].tobytes())
+        calls = np.split(kept["nearest_calls"], np.cumsum(kept["nearest_lengths"]))[:-1]
+        return cls([run.tolist() for run in calls], [one for one, _ in texts], [other for _, other in texts], tools)
+
+    def _length(self, words: AbstractSet[str]) -> float:
+        return sqrt(sum(self._rarity.get(word, self._unknown) ** 2 for word in words))
+
+    def _cosines(self, words: AbstractSet[str]) -> NDArray[np.float64]:
+        """Cosines with all requests by the rarity of words, shape (R,)."""
+        known = [word for word in words if word in self._holders]
+        if not known:
+            return np.zeros(len(self._length_R))
+        runs = np.concatenate([self._holders[word] for word in known])
+        squares = np.repeat([self._rarity[word] ** 2 for word in known], [len(self._holders[word]) for word in known])
+        products_R = np.bincount(runs, squares, minlength=len(self._length_R))
+        return products_R / (self._length_R * max(self._length(words), _TINY))
+
+    def usual(self) -> float:
+        """The cosine that 95 % of runs do not exceed with the likeliest run of another task."""
+        words_R = list(map(words_of, self._request_R))
+        family_R = np.unique(np.array(self._family_R), return_inverse=True)[1]
+        closest: list[float] = []
+        for run in spread_over(len(words_R), min(len(words_R), _MOST_COMPARED)):
+            others_R = self._cosines(words_R[run])[family_R != family_R[run]]
+            if len(others_R):
+                closest.append(float(others_R.max()))
+        return max(float(np.quantile(closest, USUAL_SHARE)), LEAST_RECOGNISED) if closest else 1.0
+
+    def vote(self, words: AbstractSet[str], called: Sequence[int]) -> Vote | None:
+        """What the runs of the likeliest requests did after the calls of this run, oldest first.
+
+        None where no known request has one of the words, or none of these runs called the last tool.
+        """
+        cosines_R = self._cosines(words)
+        nearest = self._voters(cosines_R)
+        votes: list[tuple[float, int]] = []
+        longest = 0
+        for run in nearest:
+            found = _following(self._calls_R[run], called)
+            if found is not None:
+                match, following = found
+                longest = max(longest, match)
+                votes.append((float(cosines_R[run]) + _PER_CALL * min(match, LONGEST_COUNTED), following))
+        if not votes:
+            return None
+        weights = np.exp((np.array([vote for vote, _ in votes]) - max(votes)[0]) / _TEMPERATURE)
+        shares_T = np.zeros(self._tools + 1, dtype=np.float32)
+        np.add.at(shares_T, [following for _, following in votes], weights / weights.sum())
+        return Vote(shares_T[:-1], float(shares_T[-1]), float(cosines_R[nearest[0]]), longest)
+
+    def _voters(self, cosines_R: NDArray[np.float64]) -> list[int]:
+        """The runs with the likeliest requests, likeliest first; of equal ones the latest, `MOST_VOTERS` at most."""
+        latest_first = np.argsort(-cosines_R[::-1], kind="stable")[:MOST_VOTERS]
+        nearest = len(cosines_R) - 1 - latest_first
+        least = cosines_R[nearest[:VOTERS]].min(initial=1.0) - _TINY
+        return nearest[cosines_R[nearest] >= max(least, _TINY)].tolist()
+
+
+def _following(calls: Sequence[int], called: Sequence[int]) -> tuple[int, int] | None:
+    """The longest match of the last calls in a run, and the call after it; -1 where the run ended.
+
+    Of equally long matches the one at the same place of the run counts most. None if it never called the last tool.
+    """
+    if not called:
+        return 0, calls[0]
+    best, place = 0, 0
+    for at in range(1, len(calls) + 1):
+        match = 0
+        while match < min(at, len(called)) and calls[at - 1 - match] == called[-1 - match]:
+            match += 1
+        closer = abs(at - len(called)) < abs(place - len(called))
+        if match > best or (match == best > 0 and closer):
+            best, place = match, at
+    if not best:
+        return None
+    return best, calls[place] if place < len(calls) else -1
