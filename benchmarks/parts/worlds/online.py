@@ -1,0 +1,94 @@
+"""Agents that learn online: each run is hinted by what those before it left in memory, and stored when it ends."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hepm import Memory
+from hepm.experience.prompt import Prompt, PromptOptions
+from hepm.types import Suggestions
+
+from .agents import Agent, Message, Run, run, silent
+from .world import World
+
+PLAIN: Mapping[str, Any] = {"distil": False, "prompt_options": PromptOptions(experiences=0, principles=0)}
+"""A session without lessons."""
+
+
+def everything(prompt: Prompt) -> Suggestions:
+    return prompt.suggestions
+
+
+def hints_alone(prompt: Prompt) -> Suggestions:
+    return replace(prompt.suggestions, warnings=())
+
+
+def warnings_alone(prompt: Prompt) -> Suggestions:
+    return replace(prompt.suggestions, ranked=())
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A way to use memory.
+
+    Attributes:
+        opened, session: Keywords of `Memory.open` and of `Memory.session`.
+        hears: What of a prompt reaches the agent.
+    """
+
+    name: str
+    opened: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    session: Mapping[str, Any] = field(default_factory=lambda: PLAIN)
+    hears: Callable[[Prompt], Suggestions] = everything
+
+
+NONE = Arm("none")
+ARMS = {
+    arm.name: arm
+    for arm in (
+        NONE,
+        Arm("warnings", hears=warnings_alone),
+        Arm("hints", hears=hints_alone),
+        Arm("sure"),
+        Arm("weighed", opened={"speak": "weighed"}),
+        Arm("lessons", session={}),
+    )
+}
+"""Without memory; warnings alone, hints alone, both as surely as by default, both as for agents that weigh; and both
+with what the lessons of the same runs advise."""
+
+
+@contextmanager
+def empty_memory(**opened: Any) -> Iterator[Memory]:
+    with tempfile.TemporaryDirectory(prefix="hepm-worlds-") as folder, Memory.open(folder, **opened) as memory:
+        yield memory
+
+
+def learn_online(world: World, agent: Agent, arm: Arm, *, runs: int, seed: int) -> list[Run]:
+    """The runs in order, from an empty memory."""
+    tasks = [world.task(f"{seed}/{number}") for number in range(runs)]
+    if arm is NONE:
+        return [run(world, task, agent, silent) for task in tasks]
+    found: list[Run] = []
+    with empty_memory(**arm.opened) as memory:
+        for task in tasks:
+            session = memory.session(id=task.id, environment=world.name, tools=world.tools, **arm.session)
+
+            def advise(messages: Sequence[Message], session: Any = session) -> Suggestions:
+                return arm.hears(session.prompt(messages))
+
+            ended = run(world, task, agent, advise)
+            session.finish(success=ended.label, messages=ended.messages)
+            settle(memory)
+            found.append(ended)
+    return found
+
+
+def settle(memory: Memory) -> None:
+    """Wait for what works in the background, so that the next hint does not depend on the machine's speed."""
+    memory.wait_distilled()
+    memory.refresh()

@@ -1,0 +1,254 @@
+"""What hints and warnings are worth to agents that act on them, in made-up worlds whose right answers are known.
+
+usage: python benchmarks/worlds.py [--quick] [--world shop]... [--agent "habit obeys"]... [--arm sure]... [--runs 100]
+           [--seeds 3] [--logs 150 600] [--hidden] [--markdown] [--show ARM]
+
+*Online*: each arm begins with an empty memory; every run is hinted by what those before it left there, and stored when
+it ends. Arms of a world, an agent and a seed have the same tasks and draws. *From logs*: a memory of runs of agents
+without hints is asked at branches, along right runs, and in further such runs. Prints one JSON line, or tables.
+--show prints each wrong hint and each warning of the right call of an arm. --hidden runs the world that nothing is
+tuned on, alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from itertools import product
+from typing import Any, NamedTuple
+
+# Before numpy is loaded: its threads cost more than they bring on matrices of this size.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from parts.worlds.agents import Agent, Run
+from parts.worlds.asked import Answers, answers_from_logs, calibration_error, warned_of_right
+from parts.worlds.online import ARMS, learn_online
+from parts.worlds.shop import SHOP
+from parts.worlds.world import World
+
+WORLDS = {world.name: world for world in (SHOP,)}
+HIDDEN: dict[str, World] = {}
+PARTS = (10, 20, 30, 40)  # runs, one after another; the last part also has all further ones
+
+
+def agents() -> Iterator[Agent]:
+    """Of each skill and with habits: agents that obey in .8 and in all of their turns, and that weigh."""
+    habits = Agent("habit", habits=True)
+    for agent in (habits, *(Agent(f"q{skill:g}", skill=skill) for skill in (0.5, 0.7, 0.9))):
+        yield replace(agent, name=f"{agent.name} obeys .8", obedience=0.8)
+        yield replace(agent, name=f"{agent.name} obeys")
+        yield replace(agent, name=f"{agent.name} weighs", manner="weighs")
+
+
+AGENTS = {agent.name: agent for agent in agents()}
+QUICK_AGENT = AGENT_OF_LOGS = "habit obeys .8"
+ARMS_ASKED = ("sure", "weighed")
+
+
+class Job(NamedTuple):
+    """What one process measures: an arm online, or with `sizes` from logs."""
+
+    world: str
+    agent: str
+    arm: str
+    seed: int
+    runs: int = 0
+    sizes: tuple[int, ...] = ()
+
+
+def online(job: Job) -> list[Run]:
+    return learn_online(named(job.world), AGENTS[job.agent], ARMS[job.arm], runs=job.runs, seed=job.seed)
+
+
+def from_logs(job: Job) -> list[Answers]:
+    logged = answers_from_logs(named(job.world), AGENTS[job.agent], ARMS[job.arm], sizes=job.sizes, seed=job.seed)
+    return list(logged)
+
+
+def named(world: str) -> World:
+    return (WORLDS | HIDDEN)[world]
+
+
+def main() -> None:
+    arguments = parse()
+    started = time.perf_counter()
+    settings = list(product(arguments.world, arguments.agent))
+    jobs = [
+        Job(world, agent, arm, seed, arguments.runs)
+        for (world, agent), arm, seed in product(settings, arguments.arm, range(arguments.seeds))
+    ]
+    asked = [
+        Job(world, AGENT_OF_LOGS, arm, seed, sizes=tuple(arguments.logs))
+        for world, arm, seed in product(arguments.world, arguments.arm, range(arguments.seeds))
+        if arguments.logs and arm in ARMS_ASKED
+    ]
+    with ProcessPoolExecutor(arguments.processes) as pool:
+        played = list(zip(jobs, pool.map(online, jobs), strict=True))
+        answered = list(zip(asked, pool.map(from_logs, asked), strict=True))
+    if arguments.show:
+        print("\n".join(wrong_hints(played)))
+        return
+    report: dict[str, Any] = {"online": online_rows(played), "logs": log_rows(answered)}
+    if arguments.markdown:
+        print("\n".join([*online_table(report["online"]), *log_table(report["logs"])]))
+        return
+    about = {
+        "benchmark": "worlds",
+        "runs": arguments.runs,
+        "seeds": arguments.seeds,
+        "seconds": round(time.perf_counter() - started, 1),
+        "commit": commit(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+    }
+    print(json.dumps(about | report))
+
+
+def online_rows(played: Sequence[tuple[Job, Sequence[Run]]]) -> list[dict[str, Any]]:
+    """Successes by world, agent and arm, over all seeds."""
+    rows: list[dict[str, Any]] = []
+    for key in dict.fromkeys(job[:3] for job, _ in played):
+        of_seeds = [runs for job, runs in played if job[:3] == key]
+        heard = [one for runs in of_seeds for run in runs for one in run.heard]
+        hints = [one.named in one.right for one in heard if one.named]
+        wrong, warnings = warned_of_right(
+            [one for runs in of_seeds for run in runs if run.success for one in run.heard]
+        )
+        rows.append(
+            {
+                **dict(zip(("world", "agent", "arm"), key, strict=True)),
+                "runs": sum(map(len, of_seeds)),
+                "success": sum(run.success for runs in of_seeds for run in runs),
+                "parts": [sum(parts) for parts in zip(*map(by_parts, of_seeds), strict=True)],
+                "hints": len(hints),
+                "hints_right": sum(hints),
+                "warnings": warnings,
+                "warned_of_right": wrong,
+            }
+        )
+    return rows
+
+
+def by_parts(runs: Sequence[Run]) -> list[int]:
+    """Successes of the first runs, of the next ones and so on."""
+    found: list[int] = []
+    begin = 0
+    for part, size in enumerate(PARTS):
+        end = len(runs) if part == len(PARTS) - 1 else begin + size
+        found.append(sum(run.success for run in runs[begin:end]))
+        begin = end
+    return found
+
+
+def log_rows(answered: Sequence[tuple[Job, Sequence[Answers]]]) -> list[dict[str, Any]]:
+    """Answers by world, arm and size, over all seeds."""
+    rows: list[dict[str, Any]] = []
+    for world, arm, size in dict.fromkeys((job.world, job.arm, size) for job, _ in answered for size in job.sizes):
+        answers = [
+            one for job, found in answered if (job.world, job.arm) == (world, arm) for one in found if one.runs == size
+        ]
+        heard = [one for answer in answers for one in answer.heard]
+        wrong, warnings = warned_of_right([one for answer in answers for one in answer.heard_in_successes])
+        branches = {
+            kind: sum((answer.branches[kind] for answer in answers), Counter[str]()) for kind in answers[0].branches
+        }
+        rows.append(
+            {
+                "world": world,
+                "arm": arm,
+                "logs": size,
+                "branches": branches,
+                "ece": calibration_error(heard),
+                "named": sum(bool(one.named) for one in heard),
+                "right": sum(one.named in one.right for one in heard if one.named),
+                "asked": len(heard),
+                "warnings": warnings,
+                "warned_of_right": wrong,
+            }
+        )
+    return rows
+
+
+def online_table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    yield "Online from an empty memory: successes, in sum and in parts of the runs of each seed; hints at all turns:\n"
+    parts = ", ".join(map(str, PARTS))
+    yield f"| world | agent | arm | successes | {parts} runs | hints right | warnings of the right call |"
+    yield "|---" * 7 + "|"
+    for row in rows:
+        parts = ", ".join(map(str, row["parts"]))
+        hints, warned = f"{row['hints_right']} of {row['hints']}", f"{row['warned_of_right']} of {row['warnings']}"
+        setting = f"{row['world']} | {row['agent']} | {row['arm']}"
+        yield f"| {setting} | {row['success']} of {row['runs']} | {parts} | {hints} | {warned} |"
+
+
+def log_table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    if not rows:
+        return
+    yield "\nFrom logs: first tools at branches (right / wrong / silent) and along right runs; warnings in successful runs:\n"
+    yield "| world | arm | runs | at branches | all turns: named, right | ECE | warnings of the right call |"
+    yield "|---" * 7 + "|"
+    for row in rows:
+        branches = "; ".join(
+            f"{kind} {found['right']} / {found['wrong']} / {found['silent']}" for kind, found in row["branches"].items()
+        )
+        named = f"{row['named']} of {row['asked']}, {row['right']}"
+        ece = "" if row["ece"] is None else f"{row['ece']:.3f}"
+        warned = f"{row['warned_of_right']} of {row['warnings']}"
+        yield f"| {row['world']} | {row['arm']} | {row['logs']} | {branches} | {named} | {ece} | {warned} |"
+
+
+def wrong_hints(played: Sequence[tuple[Job, Sequence[Run]]]) -> Iterator[str]:
+    """What was named or warned of wrongly, with what the agent knew."""
+    for job, runs in played:
+        for number, run in enumerate(runs):
+            for one in run.heard:
+                wrong = bool(one.named) and one.named not in one.right
+                if wrong or one.right.intersection(one.warned):
+                    said = f"named {one.named} ({one.chance:.2f})" if wrong else f"warned of {', '.join(one.warned)}"
+                    yield f"{job.world} {job.agent} {job.arm} seed {job.seed} run {number}: {said}"
+                    yield f"  right: {', '.join(sorted(one.right))}; branch: {one.branch or 'none'}; {run.task.kind}"
+                    yield f"  {run.task.request!r}; called {', '.join(run.called[: one.calls]) or 'nothing'}"
+
+
+def commit() -> str:
+    asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return asked.stdout.strip() or "unknown"
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--quick", action="store_true", help="one agent, 60 runs, one seed, logs of 150 runs")
+    parser.add_argument("--world", action="append", default=[], choices=WORLDS)
+    parser.add_argument("--agent", action="append", default=[], choices=AGENTS)
+    parser.add_argument("--arm", action="append", default=[], choices=ARMS)
+    parser.add_argument("--runs", type=int, help="of each arm and seed; 100 by default, 60 with --quick")
+    parser.add_argument("--seeds", type=int, help="3 by default, 1 with --quick")
+    parser.add_argument(
+        "--logs", type=int, nargs="*", help="sizes of the memories asked; 150 and 600, 150 with --quick"
+    )
+    parser.add_argument("--hidden", action="store_true", help="the hidden world alone")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--show", metavar="ARM", choices=ARMS, help="print wrong hints and warnings of this arm")
+    arguments = parser.parse_args()
+    quick = arguments.quick
+    arguments.world = list(HIDDEN) if arguments.hidden else arguments.world or list(WORLDS)
+    arguments.agent = arguments.agent or ([QUICK_AGENT] if quick else list(AGENTS))
+    arguments.arm = [arguments.show] if arguments.show else arguments.arm or list(ARMS)
+    arguments.runs = arguments.runs or (60 if quick else 100)
+    arguments.seeds = arguments.seeds or (1 if quick else 3)
+    if arguments.logs is None:
+        arguments.logs = [150] if quick else [150, 600]
+    return arguments
+
+
+if __name__ == "__main__":
+    main()
