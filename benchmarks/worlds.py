@@ -31,12 +31,15 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from parts.worlds.agents import Agent, Run
 from parts.worlds.asked import Answers, answers_from_logs, calibration_error, warned_of_right
+from parts.worlds.clinic import CLINIC
+from parts.worlds.office import OFFICE
 from parts.worlds.online import ARMS, learn_online
 from parts.worlds.shop import SHOP
+from parts.worlds.workflows import WORKFLOWS
 from parts.worlds.world import World
 
-WORLDS = {world.name: world for world in (SHOP,)}
-HIDDEN: dict[str, World] = {}
+WORLDS = {world.name: world for world in (SHOP, WORKFLOWS, OFFICE)}
+HIDDEN = {CLINIC.name: CLINIC}
 PARTS = (10, 20, 30, 40)  # runs, one after another; the last part also has all further ones
 
 
@@ -82,13 +85,14 @@ def main() -> None:
     arguments = parse()
     started = time.perf_counter()
     settings = list(product(arguments.world, arguments.agent))
+    arms_and_seeds = [(arm, seed) for arm in arguments.arm for seed in range(arguments.seeds)]
     jobs = [
         Job(world, agent, arm, seed, arguments.runs)
-        for (world, agent), arm, seed in product(settings, arguments.arm, range(arguments.seeds))
+        for (world, agent), (arm, seed) in product(settings, arms_and_seeds)
     ]
     asked = [
         Job(world, AGENT_OF_LOGS, arm, seed, sizes=tuple(arguments.logs))
-        for world, arm, seed in product(arguments.world, arguments.arm, range(arguments.seeds))
+        for world, (arm, seed) in product(arguments.world, arms_and_seeds)
         if arguments.logs and arm in ARMS_ASKED
     ]
     with ProcessPoolExecutor(arguments.processes) as pool:
@@ -192,7 +196,7 @@ def online_table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
 def log_table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     if not rows:
         return
-    yield "\nFrom logs: first tools at branches (right / wrong / silent) and along right runs; warnings in successful runs:\n"
+    yield "\nFrom logs: first tools at branches (right / wrong / silent) and along right runs; warnings in successes:\n"
     yield "| world | arm | runs | at branches | all turns: named, right | ECE | warnings of the right call |"
     yield "|---" * 7 + "|"
     for row in rows:

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -96,7 +96,7 @@ def _steps(kind: str, facts: Mapping[str, Any]) -> tuple[Step, ...]:
             return (Step((right,), "words", habit="issue_voucher"),)
 
 
-def show(task: Task, tool: str, count: int, random: Random) -> str:
+def show(task: Task, called: Sequence[str], random: Random) -> str:
     """A JSON object. Facts that decide stand among details that do not."""
     facts = task.facts
     common: dict[str, Any] = {
@@ -105,7 +105,7 @@ def show(task: Task, tool: str, count: int, random: Random) -> str:
         "node": f"eu-{random.randrange(1, 4)}",
         "order_id": facts["order"],
     }
-    return json.dumps(common | _details(facts, tool, random))
+    return json.dumps(common | _details(facts, called[-1], random))
 
 
 def _details(facts: Mapping[str, Any], tool: str, random: Random) -> dict[str, Any]:

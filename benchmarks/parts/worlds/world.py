@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
@@ -73,7 +73,7 @@ class World:
         lookups: Tools that change nothing; any other wrong call is fatal.
         branches: All kinds of branches.
         make: A task with this id.
-        show: The result of the n-th call of a tool.
+        show: The result of the last of the calls made so far.
         about: The arguments of a call.
     """
 
@@ -82,7 +82,7 @@ class World:
     lookups: frozenset[str]
     branches: tuple[str, ...]
     make: Callable[[str, Random], Task]
-    show: Callable[[Task, str, int, Random], str]
+    show: Callable[[Task, Sequence[str], Random], str]
     about: Callable[[Task, str], Mapping[str, Any]]
 
     def task(self, id: str) -> Task:
@@ -140,7 +140,6 @@ class Progress:
 
     def _make(self, tool: str) -> str:
         """The result of a call; a fatal one leads to the aftermath."""
-        count = self.called.count(tool)
         self.called.append(tool)
         noticed = self.failed and bool(self.task.error) and [step.calls for step in self._left] == [(tool,)]
         if tool in self.right:
@@ -150,7 +149,7 @@ class Progress:
             self._left = [Step((after,)) for after in self.task.aftermath]
         if noticed:
             return self.task.error
-        return self.world.show(self.task, tool, count, Random(f"{self.task.id} {tool} {count}"))
+        return self.world.show(self.task, self.called, Random(f"{self.task.id} {tool} {self.called.count(tool)}"))
 
     def _advance(self, tool: str) -> None:
         step = self._left[0]

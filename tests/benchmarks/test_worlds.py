@@ -1,0 +1,272 @@
+"""The made-up worlds of benchmarks/worlds.py: their right answers are right, and facts decide what they claim."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+
+from benchmarks.parts.worlds.agents import Agent, Heard, run, silent
+from benchmarks.parts.worlds.asked import calibration_error, warned_of_right
+from benchmarks.parts.worlds.clinic import CLINIC
+from benchmarks.parts.worlds.office import OFFICE
+from benchmarks.parts.worlds.online import ARMS, learn_online
+from benchmarks.parts.worlds.shop import LIMIT, SHOP
+from benchmarks.parts.worlds.workflows import SCORE, SEATS, WORKFLOWS
+from benchmarks.parts.worlds.world import DONE, Progress, Task, World, follow
+from hepm.types import FailedWay, Suggestion, Suggestions
+
+WORLDS = (SHOP, WORKFLOWS, OFFICE, CLINIC)
+KNOWS_ALL = Agent("knows all", skill=1.0)
+ERRS_BY_HABIT = Agent("habit", habits=True)
+
+
+@pytest.fixture(params=WORLDS, ids=lambda world: world.name)
+def world(request: pytest.FixtureRequest) -> World:
+    return request.param
+
+
+def tasks(world: World, number: int = 200) -> list[Task]:
+    return [world.task(str(n)) for n in range(number)]
+
+
+def at_branch(world: World, kind: str) -> Iterator[Progress]:
+    for task in tasks(world, 400):
+        progress = Progress(world, task)
+        if follow(progress, until=kind):
+            yield progress
+
+
+def results(progress: Progress, tool: str) -> list[str]:
+    """What the calls of a tool returned."""
+    shown = [message["content"] for message in progress.messages if message["role"] == "tool"]
+    return [result for called, result in zip(progress.called, shown, strict=True) if called == tool]
+
+
+def test_an_agent_that_does_what_is_right_always_succeeds(world: World) -> None:
+    assert all(run(world, task, KNOWS_ALL, silent).success for task in tasks(world))
+
+
+def test_a_task_is_the_same_each_time_and_its_results_are_too(world: World) -> None:
+    again = [run(world, world.task("7"), ERRS_BY_HABIT, silent) for _ in range(2)]
+    assert again[0].messages == again[1].messages
+    assert world.task("7") == world.task("7") != world.task("8")
+
+
+def test_every_branch_is_met_and_its_right_calls_differ(world: World) -> None:
+    for kind in world.branches:
+        right = {progress.right for progress in at_branch(world, kind)}
+        assert len(right) >= 2, kind
+
+
+def test_the_habit_is_sometimes_right_and_sometimes_fatal(world: World) -> None:
+    for kind in world.branches:
+        right = set()
+        for progress in at_branch(world, kind):
+            step = progress.step
+            progress.call(step.habit)
+            right.add(not progress.failed)
+            assert progress.failed == (step.habit not in step.calls)
+        assert right == {True, False}, kind
+
+
+def test_no_call_repairs_a_fatal_mistake(world: World) -> None:
+    for kind in world.branches:
+        for progress in islice(at_branch(world, kind), 20):
+            if progress.step.habit not in progress.right:
+                progress.call(progress.step.habit)
+                follow(progress)
+                assert progress.right == {DONE}
+                assert not progress.success
+
+
+def test_a_lookup_that_is_not_needed_does_no_harm(world: World) -> None:
+    for task in tasks(world, 20):
+        progress = Progress(world, task)
+        progress.call(min(world.lookups - progress.right))
+        follow(progress)
+        assert progress.success
+
+
+def test_a_run_that_ends_too_early_has_failed(world: World) -> None:
+    assert not Progress(world, world.task("0")).success
+
+
+def test_three_in_a_hundred_labels_are_wrong(world: World) -> None:
+    assert 0.01 < sum(not task.true_label for task in tasks(world, 1000)) / 1000 < 0.05
+
+
+def test_a_pending_order_is_cancelled_and_a_shipped_one_is_looked_up() -> None:
+    for progress in at_branch(SHOP, "status"):
+        order = json.loads(results(progress, "get_order")[-1])
+        assert progress.called[-1] == "get_order"
+        assert progress.right == {{"pending": "cancel_order", "shipped": "get_shipment"}[order["status"]]}
+
+
+def test_refunds_above_the_limit_are_approved_first() -> None:
+    for progress in at_branch(SHOP, "amount"):
+        amount = json.loads(results(progress, "get_return")[-1])["refund_amount"]
+        assert progress.called[-1] == "get_return"
+        assert progress.right == {"ask_approval" if amount > LIMIT else "refund"}
+
+
+def test_exchanges_are_decided_by_the_warehouse_two_results_before_the_last() -> None:
+    for progress in at_branch(SHOP, "warehouse"):
+        warehouse = json.loads(results(progress, "get_order")[-1])["warehouse"]
+        assert progress.called[-3] == "get_order"
+        assert progress.right == {{"north": "reserve_item", "south": "create_transfer"}[warehouse]}
+
+
+def test_broken_items_are_decided_by_what_the_user_wants() -> None:
+    for progress in at_branch(SHOP, "words"):
+        words = progress.task.request
+        wants_again = any(word in words for word in ("another", "again", "new one"))
+        wants_money = "money" in words
+        assert wants_again != wants_money
+        assert progress.right == {"resend_item" if wants_again else "issue_voucher"}
+
+
+def test_results_of_the_shop_have_ten_keys_or_more() -> None:
+    progress = Progress(SHOP, SHOP.task("0"))
+    progress.call("find_customer")
+    progress.call("get_order")
+    assert all(len(json.loads(results(progress, tool)[0])) >= 10 for tool in ("find_customer", "get_order"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "tool", "holds"),
+    [
+        ("identity", "scan_document", lambda found: found["liveness"] == "pass"),
+        ("credit", "pull_credit", lambda found: found["score"] >= SCORE),
+        ("contract", "fetch_template", lambda found: found["jurisdiction"] == "EU"),
+        ("seats", "check_quota", lambda found: found["free"] >= SEATS),
+        ("billing", "get_plan", lambda found: found["cycle"] == "monthly"),
+        ("import", "inspect_export", lambda found: found["layout"] == "current"),
+    ],
+)
+def test_a_part_of_a_workflow_is_decided_by_its_lookup(kind: str, tool: str, holds) -> None:
+    right = {holds(json.loads(results(one, tool)[-1])): one.right for one in at_branch(WORKFLOWS, kind)}
+    assert right[True] != right[False]
+    for progress in at_branch(WORKFLOWS, kind):
+        assert progress.right == right[holds(json.loads(results(progress, tool)[-1]))]
+
+
+def test_a_mistake_in_a_workflow_is_noticed_one_or_two_calls_later() -> None:
+    later = set()
+    for progress in at_branch(WORKFLOWS, "credit"):
+        if progress.step.habit not in progress.right:
+            before = len(progress.called)
+            progress.call(progress.step.habit)
+            follow(progress)
+            assert "error" in json.loads(progress.messages[-1]["content"])
+            later.add(len(progress.called) - before - 1)
+    assert later == {1, 2}
+
+
+def test_requests_of_workflows_are_mostly_new_combinations() -> None:
+    assert len({task.kind for task in tasks(WORKFLOWS)}) > 80
+
+
+def test_alerts_are_decided_by_the_log_and_the_place_together() -> None:
+    right = {(True, True): "page_owner", (True, False): "restart_service"}
+    right |= {(False, True): "extend_volume", (False, False): "clean_cache"}
+    for progress in at_branch(OFFICE, "alert"):
+        logs = "".join(results(progress, "read_log"))
+        production = "production" in results(progress, "get_alert")[0]
+        assert progress.called[-2:] == ["read_log", "read_log"]
+        assert ("OutOfMemory" in logs) != ("no space left" in logs)
+        assert progress.right == {right["OutOfMemory" in logs, production]}
+
+
+def test_access_is_decided_by_two_results_of_one_turn() -> None:
+    right = {(True, True): "deny_access", (True, False): "grant_temporary"}
+    right |= {(False, True): "ask_manager", (False, False): "grant_access"}
+    for progress in at_branch(OFFICE, "access"):
+        external = "contract: external" in results(progress, "get_person")[0]
+        restricted = "class: restricted" in results(progress, "get_policy")[0]
+        turns = [message["tool_calls"] for message in progress.messages if "tool_calls" in message]
+        assert [len(calls) for calls in turns] == [2]
+        assert progress.right == {right[external, restricted]}
+
+
+def test_an_adapter_is_replaced_if_packets_are_lost_after_its_reset() -> None:
+    for progress in at_branch(OFFICE, "network"):
+        first, second = (
+            int(found.split(" packets, ")[1].split(" %")[0]) for found in results(progress, "run_diagnostic")
+        )
+        assert first > 5
+        assert progress.right == {"order_replacement" if second > 5 else "close_ticket"}
+
+
+def test_the_customers_plan_decides_three_calls_later() -> None:
+    for progress in at_branch(OFFICE, "customer"):
+        enterprise = "plan enterprise" in results(progress, "get_account")[0]
+        assert progress.called[-3] == "get_account"
+        assert progress.right == {"open_bridge" if enterprise else "post_status"}
+
+
+def test_agents_with_habits_fail_about_as_often_as_they_should() -> None:
+    for world in WORLDS[:3]:
+        successes = sum(run(world, task, ERRS_BY_HABIT, silent).success for task in tasks(world))
+        assert 0.3 < successes / 200 < 0.75, world.name
+
+
+def test_some_failed_runs_of_shipped_orders_err_a_step_after_the_branch() -> None:
+    runs = [run(SHOP, task, ERRS_BY_HABIT, silent) for task in tasks(SHOP) if task.steps[2].calls == ("get_shipment",)]
+    assert any("get_shipment" in one.called and "cancel_order" in one.called for one in runs)
+    assert any("get_shipment" not in one.called and "cancel_order" in one.called for one in runs)
+
+
+def suggest(tool: str, score: float = 0.95) -> Suggestions:
+    return Suggestions((Suggestion(tool, score, 1, 0.0, None, ""),))
+
+
+def test_an_agent_that_obeys_takes_the_named_tool() -> None:
+    obeyed = run(SHOP, SHOP.task("0"), Agent("obeys"), lambda messages: suggest("escalate"))
+    assert obeyed.called[0] == "escalate"
+    assert not obeyed.success
+
+
+def test_an_agent_that_weighs_follows_chances_above_its_own_alone() -> None:
+    weighs = Agent("weighs", skill=1.0, manner="weighs")
+    assert run(SHOP, SHOP.task("0"), weighs, lambda messages: suggest("escalate", 0.99)).success
+    unsure = replace(weighs, skill=0.5)
+    assert run(SHOP, SHOP.task("0"), unsure, lambda messages: suggest("escalate", 0.6)).called[0] == "escalate"
+
+
+def test_an_agent_that_heeds_warnings_never_makes_a_warned_call() -> None:
+    warned = Suggestions(warnings=(FailedWay("find_customer", 3, 4),))
+    heeds = run(SHOP, SHOP.task("0"), Agent("heeds", skill=1.0, heed=1.0), lambda messages: warned)
+    assert "find_customer" not in heeds.called
+
+
+def test_arms_have_the_same_tasks_and_draws() -> None:
+    agent = replace(ERRS_BY_HABIT, obedience=0.0, heed=0.0)
+    none, deaf = (learn_online(SHOP, agent, ARMS[arm], runs=6, seed=1) for arm in ("none", "sure"))
+    assert [one.messages for one in none] == [one.messages for one in deaf]
+
+
+def test_a_memory_learns_from_the_runs_before() -> None:
+    runs = learn_online(SHOP, KNOWS_ALL, ARMS["weighed"], runs=12, seed=0)
+    assert not any(one.named for one in runs[0].heard)
+    assert any(one.named for one in runs[-1].heard)
+
+
+def test_the_calibration_error_is_worked_out_by_hand() -> None:
+    right, wrong = (Heard("", frozenset({tool}), "a", 0.95, (), 0) for tool in "ab")
+    assert calibration_error([]) is None
+    assert calibration_error([right]) == pytest.approx(0.05)
+    assert calibration_error([right, wrong]) == pytest.approx(0.45)
+    assert calibration_error([right, replace_chance(wrong, 0.15)]) == pytest.approx((0.05 + 0.15) / 2)
+
+
+def replace_chance(heard: Heard, chance: float) -> Heard:
+    return heard._replace(chance=chance)
+
+
+def test_warnings_of_the_right_call_are_counted() -> None:
+    heard = [Heard("", frozenset({"a"}), "", 0.0, ("a", "b"), 0), Heard("", frozenset({"a"}), "", 0.0, (), 1)]
+    assert warned_of_right(heard) == (1, 2)
