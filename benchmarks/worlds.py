@@ -29,14 +29,14 @@ from typing import Any, NamedTuple
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from parts.worlds.agents import Agent, Run
+from parts.worlds.agents import Agent, Heard, Run
 from parts.worlds.asked import Answers, answers_from_logs, calibration_error, warned_of_right
 from parts.worlds.clinic import CLINIC
 from parts.worlds.office import OFFICE
 from parts.worlds.online import ARMS, learn_online
 from parts.worlds.shop import SHOP
 from parts.worlds.workflows import WORKFLOWS
-from parts.worlds.world import World
+from parts.worlds.world import DONE, World
 
 WORLDS = {world.name: world for world in (SHOP, WORKFLOWS, OFFICE)}
 HIDDEN = {CLINIC.name: CLINIC}
@@ -122,7 +122,7 @@ def online_rows(played: Sequence[tuple[Job, Sequence[Run]]]) -> list[dict[str, A
     for key in dict.fromkeys(job[:3] for job, _ in played):
         of_seeds = [runs for job, runs in played if job[:3] == key]
         heard = [one for runs in of_seeds for run in runs for one in run.heard]
-        hints = [one.named in one.right for one in heard if one.named]
+        hints, at_branches = right_of(heard), right_of([one for one in heard if one.branch])
         wrong, warnings = warned_of_right(
             [one for runs in of_seeds for run in runs if run.success for one in run.heard]
         )
@@ -132,13 +132,19 @@ def online_rows(played: Sequence[tuple[Job, Sequence[Run]]]) -> list[dict[str, A
                 "runs": sum(map(len, of_seeds)),
                 "success": sum(run.success for runs in of_seeds for run in runs),
                 "parts": [sum(parts) for parts in zip(*map(by_parts, of_seeds), strict=True)],
-                "hints": len(hints),
-                "hints_right": sum(hints),
+                "hints": hints,
+                "at_branches": at_branches,
                 "warnings": warnings,
                 "warned_of_right": wrong,
             }
         )
     return rows
+
+
+def right_of(heard: Sequence[Heard]) -> tuple[int, int]:
+    """How many first tools were right, and how many there were."""
+    named = [one.named in one.right for one in heard if one.named]
+    return sum(named), len(named)
 
 
 def by_parts(runs: Sequence[Run]) -> list[int]:
@@ -171,9 +177,9 @@ def log_rows(answered: Sequence[tuple[Job, Sequence[Answers]]]) -> list[dict[str
                 "logs": size,
                 "branches": branches,
                 "ece": calibration_error(heard),
-                "named": sum(bool(one.named) for one in heard),
-                "right": sum(one.named in one.right for one in heard if one.named),
+                "hints": right_of(heard),
                 "asked": len(heard),
+                "at_end": right_of([one for one in heard if DONE in one.right])[1],
                 "warnings": warnings,
                 "warned_of_right": wrong,
             }
@@ -184,29 +190,31 @@ def log_rows(answered: Sequence[tuple[Job, Sequence[Answers]]]) -> list[dict[str
 def online_table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield "Online from an empty memory: successes, in sum and in parts of the runs of each seed; hints at all turns:\n"
     parts = ", ".join(map(str, PARTS))
-    yield f"| world | agent | arm | successes | {parts} runs | hints right | warnings of the right call |"
-    yield "|---" * 7 + "|"
+    yield f"| world | agent | arm | successes | {parts} runs | hints right | at branches | warnings of the right call |"
+    yield "|---" * 8 + "|"
     for row in rows:
         parts = ", ".join(map(str, row["parts"]))
-        hints, warned = f"{row['hints_right']} of {row['hints']}", f"{row['warned_of_right']} of {row['warnings']}"
+        shares = (row["hints"], row["at_branches"], (row["warned_of_right"], row["warnings"]))
+        cells = " | ".join(f"{some} of {whole}" for some, whole in shares)
         setting = f"{row['world']} | {row['agent']} | {row['arm']}"
-        yield f"| {setting} | {row['success']} of {row['runs']} | {parts} | {hints} | {warned} |"
+        yield f"| {setting} | {row['success']} of {row['runs']} | {parts} | {cells} |"
 
 
 def log_table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     if not rows:
         return
     yield "\nFrom logs: first tools at branches (right / wrong / silent) and along right runs; warnings in successes:\n"
-    yield "| world | arm | runs | at branches | all turns: named, right | ECE | warnings of the right call |"
-    yield "|---" * 7 + "|"
+    yield "| world | arm | runs | at branches | right of named | at the end | ECE | warnings of the right call |"
+    yield "|---" * 8 + "|"
     for row in rows:
         branches = "; ".join(
             f"{kind} {found['right']} / {found['wrong']} / {found['silent']}" for kind, found in row["branches"].items()
         )
-        named = f"{row['named']} of {row['asked']}, {row['right']}"
+        right, named = row["hints"]
+        hints = f"{right} of {named}, of {row['asked']} | {row['at_end']}"
         ece = "" if row["ece"] is None else f"{row['ece']:.3f}"
         warned = f"{row['warned_of_right']} of {row['warnings']}"
-        yield f"| {row['world']} | {row['arm']} | {row['logs']} | {branches} | {named} | {ece} | {warned} |"
+        yield f"| {row['world']} | {row['arm']} | {row['logs']} | {branches} | {hints} | {ece} | {warned} |"
 
 
 def wrong_hints(played: Sequence[tuple[Job, Sequence[Run]]]) -> Iterator[str]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
+from random import Random
 
 import pytest
 
@@ -34,7 +37,7 @@ def tasks(world: World, number: int = 200) -> list[Task]:
 
 
 def at_branch(world: World, kind: str) -> Iterator[Progress]:
-    for task in tasks(world, 400):
+    for task in tasks(world):
         progress = Progress(world, task)
         if follow(progress, until=kind):
             yield progress
@@ -230,6 +233,13 @@ def test_an_agent_that_obeys_takes_the_named_tool() -> None:
     assert not obeyed.success
 
 
+def test_an_agent_that_obeys_makes_the_mistake_that_it_was_about_to_make_and_is_told_to() -> None:
+    shipped = next(one for one in at_branch(SHOP, "status") if one.right == {"get_shipment"})
+    obeys = Agent("obeys", habits=True)
+    acts = {obeys.act(shipped, suggest("cancel_order"), Random(draw)) for draw in range(20)}
+    assert acts == {("cancel_order",)}
+
+
 def test_an_agent_that_weighs_follows_chances_above_its_own_alone() -> None:
     weighs = Agent("weighs", skill=1.0, manner="weighs")
     assert run(SHOP, SHOP.task("0"), weighs, lambda messages: suggest("escalate", 0.99)).success
@@ -270,3 +280,18 @@ def replace_chance(heard: Heard, chance: float) -> Heard:
 def test_warnings_of_the_right_call_are_counted() -> None:
     heard = [Heard("", frozenset({"a"}), "", 0.0, ("a", "b"), 0), Heard("", frozenset({"a"}), "", 0.0, (), 1)]
     assert warned_of_right(heard) == (1, 2)
+
+
+def test_the_script_prints_one_line_about_every_arm() -> None:
+    asked = ["--world", "shop", "--runs", "3", "--seeds", "1", "--arm", "none", "--arm", "sure", "--logs", "8"]
+    command = [sys.executable, "benchmarks/worlds.py", "--agent", "habit obeys", *asked]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    report = json.loads(done.stdout)
+    assert [(row["arm"], row["runs"], sum(row["parts"]) == row["success"]) for row in report["online"]] == [
+        ("none", 3, True),
+        ("sure", 3, True),
+    ]
+    (answers,) = report["logs"]
+    assert {kind: sum(found.values()) for kind, found in answers["branches"].items()} == dict.fromkeys(
+        SHOP.branches, 40
+    )

@@ -39,7 +39,7 @@ class Agent:
         chosen = self._own(progress, random)
         thought_over = self._try(progress, random, habits=False)
         if advice and self._follows(advice, obeys):
-            return progress.step.calls if advice[0].tool in chosen else (advice[0].tool,)
+            return chosen if advice[0].tool in chosen else (advice[0].tool,)
         warned = {way.tool for way in advice.warnings}
         if not heeds or warned.isdisjoint(chosen):
             return chosen

@@ -17,6 +17,7 @@ from .world import Step, Task, World
 
 SCORE, SEATS = 620, 40
 CLOSING = "notify_owner"
+HABITS = 0.3  # with three branches a run, half would let hardly any run succeed
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,7 @@ def make(id: str, random: Random) -> Task:
 def _steps(name: str, holds: bool) -> list[Step]:
     part = PARTS[name]
     first, *rest = part.if_so if holds else part.if_not
-    return [Step((part.looks_up,)), Step((first,), name, part.habit), *(Step((tool,)) for tool in rest)]
+    return [Step((part.looks_up,)), Step((first,), name, part.habit, share=HABITS), *(Step((tool,)) for tool in rest)]
 
 
 def show(task: Task, called: Sequence[str], random: Random) -> str:
