@@ -36,8 +36,8 @@ class Agent:
     def act(self, progress: Progress, advice: Suggestions, random: Random) -> tuple[ToolName, ...]:
         """The calls of its next turn. A turn takes the same draws whatever it hears."""
         obeys, heeds = random.random() < self.obedience, random.random() < self.heed
-        chosen = self._own(progress, random)
-        thought_over = self._try(progress, random, habits=False)
+        chosen = self._own_calls(progress, random, habits=self.habits)
+        thought_over = self._own_calls(progress, random, habits=False)
         if advice and self._follows(advice, obeys):
             return chosen if advice[0].tool in chosen else (advice[0].tool,)
         warned = {way.tool for way in advice.warnings}
@@ -51,10 +51,8 @@ class Agent:
     def _follows(self, advice: Suggestions, obeys: bool) -> bool:
         return obeys if self.manner == "obeys" else advice[0].score > self.skill
 
-    def _own(self, progress: Progress, random: Random) -> tuple[ToolName, ...]:
-        return self._try(progress, random, habits=self.habits)
-
-    def _try(self, progress: Progress, random: Random, *, habits: bool) -> tuple[ToolName, ...]:
+    def _own_calls(self, progress: Progress, random: Random, *, habits: bool) -> tuple[ToolName, ...]:
+        """The calls that it would make without advice."""
         step, draws = progress.step, [random.random() for _ in range(3)]
         other = random.choice([*progress.world.tools, DONE])
         if progress.failed:  # it does not know, and goes on as if all were well
