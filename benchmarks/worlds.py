@@ -1,7 +1,7 @@
 """What hints and warnings are worth to agents that act on them, in made-up worlds whose right answers are known.
 
 usage: python benchmarks/worlds.py [--quick] [--world shop]... [--agent "habit obeys"]... [--arm sure]... [--runs 100]
-           [--seeds 3] [--logs 150 600] [--hidden] [--markdown] [--show ARM]
+           [--seeds 2] [--logs 150 600] [--hidden] [--markdown] [--show ARM]
 
 *Online*: each arm begins with an empty memory; every run is hinted by what those before it left there, and stored when
 it ends. Arms of a world, an agent and a seed have the same tasks and draws. *From logs*: a memory of runs of agents
@@ -54,6 +54,7 @@ def agents() -> Iterator[Agent]:
 
 AGENTS = {agent.name: agent for agent in agents()}
 QUICK_AGENT = AGENT_OF_LOGS = "habit obeys .8"
+MAIN_AGENTS = (QUICK_AGENT, "habit weighs", "q0.5 obeys", "q0.9 obeys")
 ARMS_ASKED = ("sure", "weighed")
 
 
@@ -239,10 +240,10 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true", help="one agent, 60 runs, one seed, logs of 150 runs")
     parser.add_argument("--world", action="append", default=[], choices=WORLDS)
-    parser.add_argument("--agent", action="append", default=[], choices=AGENTS)
+    parser.add_argument("--agent", action="append", default=[], choices=AGENTS, help="four of them by default")
     parser.add_argument("--arm", action="append", default=[], choices=ARMS)
     parser.add_argument("--runs", type=int, help="of each arm and seed; 100 by default, 60 with --quick")
-    parser.add_argument("--seeds", type=int, help="3 by default, 1 with --quick")
+    parser.add_argument("--seeds", type=int, help="2 by default, 1 with --quick")
     parser.add_argument(
         "--logs", type=int, nargs="*", help="sizes of the memories asked; 150 and 600, 150 with --quick"
     )
@@ -253,10 +254,10 @@ def parse() -> argparse.Namespace:
     arguments = parser.parse_args()
     quick = arguments.quick
     arguments.world = list(HIDDEN) if arguments.hidden else arguments.world or list(WORLDS)
-    arguments.agent = arguments.agent or ([QUICK_AGENT] if quick else list(AGENTS))
+    arguments.agent = arguments.agent or ([QUICK_AGENT] if quick else list(MAIN_AGENTS))
     arguments.arm = [arguments.show] if arguments.show else arguments.arm or list(ARMS)
     arguments.runs = arguments.runs or (60 if quick else 100)
-    arguments.seeds = arguments.seeds or (1 if quick else 3)
+    arguments.seeds = arguments.seeds or (1 if quick else 2)
     if arguments.logs is None:
         arguments.logs = [150] if quick else [150, 600]
     return arguments
