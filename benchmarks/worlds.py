@@ -137,6 +137,8 @@ def online_rows(played: Sequence[tuple[Job, Sequence[Run]]]) -> list[dict[str, A
                 "at_branches": at_branches,
                 "warnings": warnings,
                 "warned_of_right": wrong,
+                # A warning of the right call that was heeded is not among those of successes.
+                "before_mistakes": warned_of_right(heard),
             }
         )
     return rows
@@ -191,11 +193,12 @@ def log_rows(answered: Sequence[tuple[Job, Sequence[Answers]]]) -> list[dict[str
 def online_table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield "Online from an empty memory: successes, in sum and in parts of the runs of each seed; hints at all turns:\n"
     parts = ", ".join(map(str, PARTS))
-    yield f"| world | agent | arm | successes | {parts} runs | hints right | at branches | warnings of the right call |"
-    yield "|---" * 8 + "|"
+    warned = "warned of the right call, in successes | before mistakes"
+    yield f"| world | agent | arm | successes | {parts} runs | hints right | at branches | {warned} |"
+    yield "|---" * 9 + "|"
     for row in rows:
         parts = ", ".join(map(str, row["parts"]))
-        shares = (row["hints"], row["at_branches"], (row["warned_of_right"], row["warnings"]))
+        shares = (row["hints"], row["at_branches"], (row["warned_of_right"], row["warnings"]), row["before_mistakes"])
         cells = " | ".join(f"{some} of {whole}" for some, whole in shares)
         setting = f"{row['world']} | {row['agent']} | {row['arm']}"
         yield f"| {setting} | {row['success']} of {row['runs']} | {parts} | {cells} |"
