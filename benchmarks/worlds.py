@@ -102,7 +102,7 @@ def main() -> None:
     if arguments.show:
         print("\n".join(wrong_hints(played)))
         return
-    report: dict[str, Any] = {"online": online_rows(played), "logs": log_rows(answered)}
+    report: dict[str, Any] = {"online": online_rows(played) if arguments.runs else [], "logs": log_rows(answered)}
     if arguments.markdown:
         print("\n".join([*online_table(report["online"]), *log_table(report["logs"])]))
         return
@@ -180,6 +180,7 @@ def log_rows(answered: Sequence[tuple[Job, Sequence[Answers]]]) -> list[dict[str
                 "logs": size,
                 "branches": branches,
                 "ece": calibration_error(heard),
+                "ece_at_branches": calibration_error([one for one in heard if one.branch]),
                 "hints": right_of(heard),
                 "asked": len(heard),
                 "at_end": right_of([one for one in heard if DONE in one.right])[1],
@@ -191,6 +192,8 @@ def log_rows(answered: Sequence[tuple[Job, Sequence[Answers]]]) -> list[dict[str
 
 
 def online_table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    if not rows:
+        return
     yield "Online from an empty memory: successes, in sum and in parts of the runs of each seed; hints at all turns:\n"
     parts = ", ".join(map(str, PARTS))
     warned = "warned of the right call, in successes | before mistakes"
@@ -208,7 +211,7 @@ def log_table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     if not rows:
         return
     yield "\nFrom logs: first tools at branches (right / wrong / silent) and along right runs; warnings in successes:\n"
-    yield "| world | arm | runs | at branches | right of named | at the end | ECE | warnings of the right call |"
+    yield "| world | arm | runs | at branches | right of named | at the end | ECE, at branches | warned of the right call |"
     yield "|---" * 8 + "|"
     for row in rows:
         branches = "; ".join(
@@ -216,7 +219,7 @@ def log_table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
         )
         right, named = row["hints"]
         hints = f"{right} of {named}, of {row['asked']} | {row['at_end']}"
-        ece = "" if row["ece"] is None else f"{row['ece']:.3f}"
+        ece = ", ".join("–" if row[name] is None else f"{row[name]:.3f}" for name in ("ece", "ece_at_branches"))
         warned = f"{row['warned_of_right']} of {row['warnings']}"
         yield f"| {row['world']} | {row['arm']} | {row['logs']} | {branches} | {hints} | {ece} | {warned} |"
 
@@ -245,7 +248,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--world", action="append", default=[], choices=WORLDS)
     parser.add_argument("--agent", action="append", default=[], choices=AGENTS, help="four of them by default")
     parser.add_argument("--arm", action="append", default=[], choices=ARMS)
-    parser.add_argument("--runs", type=int, help="of each arm and seed; 100 by default, 60 with --quick")
+    parser.add_argument(
+        "--runs", type=int, help="of each arm and seed; 100 by default, 60 with --quick; 0 for logs alone"
+    )
     parser.add_argument("--seeds", type=int, help="2 by default, 1 with --quick")
     parser.add_argument(
         "--logs", type=int, nargs="*", help="sizes of the memories asked; 150 and 600, 150 with --quick"
@@ -259,7 +264,8 @@ def parse() -> argparse.Namespace:
     arguments.world = list(HIDDEN) if arguments.hidden else arguments.world or list(WORLDS)
     arguments.agent = arguments.agent or ([QUICK_AGENT] if quick else list(MAIN_AGENTS))
     arguments.arm = [arguments.show] if arguments.show else arguments.arm or list(ARMS)
-    arguments.runs = arguments.runs or (60 if quick else 100)
+    if arguments.runs is None:
+        arguments.runs = 60 if quick else 100
     arguments.seeds = arguments.seeds or (1 if quick else 2)
     if arguments.logs is None:
         arguments.logs = [150] if quick else [150, 600]
