@@ -89,8 +89,9 @@ class LiveRuns:
         return len(self._runs)
 
     def has(self, id: str, *, namespace: str) -> bool:
-        """Whether a run is under way."""
-        return (namespace, id) in self._runs
+        """Whether a run is under way here; one that another process went on with, or stored, is not."""
+        with self._lock:
+            return self._here(self._runs.get((namespace, id))) is not None
 
     def ingest_options(self) -> IngestOptions:
         """How runs are stored."""
