@@ -42,8 +42,6 @@ _SANDBOX: Final = (
     (b"content-security-policy", b"sandbox"),  # a reply that is a page must not act as one of this server
     (b"x-content-type-options", b"nosniff"),
 )
-_MAX_ID: Final = 1_000
-"""Characters of a session's id that a reply names; many clients take no longer header."""
 _MAX_COPY: Final = 32 << 20
 """Bytes of a reply that are kept for the record; a longer one is passed on and not recorded."""
 _REFUSED: Final = frozenset({400, 422, 500})
@@ -192,7 +190,7 @@ class Proxy:
         named = _named(upstream.headers.get_list("connection"))
         response.raw_headers = [(k, v) for k, v in headers if k == b"content-length" or k not in _HOP | named]
         response.raw_headers += _SANDBOX
-        if run is not None and len(run.id) <= _MAX_ID and run.id.isascii() and run.id.isprintable():
+        if run is not None and run.id.isascii() and run.id.isprintable():
             response.headers[SESSION_HEADER] = run.id
         if "text/event-stream" in upstream.headers.get("content-type", ""):
             response.headers["x-accel-buffering"] = "no"
@@ -395,4 +393,3 @@ def _encoded(request: Request, path: str) -> str:
 def _named(connection: list[str]) -> frozenset[bytes]:
     """Headers that belong to one connection alone."""
     return frozenset(name.strip().lower().encode("latin-1") for one in connection for name in one.split(","))
-
