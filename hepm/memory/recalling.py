@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from hepm.embed.content_words import content_words
 from hepm.errors import InputError
 from hepm.graph.delta import said_text
 from hepm.graph.tool_life import ToolNames
 from hepm.memory.opened import OpenMemory
 from hepm.policy import Adaptive, Episodic, Floors, Policy, Procedural, Query, floors_of
+from hepm.policy.query import content_words
 from hepm.types import (
     DEFAULT_NAMESPACE,
     START,
