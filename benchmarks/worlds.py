@@ -211,7 +211,7 @@ def log_table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     if not rows:
         return
     yield "\nFrom logs: first tools at branches (right / wrong / silent) and along right runs; warnings in successes:\n"
-    yield "| world | arm | runs | at branches | named right | at the end | ECE, at branches | warned of the right call |"
+    yield "| world | arm | runs | branches | named right | at the end | ECE, at branches | warned of what is right |"
     yield "|---" * 8 + "|"
     for row in rows:
         branches = "; ".join(
