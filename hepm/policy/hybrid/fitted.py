@@ -214,7 +214,7 @@ class FittedMemory:
             found = self._kept.use((last, tool))
         if found is None:
             calls = self.calls if self.calls.after is None else self.calls.after(last)
-            found = CallsAfter(calls, self.often_T, tool, parallel=len(last) > 1)
+            found = CallsAfter(calls, self.often_T, tool, self.odds.blame, parallel=len(last) > 1)
             with self._lock:
                 self._kept.put((last, tool), found, len(found.rows_N))
         return found

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from hepm.graph.calls import BoolArray, CallMatrix
 from hepm.graph.rows import FloatArray
 from hepm.policy.hybrid.after import LikeRuns
+from hepm.policy.hybrid.blame import CHARGED, Blame
 from hepm.policy.hybrid.odds import MOST_ODDS, TRUSTED, EncodedQuery, Odds
 from hepm.types import FailedWay, ToolName
 
@@ -54,13 +55,13 @@ def _likeness(queries: Sequence[EncodedQuery], rows: NDArray[np.intp]) -> FloatA
     return likeness[np.unique(compared, return_index=True)[1]] if len(known) > 1 else likeness
 
 
-def _like_runs(calls: CallMatrix, queries: Sequence[EncodedQuery]) -> LikeRuns:
+def _like_runs(calls: CallMatrix, queries: Sequence[EncodedQuery], blame: Blame) -> LikeRuns:
     with_states = queries[0].state_D is not None
     if len(queries) == 1:
         return queries[0].after.alike_in_state if with_states else queries[0].after.alike
     # Calls of one turn: the calls of the turn after are those of several tools.
     rows = np.unique(np.concatenate([query.after.rows_N for query in queries]))
-    return LikeRuns.of(calls, rows, with_states=with_states)
+    return LikeRuns.of(calls, rows, blame, with_states=with_states)
 
 
 class OutcomesHere:
@@ -89,8 +90,9 @@ class OutcomesHere:
     ) -> None:
         self._odds, self._queries = odds, queries
         calls = queries[0].after.calls  # of all of them
-        like = _like_runs(calls, queries)
+        like = _like_runs(calls, queries, odds.blame)
         self._run_G, self._cosine_G = like.run_G, like.closest(_likeness(queries, like.rows_N))
+        self._counts_G = like.counts_G
         self.support = like.support
         self._success_G = calls.success_R[like.run_G]
         self._closest = float(self._cosine_G.max(initial=-1.0))
@@ -104,10 +106,12 @@ class OutcomesHere:
         self._ended_G = 2 * self._place_G + self._success_G
         # If nothing is very like the present state, the most similar ones still have full weight.
         full = min(1.0, max(self._closest, 1.0 - ALIKE) + ALIKE)
-        ended_2A = self._ended(np.exp((self._cosine_G - full) / TEMPERATURE))[:, :-1]
+        ended_2A = self._ended(self._counts_G * np.exp((self._cosine_G - full) / TEMPERATURE))[:, :-1]
         self._lost_A, self._won_A = ended_2A.astype(np.float32)
-        failures, successes = self._ended(self._cosine_G >= self._closest - ALIKE).astype(np.intp)
+        alike_G = (self._cosine_G >= self._closest - ALIKE) & (self._counts_G >= CHARGED)
+        failures, successes = self._ended(alike_G).astype(np.intp)
         self._failures_A, self._runs_A = failures[:-1], (failures + successes)[:-1]
+        self._others_A = successes.sum() - successes[:-1]
         # The one tool with which runs like this one succeeded, if success with it is likely enough.
         self._only_winner_A = (successes > 0)[:-1] & (successes[:-1] >= LIKELY * self._runs_A)
         if np.count_nonzero(successes) != 1:
@@ -150,7 +154,7 @@ class OutcomesHere:
 
     def _like_odds(self) -> FloatArray:
         """Log-odds of success with each tool in the most similar runs, less those of all; 0 where unknown; (A,)."""
-        lost_A, won_A = self._ended(np.exp((self._cosine_G - self._closest) / NEAR))[:, :-1]
+        lost_A, won_A = self._ended(self._counts_G * np.exp((self._cosine_G - self._closest) / NEAR))[:, :-1]
         share = (np.count_nonzero(self._success_G) + 1) / (len(self._success_G) + 2)
         shares_A = (won_A / share + PRIOR_RUNS) / (lost_A / (1 - share) + PRIOR_RUNS)
         return np.log(shares_A).clip(-MOST_ODDS, MOST_ODDS).astype(np.float32)
