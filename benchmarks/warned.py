@@ -3,12 +3,12 @@
 usage: python benchmarks/warned.py [RUNS] [--domain NAME]... [--calls 150] [--seed 0] [--markdown]
 
 RUNS is a folder of recorded runs ($HEPM_RECORDED_RUNS, else ../shared/data). *Unseen*: the families of a run are out of
-memory, five folds; *seen*: the run alone is, ten folds; *young*: a memory of 3, 10 or 30 other runs of the domain, drawn
-by the seed. Counted at calls of successful runs, `--calls` of each domain: the share with a warning, and of these the
-share that names what the run called next; at divergences (hepm.evals.metrics): the share where the tool of the failed
-run is warned of, and where that of the successful one is. `calls only` is the plain baseline: it warns of a tool that
-failed in every of two or more runs that called it after the last tool, where another one succeeded. Prints one JSON
-line, or with --markdown the table of benchmarks/LOG.md.
+memory, five folds; *seen*: the run alone is, ten folds; *first N runs*: memory holds N other runs of the domain, drawn
+by the seed. At calls of successful runs, `--calls` of each domain, are counted: the share with a warning, of these the
+share that warns of what the run called next, and the same share of all warnings; at divergences (hepm.evals.metrics)
+the share where the tool of the failed run is warned of, and where that of the successful one is. `calls only` is the
+plain baseline: it warns of a tool that failed in two or more runs and succeeded in none after the last tool, where
+another one succeeded. Prints one JSON line, or with --markdown the table of benchmarks/LOG.md.
 """
 
 from __future__ import annotations
@@ -85,9 +85,7 @@ def splits(domain: Domain, arguments: argparse.Namespace) -> Iterator[tuple[str,
             yield f"first {size} runs", Split(drawn[:size], drawn[size:], apart=False), YOUNG_CALLS
 
 
-def measure(
-    found: dict[str, Counter[str]], split: Split, calls: int, divergences: Sequence[Divergence]
-) -> None:
+def measure(found: dict[str, Counter[str]], split: Split, calls: int, divergences: Sequence[Divergence]) -> None:
     """Add what is warned of at calls of successful runs, and at divergences, of the runs out of memory."""
     tested = set(split.test)
     won = [event for run in split.test if run.success for event in run.events]
@@ -99,7 +97,7 @@ def measure(
     for how, warned in (("hybrid", by_hybrid(split.train, events)), ("calls only", by_calls(split.train, events))):
         counts = found[how]
         for event, tools in zip(won, warned, strict=False):
-            counts.update(calls=1, warned=bool(tools), of_right=event.next in tools)
+            counts.update(calls=1, warned=bool(tools), warnings=len(tools), of_right=event.next in tools)
         for divergence, tools in zip(here, warned[len(won) :], strict=True):
             for better, chosen in divergence.forks:
                 part = 1 / len(divergence.forks)
@@ -113,8 +111,7 @@ def by_hybrid(known: Sequence[Run], events: Sequence[Event]) -> list[Warned]:
     memory = FilledMemory(Training(known))
     policy = Hybrid(floors=Floors(chance=0, further=0))
     return [
-        frozenset(way.tool for way in policy.suggest(memory.mirror, query).warnings)
-        for query in memory.queries(events)
+        frozenset(way.tool for way in policy.suggest(memory.mirror, query).warnings) for query in memory.queries(events)
     ]
 
 
@@ -143,6 +140,7 @@ def shares_of(counts: Counter[str]) -> dict[str, float]:
         "divergences": round(counts["divergences"]),
         "warned": share("warned", "calls"),
         "of the right call": share("of_right", "warned"),
+        "of all warnings": share("of_right", "warnings"),
         "of the failed way": share("of_chosen", "divergences"),
         "of the better way": share("of_better", "divergences"),
     }
@@ -150,7 +148,7 @@ def shares_of(counts: Counter[str]) -> dict[str, float]:
 
 def markdown(found: dict[str, dict[str, Counter[str]]]) -> Iterator[str]:
     """One row for each memory and way to warn."""
-    columns = ("calls", "divergences", "warned", "of the right call", "of the failed way", "of the better way")
+    columns = [*shares_of(Counter())]
     yield f"| memory | warns | {' | '.join(columns)} |"
     yield "|---" * (len(columns) + 2) + "|"
     for memory, by in found.items():

@@ -73,6 +73,7 @@ class CallsAfter:
         tool: Its number.
         often_T: How often each tool is called at all; what follows this one is backed off to it.
         blame: What calls of failed runs are charged.
+        ended: Successful runs that ended after it.
 
     Attributes:
         calls: What rows are of; as a rule of the whole memory.
@@ -85,8 +86,10 @@ class CallsAfter:
         likely: The tools to rank after this one, kept by `FittedMemory.likely`.
     """
 
-    def __init__(self, calls: CallMatrix, often_T: FloatArray, tool: int, blame: Blame, *, parallel: bool) -> None:
-        self.calls, self._blame = calls, blame
+    def __init__(
+        self, calls: CallMatrix, often_T: FloatArray, tool: int, blame: Blame, *, ended: int, parallel: bool
+    ) -> None:
+        self.calls, self._blame, self.ended = calls, blame, ended
         rows_N = (calls.by_turn if parallel else calls.by_last).get(tool, _NONE)
         # What followed may be newer than the counts.
         self.rows_N = rows_N[calls.next_N[rows_N] < len(often_T)][-MOST_CALLS:]

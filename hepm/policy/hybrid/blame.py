@@ -23,8 +23,6 @@ from hepm.policy.hybrid.ridge import product, unit
 ROUNDS: Final = 8
 MOST_COMPARED: Final = 384
 """Calls after one tool that each failed one is compared with."""
-CHARGED: Final = 0.5
-"""Charge from which on a failed run counts as failed with this call."""
 TEMPERATURE: Final = 0.1  # a call whose state is so much less similar than the most similar one weighs 1/e
 _PRIOR_RUNS: Final = 2.0
 _FEWEST: Final = 0.3  # of weighted runs, for the successes with a tool to be an example

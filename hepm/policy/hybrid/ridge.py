@@ -119,8 +119,9 @@ class Ridge:
     ) -> None:
         self._inputs = inputs
         self._solution: _Solution | None = None
-        counted_N = np.ones(len(rows), dtype=np.float32) if counted_N is None else counted_N
-        rows, classes_N, counted_N = (of[-MOST_CALLS:] for of in (rows, classes_N, counted_N))
+        if counted_N is None:
+            counted_N = np.ones(len(rows), dtype=np.float32)
+        rows, classes_N, counted_N = rows[-MOST_CALLS:], classes_N[-MOST_CALLS:], counted_N[-MOST_CALLS:]
         if len(rows) <= inputs.size:
             x_NX = inputs.rows(rows)
             dual_NC = solved(gram(x_NX), _one_hot(classes_N, count, counted_N)).astype(np.float32)
