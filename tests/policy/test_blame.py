@@ -19,7 +19,7 @@ PENDING, SHIPPED = '{"status": "pending", "items": 2}', '{"status": "shipped", "
 def cancel_run(name: str, ordered: str, *calls: str, success: bool) -> Trajectory:
     """A customer wants an order cancelled; the order says whether that is still possible."""
     results = (ordered, *("done" for _ in calls))
-    turns = [Turn("user", f"Please cancel order {name}")]
+    turns = [Turn("user", f"I do not want number {name} any more")]
     turns += [
         Turn("assistant", calls=(ToolCall(tool, result=result),))
         for tool, result in zip(("get_order", *calls), results, strict=True)
@@ -44,7 +44,7 @@ def cancel_log(runs: int) -> list[Trajectory]:
 
 
 def asked(memory: Memory, *calls: tuple[str, str]) -> Suggestions:
-    messages: list[dict[str, object]] = [{"role": "user", "content": "Please cancel order 4711"}]
+    messages: list[dict[str, object]] = [{"role": "user", "content": "I do not want number 4711 any more"}]
     for number, (tool, result) in enumerate(calls):
         call = {"id": f"c{number}", "type": "function", "function": {"name": tool, "arguments": "{}"}}
         messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
@@ -71,7 +71,6 @@ def test_a_mistake_one_call_later_does_not_turn_memory_against_the_call_before(t
         at_branch = asked(memory, ("get_order", SHIPPED))
         after = asked(memory, ("get_order", SHIPPED), ("get_shipment", "done"))
     assert "get_shipment" not in {way.tool for way in at_branch.warnings}
-    assert "cancel_order" not in {one.tool for one in at_branch}
     assert [way.tool for way in after.warnings] == ["cancel_order"]
 
 

@@ -82,7 +82,7 @@ def test_twelve_failures_are_warned_of_and_the_other_way_is_named(tmp_path: Path
     assert [way.tool for way in found.warnings] == ["close"]
 
 
-def test_what_is_left_beside_a_failed_way_is_not_named_if_it_is_hardly_likely(tmp_path: Path) -> None:
+def test_a_way_that_mostly_failed_is_not_named_and_nothing_hardly_likely_beside_it(tmp_path: Path) -> None:
     asked = "read the parcel news"
     with Memory.open(tmp_path / "runs.hepm", speak="weighed") as memory:
         memory.ingest(
@@ -92,7 +92,7 @@ def test_what_is_left_beside_a_failed_way_is_not_named_if_it_is_hardly_likely(tm
             + [trajectory(f"direct {number}", "start", "read", goal="a plain letter") for number in range(10)]
         )
         found = memory.suggest("look", state=asked)
-        assert [way.tool for way in found.warnings] == ["read"]
+        assert found.warnings == ()  # no like run succeeded with something else
         assert not found.ranked, [(one.tool, one.score) for one in found]
 
 

@@ -2,8 +2,8 @@
 
 Calls before it are innocent, and those after it no evidence: the run was lost by then. A call's *hazard* is how far the
 share of successes with its tool lies below that of the best other tool, in like states after the same last tool, where
-a failed run counts as much as it is charged here; so what later calls explain acquits the earlier ones. The charges
-of a run are the chances of each of its calls to be the first one that broke it. They are found by repeating both steps
+a failed run counts as much as it is charged here, and did well as far as it is charged later. The charges of a run are
+the chances of each of its calls to be the first one that broke it. They are found by repeating both steps
 (expectation maximisation). Where no call stands out, the charge is spread evenly. Ours.
 """
 
@@ -20,13 +20,14 @@ from hepm.graph.calls import CallMatrix
 from hepm.graph.rows import FloatArray, spread_over
 from hepm.policy.hybrid.ridge import product, unit
 
-ROUNDS: Final = 8
+ROUNDS: Final = 16
 MOST_COMPARED: Final = 384
 """Calls after one tool that each failed one is compared with."""
-TEMPERATURE: Final = 0.1  # a call whose state is so much less similar than the most similar one weighs 1/e
+TEMPERATURE: Final = 0.2  # a call whose state is so much less similar than the most similar one weighs 1/e
 _PRIOR_RUNS: Final = 2.0
 _FEWEST: Final = 0.3  # of weighted runs, for the successes with a tool to be an example
 _EVEN: Final = 0.01  # hazard of a call with which runs did as well as with others
+_SURE: Final = 0.999
 _POSITIONS: Final = 1 << 20
 
 
@@ -99,7 +100,7 @@ def _looked_up(known: NDArray[np.int64], values: FloatArray, wanted: NDArray[np.
 
 def _charges(calls: CallMatrix, rows_F: NDArray[np.intp], relevance_D: FloatArray) -> NDArray[np.float64]:
     """The charges of the calls of failed runs, shape (F,)."""
-    charge_N = np.zeros(len(calls.run_N))
+    charge_N, later_N = np.zeros((2, len(calls.run_N)))
     charge_N[rows_F] = 1
     last_F, run_F = calls.before_NK[rows_F, 0], calls.run_N[rows_F]
     groups = [rows_F[last_F == last] for last in np.unique(last_F)]
@@ -107,20 +108,30 @@ def _charges(calls: CallMatrix, rows_F: NDArray[np.intp], relevance_D: FloatArra
     hazard_N = np.full(len(charge_N), _EVEN)
     for _ in range(ROUNDS):
         for place in places:
-            hazard_N[place.rows_F] = np.maximum(place.hazards(charge_N), _EVEN)
+            hazard_N[place.rows_F] = np.maximum(place.hazards(charge_N, later_N), _EVEN)
         charge_N[rows_F] = _first_broken(hazard_N[rows_F], run_F)
+        later_N[rows_F] = _later(charge_N[rows_F], run_F)
     return charge_N[rows_F]
+
+
+def _later(charge_F: NDArray[np.float64], run_F: NDArray[Any]) -> NDArray[np.float64]:
+    """What the calls of the run after each one are charged together."""
+    ends_F = np.cumsum(charge_F)
+    last_F = np.searchsorted(run_F, run_F, side="right") - 1
+    return ends_F[last_F] - ends_F
 
 
 def _first_broken(hazard_F: NDArray[np.float64], run_F: NDArray[Any]) -> NDArray[np.float64]:
     """How likely each call is the first to break its run, one of whose calls did; calls of a run lie side by side."""
-    intact_F = np.log(1 - np.minimum(hazard_F, 0.999))
-    before_F = np.cumsum(intact_F) - intact_F
+    if not len(run_F):
+        return hazard_F
     starts_F = np.diff(run_F, prepend=-1) != 0
-    first = np.flatnonzero(starts_F)
-    of_run_F = np.cumsum(starts_F) - 1
+    first, of_run_F = np.flatnonzero(starts_F), np.cumsum(starts_F) - 1
+    # Runs where no call stands out are charged evenly, not by order.
+    intact_F = np.where(hazard_F > _EVEN, np.log(1 - np.minimum(hazard_F, _SURE)), 0)
+    before_F = np.cumsum(intact_F) - intact_F
     chance_F = hazard_F * np.exp(before_F - before_F[first][of_run_F])
-    return chance_F / np.add.reduceat(chance_F, first)[of_run_F] if len(first) else chance_F
+    return chance_F / np.add.reduceat(chance_F, first)[of_run_F]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,20 +169,30 @@ class _Place:
         weight_FL = np.ascontiguousarray(weight_FM[:, ~won_M])
         return cls(rows_F, won_FT, near[~won_M], weight_FL, tool_F, tool_MT[~won_M])
 
-    def hazards(self, charge_N: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How far each tool called falls short of the best one, by more than a standard error, as a share of that."""
-        charge_L = charge_N[self.lost_L].astype(np.float32)
-        lost_FT = product(self.weight_FL, charge_L[:, None] * self.tool_LT)
+    def hazards(self, charge_N: NDArray[np.float64], later_N: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How far each tool called falls short of the best one, as a share of that; 0 within a standard error.
+
+        Args:
+            charge_N, later_N: What calls are charged, and what those after them in the run are: as far as a run broke
+                later, this call did well.
+        """
         at = np.arange(len(self.rows_F)), self.tool_F
+        lost_FT, intact_FT = (
+            product(self.weight_FL, of_N[self.lost_L].astype(np.float32)[:, None] * self.tool_LT)
+            for of_N in (charge_N, later_N)
+        )
         lost_FT[at] += charge_N[self.rows_F]
-        runs_FT = self.won_FT + lost_FT
-        usual_F = self.won_FT.sum(axis=1) / np.maximum(runs_FT.sum(axis=1), 1e-9)
-        share_FT = (self.won_FT + _PRIOR_RUNS * usual_F[:, None]) / (runs_FT + _PRIOR_RUNS)
+        intact_FT[at] += later_N[self.rows_F]
+        good_FT = self.won_FT + intact_FT
+        runs_FT = good_FT + lost_FT
+        usual_F = good_FT.sum(axis=1) / np.maximum(runs_FT.sum(axis=1), 1e-9)
+        share_FT = (good_FT + _PRIOR_RUNS * usual_F[:, None]) / (runs_FT + _PRIOR_RUNS)
         variance_FT = share_FT * (1 - share_FT) / (runs_FT + _PRIOR_RUNS + 1)
         sure_FT = np.where(self.won_FT > _FEWEST, share_FT - np.sqrt(variance_FT), 0)
         best = np.arange(len(self.rows_F)), np.argmax(sure_FT, axis=1)
-        short_F = share_FT[best] - share_FT[at] - np.sqrt(variance_FT[best] + variance_FT[at])
-        return np.where(sure_FT[best] > 0, short_F / np.maximum(share_FT[best], 1e-9), 0).astype(np.float64)
+        short_F = share_FT[best] - share_FT[at]
+        clear_F = (sure_FT[best] > 0) & (short_F > np.sqrt(variance_FT[best] + variance_FT[at]))
+        return np.where(clear_F, short_F / np.maximum(share_FT[best], 1e-9), 0).astype(np.float64)
 
 
 def _weights(

@@ -44,7 +44,7 @@ LEAST_CHARGE: Final = 0.7
 """Least charge, of like runs together, for a tool that never succeeded in them,"""
 MUCH_CHARGE: Final = 2.0
 """and for one that did, but clearly less than another one:"""
-FAILED_TIMES: Final = 4  # its charge is so many times its successes
+FAILED_TIMES: Final = 3  # its charge is so many times its successes
 FEWEST_FAILURES: Final = 2
 FEWEST_KNOWN: Final = 3
 NEAREST: Final = 5
@@ -113,8 +113,7 @@ class _LikeCounts:
     @property
     def mostly_failed_A(self) -> BoolArray:
         """Tools that rarely succeeded here, and are charged with that."""
-        charged_A = (self.charge_A >= MUCH_CHARGE) & (self.charge_A >= FAILED_TIMES * self.won_A)
-        return charged_A & (self.others_A >= FEWEST_OTHERS)
+        return (self.charge_A >= MUCH_CHARGE) & (self.charge_A >= FAILED_TIMES * self.won_A)
 
     def ways(self, names: Sequence[ToolName], chosen_A: BoolArray) -> Iterator[FailedWay]:
         """What to say of some of the tools."""
@@ -144,6 +143,7 @@ class OutcomesHere:
             less where no known state is similar, and 0 where odds are not trusted.
         trusted: How surely they are known here, in [0, 1].
         worse_C: Which are clearly worse here than another one.
+        failing_C: With which like runs mostly failed, whatever others did.
         support: How many successful runs went on from here, those without a vector included; one that called several
             tools counts for each.
     """
@@ -176,6 +176,8 @@ class OutcomesHere:
         self._only_winner_A = (self._alike.won_A > 0) & (self._alike.won_A >= LIKELY * self._alike.runs_A)
         if self._alike.winners != 1:
             self._only_winner_A[:] = False
+        self._failing_A = self._alike.mostly_failed_A & ~self._only_winner_A
+        self.failing_C = self._failing_A[self._place_C]
         self.odds_QC = np.zeros((len(queries), len(tools)), dtype=np.float32)
         self.trusted = 0.0
         if odds.trust:
@@ -246,7 +248,7 @@ class OutcomesHere:
 
         Runs that failed for another reason are charged elsewhere, and warn of nothing here.
         """
-        mostly_failed_A = self._alike.mostly_failed_A & ~self._only_winner_A
+        mostly_failed_A = self._failing_A & (self._alike.others_A >= FEWEST_OTHERS)
         if mostly_failed_A.any():
             worse_A = self._worse(np.arange(len(self._available)))
             if self._odds.trust >= TRUSTED:

@@ -162,8 +162,9 @@ def _why_silent(
     fitted: FittedMemory, query: Query, evidence: WeighedTools, here: EncodedQuery, warned: AbstractSet[int]
 ) -> str:
     """Why no tool is named, whatever the chances; "" if one could be."""
-    best = int(evidence.tools[evidence.order()[0]])
-    if best in warned:
+    first = evidence.order()[0]
+    best = int(evidence.tools[first])
+    if best in warned or evidence.ended.failing_C[first]:
         return f"what is known {place_of(query)} mostly failed in runs like this one"
     if best in here.again:
         return f"the likeliest next call is {query.names.shown(fitted.names[best])} again"
