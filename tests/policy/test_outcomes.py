@@ -73,7 +73,7 @@ def test_on_service_desks_the_first_tool_is_the_one_that_worked_there() -> None:
     assert found["even"].right >= 0.9
     assert found["rare"].right >= 0.7
     assert max(part.failed for part in found.values()) <= 0.05
-    assert found["all_failed"].warned >= 0.7
+    assert found["all_failed"].warned >= 0.3  # only where like runs succeeded with something else
 
 
 def test_twelve_failures_are_warned_of_and_the_other_way_is_named(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_twelve_failures_are_warned_of_and_the_other_way_is_named(tmp_path: Path
     assert [way.tool for way in found.warnings] == ["close"]
 
 
-def test_a_way_that_mostly_failed_is_not_named_and_nothing_hardly_likely_beside_it(tmp_path: Path) -> None:
+def test_a_way_that_mostly_failed_is_not_named_though_no_like_run_did_better(tmp_path: Path) -> None:
     asked = "read the parcel news"
     with Memory.open(tmp_path / "runs.hepm", speak="weighed") as memory:
         memory.ingest(
@@ -93,7 +93,7 @@ def test_a_way_that_mostly_failed_is_not_named_and_nothing_hardly_likely_beside_
         )
         found = memory.suggest("look", state=asked)
         assert found.warnings == ()  # no like run succeeded with something else
-        assert not found.ranked, [(one.tool, one.score) for one in found]
+        assert "read" not in {one.tool for one in found}
 
 
 def test_one_failure_warns_of_nothing(tmp_path: Path) -> None:
