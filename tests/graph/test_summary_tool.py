@@ -12,6 +12,7 @@ import pytest
 
 from hepm import Memory, Outcome, Tool, ToolCall, Trajectory, Turn
 from hepm.errors import InputError
+from hepm.graph.sqlite.connection import SCHEMA_VERSION
 from hepm.graph.store import Store
 from hepm.types import SUMMARY_TOOL
 from tests.runs import trajectory
@@ -83,4 +84,6 @@ def test_a_file_of_before_drops_the_tool_of_the_summaries_when_it_is_opened(
     with Memory.open(file) as memory:
         assert [row.name for row in memory.tools()] == ["buy", "look"]
         assert memory.examine() == []
-    assert [one.getMessage() for one in caplog.records] == [f"{file}: upgraded from schema version 7 to 8"]
+    assert [one.getMessage() for one in caplog.records] == [
+        f"{file}: upgraded from schema version 7 to {SCHEMA_VERSION}"
+    ]

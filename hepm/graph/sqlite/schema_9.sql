@@ -1,0 +1,1 @@
+-- Version 9: the steps in `trajectory.sequence` hold facts. Runs are counted again from their records on opening.
