@@ -342,19 +342,29 @@ class Suggestion:
 class FailedWay:
     """A tool to avoid: `failures` of the labelled `runs` that called it from here failed.
 
-    With `before`, it is one that has begun to fail wherever it is called: calls of the last `runs` failed in `failures`
-    of them, and before in that share, in [0, 1].
+    `others` is how many like runs succeeded from here with another tool; 0 if that is not known. Which tool is not
+    said: unless a suggestion names it, it is not sure enough to be named. With `before`, it is one that has begun to
+    fail wherever it is called: calls of the last `runs` failed in `failures` of them, and before in that share, in
+    [0, 1].
     """
 
     tool: ToolName
     failures: int
     runs: int
     before: float | None = None
+    others: int = 0
+
+    @property
+    def counted(self) -> str:
+        """Its runs: "6 of 6 like runs here, while 9 with other tools succeeded"."""
+        if self.others:
+            return f"{self.failures} of {self.runs} like runs here, while {self.others} with other tools succeeded"
+        return f"{self.failures} of {self.runs} runs from here"
 
     def __str__(self) -> str:
         if self.before is not None:
             return f"fails now, in {self.failures} of its last {self.runs} runs"
-        return f"failed in {self.failures} of {self.runs} runs from here"
+        return f"failed in {self.counted}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,8 +383,8 @@ class Suggestions(Sequence[Suggestion]):
     def prompt(self) -> str:
         """The line for a system prompt (H-EPM, appendix E.1), with unusual names quoted; empty without an opinion.
 
-        Such as "Suggested next tools: refund; close_ticket: failed in 10 of 10 runs from here". Of a tool that is
-        suggested all the same, the warning stands in brackets behind it.
+        Such as "Suggested next tools: refund; close_ticket: failed in 6 of 6 like runs here, while 9 with other tools
+        succeeded". Of a tool that is suggested all the same, the warning stands in brackets behind it.
         """
         if self.ranked:
             failed = {way.tool: way for way in self.warnings}
@@ -386,8 +396,7 @@ class Suggestions(Sequence[Suggestion]):
                 tools.append(tool_in_prompt(suggestion.tool) + (f" ({'; '.join(about)})" if about else ""))
             return HINT + ", ".join(tools) + "".join(f"; {tool_in_prompt(way.tool)}: {way}" for way in failed.values())
         warned = [
-            f"{tool_in_prompt(way.tool)} ({way if way.before is not None else f'{way.failures} of {way.runs} runs'})"
-            for way in self.warnings
+            f"{tool_in_prompt(way.tool)} ({way if way.before is not None else way.counted})" for way in self.warnings
         ]
         return FAILED_HINT + ", ".join(warned) if warned else ""
 

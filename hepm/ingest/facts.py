@@ -26,8 +26,11 @@ _PARSED_CHARS: Final = 20_000  # a longer result is read as words: parsing it ta
 # Ids, dates and amounts inside texts: each run has its own, and some are personal.
 _ID: Final = re.compile(r"\d{2}")
 _WORD: Final = re.compile(r"[^\W\d_]{3,}")
+# Words of three letters and more that every sentence may have.
 _NO_WORD: Final = frozenset(
-    "the and for you your with that this are was has have not but can from its our will would please".split()
+    {"and", "are", "but", "can", "for", "from", "has", "have", "its", "not", "our", "please", "that", "the", "this"}
+    | {"was", "will", "with", "would", "you", "your"}
+)
 )
 
 

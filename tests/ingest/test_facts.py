@@ -34,7 +34,8 @@ def test_numbers_that_are_ids_or_none_are_left_out(number: float):
 def test_a_long_text_is_its_words_and_a_short_one_a_value():
     assert facts_of_result("connection refused") == {"=connection refused": 1}
     found = facts_of_result("connection to the database at db:5432 was refused by the server")
-    assert "~refused" in found and "~database" in found and "~the" not in found
+    assert {"~refused", "~database"} <= found.keys()
+    assert "~the" not in found
 
 
 @pytest.mark.parametrize("text", ["{broken", "[" * 5000, '{"a": ' * 200 + "1" + "}" * 200, "", "  "])

@@ -61,9 +61,11 @@ def test_the_refund_case_is_answered_with_what_worked_and_a_warning_of_what_fail
         runs.append(trajectory(f"other {n}", "find_ticket", "close_ticket", goal=goal))
     found = answer(tmp_path, runs, "Refund parcel 77, broken glass")
     assert found[0].tool == "refund"
-    assert FailedWay("close_ticket", 10, 10) in found.warnings
-    line = "Suggested next tools: refund (right in 5 of 10 such cases); close_ticket: failed in 10 of 10 runs from here"
-    assert found.prompt() == line
+    assert FailedWay("close_ticket", 10, 10, others=10) in found.warnings
+    assert found.prompt() == (
+        "Suggested next tools: refund (right in 5 of 10 such cases); "
+        "close_ticket: failed in 10 of 10 like runs here, while 10 with other tools succeeded"
+    )
 
 
 def test_on_service_desks_the_first_tool_is_the_one_that_worked_there() -> None:
@@ -71,7 +73,7 @@ def test_on_service_desks_the_first_tool_is_the_one_that_worked_there() -> None:
     assert found["even"].right >= 0.9
     assert found["rare"].right >= 0.7
     assert max(part.failed for part in found.values()) <= 0.05
-    assert found["all_failed"].warned >= 0.7
+    assert found["all_failed"].warned >= 0.3  # only where like runs succeeded with something else
 
 
 def test_twelve_failures_are_warned_of_and_the_other_way_is_named(tmp_path: Path) -> None:
@@ -80,18 +82,18 @@ def test_twelve_failures_are_warned_of_and_the_other_way_is_named(tmp_path: Path
     assert [way.tool for way in found.warnings] == ["close"]
 
 
-def test_what_is_left_beside_a_failed_way_is_not_named_if_it_is_hardly_likely(tmp_path: Path) -> None:
+def test_a_way_that_mostly_failed_is_not_named_though_no_like_run_did_better(tmp_path: Path) -> None:
     asked = "read the parcel news"
     with Memory.open(tmp_path / "runs.hepm", speak="weighed") as memory:
         memory.ingest(
             [trajectory(f"won {number}", "look", "read", goal=asked) for number in range(2)]
             + [trajectory(f"lost {number}", "look", "read", success=False, goal=asked) for number in range(28)]
             + [trajectory(f"other {number}", "look", "open", goal="open window garden") for number in range(8)]
-            + [trajectory(f"direct {number}", "start", "read", goal=asked) for number in range(10)]
+            + [trajectory(f"direct {number}", "start", "read", goal="a plain letter") for number in range(10)]
         )
         found = memory.suggest("look", state=asked)
-        assert [way.tool for way in found.warnings] == ["read"]
-        assert not found.ranked, [(one.tool, one.score) for one in found]
+        assert found.warnings == ()  # no like run succeeded with something else
+        assert "read" not in {one.tool for one in found}
 
 
 def test_one_failure_warns_of_nothing(tmp_path: Path) -> None:
@@ -114,12 +116,12 @@ def test_a_tool_that_only_failed_here_is_not_first_though_it_succeeds_elsewhere(
     assert ask(tmp_path, runs, "broken")[0].tool == "refund"
 
 
-def test_where_no_way_from_here_ever_worked_none_is_named_and_all_are_told(tmp_path: Path) -> None:
+def test_where_no_way_from_here_ever_worked_none_is_named_and_none_is_blamed(tmp_path: Path) -> None:
     runs = calls("close", "broken", lost=3) + calls("wait", "broken", lost=2) + calls("sing", "fun", won=9, last="hum")
     found = ask(tmp_path, runs, "broken")
     assert list(found) == []
     assert found.abstained == "every known way after get_order failed in runs like this one"
-    assert found.prompt() == "Ways that failed from here: close (3 of 3 runs), wait (2 of 2 runs)"
+    assert found.prompt() == ""
 
 
 def test_a_tool_that_is_not_at_hand_is_neither_named_nor_warned_of(tmp_path: Path) -> None:
@@ -144,7 +146,8 @@ def test_a_tool_at_hand_that_mostly_failed_here_is_warned_of_and_not_named_thoug
     found = ask(tmp_path, runs + calls("sing", "fun", won=10, last="hum"), "broken", tools=["close", "sing"])
     assert list(found) == []
     assert found.abstained == "what is known after get_order mostly failed in runs like this one"
-    assert found.prompt() == "Ways that failed from here: close (12 of 15 runs)"
+    told = "close (12 of 15 like runs here, while 10 with other tools succeeded)"
+    assert found.prompt() == f"Ways that failed from here: {told}"
 
 
 def test_the_only_way_that_ever_worked_here_is_named_though_most_runs_failed_with_it(tmp_path: Path) -> None:
@@ -170,7 +173,7 @@ def test_after_parallel_calls_a_failed_way_is_warned_of_whichever_was_recorded_l
         memory.ingest(runs)
         found = memory.suggest(after, state=request(99, "broken"))
     assert [one.tool for one in found] == ["refund"]
-    assert found.warnings == (FailedWay("close", 12, 12),)
+    assert found.warnings == (FailedWay("close", 12, 12, others=12),)
 
 
 def test_a_tool_whose_runs_are_all_forgotten_is_as_unknown_as_to_a_fresh_memory(tmp_path: Path) -> None:

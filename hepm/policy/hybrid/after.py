@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hepm.graph.calls import PARTS, CallMatrix, IntArray
 from hepm.graph.delta import AGENT_SPOKE, FAILED, USER_SPOKE
 from hepm.graph.rows import FloatArray
+from hepm.policy.hybrid.blame import Blame
 from hepm.policy.hybrid.ridge import unit
 
 MOST_CALLS: Final = 1_024
@@ -30,6 +31,7 @@ class LikeRuns:
     Attributes:
         rows_N: Rows of the calls.
         order_N, start_G: The calls in the order of groups, and where each group begins in it.
+        counts_G: 1 for a successful run; for a failed one the highest charge of these calls.
         support: How many of the groups are of successful runs, calls without a state included.
     """
 
@@ -38,10 +40,11 @@ class LikeRuns:
     start_G: NDArray[np.intp]
     run_G: IntArray
     tool_G: IntArray
+    counts_G: FloatArray
     support: int
 
     @classmethod
-    def of(cls, calls: CallMatrix, rows_N: NDArray[np.intp], *, with_states: bool) -> LikeRuns:
+    def of(cls, calls: CallMatrix, rows_N: NDArray[np.intp], blame: Blame, *, with_states: bool) -> LikeRuns:
         """Group calls; only those that have a state if `with_states`."""
         key_N = calls.run_N[rows_N].astype(np.int64) * len(calls.names) + calls.next_N[rows_N]
         order = np.argsort(key_N, kind="stable")
@@ -54,7 +57,9 @@ class LikeRuns:
             starts = np.diff(key_N[known_N][order], prepend=-1) != 0
         start = np.flatnonzero(starts)
         first = rows_N[order[start]]
-        return cls(rows_N, order, start, calls.run_N[first], calls.next_N[first], support)
+        counts_N = np.where(calls.success_R[calls.run_N[rows_N]], np.float32(1), blame.at(calls, rows_N))
+        counts_G = np.maximum.reduceat(counts_N[order], start) if len(start) else counts_N
+        return cls(rows_N, order, start, calls.run_N[first], calls.next_N[first], counts_G, support)
 
     def closest(self, cosines: FloatArray) -> FloatArray:
         """The highest of the calls' cosines in each group, shape (G,)."""
@@ -67,6 +72,8 @@ class CallsAfter:
     Args:
         tool: Its number.
         often_T: How often each tool is called at all; what follows this one is backed off to it.
+        blame: What calls of failed runs are charged.
+        ended: Successful runs that ended after it.
 
     Attributes:
         calls: What rows are of; as a rule of the whole memory.
@@ -79,8 +86,10 @@ class CallsAfter:
         likely: The tools to rank after this one, kept by `FittedMemory.likely`.
     """
 
-    def __init__(self, calls: CallMatrix, often_T: FloatArray, tool: int, *, parallel: bool) -> None:
-        self.calls = calls
+    def __init__(
+        self, calls: CallMatrix, often_T: FloatArray, tool: int, blame: Blame, *, ended: int, parallel: bool
+    ) -> None:
+        self.calls, self._blame, self.ended = calls, blame, ended
         rows_N = (calls.by_turn if parallel else calls.by_last).get(tool, _NONE)
         # What followed may be newer than the counts.
         self.rows_N = rows_N[calls.next_N[rows_N] < len(often_T)][-MOST_CALLS:]
@@ -137,12 +146,12 @@ class CallsAfter:
     @cached_property
     def alike(self) -> LikeRuns:
         """The calls, to compare how their runs ended."""
-        return LikeRuns.of(self.calls, self.rows_N, with_states=False)
+        return LikeRuns.of(self.calls, self.rows_N, self._blame, with_states=False)
 
     @cached_property
     def alike_in_state(self) -> LikeRuns:
         """Those of them that have a state."""
-        return LikeRuns.of(self.calls, self.rows_N, with_states=True)
+        return LikeRuns.of(self.calls, self.rows_N, self._blame, with_states=True)
 
 
 def backed_off(following: IntArray, lower_T: FloatArray, tools: NDArray[np.intp] | slice = slice(None)) -> FloatArray:

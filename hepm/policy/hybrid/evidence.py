@@ -132,7 +132,8 @@ class WeighedTools:
         return self.ended.order(np.lexsort((self.place_T[self.tools], -self.chances_C.round(6)))).tolist()
 
     def nameable(self, again: AbstractSet[int], warned: AbstractSet[int]) -> list[int]:
-        """Of the places in order, those that a hint may name: no further tool that is clearly worse here.
+        """Of the places in order, those that a hint may name: no further tool that is clearly worse here, and
+        none with which like runs mostly failed.
 
         Args:
             again: Tools that were called since the user wrote: agents repeat a call without being reminded. They are
@@ -141,6 +142,7 @@ class WeighedTools:
         """
         order = self.order()
         better = [at for at in order if at == order[0] or not self.ended.worse_C[at]]
+        better = [at for at in better if not self.ended.failing_C[at]]
         return [at for at in better if self._may_name(int(self.tools[at]), again, warned)]
 
     def _may_name(self, tool: int, again: AbstractSet[int], warned: AbstractSet[int]) -> bool:

@@ -67,11 +67,15 @@ class FittedMemory:
         candidates: Tools that successful runs called.
         successes_T, failures_T: How many successful and failed runs called each tool.
         often_T: How often each tool is called in successful runs, smoothed; sums to 1.
+        ended_T: How many of the successful runs that were read ended after each tool.
         whole: Whether all calls are here, so that the counts of runs are exact; else they are the least there are.
     """
 
     def __init__(self, calls: CallMatrix, former: FittedMemory | None = None) -> None:
         self._count(calls, former)
+        last_N = np.append(np.diff(calls.run_N) != 0, True)[: len(calls.run_N)]
+        ended = calls.next_N[last_N & calls.success_R[calls.run_N]]
+        self.ended_T = np.bincount(ended, minlength=self.tools)
         later_N, known_N = calls.before_NK[:, 0] != self.start, calls.state_N >= 0
         learned_N = known_N & calls.success_R[calls.run_N]
         rows = np.flatnonzero(later_N & learned_N)
@@ -183,6 +187,7 @@ class FittedMemory:
         """What `to_keep` gave, without reading any call. `calls` has the names and counts of that time, and no call."""
         found = cls.__new__(cls)
         found._count(calls, None)
+        found.ended_T = kept["ended_T"]
         found.ridge = Ridge.restored(Inputs(calls), kept["ridge_TX"])
         found._later = _Compared.of(kept["later_ND"], kept["later_next_N"])
         found._first = _Compared.of(kept["first_ND"], kept["first_next_N"])
@@ -209,6 +214,7 @@ class FittedMemory:
             **self.nearest_runs.to_keep(),
             "trees": np.frombuffer(trees, dtype=np.uint8),
             "chance": np.frombuffer(chance, dtype=np.uint8),
+            "ended_T": self.ended_T,
             "ridge_TX": self.ridge.weights_CX,
             "later_ND": self._later.vectors_ND,
             "later_next_N": self._later.next_N,
@@ -236,7 +242,8 @@ class FittedMemory:
             found = self._kept.use((last, tool))
         if found is None:
             calls = self.calls if self.calls.after is None else self.calls.after(last)
-            found = CallsAfter(calls, self.often_T, tool, parallel=len(last) > 1)
+            ended = int(self.ended_T[tool]) if tool >= 0 else 0
+            found = CallsAfter(calls, self.often_T, tool, self.odds.blame, ended=ended, parallel=len(last) > 1)
             with self._lock:
                 self._kept.put((last, tool), found, len(found.rows_N))
         return found

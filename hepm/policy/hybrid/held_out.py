@@ -33,7 +33,7 @@ def _ask(fitted: FittedMemory, calls: CallMatrix, row: int) -> HeldOutHint | Non
     if not len(tools) or not fitted.knows_number(encoded.before[0]):
         return None
     ended = OutcomesHere(fitted.odds, [encoded], tools, fitted.numbers)
-    if ended.all_failed(fitted.names):
+    if ended.all_failed():
         return None
     evidence = WeighedTools.of(fitted, [encoded], tools, ended)
     warned = {fitted.number[way.tool] for way in evidence.warnings(fitted.names)}

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from hepm.graph.calls import BoolArray, CallMatrix, IntArray
 from hepm.graph.rows import FloatArray
 from hepm.policy.hybrid.after import CallsAfter
+from hepm.policy.hybrid.blame import Blame
 from hepm.policy.hybrid.nearest_runs import Vote
 from hepm.policy.hybrid.ridge import Inputs, Ridge, gram, product, solved
 from hepm.types import Facts, StateSummary
@@ -78,12 +79,15 @@ class EncodedQuery:
 
 
 class Odds:
-    """The regression on the successful and failed calls of one snapshot.
+    """The regression on the successful and failed calls of one snapshot; a failed one counts as much as it is charged.
 
     Args:
         rows: The calls to learn from, each with a state.
-        former: Of an earlier snapshot of the same memory. Its relevance and trust are kept until there
+        former: Of an earlier snapshot of the same memory. Its relevance, charges and trust are kept until there
             are `_MUCH_MORE` times as many calls.
+
+    Attributes:
+        blame: What each call of failed runs is charged.
     """
 
     def __init__(self, calls: CallMatrix, rows: NDArray[np.intp], former: Odds | None = None) -> None:
@@ -99,15 +103,20 @@ class Odds:
         self._ridge: Ridge | None = None
         if former is not None:
             self._weighed, self.trust, self.relevance_D = former._weighed, former.trust, former.relevance_D
+            self.blame = former.blame
         else:
-            both = len(np.unique(calls.success_R[calls.run_N[rows]])) == 2
-            self.trust = trust_of(calls, rows) if both else 0.0
             # Equal states are stored once: repeated, the words that only one of them holds would separate classes.
             _, distinct = np.unique(calls.state_N[rows].astype(np.int64) * max(count, 1) + classes_N, return_index=True)
             self.relevance_D = relevance(calls.states_SD, calls.state_N[rows[distinct]], classes_N[distinct], count)
+            self.blame = Blame.of(calls, self.relevance_D)
+            both = len(np.unique(calls.success_R[calls.run_N[rows]])) == 2
+            self.trust = trust_of(calls, rows, self.blame) if both else 0.0
         if self.trust:
             before = None if former is None else former._ridge
-            self._ridge = Ridge(Inputs(calls, self.relevance_D), rows, classes_N, count, former=before)
+            counted_N = _counted(calls, rows, self.blame)
+            self._ridge = Ridge(
+                Inputs(calls, self.relevance_D), rows, classes_N, count, counted_N=counted_N, former=before
+            )
 
     @classmethod
     def restored(cls, calls: CallMatrix, kept: Mapping[str, NDArray[Any]]) -> Odds:
@@ -115,12 +124,14 @@ class Odds:
         found = cls.__new__(cls)
         found._weighed, found.trust = 0, float(kept["trust"])
         found.relevance_D, found._class_2T = kept["relevance_D"], kept["class_2T"]
+        found.blame = Blame.restored(kept)
         found._ridge = Ridge.restored(Inputs(calls, found.relevance_D), kept["odds_CX"]) if found.trust else None
         return found
 
     def to_keep(self) -> dict[str, NDArray[Any]]:
         """All that a suggestion needs, as arrays."""
         found = {"trust": np.array(self.trust), "relevance_D": self.relevance_D, "class_2T": self._class_2T}
+        found |= self.blame.to_keep()
         return found | ({} if self._ridge is None else {"odds_CX": self._ridge.weights_CX})
 
     def of(self, query: EncodedQuery, tools: NDArray[np.intp]) -> FloatArray:
@@ -169,7 +180,7 @@ def relevance(states_SD: FloatArray, state_N: IntArray, classes_N: IntArray, cou
     return np.minimum(np.sqrt(ratio_D), _MOST_RELEVANT).astype(np.float32)
 
 
-def trust_of(calls: CallMatrix, rows: NDArray[np.intp]) -> float:
+def trust_of(calls: CallMatrix, rows: NDArray[np.intp], blame: Blame) -> float:
     """How far odds predict outcomes in this memory: 0 if they do not, up to 3.
 
     From the slope of a logistic regression of a held-out run's outcome on the odds of what it called, against the
@@ -183,7 +194,7 @@ def trust_of(calls: CallMatrix, rows: NDArray[np.intp]) -> float:
         return 0.0
     x_NX = Inputs(calls).rows(rows)
     kernel = gram(x_NX)
-    label_NC = np.eye(int(classes_N.max()) + 1)[classes_N]
+    label_NC = np.eye(int(classes_N.max()) + 1)[classes_N] * _counted(calls, rows, blame)[:, None]
     read_NC = np.zeros_like(label_NC)
     for fold in range(FOLDS):
         held = fold_N == fold
@@ -207,6 +218,11 @@ def _classes(calls: CallMatrix, rows: NDArray[np.intp]) -> tuple[IntArray, IntAr
     class_2T = np.full((2, len(calls.names)), -1, dtype=np.int32)
     class_2T[found % 2, found // 2] = np.arange(len(found))
     return classes_N.astype(np.int32), class_2T
+
+
+def _counted(calls: CallMatrix, rows: NDArray[np.intp], blame: Blame) -> FloatArray:
+    """How much each of these calls counts for its (tool, outcome) class."""
+    return np.where(calls.success_R[calls.run_N[rows]], np.float32(1), blame.at(calls, rows))
 
 
 def _drawn(calls: CallMatrix, rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], IntArray]:

@@ -8,7 +8,8 @@ their state was.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from hepm.graph.calls import BoolArray, CallMatrix
 from hepm.graph.rows import FloatArray
 from hepm.policy.hybrid.after import LikeRuns
+from hepm.policy.hybrid.blame import Blame
 from hepm.policy.hybrid.odds import MOST_ODDS, TRUSTED, EncodedQuery, Odds
 from hepm.types import FailedWay, ToolName
 
@@ -30,11 +32,20 @@ PRIOR_RUNS: Final = 2.0  # at the share of successes of all alternatives; a tool
 CLEAR: Final = 1.65  # standard errors between two shares that differ clearly: 5 % by chance, one-sided
 _FEWEST: Final = 0.3  # of weighted runs, for a success or a failure to count at all
 ALIKE: Final = 0.25  # runs are like this one if their state is at most so much less similar than the most similar
+NEARLY_EQUAL: Final = 0.05  # the same for runs that knew nearly the same: one word may decide
 UNKNOWN: Final = 0.4
 """Likeness of the most similar state up to which odds say nothing,"""
 KNOWN: Final = 0.75
 """and from which on they count fully; other wordings of known situations have .75 to .95 (benchmarks/LOG.md)."""
-FEWEST_FAILURES: Final = 2  # runs like this one from which on a tool is warned of
+FEWEST_OTHERS: Final = 3
+"""Like runs that succeeded with other tools from which on a tool is warned of: on recorded runs, .04 of the warnings
+in successful runs then name the right call (benchmarks/LOG.md, "warnings")."""
+LEAST_CHARGE: Final = 0.7
+"""Least charge, of like runs together, for a tool that never succeeded in them,"""
+MUCH_CHARGE: Final = 2.0
+"""and for one that did, but clearly less than another one:"""
+FAILED_TIMES: Final = 3  # its charge is so many times its successes
+FEWEST_FAILURES: Final = 2
 FEWEST_KNOWN: Final = 3
 NEAREST: Final = 5
 """If at least 3 runs went on from here and the 5 most like this one failed, all known ways may have failed."""
@@ -54,13 +65,65 @@ def _likeness(queries: Sequence[EncodedQuery], rows: NDArray[np.intp]) -> FloatA
     return likeness[np.unique(compared, return_index=True)[1]] if len(known) > 1 else likeness
 
 
-def _like_runs(calls: CallMatrix, queries: Sequence[EncodedQuery]) -> LikeRuns:
+def _like_runs(calls: CallMatrix, queries: Sequence[EncodedQuery], blame: Blame) -> LikeRuns:
     with_states = queries[0].state_D is not None
     if len(queries) == 1:
         return queries[0].after.alike_in_state if with_states else queries[0].after.alike
     # Calls of one turn: the calls of the turn after are those of several tools.
     rows = np.unique(np.concatenate([query.after.rows_N for query in queries]))
-    return LikeRuns.of(calls, rows, with_states=with_states)
+    return LikeRuns.of(calls, rows, blame, with_states=with_states)
+
+
+@dataclass(frozen=True, slots=True)
+class _LikeCounts:
+    """How many like runs failed and succeeded with each of A available tools, and what those that failed are charged.
+
+    Attributes:
+        successes: Of these tools and, last, of all others.
+    """
+
+    available: NDArray[np.intp]
+    failures_A: NDArray[np.intp]
+    won_A: NDArray[np.intp]
+    charge_A: FloatArray
+    successes: NDArray[np.intp]
+
+    @property
+    def runs_A(self) -> NDArray[np.intp]:
+        """All that called each tool."""
+        return self.failures_A + self.won_A
+
+    @property
+    def others_A(self) -> NDArray[np.intp]:
+        """Those that succeeded with another tool."""
+        return self.successes.sum() - self.won_A
+
+    @property
+    def winners(self) -> int:
+        """With how many tools some succeeded."""
+        return int(np.count_nonzero(self.successes))
+
+    @property
+    def only_failed_A(self) -> BoolArray:
+        """Tools that never succeeded here, and are charged with it, where as many runs succeeded with others."""
+        others_A = self.others_A
+        charged_A = (self.won_A == 0) & (self.charge_A >= LEAST_CHARGE)
+        return charged_A & (others_A >= FEWEST_OTHERS) & (others_A >= self.failures_A)
+
+    @property
+    def mostly_failed_A(self) -> BoolArray:
+        """Tools that rarely succeeded here, and are charged with that."""
+        return (self.charge_A >= MUCH_CHARGE) & (self.charge_A >= FAILED_TIMES * self.won_A)
+
+    def ways(self, names: Sequence[ToolName], chosen_A: BoolArray) -> Iterator[FailedWay]:
+        """What to say of some of the tools."""
+        for at in np.flatnonzero(chosen_A).tolist():
+            failures, runs, others = (int(of[at]) for of in (self.failures_A, self.runs_A, self.others_A))
+            yield FailedWay(names[int(self.available[at])], failures, runs, others=others)
+
+
+def _most_failures(ways: Iterable[FailedWay]) -> tuple[FailedWay, ...]:
+    return tuple(sorted(ways, key=lambda way: (-way.failures, way.runs, way.tool))[:MOST_WARNINGS])
 
 
 class OutcomesHere:
@@ -80,6 +143,7 @@ class OutcomesHere:
             less where no known state is similar, and 0 where odds are not trusted.
         trusted: How surely they are known here, in [0, 1].
         worse_C: Which are clearly worse here than another one.
+        failing_C: With which like runs mostly failed, whatever others did.
         support: How many successful runs went on from here, those without a vector included; one that called several
             tools counts for each.
     """
@@ -89,8 +153,9 @@ class OutcomesHere:
     ) -> None:
         self._odds, self._queries = odds, queries
         calls = queries[0].after.calls  # of all of them
-        like = _like_runs(calls, queries)
+        like = _like_runs(calls, queries, odds.blame)
         self._run_G, self._cosine_G = like.run_G, like.closest(_likeness(queries, like.rows_N))
+        self._counts_G = like.counts_G
         self.support = like.support
         self._success_G = calls.success_R[like.run_G]
         self._closest = float(self._cosine_G.max(initial=-1.0))
@@ -104,14 +169,15 @@ class OutcomesHere:
         self._ended_G = 2 * self._place_G + self._success_G
         # If nothing is very like the present state, the most similar ones still have full weight.
         full = min(1.0, max(self._closest, 1.0 - ALIKE) + ALIKE)
-        ended_2A = self._ended(np.exp((self._cosine_G - full) / TEMPERATURE))[:, :-1]
+        ended_2A = self._ended(self._counts_G * np.exp((self._cosine_G - full) / TEMPERATURE))[:, :-1]
         self._lost_A, self._won_A = ended_2A.astype(np.float32)
-        failures, successes = self._ended(self._cosine_G >= self._closest - ALIKE).astype(np.intp)
-        self._failures_A, self._runs_A = failures[:-1], (failures + successes)[:-1]
+        self._alike = self._counted(ALIKE)
         # The one tool with which runs like this one succeeded, if success with it is likely enough.
-        self._only_winner_A = (successes > 0)[:-1] & (successes[:-1] >= LIKELY * self._runs_A)
-        if np.count_nonzero(successes) != 1:
+        self._only_winner_A = (self._alike.won_A > 0) & (self._alike.won_A >= LIKELY * self._alike.runs_A)
+        if self._alike.winners != 1:
             self._only_winner_A[:] = False
+        self._failing_A = self._alike.mostly_failed_A & ~self._only_winner_A
+        self.failing_C = self._failing_A[self._place_C]
         self.odds_QC = np.zeros((len(queries), len(tools)), dtype=np.float32)
         self.trusted = 0.0
         if odds.trust:
@@ -125,13 +191,20 @@ class OutcomesHere:
             self.odds_QC = np.float32(known) * odds_QA[:, self._place_C]
             self.trusted = known * min(odds.trust / TRUSTED, 1.0)
         self.worse_C = self._worse(self._place_C)
-        failures_C = self._failures_A[self._place_C]
-        self._some_won_C = failures_C < self._runs_A[self._place_C]
+        failures_C = self._alike.failures_A[self._place_C]
+        self._some_won_C = self._alike.won_A[self._place_C] > 0
         self._only_failed_C = (failures_C >= FEWEST_FAILURES) & ~self._some_won_C
 
     def _ended(self, weight_G: NDArray[Any]) -> NDArray[Any]:
         """Weights of the like runs that failed and that succeeded with each tool, unavailable ones last: (2, A + 1)."""
         return np.bincount(self._ended_G, weight_G, minlength=2 * len(self._available) + 2).reshape(-1, 2).T
+
+    def _counted(self, within: float) -> _LikeCounts:
+        """The like runs whose state is at most so much less similar than the most similar one."""
+        like_G = self._cosine_G >= self._closest - within
+        failures, successes = self._ended(like_G).astype(np.intp)
+        charges_A = self._ended(like_G * self._counts_G)[0, :-1]
+        return _LikeCounts(self._available, failures[:-1], successes[:-1], charges_A, successes)
 
     def _worse(self, places: NDArray[np.intp]) -> BoolArray:
         """Which of these available tools are clearly worse here than the one with the highest lower bound.
@@ -150,7 +223,7 @@ class OutcomesHere:
 
     def _like_odds(self) -> FloatArray:
         """Log-odds of success with each tool in the most similar runs, less those of all; 0 where unknown; (A,)."""
-        lost_A, won_A = self._ended(np.exp((self._cosine_G - self._closest) / NEAR))[:, :-1]
+        lost_A, won_A = self._ended(self._counts_G * np.exp((self._cosine_G - self._closest) / NEAR))[:, :-1]
         share = (np.count_nonzero(self._success_G) + 1) / (len(self._success_G) + 2)
         shares_A = (won_A / share + PRIOR_RUNS) / (lost_A / (1 - share) + PRIOR_RUNS)
         return np.log(shares_A).clip(-MOST_ODDS, MOST_ODDS).astype(np.float32)
@@ -171,43 +244,52 @@ class OutcomesHere:
         return order
 
     def warnings(self, names: Sequence[ToolName]) -> tuple[FailedWay, ...]:
-        """Tools to avoid: most of the runs like this one that called them failed, and others did better."""
-        bad_A = (self._failures_A >= FEWEST_FAILURES) & (2 * self._failures_A > self._runs_A) & ~self._only_winner_A
-        if not bad_A.any():
-            return ()
-        worse_A = self._worse(np.arange(len(self._available)))
-        if self._odds.trust >= TRUSTED:
-            worse_A |= self._odds_QA.mean(axis=0) < -1
-        return self._failed_ways(names, bad_A & worse_A)
+        """Tools to avoid: runs like this one failed by calling them, and others that called something else did not.
 
-    def all_failed(self, names: Sequence[ToolName]) -> tuple[FailedWay, ...]:
-        """The ways known from here, if all of them failed; else none.
-
-        They did if no run went on from here with an available tool and succeeded; and, if outcomes can be predicted in
-        this memory, if the runs most like this one all failed and no tool is likely to succeed.
+        Runs that failed for another reason are charged elsewhere, and warn of nothing here.
         """
+        mostly_failed_A = self._failing_A & (self._alike.others_A >= FEWEST_OTHERS)
+        if mostly_failed_A.any():
+            worse_A = self._worse(np.arange(len(self._available)))
+            if self._odds.trust >= TRUSTED:
+                worse_A |= self._odds_QA.mean(axis=0) < -1
+            mostly_failed_A &= worse_A
+        warned_A = mostly_failed_A | self._alike.only_failed_A
+        nearly = self._counted(NEARLY_EQUAL)
+        further_A = nearly.only_failed_A & ~warned_A
+        return _most_failures([*self._alike.ways(names, warned_A), *nearly.ways(names, further_A)])
+
+    def all_failed(self) -> bool:
+        """Whether all ways known from here failed in runs like this one.
+
+        They did if no run ended here or went on from here with an available tool and succeeded; and, if outcomes can be
+        predicted in this memory, if the runs most like this one all failed and no tool is likely to succeed.
+        """
+        if any(query.after.ended for query in self._queries):
+            return False
         here_G = np.flatnonzero(self._place_G < len(self._available))
         if self._success_G[here_G].any() and self._odds.trust < TRUSTED:
-            return ()
+            return False
         here_G = here_G[np.argsort(-self._cosine_G[here_G], kind="stable")]
         runs, first = np.unique(self._run_G[here_G], return_index=True)
         if len(runs) < FEWEST_KNOWN:
-            return ()
+            return False
         success_G, cosine_G = self._success_G[here_G], self._cosine_G[here_G]
         # Runs as similar as the fifth count, too: which of equal ones came first must not decide.
         last_nearest = np.sort(first)[:NEAREST][-1]
         if success_G[cosine_G >= cosine_G[last_nearest] - _ROUNDING].any():
-            return ()
-        if success_G.any() and not self._hopeless():
-            return ()
-        return self._failed_ways(names, (self._failures_A == self._runs_A) & (self._runs_A > 0))
+            return False
+        return not success_G.any() or self._hopeless()
 
-    def _failed_ways(self, names: Sequence[ToolName], chosen_A: BoolArray) -> tuple[FailedWay, ...]:
-        found = [
-            FailedWay(names[int(self._available[at])], int(self._failures_A[at]), int(self._runs_A[at]))
-            for at in np.flatnonzero(chosen_A)
-        ]
-        return tuple(sorted(found, key=lambda way: (-way.failures, way.runs, way.tool))[:MOST_WARNINGS])
+    def failed_ways(self, names: Sequence[ToolName]) -> tuple[FailedWay, ...]:
+        """Of the ways known from here that all failed, those to warn of: other runs succeeded from here.
+
+        Where none did, they may all have failed for another reason.
+        """
+        if not self._success_G.any():
+            return ()
+        alike = self._alike
+        return _most_failures(alike.ways(names, (alike.won_A == 0) & (alike.charge_A >= LEAST_CHARGE)))
 
     def _hopeless(self) -> bool:
         """Whether success is with no tool likely, nor likelier than after these tools whatever the situation."""

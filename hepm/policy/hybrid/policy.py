@@ -89,10 +89,9 @@ class Hybrid:
         encoded = [fitted.encode(query, last) for last in sorted(set(query.after))]
         tools, available = _candidates(fitted, encoded, query)
         ended = OutcomesHere(fitted.odds, encoded, tools, available)
-        failed = ended.all_failed(fitted.names) if self._floors.support else ()
-        if failed:
+        if self._floors.support and ended.all_failed():
             why = f"every known way {place_of(query)} failed in runs like this one"
-            return Suggestions(abstained=why, warnings=failed)
+            return Suggestions(abstained=why, warnings=ended.failed_ways(fitted.names))
         if not len(tools):
             return nothing_known(mirror, query, self._floors)
         advice_C = _advice(fitted, query, tools)
@@ -164,8 +163,9 @@ def _why_silent(
     fitted: FittedMemory, query: Query, evidence: WeighedTools, here: EncodedQuery, warned: AbstractSet[int]
 ) -> str:
     """Why no tool is named, whatever the chances; "" if one could be."""
-    best = int(evidence.tools[evidence.order()[0]])
-    if best in warned:
+    first = evidence.order()[0]
+    best = int(evidence.tools[first])
+    if best in warned or evidence.ended.failing_C[first]:
         return f"what is known {place_of(query)} mostly failed in runs like this one"
     if best in here.again:
         return f"the likeliest next call is {query.names.shown(fitted.names[best])} again"

@@ -88,6 +88,7 @@ class _Solution:
     system_XX: NDArray[np.float64]
     rows_N: NDArray[np.intp]
     classes_N: NDArray[np.int32]
+    counted_N: FloatArray
     updated: int = 0
 
 
@@ -96,6 +97,9 @@ class Ridge:
 
     Of a `former` one, of an earlier snapshot of the same memory with the same relevance and classes, only what came
     since is computed; `former` can be continued no more.
+
+    Args:
+        counted_N: How much each row counts for its class, in [0, 1]; 1 by default.
 
     Attributes:
         weights_CX: W transposed, shape (classes, inputs).
@@ -110,22 +114,25 @@ class Ridge:
         classes_N: NDArray[np.int32],
         count: int,
         *,
+        counted_N: FloatArray | None = None,
         former: Ridge | None = None,
     ) -> None:
         self._inputs = inputs
         self._solution: _Solution | None = None
-        rows, classes_N = rows[-MOST_CALLS:], classes_N[-MOST_CALLS:]
+        if counted_N is None:
+            counted_N = np.ones(len(rows), dtype=np.float32)
+        rows, classes_N, counted_N = rows[-MOST_CALLS:], classes_N[-MOST_CALLS:], counted_N[-MOST_CALLS:]
         if len(rows) <= inputs.size:
             x_NX = inputs.rows(rows)
-            dual_NC = solved(gram(x_NX), _one_hot(classes_N, count)).astype(np.float32)
+            dual_NC = solved(gram(x_NX), _one_hot(classes_N, count, counted_N)).astype(np.float32)
             self.weights_CX = product(dual_NC.T, x_NX)
             return
         before = None
         if former is not None and former._inputs.size == inputs.size:
             # Changed in place, so that it must not be continued twice.
             before, former._solution = former._solution, None
-        if before is None or not _update(before, inputs, rows, classes_N, count):
-            before = _solve(inputs, rows, classes_N, count)
+        if before is None or not _update(before, inputs, rows, classes_N, counted_N, count):
+            before = _solve(inputs, rows, classes_N, counted_N, count)
         self._solution = before
         self.weights_CX = np.ascontiguousarray(before.weights_XC.T, dtype=np.float32)
 
@@ -150,20 +157,28 @@ class Ridge:
         return np.einsum("cu,u->c", self.weights_CX[classes[:, None], used], here_X[used])
 
 
-def _solve(inputs: Inputs, rows: NDArray[np.intp], classes_N: NDArray[np.int32], count: int) -> _Solution:
+def _solve(
+    inputs: Inputs, rows: NDArray[np.intp], classes_N: NDArray[np.int32], counted_N: FloatArray, count: int
+) -> _Solution:
     system = np.zeros((inputs.size, inputs.size))
     cross = np.zeros((inputs.size, count))
     for start in range(0, len(rows), _CHUNK):
         x_NX = inputs.rows(rows[start : start + _CHUNK])
-        classes = classes_N[start : start + _CHUNK]
+        classes, counted = classes_N[start : start + _CHUNK], counted_N[start : start + _CHUNK]
         system += x_NX.T @ x_NX
         for one in np.unique(classes):
-            cross[:, one] += x_NX[classes == one].sum(axis=0)
-    return _Solution(solved(system, cross), system, rows, classes_N)
+            of_class = classes == one
+            cross[:, one] += (x_NX[of_class] * counted[of_class, None]).sum(axis=0)
+    return _Solution(solved(system, cross), system, rows, classes_N, counted_N)
 
 
 def _update(
-    solution: _Solution, inputs: Inputs, rows: NDArray[np.intp], classes_N: NDArray[np.int32], count: int
+    solution: _Solution,
+    inputs: Inputs,
+    rows: NDArray[np.intp],
+    classes_N: NDArray[np.int32],
+    counted_N: FloatArray,
+    count: int,
 ) -> bool:
     """Remove the rows that are gone and add the new ones; False where solving it again is no more work."""
     gone, new = solution.rows_N < rows[0], rows > solution.rows_N[-1]
@@ -177,7 +192,8 @@ def _update(
         solution.system_XX = solved(solution.system_XX, np.eye(inputs.size))
     inverse, weights = solution.system_XX, np.zeros((inputs.size, count))
     weights[:, : solution.weights_XC.shape[1]] = solution.weights_XC
-    targets_NC = _one_hot(np.concatenate([solution.classes_N[gone], classes_N[new]]), count)
+    counted = np.concatenate([solution.counted_N[gone], counted_N[new]])
+    targets_NC = _one_hot(np.concatenate([solution.classes_N[gone], classes_N[new]]), count, counted)
     signs_N = np.repeat([-1.0, 1.0], [gone.sum(), new.sum()])
     for start in range(0, len(changed), _BLOCK):
         part = slice(start, start + _BLOCK)
@@ -188,7 +204,8 @@ def _update(
         gain_XB = product(spread_XB, between_BB)
         weights += product(gain_XB, targets_NC[part] - product(x_BX, weights))
         inverse -= product(gain_XB, spread_XB.T)
-    solution.weights_XC, solution.rows_N, solution.classes_N = weights, rows, classes_N
+    solution.weights_XC, solution.rows_N = weights, rows
+    solution.classes_N, solution.counted_N = classes_N, counted_N
     solution.updated += len(changed)
     return True
 
@@ -231,9 +248,9 @@ def product(left_NB: NDArray[_Float], right_BC: NDArray[_Float]) -> NDArray[_Flo
     return np.concatenate(parts or [left_NB @ right_BC], dtype=left_NB.dtype)
 
 
-def _one_hot(classes_N: NDArray[np.int32], count: int) -> NDArray[np.float64]:
+def _one_hot(classes_N: NDArray[np.int32], count: int, counted_N: FloatArray) -> NDArray[np.float64]:
     found = np.zeros((len(classes_N), count))
-    found[np.arange(len(classes_N)), classes_N] = 1
+    found[np.arange(len(classes_N)), classes_N] = counted_N
     return found
 
 
