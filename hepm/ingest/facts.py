@@ -31,7 +31,6 @@ _NO_WORD: Final = frozenset(
     {"and", "are", "but", "can", "for", "from", "has", "have", "its", "not", "our", "please", "that", "the", "this"}
     | {"was", "will", "with", "would", "you", "your"}
 )
-)
 
 
 @lru_cache(maxsize=4_096)  # runs of one environment repeat each other's results

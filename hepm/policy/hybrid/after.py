@@ -84,6 +84,7 @@ class CallsAfter:
         compared_N: Rows of those that have states.
         won_N, next_N: Whether their runs succeeded, and the tools called.
         likely: The tools to rank after this one, kept by `FittedMemory.likely`.
+        leaf_N: Where the first tree over facts ends before each of the compared calls, kept by `FittedMemory`.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class CallsAfter:
         self.compared_N, self.won_N = self.rows_N[known_N], won_N[known_N]
         self.next_N = calls.next_N[self.compared_N]
         self.likely: NDArray[np.intp] | None = None
+        self.leaf_N: NDArray[np.intp] | None = None
         self._lengths_of: tuple[FloatArray, FloatArray] | None = None
 
     def cosines(

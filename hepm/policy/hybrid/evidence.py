@@ -22,7 +22,7 @@ from hepm.types import FailedWay
 
 DOUBT: Final = 2
 """A chance counts n / (n + 2) of itself, where n successful runs went on from here."""
-FACTS_SHARE: Final = 0.6
+FACTS_SHARE: Final = 0.8
 """Share of the trees over facts in a chance, where there are any (benchmarks/LOG.md, "trees over facts")."""
 NEAREST_SHARE: Final = 0.5
 """Most of a chance that the nearest runs' vote can be,"""
@@ -210,8 +210,9 @@ def _with_facts(fitted: FittedMemory, query: EncodedQuery, tools: Tools, chances
     trees = fitted.trees(query.before[0]) if query.facts else None
     if trees is None:
         return chances_C
+    share = FACTS_SHARE * trees.trust
     by_facts_C = trees.shares(query.facts, fitted.tools)[tools]
-    return np.asarray((1 - FACTS_SHARE) * chances_C + FACTS_SHARE * by_facts_C, dtype=np.float32)
+    return np.asarray((1 - share) * chances_C + share * by_facts_C, dtype=np.float32)
 
 
 def _mean(arrays: Sequence[FloatArray]) -> NDArray[Any]:

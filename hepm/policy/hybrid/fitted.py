@@ -28,7 +28,7 @@ from hepm.policy.hybrid.odds import EncodedQuery, Odds
 from hepm.policy.hybrid.ridge import Inputs, Ridge
 from hepm.policy.hybrid.trees import PlaceTrees
 from hepm.policy.query import Query
-from hepm.types import START, USER_SIDE, StateSummary, ToolName
+from hepm.types import START, USER_SIDE, Facts, StateSummary, ToolName
 
 MOST_RUNS: Final = 1000  # runs that a whole run is compared with
 MOST_REQUESTS: Final = 2_000  # successful runs whose requests a request is compared with
@@ -42,6 +42,8 @@ UNLIKE: Final = 0.08
 """Cosine of a request's content words with a known request, below which they share none: those of recorded runs on new
 tasks are at .09 and above, with whatever else the known request says."""
 SAME_WORDS: Final = 0.7  # cosine of whole requests, where neither says what is wanted: "please help"
+OTHER_ANSWER: Final = 0.3
+"""How much less alike states are between which a deciding fact differs: they are no like runs then."""
 REGROWN: Final = 1.05  # times as many calls after a tool, from which on its trees are grown again
 TEMPERATURE: Final = 0.05  # of every softmax over cosines: what is .05 less similar has 1/e of the vote
 FAILED_SHARE: Final = 0.25  # weight of a failed run among those with similar requests
@@ -300,6 +302,9 @@ class FittedMemory:
             vote = self.nearest_runs.vote(words, past)
         called = Counter(tool for tool in past if tool >= 0)
         facts = summary.facts and with_calls(summary.facts, {self.names[tool]: n for tool, n in called.items()})
+        if cosines_N is not None and likeness_N is not None:
+            less_N = self._other_answers(after, before[0], facts)
+            cosines_N, likeness_N = cosines_N - less_N, likeness_N - less_N
         return EncodedQuery(
             before=before,
             called=called,
@@ -316,6 +321,16 @@ class FittedMemory:
             cosines_N=cosines_N,
             likeness_N=likeness_N,
         )
+
+    def _other_answers(self, after: CallsAfter, tool: int, facts: Facts) -> FloatArray | np.float32:
+        """How much less like this state the compared calls are, since a fact that decides differs: shape (N,)."""
+        trees = self.trees(tool) if facts else None
+        whole = len(after.calls.learned_N) == len(after.calls.next_N)
+        if trees is None or not trees.trust or not whole or not len(after.compared_N):
+            return np.float32(0)
+        if after.leaf_N is None:
+            after.leaf_N = trees.leaves(after.calls, after.compared_N)
+        return np.float32(OTHER_ANSWER * trees.trust) * (after.leaf_N != trees.leaf(facts))
 
     def knows(self, tool: ToolName) -> bool:
         """Whether a run went through a tool; numbers of forgotten ones are not given back."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -107,6 +107,18 @@ def tested(calls: CallMatrix, rows_N: NDArray[np.intp], *, fewest: int) -> Teste
     for column, at in enumerate(chosen):
         true_NF[:, column] = columns[at]
     return TestedCalls([tests[at] for at in chosen], true_NF)
+
+
+def answered(calls: CallMatrix, rows_N: NDArray[np.intp], tests: Sequence[FactTest]) -> NDArray[np.bool_]:
+    """Which of some tests is true of which of these calls, shape (N, F)."""
+    by_name: dict[FactName, list[int]] = {}
+    for column, test in enumerate(tests):
+        by_name.setdefault(FactName(test.source, test.fact), []).append(column)
+    true_NF = np.zeros((len(rows_N), len(tests)), dtype=np.bool_)
+    for name, at_X, value_X in _by_fact(calls, rows_N):
+        for column in by_name.get(name, ()):
+            true_NF[at_X, column] = value_X > tests[column].above
+    return true_NF
 
 
 def known_before(calls: CallMatrix, row: int) -> Facts:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hepm.graph.calls import IN_TURN, CallMatrix
 from hepm.graph.rows import FloatArray, spread_over
-from hepm.policy.hybrid.known_facts import MOST_TESTS, FactTest, tested
+from hepm.policy.hybrid.known_facts import MOST_TESTS, FactTest, answered, tested
 from hepm.types import Facts
 
 TREES: Final = 16
@@ -26,6 +26,10 @@ DEEPEST: Final = 5
 MOST_CALLS: Final = 800
 """Calls after one tool that trees are grown from: half of them the latest."""
 FEWEST_CALLS: Final = 6
+UNSKILLED: Final = 0.5
+"""Skill up to which trees are not heard,"""
+SKILLED: Final = 0.9
+"""and from which on they are heard fully."""
 _FEWEST_IN_LEAF: Final = 3
 _LEAF_SHARE: Final = 60  # of n calls, a leaf has at least n / 60
 _SPLIT_COST: Final = 1.0  # nats that a split costs beside the choice of its test
@@ -78,10 +82,12 @@ class PlaceTrees:
     Attributes:
         tool_C: Numbers of the tools that follow.
         rows: How many calls after it were known.
+        skill: Mean share that trees gave to the tool called next, of calls that they were not grown from; in [0, 1].
     """
 
     tool_C: NDArray[np.intp]
     rows: int
+    skill: float
     trees: Sequence[Sequence[Node]]
 
     @classmethod
@@ -93,7 +99,7 @@ class PlaceTrees:
         tool_C, class_N = np.unique(calls.next_N[rows_N], return_inverse=True)
         label_NC = np.eye(len(tool_C), dtype=np.float32)[class_N]
         if len(tool_C) == 1:
-            return cls(tool_C.astype(np.intp), known, [_grow(label_NC, [], label_NC[:, :0])])
+            return cls(tool_C.astype(np.intp), known, 1.0, [_grow(label_NC, [], label_NC[:, :0])])
         fewest = max(_FEWEST_IN_LEAF, len(rows_N) // _LEAF_SHARE)
         found = tested(calls, rows_N, fewest=fewest)
         gain_F = _gains(found.true_NF, label_NC, fewest)
@@ -101,24 +107,54 @@ class PlaceTrees:
         chosen: list[int] = best.tolist()
         tests, true_NF = [found.tests[at] for at in chosen], found.true_NF[:, best]
         trees = [_grow(label_NC, tests, true_NF)]
+        given_N, asked_N = np.zeros(len(rows_N)), np.zeros(len(rows_N))
         for number in range(1, TREES):
             weight_N = _drawn(calls, rows_N, number)
             part = [at for at, test in enumerate(tests) if crc32(f"{number} {test}".encode()) % 2]
             drawn = weight_N > 0
-            trees.append(
-                _grow(
-                    label_NC[drawn] * weight_N[drawn, None],
-                    [tests[at] for at in part],
-                    true_NF[np.ix_(drawn, np.array(part, dtype=np.intp))],
-                )
-            )
-        return cls(tool_C.astype(np.intp), known, trees)
+            of_part = true_NF[:, part]
+            tree = _grow(label_NC[drawn] * weight_N[drawn, None], [tests[at] for at in part], of_part[drawn])
+            place = {tests[at]: column for column, at in enumerate(part)}
+            for at in np.flatnonzero(~drawn).tolist():
+                node = tree[0]
+                while node.test is not None:
+                    node = tree[node.yes if of_part[at, place[node.test]] else node.no]
+                given_N[at] += node.share_C[class_N[at]]
+                asked_N[at] += 1
+            trees.append(tree)
+        left_out = asked_N > 0
+        skill = float((given_N[left_out] / asked_N[left_out]).mean()) if left_out.any() else 0.0
+        return cls(tool_C.astype(np.intp), known, skill, trees)
+
+    @property
+    def trust(self) -> float:
+        """How far the trees are heard: not where facts hardly tell what comes next, fully where they decide it."""
+        return min(max((self.skill - UNSKILLED) / (SKILLED - UNSKILLED), 0.0), 1.0)
 
     def shares(self, known: Facts, tools: int) -> FloatArray:
         """How likely each of T tools is to be called next, by the mean of the trees: shape (T,)."""
         share_T = np.zeros(tools, dtype=np.float32)
         share_T[self.tool_C] = np.mean([_leaf(tree, known).share_C for tree in self.trees], axis=0)
         return share_T
+
+    def leaf(self, known: Facts) -> int:
+        """Where the first tree ends with these facts."""
+        tree, place = self.trees[0], 0
+        while (test := tree[place].test) is not None:
+            place = tree[place].yes if test.holds(known) else tree[place].no
+        return place
+
+    def leaves(self, calls: CallMatrix, rows_N: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Where it ends before some calls of whole runs, shape (N,)."""
+        tree = self.trees[0]
+        asking = [place for place, node in enumerate(tree) if node.test is not None]
+        true_NF = answered(calls, rows_N, [test for node in tree if (test := node.test) is not None])
+        leaf_N = np.zeros(len(rows_N), dtype=np.intp)
+        # A node stands behind the one that leads to it, so that one pass takes each call down to its leaf.
+        for column, place in enumerate(asking):
+            here_N = leaf_N == place
+            leaf_N[here_N] = np.where(true_NF[here_N, column], tree[place].yes, tree[place].no)
+        return leaf_N
 
     def path(self, known: Facts, tool: int) -> Path:
         """The questions of the first tree on the way to its answer, and what that says of a tool."""
@@ -146,7 +182,7 @@ class PlaceTrees:
             ]
             for tree in kept["trees"]
         ]
-        return cls(np.array(kept["tools"], dtype=np.intp), kept["rows"], trees)
+        return cls(np.array(kept["tools"], dtype=np.intp), kept["rows"], kept["skill"], trees)
 
     def to_json(self) -> dict[str, Any]:
         """Everything, in values that JSON can hold."""
@@ -154,7 +190,7 @@ class PlaceTrees:
             [[node.test, node.yes, node.no, node.count_C.tolist(), node.share_C.tolist()] for node in tree]
             for tree in self.trees
         ]
-        return {"tools": self.tool_C.tolist(), "rows": self.rows, "trees": trees}
+        return {"tools": self.tool_C.tolist(), "rows": self.rows, "skill": self.skill, "trees": trees}
 
 
 def _leaf(tree: Sequence[Node], known: Facts) -> Node:
