@@ -33,6 +33,7 @@ BLOCK_END: Final = "</hepm-memory>"
 
 DISTRUSTED: Final = "hepm:distrusted"  # tag of a run that is stored but never counted; its value: the outcome as JSON
 RECORDED_BY: Final = "hepm:token"  # tag with the name of the token that recorded a run at a server
+LEVEL: Final = "hepm:level"  # tag with the level of chance that the guard drew for a session
 OWN_STATES: Final = "hepm:own-states"  # tag of a run whose only states are the agent's own summaries
 OUTCOME_BY: Final = (
     "hepm:outcome-by"  # tag of a label that was not given: the rule ("tests") or "judge:MODEL" behind it
@@ -113,6 +114,7 @@ class Turn:
     A turn of role "user" has calls only if a simulated user has tools of its own. `reward` is for this turn alone.
     `recalled` are ids of the lessons that the agent searched for in this turn and read after it. `read` is what memory
     or the loop wrote to it after the turn, as it was sent. A `hidden` turn is not in the agent's conversation.
+    `hinted` are the tools that hints named since the calls before these: they show memory its own echo.
     """
 
     role: Role
@@ -122,6 +124,7 @@ class Turn:
     recalled: tuple[str, ...] = ()
     read: str = ""
     hidden: bool = False
+    hinted: tuple[ToolName, ...] = ()
 
     @property
     def is_step(self) -> bool:
@@ -250,13 +253,15 @@ class StateSummary:
 class Transition:
     """The calls of one turn, or (START,), followed by those of the next turn with calls: every pair across the sets.
 
-    `step` counts the transitions of a run from 0; `state` is what the agent knew when it issued the later turn.
+    `step` counts the transitions of a run from 0; `state` is what the agent knew when it issued the later turn, and
+    `hinted` are the tools that a hint had named to it.
     """
 
     sources: tuple[ToolName, ...]
     targets: tuple[ToolName, ...]
     step: int
     state: StateSummary
+    hinted: tuple[ToolName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -246,6 +246,11 @@ class Store(Backend):
         values = {"before": before, "environment": environment, "task": task, "limit": limit}
         return [(seq, name, record) for seq, name, record in self.read("unlabelled", namespace=namespace, **values)]
 
+    def outcomes_of_level(self, level: str, *, namespace: str, most: int) -> tuple[int, int]:
+        """Of the `most` latest sessions of a level with an outcome: how many succeeded, and how many there are."""
+        successes, sessions = self.read("outcomes_of_level", namespace=namespace, level=level, most=most)[0]
+        return int(successes), int(sessions)
+
     def runs_by_task(self, *, namespace: str) -> list[tuple[Any, ...]]:
         """Environment, task ("" for none) and id of every stored run with an outcome, in that order."""
         return self.read("runs_by_task", namespace=namespace)

@@ -88,7 +88,7 @@ def transitions(trajectory: Trajectory) -> list[Transition]:
     for turn in trajectory.turns:
         targets = tool_names(turn) if turn.calls else ()
         if targets:
-            found.append(Transition(state.last, targets, len(found), state.state()))
+            found.append(Transition(state.last, targets, len(found), state.state(), turn.hinted))
         state.add(turn)
     return found
 

@@ -1,0 +1,4 @@
+// Give the memory a secret, unless it has one.
+// Params:  $secret string
+// Index:   memory_key
+MATCH (m:Memory {key: 'memory'}) SET m.secret = coalesce(m.secret, $secret)
