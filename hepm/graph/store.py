@@ -246,10 +246,11 @@ class Store(Backend):
         values = {"before": before, "environment": environment, "task": task, "limit": limit}
         return [(seq, name, record) for seq, name, record in self.read("unlabelled", namespace=namespace, **values)]
 
-    def outcomes_of_level(self, level: str, *, namespace: str, most: int) -> tuple[int, int]:
-        """Of the `most` latest sessions of a level with an outcome: how many succeeded, and how many there are."""
-        successes, sessions = self.read("outcomes_of_level", namespace=namespace, level=level, most=most)[0]
-        return int(successes), int(sessions)
+    def outcomes_by_level(self, levels: Sequence[str], *, namespace: str, most: int) -> dict[str, tuple[int, int]]:
+        """Of the `most` latest sessions of each level with an outcome: how many succeeded, and how many there are."""
+        rows = self.read("outcomes_by_level", namespace=namespace, levels=levels, most=most)
+        ended = {level: [int(one) for one in succeeded] for level, succeeded in rows}
+        return {level: (sum(successes), len(successes)) for level, successes in ended.items()}
 
     def runs_by_task(self, *, namespace: str) -> list[tuple[Any, ...]]:
         """Environment, task ("" for none) and id of every stored run with an outcome, in that order."""

@@ -37,7 +37,11 @@ _OF_ALL: Final[Mapping[str, PropertyType]] = {"uid": "string", "space": "string"
 _FURTHER: Final[Mapping[str, Mapping[str, PropertyType]]] = {
     "Tool": {"described_at": "float", "former_description": "string", "former_parameters": "string"},
     "State": {"key": "integer", "move": "string", "kept": "boolean"},
-    "Trajectory": {"digest": "string", "sequence": "string", "task_uid": "string", "token": "string",
+    "Trajectory": {
+        "digest": "string",
+        "sequence": "string",
+        "task_uid": "string",
+        "token": "string",
         "level": "string",
     },
     **{kind: {"changed": "integer"} for kind in LESSONS},

@@ -160,13 +160,13 @@ SELECT t.id, t.digest, t.environment, t.task, t.model, t.user, t.reward, t.succe
        t.sequence, t.said, t.token, t.level, t.record, t.counted, v.embedding
 FROM trajectory t LEFT JOIN run_vector v ON v.trajectory = t.seq WHERE t.namespace = :namespace ORDER BY t.seq;
 
--- name: outcomes_of_level
--- How many of the latest sessions of a level succeeded, of those with an outcome, and how many there are.
-SELECT coalesce(sum(success), 0), count(*) FROM (
+-- name: outcomes_by_level
+-- Of each level, whether the latest sessions with an outcome succeeded, as one text of 1 (succeeded) and 0.
+SELECT j.value, (SELECT coalesce(group_concat(success, ''), '') FROM (
     SELECT success FROM trajectory INDEXED BY trajectory_level
-    WHERE namespace = :namespace AND level = :level AND level <> '' AND success IS NOT NULL
-    ORDER BY seq DESC LIMIT :most
-);
+    WHERE namespace = :namespace AND level = j.value AND level <> '' AND success IS NOT NULL
+    ORDER BY seq DESC LIMIT :most))
+FROM json_each(:levels) j;
 
 -- name: runs_by_task
 SELECT environment, task, id FROM trajectory
