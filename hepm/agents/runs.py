@@ -92,6 +92,11 @@ class LiveRuns:
         """Whether a run is under way."""
         return (namespace, id) in self._runs
 
+    def find(self, id: str, *, namespace: str) -> LiveRun | None:
+        """A run under way, by the id that its client gave; None if there is none."""
+        with self._lock:
+            return self._here(self._runs.get((namespace, id)))
+
     def ingest_options(self) -> IngestOptions:
         """How runs are stored."""
         trusted = TrustByTags(tuple((RECORDED_BY, name) for name in sorted(self._distrust)))

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from random import Random
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hepm.errors import StoreUnavailableError
-from hepm.types import DEFAULT_NAMESPACE
+from hepm.types import DEFAULT_NAMESPACE, Suggestions
 
 if TYPE_CHECKING:
     from hepm.graph.mirror import Mirror
@@ -110,6 +110,13 @@ def _thompson(known: Outcomes, dice: Random) -> str:
     return max(shares, key=lambda level: shares[level])
 
 
+def at_level(level: str, found: Suggestions) -> Suggestions:
+    """What a session of a level may be told: no tool, if it is silent. Warnings stay."""
+    if level != SILENT or not found.ranked:
+        return found
+    return replace(found, ranked=(), abstained="hints of this session name no tool: `hepm stats` says why")
+
+
 @dataclass(frozen=True, slots=True)
 class GuardState:
     """The level in force in a namespace, and the outcomes that it is chosen by."""
@@ -121,6 +128,11 @@ class GuardState:
     def of(cls, known: Outcomes) -> GuardState:
         """The state by these outcomes."""
         return cls(in_force(known), {level: of_level(known, level) for level in LEVELS})
+
+    @property
+    def sessions(self) -> int:
+        """How many sessions it knows."""
+        return sum(one.sessions for one in self.outcomes.values())
 
     @property
     def sentence(self) -> str:

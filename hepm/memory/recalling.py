@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 _OF_H_EPM: Final = {"procedural": Procedural, "episodic": Episodic, "adaptive": Adaptive}
 POLICIES: Final = ("hybrid", *_OF_H_EPM)
 """The policies that need no training."""
-_SILENT: Final = "hints of this session name no tool: `hepm stats` says why"
 
 
 class RecallingMemory(OpenMemory):
@@ -266,7 +265,7 @@ class RecallingMemory(OpenMemory):
             level: Of the guard (`hepm.memory.levels.LEVELS`), which sessions draw; "" where `speak` decides.
         """
         from hepm.experience.prompt import FURTHER, Moment, PromptOptions, recollect, render
-        from hepm.memory.levels import CHANCES, SILENT
+        from hepm.memory.levels import CHANCES, at_level
 
         options = options or PromptOptions()
         now = messages if isinstance(messages, Moment) else Moment.of(messages, state, after, history, turn)
@@ -280,7 +279,7 @@ class RecallingMemory(OpenMemory):
             state, k = now.state if now.state.text else None, options.suggestions + FURTHER
             asked = partial(self._suggest, now.after, now.history, state, available, advice=advice, namespace=namespace)
             found = asked(k=k, policy=options.policy, floors=floors_of(self.speak or "sure", CHANCES.get(level)))
-            return replace(found, ranked=(), abstained=_SILENT) if level == SILENT else found
+            return at_level(level, found)
 
         found = recollect(
             self.library,

@@ -184,9 +184,8 @@ class Session:
             return Prompt()
         if tools is None and self._tools is not None:
             tools = [tool.name for tool in self._tools]
-        known = self.level
         level = self.draw()
-        if keep or self.level != known:  # on disk before the first hint, whatever ends this process
+        if keep:
             self.keep()
         turns = self._turns()
         found = self._ask(lambda: self._prompt(turns, tools=tools, horizon=horizon, level=level))
@@ -211,6 +210,7 @@ class Session:
             if level is None:
                 return SILENT
             self._run = replace(self._run, tags={**self._run.tags, LEVEL: level})
+            self.keep()  # whatever ends this process, the level stays
             return level
 
     def note_hint(self, tools: Sequence[ToolName], *, calls: int) -> None:
