@@ -93,7 +93,7 @@ def drawn(known: Outcomes, dice: Random) -> str:
     if lot < control:
         return SILENT
     if lot < control + explore:
-        return _thompson(known, dice)
+        return thompson(known, dice)
     return in_force(known)
 
 
@@ -101,7 +101,7 @@ def _share(most: float, least: float, expected: float, sessions: int) -> float:
     return max(least, min(most, expected / (sessions + 1)))
 
 
-def _thompson(known: Outcomes, dice: Random) -> str:
+def thompson(known: Outcomes, dice: Random) -> str:
     """The level with the highest share of successes, each drawn from what is known of it."""
     shares: dict[str, float] = {}
     for level in LEVELS:

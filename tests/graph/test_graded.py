@@ -135,7 +135,7 @@ def test_the_runs_of_a_store_of_before_get_the_new_reading_on_opening_and_a_line
         graph = {edge.target: edge.support for edge in memory.mirror("desk").edges_from("<START>")}
         assert graph == ({"book": 6, "look": 1, "cancel": 1} if counting == "all" else {"book": 1, "cancel": 0})
     said = [record.getMessage() for record in caplog.records]
-    upgraded = f"{file}: upgraded from schema version 6 to 8"
+    upgraded = f"{file}: upgraded from schema version 6 to 9"
     assert said == [f"{upgraded}; a reward of 0.7 or more is a success now, and 7 runs were counted again"]
     caplog.clear()
     with Memory.open(file) as memory:

@@ -260,7 +260,7 @@ def test_an_older_store_gets_the_indexes_that_what_came_since_is_read_by(tmp_pat
         drops = "DROP INDEX trajectory_arrival; DROP INDEX state_arrival; PRAGMA user_version = 2;"
         database.executescript(TO_VERSION_3 + drops)
     with Memory.open(file) as memory:
-        assert memory.header.schema_version == 8
+        assert memory.header.schema_version == 9
         assert memory.examine() == []
     with closing(sqlite3.connect(file)) as database:
         for name in ("states_newer_than", "runs_after"):
