@@ -92,6 +92,7 @@ class Session:
     _stamp: Stamp | None = None
     _named: set[str] = field(default_factory=set[str])
     _made_of: frozenset[str] = frozenset()
+    _written_level: str = ""
     _said: set[str] = field(default_factory=set[str])
     _hinted: HintedCalls = field(default_factory=HintedCalls)
     _read: GrowingConversation = field(init=False)
@@ -104,6 +105,7 @@ class Session:
         if kept is not None:  # a crash ended this session
             self._stamp = kept.stamp
             self._written = kept.run.turns
+            self._written_level = kept.run.tags.get(LEVEL, "")
             self._resumed = list(as_messages(kept.run.turns))
             self._shown = dict.fromkeys(kept.shown)
             self._is_sequel_of(kept.run)
@@ -187,13 +189,12 @@ class Session:
         level = self.draw()
         if keep:
             self.keep()
-        turns = self._turns()
-        found = self._ask(lambda: self._prompt(turns, tools=tools, horizon=horizon, level=level))
+        found = self._ask(lambda: self._prompt(self._turns(), tools=tools, horizon=horizon, level=level))
         if found is not None:
             self._shown.update(dict.fromkeys(found.lessons))
             self._said.update(hints_in(found.text))
             if HINT in found.present:
-                self.note_hint([one.tool for one in found.suggestions], calls=calls_in(turns))
+                self.note_hint([one.tool for one in found.suggestions], calls=calls_in(self._turns()))
         return found or Prompt()
 
     def draw(self) -> str:
@@ -404,7 +405,8 @@ class Session:
                     return  # another process goes on with it
                 at = _common(turns, self._written) if now is not None else 0
                 parts = self.parts - (frozenset() if now is None else self._made_of)
-                if len(turns) > at or len(self._written) > len(turns) or parts:
+                drawn = self.level != self._written_level
+                if len(turns) > at or len(self._written) > len(turns) or parts or drawn:
                     part = replace(self._run, turns=turns[at:])
                     part = part if redactor is None else redactor(part)
                     names = [name for name in self.aliases if now is None or name not in self._named]
@@ -418,6 +420,7 @@ class Session:
                     self._named.update(names)
                     self._made_of |= parts
                     self._written = turns
+                    self._written_level = self.level
             except (InputError, ValueError) as error:
                 _log.debug("the session %r is not kept: %s", self.id, error)  # `finish` raises it
 
