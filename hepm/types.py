@@ -16,6 +16,9 @@ ToolName: TypeAlias = str
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 Role: TypeAlias = Literal["system", "user", "assistant"]
 Speak: TypeAlias = Literal["sure", "weighed", "all"]
+Facts: TypeAlias = "Mapping[str, Mapping[str, float]]"
+"""Pieces of what is known that can decide, by where they are from: a tool (its latest result), `SAID` or `SAID_LAST`.
+Each has a number: 1 for a value or a word that is there ("status=shipped", "~refund"), else the number itself."""
 """What memory says: only what is right in nine of ten such cases; what is likely, with its chance, for agents that
 weigh hints against what they know; or a ranking of all tools, to look at."""
 
@@ -23,6 +26,10 @@ START: Final[ToolName] = "<START>"  # the node before the first call (ours; the 
 SUMMARY_TOOL: Final[ToolName] = "summarize_the_task"
 """The agent's own summary tool (H-EPM, 4.1): never a node, its text becomes the state of the next transition."""
 DEFAULT_NAMESPACE: Final = "default"
+SAID: Final = "<SAID>"
+"""Where the facts are from that are words of the user,"""
+SAID_LAST: Final = "<SAID LAST>"
+"""and those of what they wrote last."""
 
 # What starts the line of suggestions in a prompt (H-EPM, appendix E.1), also if it only warns, and the markers around
 # recalled text. Readers use them to remove hepm's own hints from runs.
@@ -230,6 +237,7 @@ class StateSummary:
         user_spoke, agent_spoke: Whether they wrote a message since the last call.
         failed: Whether the last result was an error.
         earlier: How many calls the run had made when the user last wrote.
+        facts: What is known, taken apart (`Facts`): the latest result of each tool, and all that the user wrote.
     """
 
     own: str = ""
@@ -241,6 +249,7 @@ class StateSummary:
     agent_spoke: bool = False
     failed: bool = False
     earlier: int = 0
+    facts: Facts = field(default_factory=dict[str, Mapping[str, float]], compare=False, repr=False)
 
     @property
     def text(self) -> str:
@@ -254,13 +263,14 @@ class Transition:
     """The calls of one turn, or (START,), followed by those of the next turn with calls: every pair across the sets.
 
     `step` counts the transitions of a run from 0; `state` is what the agent knew when it issued the later turn, and
-    `hinted` are the tools that a hint had named to it.
+    `learned` the part of its facts that came since the turn before. `hinted` are the tools that a hint had named to it.
     """
 
     sources: tuple[ToolName, ...]
     targets: tuple[ToolName, ...]
     step: int
     state: StateSummary
+    learned: Facts = field(default_factory=dict[str, Mapping[str, float]], compare=False, repr=False)
     hinted: tuple[ToolName, ...] = ()
 
 

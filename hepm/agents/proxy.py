@@ -12,13 +12,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 from urllib.parse import quote, unquote
 
 import httpx2
 from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from hepm.agents import wire
 from hepm.agents.guard import BrokenOffError, refused
@@ -41,8 +42,6 @@ _SANDBOX: Final = (
     (b"content-security-policy", b"sandbox"),  # a reply that is a page must not act as one of this server
     (b"x-content-type-options", b"nosniff"),
 )
-_MAX_ID: Final = 1_000
-"""Characters of a session's id that a reply names; many clients take no longer header."""
 _MAX_COPY: Final = 32 << 20
 """Bytes of a reply that are kept for the record; a longer one is passed on and not recorded."""
 _REFUSED: Final = frozenset({400, 422, 500})
@@ -187,11 +186,11 @@ class Proxy:
             self._end(run, api)
             await upstream.aclose()
             return refused(502, f"the endpoint redirects to {elsewhere}: give the address that answers as --upstream")
-        response = StreamingResponse(self._tee(upstream, api, run), upstream.status_code)
+        response = _PassedOn(self._tee(upstream, api, run), upstream.status_code)
         named = _named(upstream.headers.get_list("connection"))
         response.raw_headers = [(k, v) for k, v in headers if k == b"content-length" or k not in _HOP | named]
         response.raw_headers += _SANDBOX
-        if run is not None and len(run.id) <= _MAX_ID and run.id.isascii() and run.id.isprintable():
+        if run is not None and run.id.isascii() and run.id.isprintable():
             response.headers[SESSION_HEADER] = run.id
         if "text/event-stream" in upstream.headers.get("content-type", ""):
             response.headers["x-accel-buffering"] = "no"
@@ -208,15 +207,10 @@ class Proxy:
             headers=self._headers(request),
             extensions={"timeout": {"connect": 10.0, "write": 10.0}},  # a model may think for an hour
         )
-        sending = asyncio.ensure_future(self._client.send(sent, stream=True))
-        leaving = asyncio.ensure_future(_left(request))
-        try:
-            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            return sending.result() if sending.done() else None
-        finally:
-            leaving.cancel()
-            if not sending.done():
-                sending.cancel()
+        with _UntilLeft(request.receive) as client:
+            return await self._client.send(sent, stream=True)
+        assert client.has_left
+        return None
 
     async def _send_with_tail(
         self, request: Request, url: httpx2.URL, outgoing: _Request, refusal: httpx2.Response
@@ -304,6 +298,51 @@ class Proxy:
         return recorded
 
 
+class _UntilLeft:
+    """A block that ends when the client closes its connection: what its task awaits there is cancelled.
+
+    Attributes:
+        has_left: Whether that is why it ended.
+    """
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self.has_left = False
+
+    def __enter__(self) -> Self:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._watching = asyncio.ensure_future(self._watch())
+        return self
+
+    async def _watch(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self.has_left = True
+        self._task.cancel()
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> bool:
+        if not self.has_left:
+            self._watching.cancel()
+        elif kind is asyncio.CancelledError and not self._task.uncancel():
+            return True
+        return False
+
+
+class _PassedOn(StreamingResponse):
+    """A reply that is passed on until its end, or until the client leaves.
+
+    Starlette's own watches the client with a group of tasks, which takes longer than to pass a short reply on.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with _UntilLeft(receive):
+            await self.stream_response(send)
+        if self.background is not None:
+            await self.background()
+
+
 class _LeavesError(Exception):
     """A redirect that leads its client past hepm, with hepm's token and the prompt; its text is the host."""
 
@@ -354,8 +393,3 @@ def _encoded(request: Request, path: str) -> str:
 def _named(connection: list[str]) -> frozenset[bytes]:
     """Headers that belong to one connection alone."""
     return frozenset(name.strip().lower().encode("latin-1") for one in connection for name in one.split(","))
-
-
-async def _left(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass

@@ -37,6 +37,8 @@ SWEEP_S: Final = 30.0
 MOST: Final = 2_000
 """Runs under way in the memory of the process; of more than that, those that rest longest are stored."""
 
+MOST_ID: Final = 1_000
+"""Characters of a session's id. It is a key here and in the store, and replies name it in a header."""
 
 STORE_S: Final = 20.0
 """Seconds that an outcome waits for the store. Many clients give up after thirty."""
@@ -89,8 +91,9 @@ class LiveRuns:
         return len(self._runs)
 
     def has(self, id: str, *, namespace: str) -> bool:
-        """Whether a run is under way."""
-        return (namespace, id) in self._runs
+        """Whether a run is under way here; one that another process went on with, or stored, is not."""
+        with self._lock:
+            return self._here(self._runs.get((namespace, id))) is not None
 
     def find(self, id: str, *, namespace: str) -> LiveRun | None:
         """A run under way, by the id that its client gave; None if there is none."""
@@ -162,6 +165,8 @@ class LiveRuns:
         return (namespace, id) not in self._runs and free_id(self.memory, id, namespace=namespace) != id
 
     def _begin(self, id: str, namespace: str, door: str, **about: Any) -> LiveRun:
+        if len(id) > MOST_ID:
+            raise InputError(f"a session's id has {len(id):,} characters: send one of at most {MOST_ID:,}")
         own, stored = _free(partial(self._find, namespace), id)
         options = {"prompt_options": self._options, "ingest_options": self.ingest_options()}
         session = self.memory.session(id=own, namespace=namespace, token=TOKEN.get(), **options, **about)

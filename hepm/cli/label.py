@@ -50,7 +50,7 @@ def label(
     run: Annotated[str | None, Argument(help="Id of one run. Default: all of unknown outcome.")] = None,
     success: Annotated[bool, Option("--success", help="The run succeeded.")] = False,
     failure: Annotated[bool, Option("--failure", help="The run failed.")] = False,
-    reward: Annotated[float | None, Option(help="Reward of the run; 1 or more is a success.")] = None,
+    reward: Annotated[float | None, Option(help="Reward of the run; the store's threshold (.7) reads it.")] = None,
     remove: Annotated[bool, Option("--remove", help="Remove the label of RUN, or all labels of --by.")] = False,
     by: Annotated[str | None, Option(help="A source of labels: a rule, judge:MODEL, or judge for all models.")] = None,
     rule: Annotated[str | None, Option(help="Label by rules: tests, exit-code, user; comma-separated.")] = None,

@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.delta import AGENT_SPOKE, FAILED, USER_SPOKE, Place, hints_to, steps_in
+from hepm.graph.fact_table import FactTable
+from hepm.graph.growing_array import GrowingArray
 from hepm.graph.rows import FloatArray, RunRow
-from hepm.types import START, ToolName
+from hepm.types import START, Facts, ToolName
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -32,7 +34,6 @@ _IN_BETWEEN: Final = USER_SPOKE | AGENT_SPOKE | FAILED
 PARTS: Final = 32_767
 MAPPED: Final = 16
 """So many calls of a mapped file cost about as much memory as one that is held."""
-_GROWTH: Final = 8  # an eighth of room beyond what is needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,8 @@ class CallMatrix:
         arrival_R: Row numbers of the runs in the store, in the order in which they came.
         by_last: Rows of the calls after each tool, ascending; after the one listed last of parallel ones.
         by_turn: Rows of the calls of the turn after one that held each tool, ascending.
+        facts: What was learned before calls.
+        learned_N: Row of each call in `facts`: what was learned since the turn before; of earlier calls, at their rows.
         reached: Where these are the calls of the latest runs alone, counts over all runs; None if all calls are here.
         after: Reads the calls after some tools where not all are here.
     """
@@ -89,6 +92,8 @@ class CallMatrix:
     names: Sequence[ToolName]
     by_last: dict[int, NDArray[np.intp]]
     by_turn: dict[int, NDArray[np.intp]]
+    facts: FactTable
+    learned_N: IntArray
     reached: Reached | None = None
     after: Callable[[Collection[ToolName]], CallMatrix] | None = None
 
@@ -119,6 +124,7 @@ class CallMatrix:
             request_R=[self.request_R[run] for run in runs],
             by_last=kept(self.by_last),
             by_turn=kept(self.by_turn),
+            learned_N=self.learned_N[kept_N],
             reached=None,
             after=None,
         )
@@ -139,11 +145,13 @@ class ToolNumbers(dict[ToolName, int]):
 
 
 class Step(NamedTuple):
-    """One transition of a run: the tools of both turns in listed order, what happened in between, and its state."""
+    """One transition of a run: the tools of both turns in listed order, what happened and was learned in between, and
+    its state."""
 
     sources: tuple[ToolName, ...]
     targets: tuple[ToolName, ...]
     flags: int
+    facts: Facts
     place: Place
 
     def follows(self, tools: Collection[ToolName]) -> bool:
@@ -190,44 +198,6 @@ class RecentlyUsed(OrderedDict[K, V]):
         self._total -= self._rows.pop(key)
 
 
-class _GrowingArray:
-    """Rows that are added at the end, in a buffer with room to grow; arrays that were read never change."""
-
-    def __init__(self, columns: int, dtype: type[np.generic]) -> None:
-        self._room: NDArray[Any] = np.zeros((0, columns), dtype=dtype)
-        self._rows = 0
-
-    @classmethod
-    def of(cls, rows_NK: NDArray[Any], rows: int | None = None) -> _GrowingArray:
-        """Rows that are there, which are not copied before more are added; the first `rows` of them, and room."""
-        found = cls(rows_NK.shape[1], rows_NK.dtype.type)
-        found._room, found._rows = rows_NK, len(rows_NK) if rows is None else rows
-        return found
-
-    def __len__(self) -> int:
-        return self._rows
-
-    @property
-    def held(self) -> bool:
-        """Whether the rows lie in memory of its own."""
-        return bool(self._room.flags.owndata)
-
-    def extend(self, rows_NK: NDArray[Any]) -> None:
-        """Add rows; O(1) each, amortised. New columns are zero in earlier rows."""
-        rows, columns = self._rows + len(rows_NK), max(rows_NK.shape[1], self._room.shape[1])
-        if rows > len(self._room) or columns > self._room.shape[1]:
-            # Nothing else holds the new buffer yet, so that no reader sees a row change.
-            room = np.zeros((rows + rows // _GROWTH, columns), dtype=self._room.dtype)
-            room[: self._rows, : self._room.shape[1]] = self._room[: self._rows]
-            self._room = room
-        if len(rows_NK):
-            self._room[self._rows : rows, : rows_NK.shape[1]] = rows_NK
-            self._rows = rows
-
-    def read(self) -> NDArray[Any]:
-        return self._room[: self._rows]
-
-
 class CallReader:
     """Reads runs and states as they come and makes snapshots of them; one more run costs O(its calls).
 
@@ -250,16 +220,18 @@ class CallReader:
     ) -> None:
         self._numbers = ToolNumbers() if numbers is None else numbers
         self._only = only
-        self._rows = _GrowingArray(ORDER + 5, np.int32)
-        self._calls_per_run = _GrowingArray(0, np.uint8)
-        self._success = _GrowingArray(1, np.bool_)
-        self._user_vectors = _GrowingArray(0, np.float32)
-        self._vectors = _GrowingArray(0, np.int16 if only else np.float32)
+        self._rows = GrowingArray(ORDER + 5, np.int32)
+        self._calls_per_run = GrowingArray(0, np.uint8)
+        self._success = GrowingArray(1, np.bool_)
+        self._user_vectors = GrowingArray(0, np.float32)
+        self._vectors = GrowingArray(0, np.int16 if only else np.float32)
         if room_SD is not None:
-            self._vectors = _GrowingArray.of(room_SD, rows=0)
-        self._by_last: dict[int, _GrowingArray] = {}
-        self._by_turn: dict[int, _GrowingArray] = {}
-        self._arrivals = _GrowingArray(1, np.int64)
+            self._vectors = GrowingArray.of(room_SD, rows=0)
+        self._by_last: dict[int, GrowingArray] = {}
+        self._by_turn: dict[int, GrowingArray] = {}
+        self._facts = FactTable()
+        self._learned = GrowingArray(1, np.int32)
+        self._arrivals = GrowingArray(1, np.int64)
         self._run_ids: list[str] = []
         self._tasks: list[str] = []
         self._requests: list[str] = []
@@ -311,6 +283,8 @@ class CallReader:
             for row, sources in self._rows_of(of_run, number):
                 after += [(source, known + len(rows)) for source in sources]
                 rows.append(row)
+            if not self._only:
+                self._add_facts(of_run)
         rows_NK = np.array(rows, dtype=np.int32).reshape(-1, ORDER + 5)
         self._rows.extend(rows_NK)
         after_P2 = np.array(after, dtype=np.intp).reshape(-1, 2)
@@ -329,6 +303,12 @@ class CallReader:
         self._success.extend(np.array([[run.success] for run in runs]))
         self._arrivals.extend(np.array([[run.seq] for run in runs]))
         self.read_first = self.read_first or self.runs
+
+    def _add_facts(self, steps: Sequence[Step]) -> None:
+        """Facts are learned from whole runs alone: what was learned earlier in a run counts as well."""
+        learned = [self._facts.add(step.facts) for step in steps]
+        calls = [len(step.targets) for step in steps]
+        self._learned.extend(np.repeat(np.array(learned, dtype=np.int32), calls)[:, None])
 
     def _add_user_vectors(self, runs: Sequence[RunRow]) -> None:
         vectors = {at: run.vector for at, run in enumerate(runs) if run.vector is not None}
@@ -352,7 +332,7 @@ class CallReader:
                     yield (*before, tool, number, len(history) - 1, flags, state), sources
                 history.append(tool)
 
-    def _add_groups(self, tables: dict[int, _GrowingArray], tools_P: NDArray[Any], rows_P: NDArray[np.intp]) -> None:
+    def _add_groups(self, tables: dict[int, GrowingArray], tools_P: NDArray[Any], rows_P: NDArray[np.intp]) -> None:
         if self._only:
             groups = [(tool, rows_P[tools_P == tool]) for tool in sorted(self._numbers[name] for name in self._only)]
         else:
@@ -360,7 +340,7 @@ class CallReader:
             tools, starts = np.unique(tools_P[order], return_index=True)
             groups = zip(tools.tolist(), np.split(rows_P[order], starts[1:]), strict=False)
         for tool, rows in groups:
-            tables.setdefault(tool, _GrowingArray(1, np.intp)).extend(rows[:, None])
+            tables.setdefault(tool, GrowingArray(1, np.intp)).extend(rows[:, None])
 
     def to_keep(self, tools: int) -> dict[str, NDArray[Any]]:
         """What was read, as arrays, but for calls to tools whose number is not below `tools`."""
@@ -388,11 +368,11 @@ class CallReader:
         """What `to_keep` gave."""
         found = cls(numbers, only)
         rows_NK, after_P2 = kept["rows"], kept["after"]
-        found._rows = _GrowingArray.of(rows_NK)
+        found._rows = GrowingArray.of(rows_NK)
         found._add_groups(found._by_last, rows_NK[:, 0], np.arange(len(rows_NK)))
         found._add_groups(found._by_turn, after_P2[:, 0], after_P2[:, 1])
-        found._success, found._vectors = _GrowingArray.of(kept["success"]), _GrowingArray.of(kept["vectors"].T)
-        found._arrivals = _GrowingArray.of(kept["arrivals"])
+        found._success, found._vectors = GrowingArray.of(kept["success"]), GrowingArray.of(kept["vectors"].T)
+        found._arrivals = GrowingArray.of(kept["arrivals"])
         found.read_first, *read_to = map(int, kept["read"])
         found.read_to = read_to[0], read_to[1]
         return found
@@ -418,4 +398,6 @@ class CallReader:
             names=names,
             by_last={tool: table.read()[:, 0] for tool, table in self._by_last.items()},
             by_turn={tool: table.read()[:, 0] for tool, table in self._by_turn.items()},
+            facts=self._facts,
+            learned_N=self._learned.read()[:, 0],
         )

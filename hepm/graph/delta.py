@@ -18,6 +18,7 @@ from hepm.types import (
     RECORDED_BY,
     START,
     SUMMARY_TOOL,
+    Facts,
     Outcome,
     StateSummary,
     Tool,
@@ -119,6 +120,7 @@ class TransitionRow(NamedTuple):
         flags: `USER_SPOKE`, `AGENT_SPOKE`, `FAILED`: what happened in between. And of which targets
             a hint had named the tool (see `hints_to`).
         key: Equal for near-identical summaries; 0 if no state is kept.
+        learned: The facts that came since the turn before.
     """
 
     sources: tuple[ToolName, ...]
@@ -126,6 +128,7 @@ class TransitionRow(NamedTuple):
     flags: int
     key: int
     summary: str
+    learned: Facts
 
 
 class Run(NamedTuple):
@@ -186,7 +189,7 @@ class Run(NamedTuple):
             text = passed.state.own if own_only else passed.state.text
             key = 0 if own_only and not text else state_key(text)
             flags = flags_of(passed.state) | _hinted(passed)
-            rows.append(TransitionRow(passed.sources, passed.targets, flags, key, text))
+            rows.append(TransitionRow(passed.sources, passed.targets, flags, key, text, passed.learned))
         return cls(
             id=t.id,
             digest=digest,
@@ -224,19 +227,24 @@ class Run(NamedTuple):
 
     @property
     def columns(self) -> dict[str, Any]:
-        """What a store keeps with the record to look runs up by; `sequence` is JSON: [[targets, flags, key], ...]."""
-        steps = [(t.targets, t.flags, t.key) for t in self.transitions]
+        """What a store keeps with the record to look runs up by.
+
+        `sequence` is JSON: [[targets, flags, facts, key], ...].
+        """
+        steps = [(t.targets, t.flags, t.learned, t.key) for t in self.transitions]
         return {name: getattr(self, name) for name in _COLUMNS} | {"sequence": _encode(steps)}
 
 
 def steps_in(
     sequence: str, *, success: bool
-) -> Iterator[tuple[tuple[ToolName, ...], tuple[ToolName, ...], int, Place]]:
-    """Each transition of a run, from its column `sequence`: sources, targets, flags, and the place of its state."""
+) -> Iterator[tuple[tuple[ToolName, ...], tuple[ToolName, ...], int, Facts, Place]]:
+    """Each transition of a run, from its column `sequence`: sources, targets, flags, facts, the place of its state."""
     sources: tuple[ToolName, ...] = (START,)
-    for names, flags, key in json.loads(sequence):
+    for names, flags, *facts, key in json.loads(sequence):
         targets = tuple(names)
-        yield sources, targets, flags, (Move(_sorted_set(sources), _sorted_set(targets), success), key)
+        # Steps of before schema version 9 have no facts until their runs are counted again.
+        learned: Facts = facts[0] if facts else {}
+        yield sources, targets, flags, learned, (Move(_sorted_set(sources), _sorted_set(targets), success), key)
         sources = targets
 
 

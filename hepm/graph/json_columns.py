@@ -41,7 +41,21 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_step(value: Any) -> bool:
+    """[targets, flags, facts, key]; without facts before the runs are counted again after an upgrade."""
     if not isinstance(value, list):
         return False
     parts = cast("list[Any]", value)
+    if len(parts) == 4 and not _are_facts(parts.pop(2)):
+        return False
     return len(parts) == 3 and isinstance(parts[0], list) and {type(parts[1]), type(parts[2])} == {int}
+
+
+def _are_facts(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    of_sources = cast("dict[str, Any]", value).values()
+    return all(isinstance(facts, dict) and all(map(_is_number, cast("Any", facts).values())) for facts in of_sources)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float)

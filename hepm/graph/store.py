@@ -174,15 +174,18 @@ class Store(Backend):
         return sum(map(len, self.set_success_from(success_from, work)))
 
     def differs_from_first_record(self, *, namespace: str, replay: Replay) -> bool:
-        """Whether the first stored run is not what its record says by today's rules."""
-        held = next(self.iter_runs(namespace=namespace), None)
-        if held is None:
-            return False
+        """Whether the first stored run that called a tool is not what its record says by today's rules."""
         aliases, success_from = self.marks(namespace=namespace).aliases, self.header.success_from
-        ((run,), _) = read_each([held.record], replay, aliases, success_from=success_from)
-        if not isinstance(run, Run):
-            return False  # `hepm doctor` names it
-        return any(held.columns.get(name) != value for name, value in self.columns_of(run, namespace=namespace).items())
+        for held in self.iter_runs(namespace=namespace):
+            ((run,), _) = read_each([held.record], replay, aliases, success_from=success_from)
+            if not isinstance(run, Run):
+                return False  # `hepm doctor` names it
+            columns = self.columns_of(run, namespace=namespace)
+            if any(held.columns.get(name) != value for name, value in columns.items()):
+                return True
+            if run.transitions:
+                return False
+        return False
 
     def put_vectors(
         self, of: Vectored, vectors: Mapping[Any, FloatArray], *, namespace: str, embedder: str | None = None

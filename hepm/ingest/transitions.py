@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
 from hepm import types
-from hepm.types import START, SUMMARY_TOOL, StateSummary, ToolName, Trajectory, Transition, Turn
+from hepm.ingest.facts import facts_of_message, facts_of_result
+from hepm.types import SAID, SAID_LAST, START, SUMMARY_TOOL, Facts, StateSummary, ToolName, Trajectory, Transition, Turn
 
 OWN_TOOLS: Final = {
     SUMMARY_TOOL: "", "suggest_next_tools": "", "search_experience": "query", "record_outcome": "session_id",
@@ -39,6 +40,8 @@ class AgentState:
     Attributes:
         history: Names of all calls so far, parallel ones in listed order.
         last: Tools of the last turn with calls; (START,) before.
+        facts: What is known, taken apart.
+        learned: The part of it that came since the last call.
     """
 
     def __init__(self) -> None:
@@ -48,6 +51,8 @@ class AgentState:
         self._earlier = 0
         self.history: list[ToolName] = []
         self.last: tuple[ToolName, ...] = (START,)
+        self.facts: Facts = {}
+        self.learned: Facts = {}
 
     def state(self) -> StateSummary:
         """What the agent knows now: an extract, and its own summary, if nothing was called and no user wrote since."""
@@ -56,14 +61,16 @@ class AgentState:
         failed = self._failed or result.lstrip()[:5].lower() == "error"
         assistant = without_hints(self._assistant)[:ASSISTANT_CHARS]
         happened = self._user_spoke, self._agent_spoke, failed, self._earlier
-        return StateSummary(self._own, self._said, assistant, result, tools, *happened)
+        return StateSummary(self._own, self._said, assistant, result, tools, *happened, facts=self.facts)
 
     def add(self, turn: Turn) -> None:
         """Take one more turn into account."""
         names = tool_names(turn) if turn.calls else ()
         if turn.text and turn.role == "user":
-            self._said = (*self._said, without_hints(turn.text)[:USER_CHARS])
+            said = without_hints(turn.text)[:USER_CHARS]
+            self._said = (*self._said, said)
             self._user_spoke, self._earlier, self._own = True, len(self.history), ""
+            self._hear(facts_of_message(said))
         elif turn.text and turn.role == "assistant":
             self._assistant = turn.text
             self._agent_spoke = self._agent_spoke or not names
@@ -72,6 +79,7 @@ class AgentState:
             self.history.extend(names)
             self._own = ""
             self._user_spoke = self._agent_spoke = False
+            self.learned = {}
         for call in turn.calls:
             if call.name == SUMMARY_TOOL:
                 texts = [value for value in call.arguments.values() if isinstance(value, str)]
@@ -79,6 +87,19 @@ class AgentState:
                 self._own = summary if isinstance(summary, str) and summary else self._own
             elif call.result:
                 self._result, self._failed = call.result, call.error is True
+                self._learn(call.name, facts_of_result(without_hints(call.result)))
+
+    def _hear(self, words: Mapping[str, float]) -> None:
+        """Add words of the user. Messages between two calls count as one."""
+        if words:
+            last = {**self.learned.get(SAID, {}), **words}
+            self.learned = {**self.learned, SAID: last}
+            self.facts = {**self.facts, SAID: {**self.facts.get(SAID, {}), **words}, SAID_LAST: last}
+
+    def _learn(self, tool: ToolName, facts: Mapping[str, float]) -> None:
+        """Replace what is known of a tool's result. The dictionaries are shared with states: none is changed."""
+        self.facts = {**self.facts, tool: facts}
+        self.learned = {**self.learned, tool: facts}
 
 
 def transitions(trajectory: Trajectory) -> list[Transition]:
@@ -88,7 +109,8 @@ def transitions(trajectory: Trajectory) -> list[Transition]:
     for turn in trajectory.turns:
         targets = tool_names(turn) if turn.calls else ()
         if targets:
-            found.append(Transition(state.last, targets, len(found), state.state(), turn.hinted))
+            about = state.state(), state.learned, turn.hinted
+            found.append(Transition(state.last, targets, len(found), *about))
         state.add(turn)
     return found
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from hepm.embed.content_words import content_words
 from hepm.errors import InputError
 from hepm.graph.delta import said_text
 from hepm.graph.tool_life import ToolNames
 from hepm.memory.opened import OpenMemory
 from hepm.policy import Adaptive, Episodic, Floors, Policy, Procedural, Query, floors_of
+from hepm.policy.query import content_words
 from hepm.types import (
     DEFAULT_NAMESPACE,
     START,
@@ -170,7 +170,8 @@ class RecallingMemory(OpenMemory):
         names = ToolNames.of(mirror.marks, map(normal, (*history, *last)), available or ())
         last, past = tuple(map(names.own, last)), tuple(map(names.own, history))
         if summary is not None and names.aliases:
-            summary = replace(summary, tools=tuple(map(names.own, summary.tools)))
+            facts = {names.own(source): of_source for source, of_source in summary.facts.items()}
+            summary = replace(summary, tools=tuple(map(names.own, summary.tools)), facts=facts)
         text, said = (summary.text, said_text(summary)) if summary is not None else ("", "")
         content = content_words(f"{text}\n{said}") if last == (START,) else ""
         compared = () if isinstance(policy, Procedural) else (text, said, content)

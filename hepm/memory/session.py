@@ -101,8 +101,13 @@ class Session:
 
     def __post_init__(self) -> None:
         self._read = GrowingConversation(self._without_memory)
-        kept = None if self._journal is None else self._journal.find(self._namespace, self.id)
-        if kept is not None:  # a crash ended this session
+        if self._journal is None:
+            return
+        kept = self._journal.find(self._namespace, self.id)
+        if kept is None:
+            # A crash may have left a file without a whole line: it is this session's, and nobody goes on with it.
+            self._stamp = self._journal.stamp(self._namespace, self.id)
+        else:  # a crash ended this session
             self._stamp = kept.stamp
             self._written = kept.run.turns
             self._written_level = kept.run.tags.get(LEVEL, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -17,6 +18,15 @@ SURE: Final = 0.93
 """The chance that a hint needs by default. At .9 an obedient simulated agent that is right in .9 of its calls lost .035
 of its tasks on new ones; at this one .01 (benchmarks/LOG.md, "honest chances")."""
 MOST_NAMED: Final = 5  # known tools in a sentence about unknown ones
+_WORD: Final = re.compile(r"[^\W_]{2,}(?:['’]\w+)?|\w{2,}")
+# English alone.
+_FUNCTION_WORDS: Final = """
+a about all also am an and any are as at be been but by can could did do does for from get give go good had has have he
+hello help hey hi how if in is it its just know let like make many me more morning much my need no not now of off ok
+okay on one or our out please right she should so some sure tell thank thanks that the their them then there they this
+to too up us use very want was we well were what when where which who why will with would yes you your
+"""
+_SAYS_NOTHING: Final = frozenset(_FUNCTION_WORDS.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,3 +149,9 @@ def place_of(query: Query) -> str:
         return "at the start"
     one_of = "one of " if len(set(query.after)) > 1 else ""
     return f"after {one_of}{', '.join(map(query.names.shown, query.after))}"
+
+
+def content_words(text: str) -> str:
+    """The words of a text in order, without greetings and function words: "" for "Hello, what can you do?"."""
+    words = _WORD.findall(text.lower())
+    return " ".join(word for word in words if re.split("['’]", word)[0] not in _SAYS_NOTHING)

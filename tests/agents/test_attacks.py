@@ -265,12 +265,14 @@ def test_a_redirect_to_another_address_of_the_endpoint_is_a_bad_gateway(
     assert answer.status_code == 502 or leads_here  # a path with `..` is refused when it comes
 
 
-def test_a_session_id_of_half_a_megabyte_is_no_header(memory: Memory, endpoint: RawEndpoint) -> None:
+def test_a_session_id_of_half_a_megabyte_is_neither_a_header_nor_a_key(memory: Memory, endpoint: RawEndpoint) -> None:
     body = CHAT | {"metadata": {"session_id": "x" * 500_000}}
     with serving(memory, upstream=endpoint.url) as (server, url):
         answer = answer_to(url, request_bytes("/v1/chat/completions", json.dumps(body).encode()))
-        assert len(server.runs) == 1
-    assert status_of(answer) == 200
+        hook = {"session_id": "x" * 500_000, "hook_event_name": "UserPromptSubmit", "prompt": "refund"}
+        assert post(url, "/hooks/claude-code", json.dumps(hook).encode()).status_code == 200
+        assert len(server.runs) == 0
+    assert status_of(answer) == 200  # the request goes on without memory
     assert len(answer) < 2_000
 
 

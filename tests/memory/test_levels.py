@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -155,7 +156,8 @@ def test_a_silent_session_is_warned(tmp_path: Path) -> None:
 
 
 def test_where_speak_is_chosen_or_the_guard_is_off_sessions_draw_nothing(file: Path) -> None:
-    for chosen in ({"speak": "sure"}, {"speak": "weighed"}, {"guard": False}):
+    ways: list[dict[str, Any]] = [{"speak": "sure"}, {"speak": "weighed"}, {"guard": False}]
+    for chosen in ways:
         with Memory.open(file, **chosen) as memory, memory.session() as session:
             session.hint(asked("get_order", wish=WISH))
             assert (memory.guarded, session.level) == (False, "")

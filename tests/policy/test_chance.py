@@ -35,8 +35,10 @@ def test_a_chance_is_the_share_of_right_hints_with_one_right_and_one_wrong_added
     assert curve.at(0.9) == curve.at(1.0) == pytest.approx(21 / 22)
 
 
-def test_below_all_measured_scores_the_score_counts() -> None:
-    assert Curve.of(hints(0.6, 20, 0)).at(0.1) == pytest.approx(0.1)
+def test_below_all_measured_scores_the_chance_falls_in_proportion_to_the_score() -> None:
+    curve = Curve.of(hints(0.6, 20, 0))
+    assert curve.at(0.6) == pytest.approx(21 / 22)
+    assert curve.at(0.1) == pytest.approx(21 / 22 / 6)
 
 
 def test_a_higher_score_never_has_a_lower_chance() -> None:

@@ -60,7 +60,7 @@ Ask = Callable[[CallMatrix, CallMatrix, NDArray[np.intp]], Sequence["HeldOutHint
 class Curve:
     """Share of right hints by score: that of the highest step whose lower end the score reaches.
 
-    Below all steps it is the score itself, at most the first share.
+    Below all steps it falls in proportion to the score.
 
     Attributes:
         from_S: Lower ends of the steps, ascending; empty if there were too few hints.
@@ -102,8 +102,9 @@ class Curve:
         if not self.measured:
             return min(score, UNMEASURED)
         step = int(np.searchsorted(self.from_S, score, side="right")) - 1
-        share = float(self.share_S[max(step, 0)])
-        return share if step >= 0 else min(share, score)
+        if step < 0:
+            return float(self.share_S[0] * score / self.from_S[0])
+        return float(self.share_S[step])
 
 
 def _pool(steps: list[list[float]]) -> None:

@@ -22,12 +22,15 @@ from hepm.types import FailedWay
 
 DOUBT: Final = 2
 """A chance counts n / (n + 2) of itself, where n successful runs went on from here."""
+FACTS_SHARE: Final = 0.6
+"""Share of the trees over facts in a chance, where there are any (benchmarks/LOG.md, "trees over facts")."""
 NEAREST_SHARE: Final = 0.5
 """Most of a chance that the nearest runs' vote can be,"""
 NEAREST_FROM: Final = 0.2
 """from this likeness of the request on,"""
 NEAREST_FULLY: Final = 0.7
 """and as much from this one on (benchmarks/LOG.md, "facts and the nearest run")."""
+UNFIT: Final = 0.05  # weight of a vote for a tool that the state speaks against
 DONE: Final = 0.25  # least part of all chances that is with runs which ended here, to say so
 REPEATED: Final = 0.5
 """Share of the vote from which on a tool may be named that was called since the user wrote."""
@@ -78,13 +81,16 @@ class WeighedTools:
             voices_Q: Log-chances by a trained ranker for each of the encoded queries; none if there is no ranker.
         """
         columns, weights, rows_Q = _compared(fitted, encoded, tools, ended, advice_C, voices_Q)
-        by_state_C = chances_C = _mean([_softmax(rows @ weights) for rows in rows_Q])
+        by_query = [
+            _with_facts(fitted, one, tools, _softmax(rows @ weights)) for one, rows in zip(encoded, rows_Q, strict=True)
+        ]
+        by_state_C = chances_C = _mean(by_query)
         # Of the orders of parallel calls, the one in which runs made them has the longest match.
         votes = [one.vote for one in encoded if one.vote is not None]
         vote, share = max(votes, key=lambda vote: vote.match, default=None), 0.0
         if vote is not None:
             share = NEAREST_SHARE * min(max((vote.likeness - NEAREST_FROM) / (NEAREST_FULLY - NEAREST_FROM), 0.0), 1.0)
-            chances_C = (1 - share) * chances_C + share * vote.shares_T[tools]
+            chances_C = (1 - share) * chances_C + share * _fitting(vote.shares_T[tools], by_state_C)
         return cls(
             tools,
             chances_C.astype(np.float32),
@@ -185,6 +191,25 @@ def _compared(
         for parts, voice in zip(parts_Q, voices_Q, strict=True):
             parts.append(voice)
     return tuple(columns), np.array(weights, dtype=np.float32), [np.column_stack(parts) for parts in parts_Q]
+
+
+def _fitting(votes_C: FloatArray, by_state_C: FloatArray) -> FloatArray:
+    """The votes of the nearest runs, counted as far as what they did fits the state.
+
+    Runs of one request part where a result decides: a vote for the other way is no evidence here.
+    """
+    fitting_C = votes_C * (by_state_C + UNFIT)
+    scale = float(votes_C.sum()) / max(float(fitting_C.sum()), 1e-9)
+    return np.asarray(fitting_C * scale, dtype=np.float32)
+
+
+def _with_facts(fitted: FittedMemory, query: EncodedQuery, tools: Tools, chances_C: FloatArray) -> FloatArray:
+    """The chances with the answer of the trees over facts, where facts are known."""
+    trees = fitted.trees(query.before[0]) if query.facts else None
+    if trees is None:
+        return chances_C
+    by_facts_C = trees.shares(query.facts, fitted.tools)[tools]
+    return np.asarray((1 - FACTS_SHARE) * chances_C + FACTS_SHARE * by_facts_C, dtype=np.float32)
 
 
 def _mean(arrays: Sequence[FloatArray]) -> NDArray[Any]:

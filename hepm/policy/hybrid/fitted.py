@@ -22,9 +22,11 @@ from hepm.graph.nearest import StateBlock
 from hepm.graph.rows import FloatArray, spread_over
 from hepm.policy.hybrid.after import CallsAfter
 from hepm.policy.hybrid.chance import HonestChance
+from hepm.policy.hybrid.known_facts import with_calls
 from hepm.policy.hybrid.nearest_runs import NearestRuns
 from hepm.policy.hybrid.odds import EncodedQuery, Odds
 from hepm.policy.hybrid.ridge import Inputs, Ridge
+from hepm.policy.hybrid.trees import PlaceTrees
 from hepm.policy.query import Query
 from hepm.types import START, USER_SIDE, StateSummary, ToolName
 
@@ -40,6 +42,7 @@ UNLIKE: Final = 0.08
 """Cosine of a request's content words with a known request, below which they share none: those of recorded runs on new
 tasks are at .09 and above, with whatever else the known request says."""
 SAME_WORDS: Final = 0.7  # cosine of whole requests, where neither says what is wanted: "please help"
+REGROWN: Final = 1.05  # times as many calls after a tool, from which on its trees are grown again
 TEMPERATURE: Final = 0.05  # of every softmax over cosines: what is .05 less similar has 1/e of the vote
 FAILED_SHARE: Final = 0.25  # weight of a failed run among those with similar requests
 _CLEAR: Final = 10.0
@@ -82,6 +85,7 @@ class FittedMemory:
         self._counts_R = np.where(calls.success_R[runs], 1.0, FAILED_SHARE).astype(np.float32)
         self.odds = Odds(calls, np.flatnonzero(later_N & known_N), former and former.odds)
         self.nearest_runs = self._nearest_runs()
+        self._former_trees = {} if former is None else former._trees
         if former is not None and self._newest <= GROWN * former._measured_at:
             self._chance, self._measured_at = former._chance, former._measured_at
 
@@ -99,6 +103,17 @@ class FittedMemory:
                 kept = fits.remembered("chance", lambda: measured(self).to_json())
                 self._chance, self._measured_at = HonestChance.from_json(kept), self._newest
         return self._chance
+
+    def trees(self, tool: int) -> PlaceTrees | None:
+        """The trees over facts after a tool, grown when they are first asked for; None if too few calls are known."""
+        if tool not in self._trees:
+            former = self._former_trees.get(tool)
+            rows = len(self.calls.by_last.get(tool, ()))
+            if former is not None and former.rows <= rows <= REGROWN * former.rows:
+                self._trees[tool] = former
+            elif len(self.calls.run_ids):
+                self._trees[tool] = PlaceTrees.grown(self.calls, tool)
+        return self._trees.get(tool)
 
     @cached_property
     def families(self) -> list[str]:
@@ -157,6 +172,8 @@ class FittedMemory:
         self._most_called = self.candidates[np.argsort(-self.often_T[self.candidates], kind="stable")]
         self._kept = RecentlyUsed[tuple[frozenset[ToolName], int], CallsAfter](MOST_KEPT)
         self._lock = Lock()
+        self._trees: dict[int, PlaceTrees | None] = {}
+        self._former_trees: Mapping[int, PlaceTrees | None] = {}
         self._chance: HonestChance | None = None
         self._measured_at = 0  # the newest run then
         self._measuring = Lock()
@@ -173,6 +190,8 @@ class FittedMemory:
         found._said = _block(found._said_RD)
         found._called_TR, found._counts_R = kept["called_TR"], kept["counts_R"]
         found.nearest_runs = NearestRuns.restored(kept, found.tools)
+        trees: Mapping[str, Any] = json.loads(kept["trees"].tobytes())
+        found._trees = {int(tool): PlaceTrees.from_json(of_tool) for tool, of_tool in trees.items()}
         found._chance = HonestChance.from_json(json.loads(kept["chance"].tobytes()))
         found.odds = Odds.restored(calls, kept)
         return found
@@ -184,8 +203,11 @@ class FittedMemory:
         if self._chance is None:
             self._chance, self._measured_at = measured(self), self._newest
         chance = json.dumps(self._chance.to_json()).encode()
+        grown = {tool: self.trees(tool) for tool in [self.start, *self._most_called[:MOST_PREPARED].tolist()]}
+        trees = json.dumps({tool: of_tool.to_json() for tool, of_tool in grown.items() if of_tool is not None}).encode()
         return {
             **self.nearest_runs.to_keep(),
+            "trees": np.frombuffer(trees, dtype=np.uint8),
             "chance": np.frombuffer(chance, dtype=np.uint8),
             "ridge_TX": self.ridge.weights_CX,
             "later_ND": self._later.vectors_ND,
@@ -269,9 +291,11 @@ class FittedMemory:
             cosines_N, likeness_N = after.cosines(wish_D, state_D, self.odds.relevance_D)
             again = frozenset(past[summary.earlier :])
             vote = self.nearest_runs.vote(words, past)
+        called = Counter(tool for tool in past if tool >= 0)
+        facts = summary.facts and with_calls(summary.facts, {self.names[tool]: n for tool, n in called.items()})
         return EncodedQuery(
             before=before,
-            called=Counter(tool for tool in past if tool >= 0),
+            called=called,
             distance={tool: len(past) - at for at, tool in enumerate(past) if tool >= 0},
             flags=flags,
             state_D=state_D,
@@ -280,6 +304,7 @@ class FittedMemory:
             after=after,
             again=again,
             vote=vote,
+            facts=facts,
             wish_D=wish_D,
             cosines_N=cosines_N,
             likeness_N=likeness_N,

@@ -10,6 +10,7 @@ from hepm.graph.delta import AGENT_SPOKE, FAILED, USER_SPOKE, words_of
 from hepm.policy.hybrid.chance import HeldOutHint, HonestChance
 from hepm.policy.hybrid.evidence import WeighedTools
 from hepm.policy.hybrid.fitted import FittedMemory
+from hepm.policy.hybrid.known_facts import known_before
 from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.policy.hybrid.outcomes import OutcomesHere
 from hepm.types import StateSummary
@@ -58,7 +59,7 @@ def encoded_call(fitted: FittedMemory, calls: CallMatrix, row: int) -> EncodedQu
         state_D=np.asarray(calls.states_SD[calls.state_N[row]], dtype=np.float32),
         said_D=calls.said_RD[calls.run_N[row]],
         words=words_of(calls.request_R[calls.run_N[row]]),
-        summary=StateSummary(earlier=earlier),
+        summary=StateSummary(earlier=earlier, facts=known_before(calls, row)),
     )
 
 

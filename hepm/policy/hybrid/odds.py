@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from zlib import crc32
 
@@ -20,7 +20,7 @@ from hepm.graph.rows import FloatArray
 from hepm.policy.hybrid.after import CallsAfter
 from hepm.policy.hybrid.nearest_runs import Vote
 from hepm.policy.hybrid.ridge import Inputs, Ridge, gram, product, solved
-from hepm.types import StateSummary
+from hepm.types import Facts, StateSummary
 
 MOST_CALLS: Final = 8_000
 """The latest calls that odds are learned from."""
@@ -56,6 +56,7 @@ class EncodedQuery:
         again: The tools called since the user last wrote, where a state is known.
         vote: What the runs of the likeliest requests did next.
         wish_D: The state with the user's words counted twice.
+        facts: What is known, taken apart, the calls so far with it; empty where the state is a text alone.
         cosines_N, likeness_N: With the states of the calls that `after` compares: of `wish_D`, and of the state by
             relevant coordinates; None without a state.
     """
@@ -70,6 +71,7 @@ class EncodedQuery:
     after: CallsAfter
     again: frozenset[int] = frozenset()
     vote: Vote | None = None
+    facts: Facts = field(default_factory=dict[str, Mapping[str, float]])
     wish_D: FloatArray | None = None
     cosines_N: FloatArray | None = None
     likeness_N: FloatArray | None = None

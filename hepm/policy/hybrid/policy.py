@@ -132,7 +132,8 @@ class Hybrid:
             chances = {at: float(evidence.chances_C[at]) for at in said}
         measured = bool(self._floors.chance)
         found = [
-            _suggestion(mirror, query, fitted, evidence, at, chances[at], measured=measured) for at in said[: query.k]
+            _suggestion(mirror, query, fitted, evidence, here, at, chances[at], measured=measured)
+            for at in said[: query.k]
         ]
         supported = tuple(suggestion for suggestion in found if suggestion.support >= self._floors.support)
         if not supported:
@@ -211,6 +212,7 @@ def _suggestion(
     query: Query,
     fitted: FittedMemory,
     evidence: WeighedTools,
+    here_query: EncodedQuery,
     at: int,
     chance: float,
     *,
@@ -245,12 +247,23 @@ def _suggestion(
             for column, more in sorted(evidence.added(at).items(), key=lambda one: -one[1])
             if more > _ENOUGH and column in sayable
         ]
-        reason = f"{'; '.join(said[:_SHOWN]) or 'no single sign stands out'}; {reason}"
+        because = _because(fitted, here_query, tool)
+        signs = [*because, *said][:_SHOWN]
+        reason = f"{'; '.join(signs) or 'no single sign stands out'}; {reason}"
     if at in evidence.drifts:
         reason += f"; it {evidence.drifts[at]}"
     return Suggestion(
         name, chance, support, share, nearest, reason, partial(_evidence, mirror, fitted, query.after, tool), measured
     )
+
+
+def _because(fitted: FittedMemory, query: EncodedQuery, tool: int) -> list[str]:
+    """The facts that decided for a tool; none where no tree asked for one, or it decided for another."""
+    trees = fitted.trees(query.before[0]) if query.facts else None
+    if trees is None:
+        return []
+    path = trees.path(query.facts, tool)
+    return [str(path)] if path.answers and 2 * path.times > path.calls else []
 
 
 def _evidence(

@@ -179,7 +179,7 @@ def test_the_client_of_mcp_asks_and_records_over_standard_input(tmp_path: Path, 
     seed(tmp_path / "m.hepm")
 
     async def talk() -> tuple[str, Any]:
-        command = [sys.executable, "-m", "hepm", "mcp", "--store", str(tmp_path / "m.hepm")]
+        command = [sys.executable, "-m", "hepm", "mcp", "--store", str(tmp_path / "m.hepm"), "--speak", "weighed"]
         async with Client(StdioServerParameters(command=command[0], args=command[1:]), mode=mode) as client:
             asked = {"session_id": "s1", "history": ["get_order", "get_photo"]}
             found = await client.call_tool("suggest_next_tools", asked)

@@ -1,0 +1,1 @@
+// Version 7: the steps in `sequence` of a run hold facts. Runs are counted again from their records on opening.

@@ -1,0 +1,106 @@
+"""Facts: the pieces of a tool's result, or of what the user wrote, that can decide what to call next.
+
+A state is a text, and two texts are compared as a whole: one word of a JSON reply drowns in the rest. As facts that
+word stands alone, so that a small tree can split on it (`hepm.policy.hybrid.trees`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Final
+
+from hepm.types import JSON
+
+MOST_FACTS: Final = 60
+"""Facts of one result, or words of one message, that are kept: the first ones."""
+_MOST_KEYS: Final = 25
+_MOST_ITEMS: Final = 3  # of a list that are read; its length is a fact of its own
+_DEEPEST: Final = 4
+_KEY_CHARS: Final = 40
+_SHORT: Final = 25  # characters of a text that is a value; a longer one is words
+_TEXT_CHARS: Final = 600
+_PARSED_CHARS: Final = 20_000  # a longer result is read as words: parsing it takes milliseconds
+# Ids, dates and amounts inside texts: each run has its own, and some are personal.
+_ID: Final = re.compile(r"\d{2}")
+_WORD: Final = re.compile(r"[^\W\d_]{3,}")
+_NO_WORD: Final = frozenset(
+    "the and for you your with that this are was has have not but can from its our will would please".split()
+)
+
+
+@lru_cache(maxsize=4_096)  # runs of one environment repeat each other's results
+def facts_of_result(result: str) -> Mapping[str, float]:
+    """The facts of a result by name, such as {"status=shipped": 1, "total": 89.5, "items[]": 3}.
+
+    A name with "=" is a value, one with "~" a word of a longer text; both have the number 1. Other names are numbers:
+    of the result, or the length of a list. Values with two digits in a row are left out.
+    """
+    return _first(_parsed_facts(result))
+
+
+@lru_cache(maxsize=4_096)
+def facts_of_message(text: str) -> Mapping[str, float]:
+    """The words of a message."""
+    return _first((f"~{word}", 1) for word in _words(text))
+
+
+def _first(facts: Iterator[tuple[str, float]]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, number in facts:
+        found[name] = number
+        if len(found) == MOST_FACTS:
+            break
+    return found
+
+
+def _parsed_facts(result: str) -> Iterator[tuple[str, float]]:
+    text = result.strip()
+    parsed: JSON = text
+    if text[:1] in ("{", "[") and len(text) <= _PARSED_CHARS:
+        try:
+            parsed = json.loads(text)
+        except (ValueError, RecursionError):
+            parsed = text
+    return _facts_in(parsed, "", 0)
+
+
+def _facts_in(value: JSON, path: str, depth: int) -> Iterator[tuple[str, float]]:
+    if depth > _DEEPEST:
+        return
+    if isinstance(value, Mapping):
+        for key in list(value)[:_MOST_KEYS]:
+            yield from _facts_in(value[key], _below(path, key), depth + 1)
+    elif isinstance(value, list | tuple):
+        yield f"{path}[]", len(value)
+        for item in value[:_MOST_ITEMS]:
+            yield from _facts_in(item, f"{path}[]", depth + 1)
+    elif value is None or isinstance(value, bool):
+        yield f"{path}={json.dumps(value)}", 1
+    elif isinstance(value, int | float):
+        # Larger numbers are ids or times; of a float they would also be rounded.
+        if abs(value) < 1e9:
+            yield path or "value", value
+    elif isinstance(value, str):
+        yield from _facts_in_text(value, path)
+
+
+def _below(path: str, key: str) -> str:
+    """The path of a key. Keys that are ids are all the same: their values are what may decide."""
+    name = "*" if _ID.search(key) else key[:_KEY_CHARS]
+    return f"{path}.{name}" if path else name
+
+
+def _facts_in_text(text: str, path: str) -> Iterator[tuple[str, float]]:
+    if len(text) >= _SHORT:
+        for word in _words(text[:_TEXT_CHARS]):
+            yield f"{path}~{word}", 1
+    elif not _ID.search(text):
+        yield f"{path}={text.strip().lower()}", 1
+
+
+def _words(text: str) -> list[str]:
+    words = dict.fromkeys(_WORD.findall(text.lower()))
+    return [word for word in words if word not in _NO_WORD]

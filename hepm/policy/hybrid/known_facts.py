@@ -1,0 +1,227 @@
+"""What was known before calls of the past, as tests that are true or false of each: what trees split on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepm.graph.calls import CallMatrix
+from hepm.graph.fact_table import FactName
+from hepm.graph.rows import FloatArray
+from hepm.types import SAID, SAID_LAST, Facts, ToolName
+
+CALLED: Final = "<CALLED>"
+"""Where the facts are from that are the tools called so far, each with how often."""
+MOST_TESTS: Final = 300
+"""Tests that are tried at one place: those that tell the next calls apart best by themselves."""
+_MOST_LIMITS: Final = 32  # numbers that one fact is compared with
+_TINY: Final = 1e-9
+
+
+class FactTest(NamedTuple):
+    """Whether a fact is known with a number above a limit; values and words that are there have the number 1."""
+
+    source: str
+    fact: str
+    above: float
+
+    def holds(self, known: Facts) -> bool:
+        """Whether it is true of what is known."""
+        number = known.get(self.source, _NOTHING).get(self.fact)
+        return number is not None and number > self.above
+
+    def sentence(self, known: Facts) -> str:
+        """The answer in words, given what is known: "get_order says status is shipped"."""
+        holds, of_source = self.holds(known), known.get(self.source, _NOTHING)
+        if self.source == CALLED:
+            often = int(self.above)
+            times = ("", " more than once")[often] if often < 2 else f" more than {often} times"
+            return f"{self.fact} was {'' if holds else 'not '}called{times}"
+        if "~" in self.fact:
+            who = _SPEAKERS.get(self.source, self.source)
+            return f'{who} {_says(holds)} "{self.fact.rpartition("~")[2]}"'
+        if "=" in self.fact:
+            key, _, value = self.fact.partition("=")
+            others = [fact for fact in of_source if fact.startswith(f"{key}=")]
+            if not holds and len(others) == 1:  # what it is says more than what it is not
+                holds, value = True, others[0].partition("=")[2]
+            return f"{self.source} {_says(holds)} {key or 'the result'} is {value}"
+        name = f"the number of {self.fact.removesuffix('[]') or 'items'}" if self.fact.endswith("[]") else self.fact
+        if not holds and self.fact in of_source:
+            return f"{self.source} says {name} is {of_source[self.fact]:g}, not above {self.above:g}"
+        return f"{self.source} {_says(holds)} {name} is above {self.above:g}"
+
+    @property
+    def presence(self) -> bool:
+        """Whether it asks for a value or a word, not for a number."""
+        return "=" in self.fact or "~" in self.fact
+
+
+def _says(holds: bool) -> str:
+    return "says" if holds else "does not say"
+
+
+_SPEAKERS: Final[Mapping[str, str]] = {SAID: "the user", SAID_LAST: "the user's last message"}
+_NOTHING: Final[Mapping[str, float]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class TestedCalls:
+    """Of N calls and F tests: which test is true of which call, shape (N, F), 0 or 1."""
+
+    tests: list[FactTest]
+    true_NF: FloatArray
+
+
+class _Entries(NamedTuple):
+    """Facts that are known before calls: the place of the call, the fact, its value."""
+
+    at_X: NDArray[np.intp]
+    fact_X: NDArray[np.intp]
+    value_X: FloatArray
+
+
+def tested(calls: CallMatrix, rows_N: NDArray[np.intp], *, fewest: int) -> TestedCalls:
+    """The tests that are true of at least `fewest` of these calls and false of as many."""
+    before: list[int] = np.unique(calls.before_NK[rows_N, 0]).tolist()
+    last_tools = {calls.names[tool] for tool in before if tool >= 0}
+    tests: list[FactTest] = []
+    columns: list[NDArray[np.bool_]] = []
+    for name, at_X, value_X in _by_fact(calls, rows_N):
+        for test, column in _tests_of(name, at_X, value_X, len(rows_N)):
+            true = int(column.sum())
+            if fewest <= true <= len(rows_N) - fewest:
+                tests.append(test)
+                columns.append(column)
+    # Of equal columns the first stays: what the last call returned explains more than a word of the user.
+    order = sorted(range(len(tests)), key=lambda at: (_rank(tests[at], last_tools), tests[at]))
+    kept: dict[bytes, int] = {}
+    for at in order:
+        kept.setdefault(np.packbits(columns[at]).tobytes(), at)
+    chosen = list(kept.values())
+    true_NF = np.zeros((len(rows_N), len(chosen)), dtype=np.float32)
+    for column, at in enumerate(chosen):
+        true_NF[:, column] = columns[at]
+    return TestedCalls([tests[at] for at in chosen], true_NF)
+
+
+def known_before(calls: CallMatrix, row: int) -> Facts:
+    """The facts that were known before one call."""
+    known: dict[str, dict[str, float]] = {}
+    for name, _, value_X in _by_fact(calls, np.array([row], dtype=np.intp)):
+        known.setdefault(name.source, {})[name.fact] = float(value_X[0])
+    return known
+
+
+def with_calls(facts: Facts, called: Mapping[ToolName, int]) -> Facts:
+    """The facts of a query with the calls that were made."""
+    return {**facts, CALLED: {tool: float(times) for tool, times in called.items()}}
+
+
+def _rank(test: FactTest, last_tools: set[ToolName]) -> int:
+    if test.source in last_tools:
+        return 0
+    return {CALLED: 2, SAID_LAST: 3, SAID: 4}.get(test.source, 1)
+
+
+def _tests_of(
+    name: FactName, at_X: NDArray[np.intp], value_X: FloatArray, calls: int
+) -> list[tuple[FactTest, NDArray[np.bool_]]]:
+    """The tests of one fact, each with the calls that it is true of."""
+    present = FactTest(name.source, name.fact, 0.5)
+    limits = [0.5] if present.presence else _limits(value_X)
+    found: list[tuple[FactTest, NDArray[np.bool_]]] = []
+    for limit in limits:
+        column = np.zeros(calls, dtype=np.bool_)
+        column[at_X] = value_X > limit
+        found.append((FactTest(name.source, name.fact, limit), column))
+    return found
+
+
+def _limits(value_X: FloatArray) -> list[float]:
+    """Numbers half-way between values, spread evenly over them."""
+    distinct = np.unique(value_X)
+    between = (distinct[1:] + distinct[:-1]) / 2
+    if len(between) > _MOST_LIMITS:
+        quantiles = np.quantile(value_X, np.linspace(0, 1, _MOST_LIMITS + 2)[1:-1])
+        places = np.minimum(np.searchsorted(between, quantiles), len(between) - 1)
+        between = between[np.unique(places)]
+    return [float(distinct[0]) - 0.5, *map(float, between)]
+
+
+def _by_fact(calls: CallMatrix, rows_N: NDArray[np.intp]) -> list[tuple[FactName, NDArray[np.intp], FloatArray]]:
+    """Each fact that is known before some of the calls: of which of them, and its values."""
+    names = calls.facts.names()
+    found: list[tuple[FactName, NDArray[np.intp], FloatArray]] = []
+    results, said, said_last, called = _entries(calls, rows_N)
+    for entries, source in ((results, ""), (said, SAID), (said_last, SAID_LAST), (called, CALLED)):
+        order = np.lexsort((entries.at_X, entries.fact_X))
+        facts_U, starts = np.unique(entries.fact_X[order], return_index=True)
+        groups = np.split(order, starts[1:])
+        distinct: list[int] = facts_U.tolist()
+        for fact, group in zip(distinct, groups, strict=False):
+            if source == CALLED:
+                name = FactName(CALLED, calls.names[fact])
+            else:
+                name = FactName(source or names[fact].source, names[fact].fact)
+            found.append((name, entries.at_X[group], entries.value_X[group]))
+    return found
+
+
+def _entries(calls: CallMatrix, rows_N: NDArray[np.intp]) -> tuple[_Entries, _Entries, _Entries, _Entries]:
+    """What is known before calls: the latest result of each tool, all that was said, what was said last, and calls."""
+    before_N = calls.position_N[rows_N].astype(np.intp)
+    # Each call with all calls of its run up to it, itself included: what was learned before it stands at its row.
+    own_P = np.repeat(np.arange(len(rows_N)), before_N + 1)
+    call_P = _ranges(rows_N - before_N, before_N + 1)
+    segments, facts_F, values_F = calls.facts.read()
+    learned_P = calls.learned_N[call_P]
+    first_P = np.searchsorted(segments[:, 0], learned_P, side="left")
+    count_P = np.searchsorted(segments[:, 0], learned_P, side="right") - first_P
+    own_Q = np.repeat(own_P, count_P)
+    segment_Q = _ranges(first_P, count_P)
+    source_Q = segments[segment_Q, 1]
+    is_said_Q = source_Q == calls.facts.source(SAID)
+    last_Q = _last_of_each(own_Q, source_Q)
+
+    def expanded(chosen_Q: NDArray[np.bool_]) -> _Entries:
+        segment, own = segment_Q[chosen_Q], own_Q[chosen_Q]
+        start = np.where(segment > 0, segments[segment - 1, 2], 0)
+        facts = _ranges(start, segments[segment, 2] - start)
+        at = np.repeat(own, segments[segment, 2] - start)
+        return _Entries(at, facts_F[facts].astype(np.intp), values_F[facts])
+
+    earlier_P = call_P < rows_N[own_P]
+    tools = len(calls.names)
+    key, times = np.unique(own_P[earlier_P] * tools + calls.next_N[call_P[earlier_P]], return_counts=True)
+    called = _Entries(key // tools, key % tools, times.astype(np.float32))
+    return expanded(last_Q & ~is_said_Q), _distinct(expanded(is_said_Q)), expanded(last_Q & is_said_Q), called
+
+
+def _distinct(entries: _Entries) -> _Entries:
+    """Without repeats of a fact at a call."""
+    pairs = np.stack([entries.at_X, entries.fact_X])
+    _, first = np.unique(pairs, axis=1, return_index=True)
+    return _Entries(entries.at_X[first], entries.fact_X[first], entries.value_X[first])
+
+
+def _last_of_each(own_Q: NDArray[np.intp], source_Q: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether no later segment of the same call has the same source."""
+    key_Q = own_Q * (int(source_Q.max(initial=0)) + 1) + source_Q
+    _, last = np.unique(key_Q[::-1], return_index=True)
+    found = np.zeros(len(key_Q), dtype=np.bool_)
+    found[len(key_Q) - 1 - last] = True
+    return found
+
+
+def _ranges(
+    start_R: NDArray[np.int64] | NDArray[np.intp], count_R: NDArray[np.int64] | NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """The numbers from each start on, as many as its count, one after the other."""
+    ends = np.cumsum(count_R)
+    total = int(ends[-1]) if len(ends) else 0
+    return (np.arange(total) - np.repeat(ends - count_R, count_R) + np.repeat(start_R, count_R)).astype(np.intp)

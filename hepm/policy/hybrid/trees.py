@@ -1,0 +1,240 @@
+"""Small decision trees over facts, one bag for each last tool: which facts decide what successful runs call next.
+
+A state as a text is compared as a whole, and one word that decides drowns in it. A tree asks for that word alone, and
+the questions it asks are the reason of its answer. Ours; after CART (Breiman et al. 1984), with entropy for Gini, a
+split that has to pay for its description (minimum description length), and leaves shrunk towards their parents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepm.graph.calls import IN_TURN, CallMatrix
+from hepm.graph.rows import FloatArray, spread_over
+from hepm.policy.hybrid.known_facts import MOST_TESTS, FactTest, tested
+from hepm.types import Facts
+
+TREES: Final = 16
+"""The first is grown from all calls and gives the reasons, the others from draws of the runs."""
+DEEPEST: Final = 5
+MOST_CALLS: Final = 800
+"""Calls after one tool that trees are grown from: half of them the latest."""
+FEWEST_CALLS: Final = 6
+_FEWEST_IN_LEAF: Final = 3
+_LEAF_SHARE: Final = 60  # of n calls, a leaf has at least n / 60
+_SPLIT_COST: Final = 1.0  # nats that a split costs beside the choice of its test
+_MOST_SHOWN: Final = 3  # questions in a reason, the last ones
+_TO_PARENT: Final = 1.0  # calls that a leaf is given of its parent's shares
+# How often a run is drawn, by the cumulative probabilities of a Poisson distribution with mean 1.
+_DRAWS: Final = np.array([0.3679, 0.7358, 0.9197, 0.9810])
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A question and where its answers lead, or a leaf.
+
+    Attributes:
+        test: None for a leaf.
+        yes, no: Places of the nodes that follow.
+        count_C: How many calls of each of the next tools came here.
+        share_C: Their shares, shrunk towards those of the node before.
+    """
+
+    test: FactTest | None
+    yes: int
+    no: int
+    count_C: FloatArray
+    share_C: FloatArray
+
+
+class Path(NamedTuple):
+    """Why a tree answers as it does.
+
+    Attributes:
+        answers: The answers to its questions, in words.
+        times: How many of the calls with these answers were of the tool that is asked about,
+        calls: of how many.
+    """
+
+    answers: tuple[str, ...]
+    times: int
+    calls: int
+
+    def __str__(self) -> str:
+        conditions = " and ".join(self.answers[-_MOST_SHOWN:])
+        return f"{conditions} (it was next in {self.times} of {self.calls} such cases)"
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceTrees:
+    """What follows one tool.
+
+    Attributes:
+        tool_C: Numbers of the tools that follow.
+        rows: How many calls after it were known.
+    """
+
+    tool_C: NDArray[np.intp]
+    rows: int
+    trees: Sequence[Sequence[Node]]
+
+    @classmethod
+    def grown(cls, calls: CallMatrix, tool: int) -> PlaceTrees | None:
+        """From the calls of successful runs after a tool; None if there are too few."""
+        known, rows_N = len(calls.by_last.get(tool, ())), _rows_after(calls, tool)
+        if len(rows_N) < FEWEST_CALLS:
+            return None
+        tool_C, class_N = np.unique(calls.next_N[rows_N], return_inverse=True)
+        label_NC = np.eye(len(tool_C), dtype=np.float32)[class_N]
+        if len(tool_C) == 1:
+            return cls(tool_C.astype(np.intp), known, [_grow(label_NC, [], label_NC[:, :0])])
+        fewest = max(_FEWEST_IN_LEAF, len(rows_N) // _LEAF_SHARE)
+        found = tested(calls, rows_N, fewest=fewest)
+        gain_F = _gains(found.true_NF, label_NC, fewest)
+        best = np.sort(np.argsort(-gain_F, kind="stable")[:MOST_TESTS])
+        chosen: list[int] = best.tolist()
+        tests, true_NF = [found.tests[at] for at in chosen], found.true_NF[:, best]
+        trees = [_grow(label_NC, tests, true_NF)]
+        for number in range(1, TREES):
+            weight_N = _drawn(calls, rows_N, number)
+            part = [at for at, test in enumerate(tests) if crc32(f"{number} {test}".encode()) % 2]
+            drawn = weight_N > 0
+            trees.append(
+                _grow(
+                    label_NC[drawn] * weight_N[drawn, None],
+                    [tests[at] for at in part],
+                    true_NF[np.ix_(drawn, np.array(part, dtype=np.intp))],
+                )
+            )
+        return cls(tool_C.astype(np.intp), known, trees)
+
+    def shares(self, known: Facts, tools: int) -> FloatArray:
+        """How likely each of T tools is to be called next, by the mean of the trees: shape (T,)."""
+        share_T = np.zeros(tools, dtype=np.float32)
+        share_T[self.tool_C] = np.mean([_leaf(tree, known).share_C for tree in self.trees], axis=0)
+        return share_T
+
+    def path(self, known: Facts, tool: int) -> Path:
+        """The questions of the first tree on the way to its answer, and what that says of a tool."""
+        answers: list[str] = []
+        tree, node = self.trees[0], self.trees[0][0]
+        while node.test is not None:
+            answers.append(node.test.sentence(known))
+            node = tree[node.yes if node.test.holds(known) else node.no]
+        of_tool = float(node.count_C[self.tool_C == tool].sum())
+        return Path(tuple(dict.fromkeys(answers)), round(of_tool), round(float(node.count_C.sum())))
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> PlaceTrees:
+        """What `to_json` gave."""
+        trees = [
+            [
+                Node(
+                    None if test is None else FactTest(*test),
+                    yes,
+                    no,
+                    np.array(count, dtype=np.float32),
+                    np.array(share, dtype=np.float32),
+                )
+                for test, yes, no, count, share in tree
+            ]
+            for tree in kept["trees"]
+        ]
+        return cls(np.array(kept["tools"], dtype=np.intp), kept["rows"], trees)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, in values that JSON can hold."""
+        trees = [
+            [[node.test, node.yes, node.no, node.count_C.tolist(), node.share_C.tolist()] for node in tree]
+            for tree in self.trees
+        ]
+        return {"tools": self.tool_C.tolist(), "rows": self.rows, "trees": trees}
+
+
+def _leaf(tree: Sequence[Node], known: Facts) -> Node:
+    node = tree[0]
+    while node.test is not None:
+        node = tree[node.yes if node.test.holds(known) else node.no]
+    return node
+
+
+def _rows_after(calls: CallMatrix, tool: int) -> NDArray[np.intp]:
+    """Calls of successful runs after a tool, one of each turn; of many the latest, and some of those before."""
+    rows_N = calls.by_last.get(tool, np.zeros(0, dtype=np.intp))
+    rows_N = rows_N[calls.success_R[calls.run_N[rows_N]] & (calls.flags_N[rows_N] & IN_TURN == 0)]
+    if len(rows_N) <= MOST_CALLS:
+        return rows_N
+    earlier, latest = np.split(rows_N, [len(rows_N) - MOST_CALLS // 2])
+    return np.concatenate([earlier[spread_over(len(earlier), MOST_CALLS - len(latest))], latest])
+
+
+def _drawn(calls: CallMatrix, rows_N: NDArray[np.intp], number: int) -> FloatArray:
+    """How often each call is drawn: by its run's id, so that the order of arrival does not matter."""
+    runs, run_N = np.unique(calls.run_N[rows_N], return_inverse=True)
+    chosen: list[int] = runs.tolist()
+    draws = [crc32(f"{number} {calls.run_ids[run]}".encode("utf-8", "replace")) for run in chosen]
+    chance_R = np.array(draws) / 2**32
+    return np.searchsorted(_DRAWS, chance_R, side="right")[run_N].astype(np.float32)
+
+
+def _gains(true_NF: FloatArray, label_NC: FloatArray, fewest: float) -> NDArray[np.float64]:
+    """Nats that each test tells about the next tools of all calls together; -1 where too few are on a side."""
+    total_C = label_NC.sum(axis=0)
+    yes_FC = true_NF.T @ label_NC
+    no_FC = total_C - yes_FC
+    yes_F, no_F = yes_FC.sum(axis=1), no_FC.sum(axis=1)
+    within = _information(yes_FC) - _information(yes_F) + _information(no_FC) - _information(no_F)
+    before = _information(total_C[None]) - _information(total_C.sum()[None])
+    return np.where((yes_F >= fewest) & (no_F >= fewest), within - before, -1.0)
+
+
+def _information(counts: FloatArray) -> NDArray[np.float64]:
+    """Σ n ln n over the last axis, of rows; or of each number."""
+    precise = counts.astype(np.float64)
+    terms = precise * np.log(np.maximum(precise, 1e-9))
+    return np.asarray(terms.sum(axis=-1) if counts.ndim > 1 else terms)
+
+
+def _grow(label_NC: FloatArray, tests: Sequence[FactTest], true_NF: FloatArray) -> list[Node]:
+    """A tree from calls with weights."""
+    nodes: list[Node] = []
+    total_C = label_NC.sum(axis=0)
+    prior_C = (total_C + 0.5) / (total_C.sum() + 0.5 * len(total_C))
+    fewest = max(_FEWEST_IN_LEAF, label_NC.sum() / _LEAF_SHARE)
+    _add_node(nodes, label_NC, tests, true_NF, prior_C, fewest, DEEPEST)
+    return nodes
+
+
+def _add_node(
+    nodes: list[Node],
+    label_NC: FloatArray,
+    tests: Sequence[FactTest],
+    true_NF: FloatArray,
+    parent_C: FloatArray,
+    fewest: float,
+    depth: int,
+) -> int:
+    """Add the tree of some calls behind the nodes; the place of its first node."""
+    total_C = label_NC.sum(axis=0)
+    calls = float(total_C.sum())
+    share_C = (total_C + _TO_PARENT * parent_C) / (calls + _TO_PARENT)
+    place = len(nodes)
+    nodes.append(Node(None, -1, -1, total_C, share_C))
+    if not depth or not len(tests) or np.count_nonzero(total_C) < 2:
+        return place
+    gain_F = _gains(true_NF, label_NC, fewest)
+    best = int(np.argmax(gain_F.round(6)))
+    if gain_F[best] < np.log(len(tests)) + _SPLIT_COST:
+        return place
+    yes_N = true_NF[:, best] > 0
+    yes, no = (
+        _add_node(nodes, label_NC[side], tests, true_NF[side], share_C, fewest, depth - 1) for side in (yes_N, ~yes_N)
+    )
+    nodes[place] = Node(tests[best], yes, no, total_C, share_C)
+    return place

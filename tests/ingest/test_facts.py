@@ -1,0 +1,79 @@
+"""Results and messages taken apart into facts."""
+
+import json
+
+import pytest
+
+from hepm.ingest.facts import MOST_FACTS, facts_of_message, facts_of_result
+from hepm.ingest.transitions import agent_state, transitions
+from hepm.types import SAID, SAID_LAST, ToolCall, Trajectory, Turn
+
+
+def called(tool: str, result: str) -> Turn:
+    return Turn("assistant", calls=(ToolCall(tool, result=result),))
+
+
+def test_values_numbers_lengths_and_truths_of_a_json_result_are_facts_of_their_own():
+    order = {"status": "Shipped", "total": 89.5, "paid": True, "note": None, "items": [{"size": "XL"}, {"size": "S"}]}
+    assert facts_of_result(json.dumps(order)) == {
+        "status=shipped": 1, "total": 89.5, "paid=true": 1, "note=null": 1,
+        "items[]": 2, "items[].size=xl": 1, "items[].size=s": 1,
+    }  # fmt: skip
+
+
+def test_values_with_digits_are_left_out_and_keys_with_digits_are_one_key():
+    result = {"id": "W8291", "day": "2026-11-24", "variants": {"10477": {"available": False}}}
+    assert facts_of_result(json.dumps(result)) == {"variants.*.available=false": 1}
+
+
+@pytest.mark.parametrize("number", [10**12, 10**400, float("nan"), float("inf")], ids=["id", "huge", "nan", "inf"])
+def test_numbers_that_are_ids_or_none_are_left_out(number: float):
+    assert facts_of_result(json.dumps({"number": number})) == {}
+
+
+def test_a_long_text_is_its_words_and_a_short_one_a_value():
+    assert facts_of_result("connection refused") == {"=connection refused": 1}
+    found = facts_of_result("connection to the database at db:5432 was refused by the server")
+    assert "~refused" in found and "~database" in found and "~the" not in found
+
+
+@pytest.mark.parametrize("text", ["{broken", "[" * 5000, '{"a": ' * 200 + "1" + "}" * 200, "", "  "])
+def test_any_result_has_facts_or_none_and_raises_nothing(text: str):
+    assert len(facts_of_result(text)) <= MOST_FACTS
+
+
+def test_no_result_has_more_facts_than_are_kept():
+    many = {f"key{chr(97 + a)}{chr(97 + b)}": {"x": a, "y": b} for a in range(20) for b in range(20)}
+    assert len(facts_of_result(json.dumps(many))) == 2 * 25
+    assert len(facts_of_result(json.dumps([many, many]))) <= MOST_FACTS
+
+
+def test_a_state_holds_the_latest_result_of_each_tool_and_all_that_the_user_wrote():
+    turns = (
+        Turn("user", "cancel order"),
+        called("get_order", '{"status": "pending"}'),
+        called("get_stock", '{"left": 3}'),
+        called("get_order", '{"state": "shipped"}'),
+        Turn("user", "then refund"),
+    )
+    facts = agent_state(turns).state().facts
+    assert facts["get_order"] == {"state=shipped": 1}
+    assert facts["get_stock"] == {"left": 3}
+    assert facts[SAID] == facts_of_message("cancel order then refund")
+    assert facts[SAID_LAST] == facts_of_message("then refund")
+
+
+def test_a_transition_holds_what_was_learned_since_the_turn_before():
+    turns = (
+        Turn("user", "cancel order"),
+        called("get_order", '{"status": "pending"}'),
+        called("cancel_order", "done"),
+    )
+    first, second = transitions(Trajectory("r", turns))
+    assert first.learned == {SAID: facts_of_message("cancel order")}
+    assert second.learned == {"get_order": {"status=pending": 1}}
+
+
+def test_a_hint_in_a_result_is_no_fact():
+    block = "<hepm-memory>\nSuggested next tools: refund\n</hepm-memory>"
+    assert agent_state([called("look", f"all is well here\n{block}")]).facts["look"] == {"=all is well here": 1}
