@@ -40,6 +40,7 @@ BLOCK_END: Final = "</hepm-memory>"
 
 DISTRUSTED: Final = "hepm:distrusted"  # tag of a run that is stored but never counted; its value: the outcome as JSON
 RECORDED_BY: Final = "hepm:token"  # tag with the name of the token that recorded a run at a server
+LEVEL: Final = "hepm:level"  # tag with the level of chance that the guard drew for a session
 OWN_STATES: Final = "hepm:own-states"  # tag of a run whose only states are the agent's own summaries
 OUTCOME_BY: Final = (
     "hepm:outcome-by"  # tag of a label that was not given: the rule ("tests") or "judge:MODEL" behind it
@@ -120,6 +121,7 @@ class Turn:
     A turn of role "user" has calls only if a simulated user has tools of its own. `reward` is for this turn alone.
     `recalled` are ids of the lessons that the agent searched for in this turn and read after it. `read` is what memory
     or the loop wrote to it after the turn, as it was sent. A `hidden` turn is not in the agent's conversation.
+    `hinted` are the tools that hints named since the calls before these: they show memory its own echo.
     """
 
     role: Role
@@ -129,6 +131,7 @@ class Turn:
     recalled: tuple[str, ...] = ()
     read: str = ""
     hidden: bool = False
+    hinted: tuple[ToolName, ...] = ()
 
     @property
     def is_step(self) -> bool:
@@ -260,7 +263,7 @@ class Transition:
     """The calls of one turn, or (START,), followed by those of the next turn with calls: every pair across the sets.
 
     `step` counts the transitions of a run from 0; `state` is what the agent knew when it issued the later turn, and
-    `learned` the part of its facts that came since the turn before.
+    `learned` the part of its facts that came since the turn before. `hinted` are the tools that a hint had named to it.
     """
 
     sources: tuple[ToolName, ...]
@@ -268,6 +271,7 @@ class Transition:
     step: int
     state: StateSummary
     learned: Facts = field(default_factory=dict[str, Mapping[str, float]], compare=False, repr=False)
+    hinted: tuple[ToolName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

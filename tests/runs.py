@@ -16,7 +16,14 @@ from hepm.ingest.transitions import transitions
 from hepm.types import DEFAULT_NAMESPACE
 
 _LATER = ("described_at", "changed_at", "former_description", "former_parameters", "retired", "aliases")
+TO_VERSION_9 = (
+    "DROP INDEX trajectory_level; ALTER TABLE trajectory DROP COLUMN level;"
+    "DELETE FROM meta WHERE key = 'secret'; PRAGMA user_version = 9;"
+)
+"""Makes an embedded store one of schema version 9."""
+
 TO_VERSION_6 = (
+    f"{TO_VERSION_9}"
     "DROP INDEX trajectory_token; ALTER TABLE trajectory DROP COLUMN token;"
     "DELETE FROM meta WHERE key = 'success_from'; PRAGMA user_version = 6;"
 )

@@ -6,8 +6,9 @@ Every tool takes the session's id, as the protocol itself has no sessions any mo
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
 from mcp.server import MCPServer
@@ -20,6 +21,7 @@ from hepm.agents.live_run import MCP_DOOR, LiveRun, only_summarised
 from hepm.agents.runs import MOST, LiveRuns
 from hepm.errors import HepmError, NotFoundError
 from hepm.ingest.transitions import own_tool
+from hepm.memory.levels import CHANCES, at_level
 from hepm.types import START, SUMMARY_TOOL, ToolName
 
 _SEARCHED: Final = 50  # situations, among which many go on in the same way
@@ -90,7 +92,7 @@ class _Tools:
 
     def __init__(self, runs: LiveRuns) -> None:
         self._runs = runs
-        self._histories: OrderedDict[tuple[str, str], list[ToolName]] = OrderedDict()
+        self._told: OrderedDict[tuple[str, str], _Told] = OrderedDict()
 
     def suggest_next_tools(
         self,
@@ -102,15 +104,26 @@ class _Tools:
     ) -> NextTools:
         """Rank the tools that worked next in earlier runs, with the reason for each."""
         history = [name for name in history if not own_tool(name)]
-        self._histories[NAMESPACE.get(), session_id] = history
-        while len(self._histories) > MOST:
-            self._histories.popitem(last=False)
+        told = self._of(session_id)
+        told.history = history
+        run = self._runs.find(session_id, namespace=NAMESPACE.get()) if WRITES.get() else None
+        level = "" if run is None else run.session.draw()
+        asked: dict[str, Any] = {"tools": tools, "k": k, "floor": CHANCES.get(level), "namespace": NAMESPACE.get()}
         with _explained():
-            found = self._runs.memory.suggest(
-                history=history, state=state or None, tools=tools, k=k, namespace=NAMESPACE.get()
-            )
+            found = at_level(level, self._runs.memory.suggest(history=history, state=state or None, **asked))
         ranked = [NextTool.model_validate(one, from_attributes=True) for one in found]
+        told.named[len(history)] = [one.tool for one in ranked]
+        if run is not None:
+            run.session.note_hint(told.named[len(history)], calls=len(history))
         return NextTools(tools=ranked, prompt=found.prompt(), no_opinion=found.abstained)
+
+    def _of(self, session_id: str) -> _Told:
+        """What a session told and was told."""
+        told = self._told.setdefault((NAMESPACE.get(), session_id), _Told())
+        self._told.move_to_end((NAMESPACE.get(), session_id))
+        while len(self._told) > MOST:
+            self._told.popitem(last=False)
+        return told
 
     def search_experience(
         self,
@@ -147,12 +160,13 @@ class _Tools:
         summary: Annotated[str, Field(description="What the task is, what is done and what is known", min_length=1)],
     ) -> str:
         """Say what you know before you choose the next tool; returns what memory says about such a situation."""
-        history = self._histories.get((NAMESPACE.get(), session_id), [])
+        told = self._of(session_id)
+        history = told.history
         if WRITES.get():
             run = self._runs.named(session_id, namespace=NAMESPACE.get(), door=MCP_DOOR)
             with run.lock:
                 if run.door == MCP_DOOR:  # else another door records the calls
-                    _record_calls(run, history)
+                    _record_calls(run, history, told.named)
                 run.session.record(SUMMARY_TOOL, {"summary": summary}, "")
             found = self._runs.hint(run)
         else:  # a token that only reads gets the answer, and nothing is recorded
@@ -174,25 +188,41 @@ class _Tools:
             raise ToolError("this token may not write")
         namespace = NAMESPACE.get()
         nothing = f"nothing is recorded of the session {session_id!r}: give `calls`, the names of all tools called"
-        calls = [name for name in calls or self._histories.get((namespace, session_id), ()) if not own_tool(name)]
+        told = self._of(session_id)
+        calls = [name for name in calls or told.history if not own_tool(name)]
         with _explained():
             under_way = self._runs.has(session_id, namespace=namespace)
             if under_way or (calls and not self._runs.is_over(session_id, namespace=namespace)):
                 run = self._runs.named(session_id, namespace=namespace, door=MCP_DOOR)
                 with run.lock:
-                    _record_calls(run, calls)
+                    _record_calls(run, calls, told.named)
                 if only_summarised(run):
                     raise ToolError(nothing)
             try:
                 self._runs.finish(session_id, namespace=namespace, success=success, reward=reward)
             except NotFoundError as error:
                 raise ToolError(nothing) from error
-        self._histories.pop((namespace, session_id), None)
+        self._told.pop((namespace, session_id), None)
         return "recorded"
 
 
-def _record_calls(run: LiveRun, calls: Sequence[ToolName]) -> None:
+@dataclass(slots=True)
+class _Told:
+    """What the agent of a session told, and was told.
+
+    Attributes:
+        history: Names of the tools called so far.
+        named: Tools that were suggested to it, by how many calls it had made.
+    """
+
+    history: list[ToolName] = field(default_factory=list[ToolName])
+    named: dict[int, list[ToolName]] = field(default_factory=dict[int, list[ToolName]])
+
+
+def _record_calls(run: LiveRun, calls: Sequence[ToolName], named: Mapping[int, Sequence[ToolName]]) -> None:
     """Record the calls that a run lacks, if they continue it: a client that had no answer sends all of them again."""
+    for at, tools in named.items():
+        run.session.note_hint(tools, calls=at)
     known = [name for name in run.session.calls if name != SUMMARY_TOOL]
     for name in calls[len(known) :] if list(calls[: len(known)]) == known else ():
         run.session.record(name)

@@ -95,6 +95,11 @@ class LiveRuns:
         with self._lock:
             return self._here(self._runs.get((namespace, id))) is not None
 
+    def find(self, id: str, *, namespace: str) -> LiveRun | None:
+        """A run under way, by the id that its client gave; None if there is none."""
+        with self._lock:
+            return self._here(self._runs.get((namespace, id)))
+
     def ingest_options(self) -> IngestOptions:
         """How runs are stored."""
         trusted = TrustByTags(tuple((RECORDED_BY, name) for name in sorted(self._distrust)))

@@ -38,6 +38,11 @@ SpeakOption = Annotated[
         help="Name what is right in nine of ten such cases, also what is likely, with its chance, or rank all.",
     ),
 ]
+SessionSpeakOption = Annotated[
+    Literal["sure", "weighed", "all"] | None,
+    Option(envvar="HEPM_SPEAK", help="The same as for `hepm suggest`, and no guard. Default: the guard's level."),
+]
+GuardOption = Annotated[bool, Option(help="Let outcomes decide from which chance on hints of sessions name tools.")]
 StoreOption = Annotated[str, Option("--store", "-s", envvar="HEPM_STORE", help=_STORE_HELP)]
 JsonOption = Annotated[bool, Option("--json", help="Print JSON for programs.")]
 
@@ -119,7 +124,8 @@ def open_memory(
     counting: Counting | None = None,
     sessions: Path | None = None,
     success_from: float | None = None,
-    speak: Speak = "sure",
+    speak: Speak | None = None,
+    guard: bool = True,
     named_by: str = "--store",
 ) -> Memory:
     """Open a memory, or create it. `named_by` is the option or argument with its name.
@@ -134,7 +140,7 @@ def open_memory(
         print(f"hepm: {store}, {chosen}, is made now.{hint}", file=sys.stderr)
     endpoint = (os.environ.get("OPENAI_BASE_URL"), os.environ.get("OPENAI_API_KEY"))
     about: dict[str, Any] = {"embedder": embedder, "counting": counting, "success_from": success_from}
-    about["speak"] = speak
+    about |= {"speak": speak, "guard": guard}
     try:
         return Memory.open(store, endpoint=endpoint, sessions=sessions, **about)
     except StoreError as error:

@@ -11,9 +11,10 @@ from hepm.cli.commands import Option
 from hepm.cli.options import (
     OUTCOME_BY,
     STORE,
+    GuardOption,
     OutcomeByOption,
     Place,
-    SpeakOption,
+    SessionSpeakOption,
     StoreOption,
     SuccessFromOption,
     open_memory,
@@ -43,7 +44,8 @@ def serve(
     idle: Annotated[float, Option(min=1.0, help="Seconds after which a resting run is stored.")] = 1800,
     outcome_by: OutcomeByOption = OUTCOME_BY,
     success_from: SuccessFromOption = None,
-    speak: SpeakOption = "sure",
+    speak: SessionSpeakOption = None,
+    guard: GuardOption = True,
     hint_timeout: Annotated[float, Option(min=0.001, help="Seconds that a request waits for a hint.")] = 1.0,
     sessions: Annotated[
         Path | None,
@@ -93,12 +95,13 @@ def serve(
         print(f"hepm serves {store} (upstream {upstream}) at {address}", file=sys.stderr, flush=True)
 
     _log_plainly()
-    about: dict[str, Any] = {"sessions": _sessions(store, sessions), "success_from": success_from, "speak": speak}
+    about: dict[str, Any] = {"sessions": _sessions(store, sessions), "success_from": success_from}
+    about |= {"speak": speak, "guard": guard}
     with open_memory(store, **about) as memory:
         serve(memory, options, say)
 
 
-def mcp(place: Place, speak: SpeakOption = "sure") -> None:
+def mcp(place: Place, speak: SessionSpeakOption = None, guard: GuardOption = True) -> None:
     """Serve a memory as MCP tools on standard input and output, for a client that starts this command.
 
     Example: `hepm mcp --store runs.hepm`; for Claude Code, `claude mcp add hepm -- hepm mcp --store runs.hepm`.
@@ -111,7 +114,7 @@ def mcp(place: Place, speak: SpeakOption = "sure") -> None:
         raise MissingExtraError(f"`hepm mcp` needs {error.name}: pip install 'hepm[serve]'") from error
 
     _log_plainly()
-    with place.create(sessions=_sessions(place.store, None), speak=speak) as memory:
+    with place.create(sessions=_sessions(place.store, None), speak=speak, guard=guard) as memory:
         NAMESPACE.set(place.namespace)
         mcp_server(LiveRuns(memory)).run(transport="stdio")
 

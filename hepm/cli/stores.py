@@ -228,8 +228,10 @@ def stats(
         tools = {name: memory.tools(namespace=name) for name in names}
         called = {name: sum(tool.calls > 0 for tool in rows) for name, rows in tools.items()}
         said = {name: remarks(memory, rows, name) for name, rows in tools.items()}
+        guards = {name: memory.guard(namespace=name) for name in names}
     if as_json:
-        print_json({"store": str(store), **header, "namespaces": totals, "tools": said})
+        levels = {name: guard.to_json() for name, guard in guards.items()}
+        print_json({"store": str(store), **header, "namespaces": totals, "tools": said, "guard": levels})
         return
     from rich.table import Table
 
@@ -251,6 +253,8 @@ def stats(
             print(on_one_line(f"{name}: {_without_outcome(waiting)}"))
         if more := counts["tools"] - called[name]:
             print(on_one_line(f"{name}: {count_of(called[name], 'tool')} called, {more:,} more described"))
+        if guards[name].sessions:
+            print(on_one_line(f"{name}: guard: {guards[name].sentence}"))
         sentences = [f"{tool} {sentence}" for tool, about in said[name].items() for sentence in about]
         for sentence in sentences[:_SHOWN_REMARKS]:
             print(on_one_line(f"{name}: {sentence}"))

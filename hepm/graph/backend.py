@@ -42,6 +42,11 @@ class Backend(ABC):
 
     @property
     @abstractmethod
+    def secret(self) -> str:
+        """A random text of this store that no client knows; made when it is first asked for, and then kept."""
+
+    @property
+    @abstractmethod
     def upgraded_from(self) -> int:
         """The schema version that an upgrade began with; 0 if there was none, or it is settled."""
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.delta import FAILED, Place, steps_in
+from hepm.graph.delta import AGENT_SPOKE, FAILED, USER_SPOKE, Place, hints_to, steps_in
 from hepm.graph.fact_table import FactTable
 from hepm.graph.growing_array import GrowingArray
 from hepm.graph.rows import FloatArray, RunRow
@@ -30,6 +30,7 @@ ORDER: Final = 3
 """How many calls back a context reaches."""
 IN_TURN: Final = 8
 """Flag of a call that follows another of its own turn; further flags in `hepm.graph.delta`."""
+_IN_BETWEEN: Final = USER_SPOKE | AGENT_SPOKE | FAILED
 PARTS: Final = 32_767
 MAPPED: Final = 16
 """So many calls of a mapped file cost about as much memory as one that is held."""
@@ -60,7 +61,7 @@ class CallMatrix:
         before_NK: Tool numbers of the last K calls before each, latest first; -1 before the run's start.
         next_N, run_N: The tool called, and the row of its run.
         position_N: How many calls of the run came before.
-        flags_N: What happened since the call before, in bits.
+        flags_N: What happened since the call before, and what hints had named, in bits.
         state_N: Row of its state in `states_SD`; -1 if the state has no vector (any more).
         said_RD: Vector of the user's words; zero if there are none.
         calls_RT: How often each run called each tool, capped at 255.
@@ -325,7 +326,8 @@ class CallReader:
             for index, target in enumerate(step.targets):
                 tool = numbers[target]
                 if not only or history[-1] in only or not only.isdisjoint(sources):
-                    flags = IN_TURN | step.flags & FAILED if index else step.flags
+                    flags = IN_TURN | step.flags & FAILED if index else step.flags & _IN_BETWEEN
+                    flags |= hints_to(step.flags, index)
                     before = (*history[: -ORDER - 1 : -1], -1, -1, -1)[:ORDER]
                     yield (*before, tool, number, len(history) - 1, flags, state), sources
                 history.append(tool)

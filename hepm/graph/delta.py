@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from hepm.graph.weights import inverse_steps
 from hepm.types import (
+    LEVEL,
     OWN_STATES,
     RECORDED_BY,
     START,
@@ -31,6 +32,10 @@ Edge: TypeAlias = tuple[ToolName, ToolName]
 SAID_CHARS: Final = 2000
 REQUEST_CHARS: Final = 600
 USER_SPOKE, AGENT_SPOKE, FAILED = 1, 2, 4
+HINTED, ADVISED = 16, 32  # 8 is `hepm.graph.calls.IN_TURN`
+"""Flags of a call: a hint had named its tool; a hint had named any tool since the calls before."""
+_FIRST_HINTED: Final = 64
+"""In the flags of a transition: a hint had named the first target; each further target has the next bit."""
 
 _WORD: Final = re.compile(r"[^\W\d_]{3,}")
 _IGNORED: Final = b"0123456789 \t\n\r\f\v"
@@ -112,7 +117,8 @@ class TransitionRow(NamedTuple):
     """One transition of a run as a store keeps it: the tools of both turns in listed order.
 
     Attributes:
-        flags: `USER_SPOKE`, `AGENT_SPOKE`, `FAILED`: what happened in between.
+        flags: `USER_SPOKE`, `AGENT_SPOKE`, `FAILED`: what happened in between. And of which targets
+            a hint had named the tool (see `hints_to`).
         key: Equal for near-identical summaries; 0 if no state is kept.
         learned: The facts that came since the turn before.
     """
@@ -142,6 +148,7 @@ class Run(NamedTuple):
         outcome_by: The rule or judge behind its label, which never replaces a given one; "" if it was given.
         given: The label that its record has; `success` is also what its reward means in a store (`graded`).
         token: Name of the token that recorded it at a server; "" if none did.
+        level: What the guard drew for its session (see `hepm.memory.levels`); "" if it drew nothing.
     """
 
     id: str
@@ -165,6 +172,7 @@ class Run(NamedTuple):
     outcome_by: str = ""
     given: bool | None = None
     token: str = ""
+    level: str = ""
 
     @classmethod
     def of(cls, trajectory: Trajectory, transitions: Sequence[Transition], *, digest: str, record: str) -> Run:
@@ -180,7 +188,7 @@ class Run(NamedTuple):
         for passed in transitions:
             text = passed.state.own if own_only else passed.state.text
             key = 0 if own_only and not text else state_key(text)
-            flags = flags_of(passed.state)
+            flags = flags_of(passed.state) | _hinted(passed)
             rows.append(TransitionRow(passed.sources, passed.targets, flags, key, text, passed.learned))
         return cls(
             id=t.id,
@@ -204,6 +212,7 @@ class Run(NamedTuple):
             outcome_by=t.outcome_by,
             given=t.outcome.success,
             token=t.tags.get(RECORDED_BY, ""),
+            level=t.tags.get(LEVEL, ""),
         )
 
     def graded(self, success_from: float) -> Run:
@@ -244,7 +253,7 @@ def key_texts(keys: Iterable[int]) -> list[str]:
     return [f",{key}]" for key in keys]
 
 
-_COLUMNS: Final = (*Run._fields[: Run._fields.index("calls")], "said", "token")
+_COLUMNS: Final = (*Run._fields[: Run._fields.index("calls")], "said", "token", "level")
 
 
 @dataclass(slots=True)
@@ -385,3 +394,15 @@ def words_of(request: str) -> frozenset[str]:
 def flags_of(state: StateSummary) -> int:
     """What happened since the last call, in bits."""
     return USER_SPOKE * state.user_spoke | AGENT_SPOKE * state.agent_spoke | FAILED * state.failed
+
+
+def _hinted(passed: Transition) -> int:
+    """`ADVISED` and the bits of the targets that a hint had named."""
+    if not passed.hinted:
+        return 0
+    return ADVISED | sum(_FIRST_HINTED << at for at, target in enumerate(passed.targets) if target in passed.hinted)
+
+
+def hints_to(flags: int, at: int) -> int:
+    """`HINTED` and `ADVISED` of the target at a place, from the flags of its transition."""
+    return flags & ADVISED | HINTED * bool(flags & _FIRST_HINTED << at)

@@ -93,6 +93,11 @@ class Mirror:
     def _make(self, store: Store, name: str) -> NamespaceMirror:
         return NamespaceMirror(store, name, self._artifacts)
 
+    @property
+    def revision(self) -> int:
+        """The revision of the store up to which it was read."""
+        return self._revision
+
     def artifacts(self, name: str) -> Artifacts | None:
         """What is computed from a namespace and kept in files."""
         from hepm.graph.artifacts import Artifacts

@@ -249,6 +249,12 @@ class Store(Backend):
         values = {"before": before, "environment": environment, "task": task, "limit": limit}
         return [(seq, name, record) for seq, name, record in self.read("unlabelled", namespace=namespace, **values)]
 
+    def outcomes_by_level(self, levels: Sequence[str], *, namespace: str, most: int) -> dict[str, tuple[int, int]]:
+        """Of the `most` latest sessions of each level with an outcome: how many succeeded, and how many there are."""
+        rows = self.read("outcomes_by_level", namespace=namespace, levels=levels, most=most)
+        ended = {level: [int(one) for one in succeeded] for level, succeeded in rows}
+        return {level: (sum(successes), len(successes)) for level, successes in ended.items()}
+
     def runs_by_task(self, *, namespace: str) -> list[tuple[Any, ...]]:
         """Environment, task ("" for none) and id of every stored run with an outcome, in that order."""
         return self.read("runs_by_task", namespace=namespace)

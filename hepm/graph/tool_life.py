@@ -7,7 +7,7 @@ that of runs which always used the tool's own name.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,7 +15,7 @@ from hepm.errors import InputError
 from hepm.graph.delta import Delta, Run
 from hepm.graph.rows import Aliases, Marks, Replay, ToolRow, read_each
 from hepm.text import count_of
-from hepm.types import START, SUMMARY_TOOL, Tool, ToolName, Trajectory, normal
+from hepm.types import START, SUMMARY_TOOL, Tool, ToolName, Trajectory, Turn, normal
 
 if TYPE_CHECKING:
     from hepm.graph.changes import Transaction
@@ -70,13 +70,20 @@ class ToolNames:
 
 def with_own_names(run: Trajectory, aliases: Aliases) -> Trajectory:
     """The run as if its agent had used each tool's own name; itself if no alias is in it."""
-    if not aliases or not any(call.name in aliases for turn in run.turns for call in turn.calls):
+    if not aliases or not any(name in aliases for turn in run.turns for name in _names_in(turn)):
         return run
-    turns = tuple(
-        replace(turn, calls=tuple(replace(call, name=aliases.get(call.name, call.name)) for call in turn.calls))
-        for turn in run.turns
-    )
-    return replace(run, turns=turns)
+
+    def renamed(turn: Turn) -> Turn:
+        calls = tuple(replace(call, name=aliases.get(call.name, call.name)) for call in turn.calls)
+        return replace(turn, calls=calls, hinted=tuple(aliases.get(name, name) for name in turn.hinted))
+
+    return replace(run, turns=tuple(map(renamed, run.turns)))
+
+
+def _names_in(turn: Turn) -> Iterator[ToolName]:
+    yield from turn.hinted
+    for call in turn.calls:
+        yield call.name
 
 
 def own_names(runs: Sequence[Run], aliases: Aliases) -> list[Run]:

@@ -109,7 +109,8 @@ def transitions(trajectory: Trajectory) -> list[Transition]:
     for turn in trajectory.turns:
         targets = tool_names(turn) if turn.calls else ()
         if targets:
-            found.append(Transition(state.last, targets, len(found), state.state(), state.learned))
+            about = state.state(), state.learned, turn.hinted
+            found.append(Transition(state.last, targets, len(found), *about))
         state.add(turn)
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from threading import Lock
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from hepm.embed import Embedder
     from hepm.ingest.pipeline import Outbox
+    from hepm.memory.levels import GuardState, LevelDraws
     from hepm.types import Speak
 
 
@@ -51,9 +53,11 @@ class OpenMemory:
         seen_files: str | PathLike[str] | None = None,
         rankers: str | PathLike[str] | None = None,
         artifacts: str | PathLike[str] | None = None,
-        speak: Speak = "sure",
+        speak: Speak | None = None,
+        guard: bool = True,
     ) -> None:
-        self.speak: Speak = speak
+        self.speak: Speak | None = speak
+        self._guard = guard
         self._outbox = None if outbox is None else _outbox_in(Path(outbox))
         self._journal = None if sessions is None else Journal(Path(sessions))
         self._seen_files = None if seen_files is None else Path(seen_files)
@@ -79,7 +83,8 @@ class OpenMemory:
         sessions: str | PathLike[str] | None = None,
         rankers: str | PathLike[str] | None = None,
         success_from: float | None = None,
-        speak: Speak = "sure",
+        speak: Speak | None = None,
+        guard: bool = True,
     ) -> Self:
         """Open a memory; create it if it does not exist.
 
@@ -98,7 +103,10 @@ class OpenMemory:
             success_from: The reward from which on a run without a label is a success, in (0, 1]. It is kept in the
                 store, and another one counts its runs again. Default: the store's own (.7 for a new one).
             speak: What suggestions and prompts name: "sure" what is right in nine of ten such cases, "weighed" also
-                what is likely, with its chance, "all" the likeliest tools whatever their chance.
+                what is likely, with its chance, "all" the likeliest tools whatever their chance. Default: "sure", and
+                in sessions what the guard draws.
+            guard: Whether sessions draw from which chance on their hints name tools, and outcomes decide which level
+                is in force (docs/session.md). With `speak`, there is no guard.
         Raises:
             StoreError: the file cannot be read, or the server not reached (StoreUnavailableError, StoreAccessError).
             EmbedderMismatchError: the store holds another embedder's vectors.
@@ -117,6 +125,7 @@ class OpenMemory:
                 "seen_files": seen,
                 "rankers": rankers,
                 "speak": speak,
+                "guard": guard,
             }
             about["artifacts"] = artifact_folder(path)
             memory = cls(store, embedder, poll_s=poll_s, endpoint=endpoint, **about)
@@ -211,6 +220,24 @@ class OpenMemory:
     def graph(self, *, namespace: str = DEFAULT_NAMESPACE, c: float = 1.0) -> nx.DiGraph[ToolName]:
         """A copy of the tool graph as a NetworkX graph, yours to change (see `NamespaceMirror.graph`)."""
         return self._mirror.namespace(namespace).graph(c=c)
+
+    @property
+    def guarded(self) -> bool:
+        """Whether sessions draw a level: not without the guard, and not where `speak` was chosen."""
+        return self._guard and self.speak is None
+
+    @cached_property
+    def levels(self) -> LevelDraws:
+        """The guard's draws for sessions, and the outcomes that they go by."""
+        from hepm.memory.levels import LevelDraws
+
+        return LevelDraws(self._store, self._mirror)
+
+    def guard(self, *, namespace: str = DEFAULT_NAMESPACE) -> GuardState:
+        """From which chance on hints of sessions name tools in a namespace, and why."""
+        from hepm.memory.levels import GuardState
+
+        return GuardState.of(self.levels.outcomes(namespace=namespace))
 
     def mirror(self, namespace: str = DEFAULT_NAMESPACE) -> NamespaceMirror:
         """The namespace's graph as policies see it."""

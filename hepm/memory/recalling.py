@@ -144,7 +144,7 @@ class RecallingMemory(OpenMemory):
             after, history, state = after or now.last, history or now.history, state or now.state()
         summary = StateSummary(own=state) if isinstance(state, str) else state
         available = None if tools is None else [tool.name for tool in as_tools(tools)]
-        floors = floors_of(speak or self.speak, floor)
+        floors = floors_of(speak or self.speak or "sure", floor)
         chosen: dict[str, Any] = {"k": k, "policy": policy, "c": c, "floors": floors, "namespace": namespace}
         return self._suggest(after, history, summary, available, **chosen)
 
@@ -251,6 +251,7 @@ class RecallingMemory(OpenMemory):
         run: str = "",
         budget: int = 1_000,
         options: PromptOptions | None = None,
+        level: str = "",
         namespace: str = DEFAULT_NAMESPACE,
     ) -> Prompt:
         """The text for an agent's prompt now: notes, principles, experiences by zone, the next tools.
@@ -262,8 +263,10 @@ class RecallingMemory(OpenMemory):
             turn, horizon: The agent's current turn, from 1, and its maximum number of turns. `messages` give the turn.
             run: Id that the run will be stored under. The lessons shown are then credited with its outcome.
             budget: Maximum number of tokens, approximately.
+            level: Of the guard (`hepm.memory.levels.LEVELS`), which sessions draw; "" where `speak` decides.
         """
         from hepm.experience.prompt import FURTHER, Moment, PromptOptions, recollect, render
+        from hepm.memory.levels import CHANCES, at_level
 
         options = options or PromptOptions()
         now = messages if isinstance(messages, Moment) else Moment.of(messages, state, after, history, turn)
@@ -276,7 +279,8 @@ class RecallingMemory(OpenMemory):
         def suggest(advice: Mapping[ToolName, float]) -> Suggestions:
             state, k = now.state if now.state.text else None, options.suggestions + FURTHER
             asked = partial(self._suggest, now.after, now.history, state, available, advice=advice, namespace=namespace)
-            return asked(k=k, policy=options.policy, floors=floors_of(self.speak))
+            found = asked(k=k, policy=options.policy, floors=floors_of(self.speak or "sure", CHANCES.get(level)))
+            return at_level(level, found)
 
         found = recollect(
             self.library,

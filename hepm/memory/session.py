@@ -20,7 +20,21 @@ from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import RecordError, decoded, graded, without_surrogates
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import agent_state, hints_in, without_said
-from hepm.types import DEFAULT_NAMESPACE, RECORDED_BY, START, Outcome, Tool, ToolCall, ToolName, Trajectory, Turn
+from hepm.memory.echo import HintedCalls, calls_in
+from hepm.memory.levels import SILENT
+from hepm.types import (
+    DEFAULT_NAMESPACE,
+    HINT,
+    LEVEL,
+    RECORDED_BY,
+    START,
+    Outcome,
+    Tool,
+    ToolCall,
+    ToolName,
+    Trajectory,
+    Turn,
+)
 
 if TYPE_CHECKING:
     from hepm.experience.principles import FoundPrinciple
@@ -31,6 +45,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("hepm")
 T = TypeVar("T")
 
+_OF_FIRST: Final = (RECORDED_BY, LEVEL)
+"""Tags that a run keeps from its beginning, whichever process goes on with it."""
 _OPENING: Final = 12
 """Messages at the beginning of a run: coding agents send several of instructions before the user's."""
 
@@ -76,7 +92,9 @@ class Session:
     _stamp: Stamp | None = None
     _named: set[str] = field(default_factory=set[str])
     _made_of: frozenset[str] = frozenset()
+    _written_level: str = ""
     _said: set[str] = field(default_factory=set[str])
+    _hinted: HintedCalls = field(default_factory=HintedCalls)
     _read: GrowingConversation = field(init=False)
     _recording: RLock = field(default_factory=RLock)
     _storing: Lock = field(default_factory=Lock)
@@ -92,15 +110,17 @@ class Session:
         else:  # a crash ended this session
             self._stamp = kept.stamp
             self._written = kept.run.turns
+            self._written_level = kept.run.tags.get(LEVEL, "")
             self._resumed = list(as_messages(kept.run.turns))
             self._shown = dict.fromkeys(kept.shown)
-            self._is_recorded_by(kept.run)
+            self._is_sequel_of(kept.run)
 
-    def _is_recorded_by(self, before: Trajectory) -> None:
-        """The token that began the run stays the one that recorded it."""
-        tags = {key: value for key, value in self._run.tags.items() if key != RECORDED_BY}
-        tags |= {key: value for key, value in before.tags.items() if key == RECORDED_BY}
+    def _is_sequel_of(self, before: Trajectory) -> None:
+        """The token that began the run stays the one that recorded it, and its level stays the one that was drawn."""
+        tags = {key: value for key, value in self._run.tags.items() if key not in _OF_FIRST}
+        tags |= {key: value for key, value in before.tags.items() if key in _OF_FIRST}
         self._run = replace(self._run, tags=tags)
+        self._hinted = HintedCalls(before.turns)
 
     @property
     def id(self) -> str:
@@ -111,6 +131,11 @@ class Session:
     def token(self) -> str:
         """Name of the token that records the run at a server; "" if none does."""
         return self._run.tags.get(RECORDED_BY, "")
+
+    @property
+    def level(self) -> str:
+        """What the guard drew for it (see `hepm.memory.levels`); "" before the first hint, and without a guard."""
+        return self._run.tags.get(LEVEL, "")
 
     @property
     def stamp(self) -> Stamp | None:
@@ -166,13 +191,40 @@ class Session:
             return Prompt()
         if tools is None and self._tools is not None:
             tools = [tool.name for tool in self._tools]
+        level = self.draw()
         if keep:
             self.keep()
-        found = self._ask(lambda: self._prompt(self._turns(), tools=tools, horizon=horizon))
+        found = self._ask(lambda: self._prompt(self._turns(), tools=tools, horizon=horizon, level=level))
         if found is not None:
             self._shown.update(dict.fromkeys(found.lessons))
             self._said.update(hints_in(found.text))
+            if HINT in found.present:
+                self.note_hint([one.tool for one in found.suggestions], calls=calls_in(self._turns()))
         return found or Prompt()
+
+    def draw(self) -> str:
+        """The level of this session's hints, which is drawn once; "" where the guard does not decide.
+
+        Silence, if it cannot be drawn now.
+        """
+        options = self._prompt_options
+        chosen = options is not None and (options.policy != "hybrid" or not options.suggestions)
+        with self._recording:
+            if self.level or chosen or not self._memory.guarded:
+                return self.level
+            level = self._ask(lambda: self._memory.levels.draw(self.id, namespace=self._namespace))
+            if level is None:
+                return SILENT
+            self._run = replace(self._run, tags={**self._run.tags, LEVEL: level})
+            self.keep()  # whatever ends this process, the level stays
+            return level
+
+    def note_hint(self, tools: Sequence[ToolName], *, calls: int) -> None:
+        """Note that a hint named tools after so many calls: `prompt` does it, what speaks otherwise must.
+
+        The turn that comes next is stored with them, as memory must not learn from its own echo.
+        """
+        self._hinted.note(tools, calls=calls)
 
     def search_principles(self, query: str, *, k: int = 3, floor: float | None = None) -> list[FoundPrinciple]:
         """Principles that the agent searches for, credited with the outcome of the run; none if memory fails.
@@ -228,11 +280,12 @@ class Session:
         """Continue a run that was stored without a label, unless it is on disk as well."""
         if not self._resumed:
             self._resumed = list(as_messages(run.turns))
-            self._is_recorded_by(run)
+            self._is_sequel_of(run)
 
     def rewind(self, turns: int) -> None:
         """Of what a crash left, keep so many turns: the client never got what came after them."""
         self._resumed = list(as_messages(self._written[:turns]))
+        self._hinted = HintedCalls(self._written[:turns])
 
     def say(self, role: Literal["system", "user", "assistant"], text: str) -> None:
         """Record a message, in a run without `messages`."""
@@ -330,7 +383,7 @@ class Session:
         if self._system and not any(turn.role == "system" for turn in turns):
             system = self._without_memory(Turn("system", self._system))
             turns = turns if system is None else (system, *turns)
-        return turns
+        return self._hinted.marked(turns)
 
     def _without_memory(self, turn: Turn) -> Turn | None:
         """A turn without hints of this session and lone surrogates, which models do write; None if nothing is left."""
@@ -357,7 +410,8 @@ class Session:
                     return  # another process goes on with it
                 at = _common(turns, self._written) if now is not None else 0
                 parts = self.parts - (frozenset() if now is None else self._made_of)
-                if len(turns) > at or len(self._written) > len(turns) or parts:
+                drawn = self.level != self._written_level
+                if len(turns) > at or len(self._written) > len(turns) or parts or drawn:
                     part = replace(self._run, turns=turns[at:])
                     part = part if redactor is None else redactor(part)
                     names = [name for name in self.aliases if now is None or name not in self._named]
@@ -371,6 +425,7 @@ class Session:
                     self._named.update(names)
                     self._made_of |= parts
                     self._written = turns
+                    self._written_level = self.level
             except (InputError, ValueError) as error:
                 _log.debug("the session %r is not kept: %s", self.id, error)  # `finish` raises it
 

@@ -15,7 +15,7 @@ from hepm.errors import InputError
 from hepm.graph.sqlite.connection import SCHEMA_VERSION
 from hepm.graph.store import Store
 from hepm.types import SUMMARY_TOOL
-from tests.runs import trajectory
+from tests.runs import TO_VERSION_9, trajectory
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_file_of_before_drops_the_tool_of_the_summaries_when_it_is_opened(
     with closing(sqlite3.connect(file)) as database, database:
         columns = "namespace, name, description, parameters, calls, errors"
         database.execute(f"INSERT INTO tool ({columns}) VALUES ('default', ?, '', '{{}}', 1, 0)", [SUMMARY_TOOL])
-        database.execute("PRAGMA user_version = 7")
+        database.executescript(f"{TO_VERSION_9} PRAGMA user_version = 7")
     with Memory.open(file) as memory:
         assert [row.name for row in memory.tools()] == ["buy", "look"]
         assert memory.examine() == []

@@ -174,7 +174,14 @@ class _Page:
             "runs": [_run(one) for one in under_way[:MOST_LISTED]],
             "open_runs": len(under_way),
             "hints": hints,
+            "guard": self._guard_sentence(namespace),
         }
+
+    def _guard_sentence(self, namespace: str) -> str:
+        """Which level of chance is in force for sessions, and why."""
+        if not self._memory.guarded:
+            return "off"
+        return self._memory.guard(namespace=namespace).sentence
 
     def _totals_of(self, namespace: str, revision: int) -> Totals:
         known = self._totals.get(namespace)

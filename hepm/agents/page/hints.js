@@ -127,6 +127,7 @@ function fillHints(now) {
   fillFigures(now);
   const unlabelled = document.getElementById("unlabelled");
   unlabelled.textContent = withoutOutcome(now);
+  document.getElementById("guard").textContent = `Guard: ${now.guard}.`;
   unlabelled.hidden = !unlabelled.textContent;
   document.getElementById("open-runs").textContent = now.open_runs > now.runs.length ? `the latest ${now.runs.length} of ${asCount(now.open_runs)}` : "";
   refill(document.getElementById("runs"), ...(now.runs.length ? now.runs.map(runRow) : [make("li", { class: "none" }, "No run is under way.")]));

@@ -37,7 +37,13 @@ _OF_ALL: Final[Mapping[str, PropertyType]] = {"uid": "string", "space": "string"
 _FURTHER: Final[Mapping[str, Mapping[str, PropertyType]]] = {
     "Tool": {"described_at": "float", "former_description": "string", "former_parameters": "string"},
     "State": {"key": "integer", "move": "string", "kept": "boolean"},
-    "Trajectory": {"digest": "string", "sequence": "string", "task_uid": "string", "token": "string"},
+    "Trajectory": {
+        "digest": "string",
+        "sequence": "string",
+        "task_uid": "string",
+        "token": "string",
+        "level": "string",
+    },
     **{kind: {"changed": "integer"} for kind in LESSONS},
     "Answer": dict.fromkeys(("key", "step", "run", "run_uid", "user", "user_uid", "text", "usage"), "string"),
     "NEXT": {"told_at": "integer"},
@@ -58,7 +64,7 @@ _OF_ONE_KIND: Final[Mapping[str, frozenset[str]]] = {
 _MAY_LACK: Final[Mapping[str, frozenset[str]]] = {
     "Tool": frozenset({"retired", "aliases", "changed_at", "described_at", "former_description", "former_parameters"}),
     "State": frozenset({"summary"}),
-    "Trajectory": frozenset({"success", "reward", "ended_at", "day", "task_uid", "token"}),
+    "Trajectory": frozenset({"success", "reward", "ended_at", "day", "task_uid", "token", "level"}),
     **_OF_ONE_KIND,
     "Answer": frozenset({"run", "run_uid", "user", "user_uid"}),
     "Showing": frozenset({"told"}),

@@ -153,6 +153,12 @@ class Neo4jStore(Store):
         return header_of(self._connection.read("memory", newest=True)[0], self._where)
 
     @property
+    def secret(self) -> str:
+        if self._connection.read("secret", newest=True)[0][0] is None:
+            self._connection.write(lambda tx: run(tx, "make_secret", secret=secrets.token_hex(16)))
+        return str(self._connection.read("secret", newest=True)[0][0])
+
+    @property
     def upgraded_from(self) -> int:
         return self._upgraded_from
 
@@ -496,5 +502,6 @@ def columns_of(run: Run, namespace: str) -> dict[str, Any]:
         "task_uid": uid(space, run.environment, run.task) if run.success and run.task else None,
         "day": day_of(run.ended_at),
         "token": run.token or None,
+        "level": run.level or None,
         "tools": list(run.called),
     }

@@ -7,6 +7,12 @@ SELECT key, value FROM meta;
 -- name: set_meta
 INSERT INTO meta (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
 
+-- name: make_secret
+INSERT OR IGNORE INTO meta (key, value) VALUES ('secret', :secret);
+
+-- name: secret
+SELECT value FROM meta WHERE key = 'secret';
+
 -- name: drop_meta
 DELETE FROM meta;
 
@@ -82,16 +88,16 @@ ORDER BY seq DESC LIMIT :limit;
 
 -- name: add_trajectory
 INSERT INTO trajectory (namespace, id, digest, environment, task, model, user, reward, success, steps, ended_at, source,
-                        counted, sequence, said, token, record)
+                        counted, sequence, said, token, level, record)
 VALUES (:namespace, :id, :digest, :environment, :task, :model, :user, :reward, :success, :steps, :ended_at, :source,
-        :counted, :sequence, :said, :token, :record)
+        :counted, :sequence, :said, :token, :level, :record)
 RETURNING seq;
 
 -- name: restate_trajectory
 -- What the record says, said again.
 UPDATE trajectory SET id = :id, digest = :digest, counted = 1, environment = :environment, task = :task, model = :model, user = :user, reward = :reward,
                       success = :success, steps = :steps, ended_at = :ended_at, source = :source, sequence = :sequence,
-                      said = :said, token = :token
+                      said = :said, token = :token, level = :level
 WHERE seq = :seq;
 
 -- name: free_id
@@ -151,8 +157,16 @@ SELECT id, record, counted FROM trajectory WHERE namespace = :namespace ORDER BY
 
 -- name: held_runs
 SELECT t.id, t.digest, t.environment, t.task, t.model, t.user, t.reward, t.success, t.steps, t.ended_at, t.source,
-       t.sequence, t.said, t.token, t.record, t.counted, v.embedding
+       t.sequence, t.said, t.token, t.level, t.record, t.counted, v.embedding
 FROM trajectory t LEFT JOIN run_vector v ON v.trajectory = t.seq WHERE t.namespace = :namespace ORDER BY t.seq;
+
+-- name: outcomes_by_level
+-- Of each level, whether the latest sessions with an outcome succeeded, as one text of 1 (succeeded) and 0.
+SELECT j.value, (SELECT coalesce(group_concat(success, ''), '') FROM (
+    SELECT success FROM trajectory INDEXED BY trajectory_level
+    WHERE namespace = :namespace AND level = j.value AND level <> '' AND success IS NOT NULL
+    ORDER BY seq DESC LIMIT :most))
+FROM json_each(:levels) j;
 
 -- name: runs_by_task
 SELECT environment, task, id FROM trajectory

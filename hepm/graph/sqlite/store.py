@@ -7,6 +7,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from hepm.errors import StoreDamagedError
@@ -102,6 +103,13 @@ class SQLiteStore(Store):
     def damage(self) -> list[tuple[str, str]]:
         with self._connections.reading() as db:
             return [(str(cell.namespace or ""), str(cell)) for cell in damaged_cells(db)]
+
+    @property
+    def secret(self) -> str:
+        if not self.read("secret"):
+            with self._connections.writing() as db:  # another process may have been first
+                db.execute(self._statements["make_secret"], {"secret": token_hex(16)})
+        return str(self.read("secret")[0][0])
 
     @property
     def upgraded_from(self) -> int:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.calls import IN_TURN, BoolArray, CallMatrix
+from hepm.graph.delta import ADVISED
 from hepm.graph.rows import spread_over
 from hepm.policy.hybrid.nearest_runs import Vote
 
@@ -178,8 +179,9 @@ def _latest(calls: CallMatrix) -> BoolArray:
 
 def _held_out(calls: CallMatrix, fold_R: NDArray[np.intp], ask: Ask, *, among_R: BoolArray) -> list[HeldOutHint]:
     """What would have been said at calls of some successful runs by memories without the runs of their fold."""
-    first_N = (calls.flags_N & IN_TURN) == 0  # of a turn
-    rows = np.flatnonzero(first_N & (calls.success_R & among_R)[calls.run_N] & (calls.state_N >= 0))
+    # First calls of turns without a hint before. Others echo the hint, or are those where it was not followed.
+    own_N = (calls.flags_N & (IN_TURN | ADVISED)) == 0
+    rows = np.flatnonzero(own_N & (calls.success_R & among_R)[calls.run_N] & (calls.state_N >= 0))
     if len(rows) > MOST_ASKED:
         rows = rows[spread_over(len(rows), MOST_ASKED)]
     found: list[HeldOutHint] = []

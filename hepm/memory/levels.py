@@ -1,0 +1,203 @@
+"""The guard: how sure a session's hints must be, moved between a few levels of chance by how sessions end.
+
+A level names the chance from which on a session's hints name tools; a silent one names none, and still warns. Every
+session of a guarded memory draws its level once: a share of them none, as a control; a share explores by Thompson
+sampling (Thompson 1933) with Beta(1, 1) over the successes of each level; the others have the level in force. The
+counts are those of stored sessions alone. Ours; benchmarks/guard.py chose the shares.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from hashlib import blake2b
+from random import Random
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from hepm.errors import StoreUnavailableError
+from hepm.types import DEFAULT_NAMESPACE, Suggestions
+
+if TYPE_CHECKING:
+    from hepm.graph.mirror import Mirror
+    from hepm.graph.store import Store
+
+SILENT: Final = "silent"
+CHANCES: Final[Mapping[str, float]] = {"0.95": 0.95, "0.9": 0.9, "0.75": 0.75, "0.6": 0.6}
+"""The levels with hints, the most cautious first, and the chance that a hint needs."""
+LEVELS: Final = (SILENT, *CHANCES)
+FEWEST: Final = 20
+"""Sessions with an outcome that a level needs before it may be in force,"""
+SURE_ENOUGH: Final = 0.8
+"""and the probability that it is better than silence."""
+LATEST: Final = 1_000
+"""Sessions of a level that count, the latest ones: the world changes, and a draw must stay cheap."""
+
+# Many controls and explorers at first, fewer as more is known: shares, and the number of sessions until they fall.
+_CONTROL, _CONTROL_LEAST, _CONTROLS = 0.25, 0.04, 10
+_EXPLORE, _EXPLORE_LEAST, _EXPLORERS = 0.6, 0.15, 90
+
+
+class LevelOutcomes(NamedTuple):
+    """Sessions of a level that have an outcome, and how many of them succeeded."""
+
+    successes: int = 0
+    sessions: int = 0
+
+    @property
+    def mean(self) -> float:
+        """Expected share of successes, after Beta(1, 1)."""
+        return (self.successes + 1) / (self.sessions + 2)
+
+    @property
+    def variance(self) -> float:
+        """Of that share."""
+        return self.mean * (1 - self.mean) / (self.sessions + 3)
+
+    def better_than(self, other: LevelOutcomes) -> float:
+        """Probability of a higher share of successes, by normal approximation of both Beta distributions."""
+        apart = (self.mean - other.mean) / math.sqrt(self.variance + other.variance)
+        return 0.5 * math.erfc(-apart / math.sqrt(2))
+
+    def __str__(self) -> str:
+        return f"{self.successes:,} of {self.sessions:,}"
+
+
+Outcomes = Mapping[str, LevelOutcomes]
+"""What is known of each level; one that is missing was never drawn."""
+
+
+def of_level(known: Outcomes, level: str) -> LevelOutcomes:
+    """What is known of a level."""
+    return known.get(level, LevelOutcomes())
+
+
+def in_force(known: Outcomes) -> str:
+    """The level of sessions that neither explore nor are controls: the most successful proven one, else silence."""
+    silent = of_level(known, SILENT)
+    proven = [
+        level
+        for level in CHANCES
+        if of_level(known, level).sessions >= FEWEST and of_level(known, level).better_than(silent) >= SURE_ENOUGH
+    ]
+    return max(proven, key=lambda level: of_level(known, level).mean, default=SILENT)
+
+
+def drawn(known: Outcomes, dice: Random) -> str:
+    """The level of one session."""
+    sessions = sum(one.sessions for one in known.values())
+    control = _share(_CONTROL, _CONTROL_LEAST, _CONTROLS, sessions)
+    explore = _share(_EXPLORE, _EXPLORE_LEAST, _EXPLORERS, sessions)
+    lot = dice.random()
+    if lot < control:
+        return SILENT
+    if lot < control + explore:
+        return thompson(known, dice)
+    return in_force(known)
+
+
+def _share(most: float, least: float, expected: float, sessions: int) -> float:
+    return max(least, min(most, expected / (sessions + 1)))
+
+
+def thompson(known: Outcomes, dice: Random) -> str:
+    """The level with the highest share of successes, each drawn from what is known of it."""
+    shares: dict[str, float] = {}
+    for level in LEVELS:
+        successes, sessions = of_level(known, level)
+        shares[level] = dice.betavariate(1 + successes, 1 + sessions - successes)
+    return max(shares, key=lambda level: shares[level])
+
+
+def at_level(level: str, found: Suggestions) -> Suggestions:
+    """What a session of a level may be told: no tool, if it is silent. Warnings stay."""
+    if level != SILENT or not found.ranked:
+        return found
+    return replace(found, ranked=(), abstained="hints of this session name no tool: `hepm stats` says why")
+
+
+@dataclass(frozen=True, slots=True)
+class GuardState:
+    """The level in force in a namespace, and the outcomes that it is chosen by."""
+
+    level: str
+    outcomes: Outcomes
+
+    @classmethod
+    def of(cls, known: Outcomes) -> GuardState:
+        """The state by these outcomes."""
+        return cls(in_force(known), {level: of_level(known, level) for level in LEVELS})
+
+    @property
+    def sessions(self) -> int:
+        """How many sessions it knows."""
+        return sum(one.sessions for one in self.outcomes.values())
+
+    @property
+    def sentence(self) -> str:
+        """The level, and why it is in force."""
+        silent = self.outcomes[SILENT]
+        if self.level != SILENT:
+            here = self.outcomes[self.level]
+            return f"hints from {self.level} on: {here} sessions with them succeeded, and {silent} silent ones"
+        tried = [level for level in CHANCES if self.outcomes[level].sessions]
+        if not tried:
+            return "silent, since no hinted session has an outcome yet"
+        most = max(tried, key=lambda level: self.outcomes[level].sessions)
+        sessions = self.outcomes[most].sessions
+        if sessions < FEWEST:
+            why = f"{sessions} of {FEWEST} hinted sessions have an outcome"
+            return f"silent, since hints have not yet been shown to help here: {why}"
+        best = max((level for level in tried if self.outcomes[level].sessions >= FEWEST), key=self._mean)
+        why = f"{self.outcomes[best]} sessions with hints from {best} on succeeded, and {silent} silent ones"
+        return f"silent, since hints are not shown to help here: {why}"
+
+    def _mean(self, level: str) -> float:
+        return self.outcomes[level].mean
+
+    def to_json(self) -> dict[str, Any]:
+        """Level, sentence and outcomes, in values that JSON can hold."""
+        outcomes = {level: one._asdict() for level, one in self.outcomes.items()}
+        return {**asdict(self), "outcomes": outcomes, "sentence": self.sentence}
+
+
+class LevelDraws:
+    """Draws the levels of one memory's sessions. Threads may share it."""
+
+    def __init__(self, store: Store, mirror: Mirror) -> None:
+        self._store = store
+        self._mirror = mirror
+        self._secret = ""
+        self._known: dict[str, tuple[int, Outcomes]] = {}
+        self._lock = Lock()
+
+    def draw(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> str:
+        """The level of a session: some microseconds, unless a session was stored since the last draw.
+
+        Only whoever knows the store's secret can tell which id draws what.
+
+        Raises:
+            StoreUnavailableError: the secret was not read yet, and the store does not answer.
+        """
+        self._secret = self._secret or self._store.secret
+        try:
+            known = self.outcomes(namespace=namespace)
+        except StoreUnavailableError:  # hints go on from what was read before, and so do draws
+            _, known = self._known.get(namespace, (0, {}))
+        return drawn(known, self._dice("level", run, namespace))
+
+    def _dice(self, what: str, run: str, namespace: str) -> Random:
+        """Dice for one draw of a session. An arm of an experiment is another draw, to be made before the level's."""
+        parts = "".join(f"{len(part)} {part}" for part in (self._secret, what, namespace, run))
+        return Random(blake2b(parts.encode("utf-8", "surrogatepass"), digest_size=16).digest())
+
+    def outcomes(self, *, namespace: str = DEFAULT_NAMESPACE) -> Outcomes:
+        """How the latest stored sessions of each level ended; read again once the store's revision is another one."""
+        revision = self._mirror.revision
+        at, known = self._known.get(namespace, (-1, {}))
+        if at != revision:
+            known = self._store.outcomes_by_level(LEVELS, namespace=namespace, most=LATEST)
+            with self._lock:
+                self._known[namespace] = revision, {level: LevelOutcomes(*known[level]) for level in known}
+        return self._known[namespace][1]

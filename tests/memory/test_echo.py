@@ -1,0 +1,146 @@
+"""Calls that follow a hint which named them are marked in the stored run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hepm import Memory, ToolCall, Trajectory, Turn
+from hepm.graph.calls import CallReader, steps_of
+from hepm.graph.delta import ADVISED, HINTED, Run
+from hepm.graph.rows import RunRow
+from hepm.ingest.hepm import parse_run, write_run
+from hepm.ingest.transitions import transitions
+from hepm.memory.echo import HintedCalls
+from hepm.types import Outcome
+from tests.memory.test_session import asked, called
+from tests.runs import trajectory
+
+WISH = "Refund parcel 7, the glass is broken"
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
+        for number in range(5):
+            messages = asked("get_order", "refund", wish=f"Refund parcel {number}, the glass is broken")
+            memory.ingest(messages=messages, id=f"log-{number}", success=True)
+        yield memory
+
+
+def hinted(memory: Memory, name: str) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """The tools of each turn with calls, and those that hints had named."""
+    run = memory.run(name)
+    assert run is not None
+    return [(tuple(call.name for call in turn.calls), turn.hinted) for turn in run.turns if turn.calls]
+
+
+def flags(*runs: Trajectory) -> list[int]:
+    """Flags of the calls of runs, as fits read them."""
+    reader = CallReader()
+    rows: list[RunRow] = []
+    for number, one in enumerate(runs):
+        run = Run.of(one, transitions(one), digest="", record="")
+        rows.append(RunRow(number + 1, one.id, True, run.columns["sequence"], "", "", None))
+    reader.read(rows, [steps_of(row) for row in rows], [], np.zeros((0, 4), dtype=np.float32))
+    return reader.snapshot(4).flags_N.tolist()
+
+
+def test_a_call_that_a_hint_named_is_marked_and_one_before_the_first_hint_is_not(memory: Memory) -> None:
+    messages = asked("get_order", wish=WISH)
+    with memory.session(id="s") as session:
+        assert "refund" in session.hint(messages)
+        messages += called("refund", number="2")
+        messages += called("close_ticket", number="3")
+        session.finish(success=True)
+    assert hinted(memory, "s") == [(("get_order",), ()), (("refund",), ("refund",)), (("close_ticket",), ())]
+
+
+def test_a_session_of_single_calls_is_marked_too_also_where_text_comes_before_the_call(memory: Memory) -> None:
+    with memory.session(id="s") as session:
+        session.say("user", WISH)
+        session.hint()
+        session.say("assistant", "I look at the order.")
+        session.record("get_order", {}, "delivered")
+        session.hint()
+        session.record("get_photo", {}, "broken")
+        session.finish(success=True)
+    assert hinted(memory, "s") == [(("get_order",), ("get_order",)), (("get_photo",), ("refund",))]
+
+
+def test_a_crash_between_two_calls_loses_no_mark(memory: Memory) -> None:
+    session = memory.session(id="s")
+    session.say("user", WISH)
+    session.hint()
+    session.record("get_order", {}, "delivered")
+    again = memory.resume("s")
+    assert again is not None
+    again.hint()
+    again.record("refund", {}, "done")
+    again.finish(success=True)
+    assert hinted(memory, "s") == [(("get_order",), ("get_order",)), (("refund",), ("refund",))]
+
+
+def test_a_warning_marks_no_call(memory: Memory) -> None:
+    for number in range(5):
+        messages = asked("get_order", "close_ticket", wish=f"Refund parcel {number}, the glass is broken")
+        memory.ingest(messages=messages, id=f"bad-{number}", success=False)
+    memory.speak = "sure"  # nothing is sure enough with so few runs
+    messages = asked("get_order", wish=WISH)
+    with memory.session(id="s") as session:
+        found = session.prompt(messages)
+        assert [way.tool for way in found.suggestions.warnings] == ["close_ticket"]
+        assert not found.suggestions
+        messages += called("close_ticket", number="2")
+        session.finish(success=False)
+    assert hinted(memory, "s")[-1] == (("close_ticket",), ())
+
+
+def test_a_hint_given_while_parallel_calls_run_marks_the_turn_after_them_alone() -> None:
+    turns = [
+        Turn("user", "hi"),
+        Turn("assistant", "", (ToolCall("a"), ToolCall("b"))),
+        Turn("assistant", "", (ToolCall("c"),)),
+        Turn("assistant", "", (ToolCall("d"),)),
+    ]
+    marks = HintedCalls()
+    marks.note(["c"], calls=1)  # after a, before the result of b
+    marks.note(["d"], calls=3)
+    marked = marks.marked(turns)
+    assert [turn.hinted for turn in marked] == [(), (), ("c",), ("d",)]
+    assert HintedCalls(marked).marked(turns) == marked
+
+
+def test_of_parallel_calls_only_the_named_ones_are_marked_and_all_know_of_the_hint() -> None:
+    turn = Turn("assistant", "", (ToolCall("a"), ToolCall("b"), ToolCall("c")), hinted=("b", "d"))
+    first, second = ADVISED, ADVISED | HINTED
+    found = flags(Trajectory("r", (turn, Turn("assistant", "", (ToolCall("b"),))), Outcome(success=True)))
+    assert [one & (ADVISED | HINTED) for one in found] == [first, second, first, 0]
+
+
+def test_flags_of_runs_without_hints_are_those_of_before() -> None:
+    assert flags(trajectory("r", "a", "b+c")) == [1, 0, 8]
+
+
+def test_a_mark_survives_the_record_of_a_run() -> None:
+    turn = Turn("assistant", "", (ToolCall("a"),), hinted=("a", "b"))
+    run = Trajectory("r", (turn,))
+    assert parse_run(write_run(run)) == run
+    assert '"hinted"' not in write_run(trajectory("r", "a"))
+
+
+def test_a_mark_follows_a_tool_to_its_own_name(memory: Memory) -> None:
+    messages = asked("get_order", wish=WISH)
+    with memory.session(id="s") as session:
+        session.hint(messages)
+        messages += called("refund", number="2")
+        session.finish(success=True)
+    memory.rename_tool("refund", "pay_back")
+    [row] = [row for row in memory._store.runs_after(0, namespace="default") if row.id == "s"]
+    assert [step.targets for step in steps_of(row)][-1] == ("pay_back",)
+    reader = CallReader()
+    reader.read([row], [steps_of(row)], [], np.zeros((0, 4), dtype=np.float32))
+    assert reader.snapshot(4).flags_N.tolist()[-1] & HINTED
