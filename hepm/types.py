@@ -112,7 +112,8 @@ class Turn:
 
     A turn of role "user" has calls only if a simulated user has tools of its own. `reward` is for this turn alone.
     `recalled` are ids of the lessons that the agent searched for in this turn and read after it. `read` is what memory
-    or the loop wrote to it after the turn, as it was sent. A `hidden` turn is not in the agent's conversation.
+    or the loop wrote to it after the turn, as it was sent. A `hidden` turn is not in the agent's conversation. `hinted`
+    are the tools that a hint named before the calls of the turn.
     """
 
     role: Role
@@ -122,6 +123,7 @@ class Turn:
     recalled: tuple[str, ...] = ()
     read: str = ""
     hidden: bool = False
+    hinted: tuple[ToolName, ...] = ()
 
     @property
     def is_step(self) -> bool:

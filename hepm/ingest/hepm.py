@@ -92,6 +92,8 @@ def _turn_record(turn: Turn) -> Object:
         record["read"] = turn.read
     if turn.hidden:
         record["hidden"] = True
+    if turn.hinted:
+        record["hinted"] = [*turn.hinted]
     return record
 
 
@@ -154,7 +156,8 @@ def _turn(record: Object) -> Turn:
     found = tuple([_call(fields.as_object(call, "a call")) for call in calls])
     recalled = fields.texts(record.get("recalled"))
     reward, hidden = fields.number(record, "reward"), flag_at(record, "hidden") is True
-    return Turn(known, text_at(record, "text"), found, reward, recalled, text_at(record, "read"), hidden)
+    hinted = fields.texts(record.get("hinted"))
+    return Turn(known, text_at(record, "text"), found, reward, recalled, text_at(record, "read"), hidden, hinted)
 
 
 def _call(record: Object) -> ToolCall:

@@ -1,0 +1,107 @@
+"""Successful runs of a memory as training data: the baseline of every training with rewards, and its cold start."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
+from typing import Any, TypeAlias
+
+from hepm.agents.wire import appended, tagged
+from hepm.ingest.redact import Redactor
+from hepm.ingest.transitions import own_tool
+from hepm.llm.dialect import Dialect, Reply
+from hepm.memory import Memory
+from hepm.rl.spans import TokenSpan
+from hepm.text import tool_in_prompt
+from hepm.types import DEFAULT_NAMESPACE, HINT, SUCCESS_FROM, Trajectory, Turn
+
+Example: TypeAlias = dict[str, Any]
+"""{"messages": [...], "tools": [...]}, as TRL's `SFTTrainer` takes it: the assistant's messages count in the loss."""
+
+
+def sft_examples(memory: Memory, *, hints: bool = False, namespace: str = DEFAULT_NAMESPACE) -> Iterator[Example]:
+    """The successful runs as chat examples: of each task the shortest run, equal conversations once; lazy.
+
+    Secrets are removed again. What memory wrote is left out, as are summaries, which are no part of a task.
+
+    Args:
+        hints: Put the tools that hints named back where the agent read them.
+    """
+    best: dict[tuple[str, str], tuple[int, str]] = {}
+    for run in _successes(memory, namespace):
+        known = best.get((run.environment, run.task))
+        if run.task and (known is None or (run.steps, run.id) < known):
+            best[run.environment, run.task] = run.steps, run.id
+    seen: set[int] = set()
+    for run in _successes(memory, namespace):
+        if run.task and best[run.environment, run.task][1] != run.id:
+            continue
+        example = example_of(Redactor()(run), hints=hints)
+        key = hash(json.dumps(example["messages"], sort_keys=True))
+        if key not in seen:
+            seen.add(key)
+            yield example
+
+
+def _successes(memory: Memory, namespace: str) -> Iterator[Trajectory]:
+    success_from = memory.header.success_from if memory.header.rewards_read else SUCCESS_FROM
+    for run in memory.runs(namespace=namespace):
+        if run.trusted and run.graded(success_from).outcome.success and any(map(_is_shown, run.turns)):
+            yield run
+
+
+def _is_shown(turn: Turn) -> bool:
+    return turn.is_step and (bool(turn.text) or any(not own_tool(call.name, call.arguments) for call in turn.calls))
+
+
+def example_of(run: Trajectory, *, hints: bool = False) -> Example:
+    """A run as a chat example."""
+    messages: list[dict[str, Any]] = []
+    for turn in _without_own(run.turns):
+        if hints and turn.hinted and messages:
+            line = tagged(HINT + ", ".join(map(tool_in_prompt, turn.hinted)))
+            messages[-1]["content"] = appended(messages[-1]["content"], line)
+        message: dict[str, Any] = {"role": turn.role, "content": turn.text}
+        messages.append(message)
+        for call in turn.calls:
+            id = f"call_{len(messages)}_{len(message.setdefault('tool_calls', []))}"
+            function = {"name": call.name, "arguments": call.arguments}
+            message["tool_calls"].append({"id": id, "type": "function", "function": function})
+        for made, call in zip(message.get("tool_calls", ()), turn.calls, strict=True):
+            about = {"role": "tool", "tool_call_id": made["id"], "name": call.name}
+            messages.append({**about, "content": call.result or ""})
+    parts = ("name", "description", "parameters")
+    functions = [{part: asdict(tool)[part] for part in parts} for tool in run.tools]
+    return {"messages": messages, "tools": [{"type": "function", "function": function} for function in functions]}
+
+
+def _without_own(turns: Iterable[Turn]) -> Iterator[Turn]:
+    """The turns of the conversation, without calls of hepm's own tools and turns that have nothing else."""
+    for turn in turns:
+        calls = tuple(call for call in turn.calls if not own_tool(call.name, call.arguments))
+        if not turn.hidden and (calls or not turn.calls):
+            yield replace(turn, calls=calls)
+
+
+def example_spans(example: Mapping[str, Any], dialect: Dialect) -> list[TokenSpan]:
+    """An example as tokens, in the form of a rollout: `row_of` gives the tokens and their loss mask."""
+    messages: list[Any] = example["messages"]
+    first = next(at for at, message in enumerate(messages) if message["role"] == "assistant")
+    spans = [TokenSpan("user", _joined(dialect.opening(messages[:first], example["tools"])))]
+    heard: list[Any] = []
+    for message in messages[first:]:
+        if message["role"] != "assistant":
+            heard.append(message)
+            continue
+        if heard:
+            spans.append(TokenSpan("tool", _joined(dialect.following(heard))))
+            heard = []
+        functions = [call["function"] for call in message.get("tool_calls", ())]
+        calls = [(one["name"], json.dumps(one["arguments"])) for one in functions]
+        spans.append(TokenSpan("model", tuple(dialect.write(Reply(message["content"], calls)))))
+    return spans
+
+
+def _joined(framed: Iterable[Iterable[int]]) -> tuple[int, ...]:
+    return tuple(token for part in framed for token in part)
