@@ -36,7 +36,7 @@ _WORD: Final = re.compile(rf"{BLOCK_START}|{BLOCK_END}|\w+")
 
 
 class WordDialect:
-    """Messages as words that desks and agents use; others are left out, as are warnings. A call is the name of a tool."""
+    """Messages as the words of desks and agents; others and warnings are left out. A call is the name of a tool."""
 
     def __init__(self) -> None:
         self.words = (*_SPECIAL, *_TOOLS, "done", "kept", *sorted({*_TELLING, *service_desk.ITEMS}))

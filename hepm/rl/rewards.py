@@ -139,12 +139,11 @@ def reflection_reward(client: Client, reflection: str, enforced: Sequence[str], 
         AnswerError, EndpointError, BudgetSpentError: as in `Client.ask`.
     """
     found = _REFLECTION.fullmatch(reflection)
-    well_formed = found is not None and bool(found[1].strip()) and bool(found[2].strip())
-    notes = found[2] if found is not None and well_formed else reflection
+    thought, notes = ("", reflection) if found is None else (found[1].strip(), found[2])
     if not re.sub(r"</?(?:think|notes)>", "", notes).strip():
         return 0.0
     about = [f"- {quoted(text, 2_000)}" for text in enforced] or ["- none"]
     judged = "\n".join(("The user's messages:", *about, "", "The notes:", quoted(notes, 8_000)))
     messages = (Message("system", _JUDGE), Message("user", judged))
-    found_grade = client.ask(Question("reflection-reward", "reflection", messages, CoverageGrade, temperature=0.0))
-    return found_grade.grade + (format_weight if well_formed else 0.0)
+    coverage = client.ask(Question("reflection-reward", "reflection", messages, CoverageGrade, temperature=0.0))
+    return coverage.grade + (format_weight if thought else 0.0)

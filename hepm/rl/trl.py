@@ -111,7 +111,7 @@ class MemoryRollouts:
             )
 
 
-def environment_reward(completions: list[Any], *, reward: list[float], **other: Any) -> list[float]:
+def environment_reward(completions: list[Any], *, reward: list[float], **other: Any) -> list[float | None]:
     """The environment's reward of each rollout, for `reward_funcs`."""
     del completions, other
-    return reward
+    return [*reward]
