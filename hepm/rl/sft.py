@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 
 from hepm.agents.wire import appended, tagged
 from hepm.ingest.redact import Redactor
-from hepm.ingest.transitions import own_tool
+from hepm.ingest.transitions import own_tool, tool_names
 from hepm.llm.dialect import Dialect, Reply
 from hepm.memory import Memory
 from hepm.rl.spans import TokenSpan
 from hepm.text import tool_in_prompt
-from hepm.types import DEFAULT_NAMESPACE, HINT, SUCCESS_FROM, Trajectory, Turn
+from hepm.types import DEFAULT_NAMESPACE, HINT, SUCCESS_FROM, Tool, ToolName, Trajectory, Turn
 
 Example: TypeAlias = dict[str, Any]
 """{"messages": [...], "tools": [...]}, as TRL's `SFTTrainer` takes it: the assistant's messages count in the loss."""
@@ -23,21 +23,29 @@ Example: TypeAlias = dict[str, Any]
 def sft_examples(memory: Memory, *, hints: bool = False, namespace: str = DEFAULT_NAMESPACE) -> Iterator[Example]:
     """The successful runs as chat examples: of each task the shortest run, equal conversations once; lazy.
 
-    Secrets are removed again. What memory wrote is left out, as are summaries, which are no part of a task.
+    Secrets are removed again. Summaries are left out, and what memory wrote. Tools are those that successful runs of
+    the environment called.
 
     Args:
         hints: Put the tools that hints named back where the agent read them.
     """
     best: dict[tuple[str, str], tuple[int, str]] = {}
+    called: dict[str, set[ToolName]] = {}
     for run in _successes(memory, namespace):
+        called.setdefault(run.environment, set()).update(tool for turn in run.turns for tool in tool_names(turn))
         known = best.get((run.environment, run.task))
         if run.task and (known is None or (run.steps, run.id) < known):
             best[run.environment, run.task] = run.steps, run.id
-    seen: set[int] = set()
+    described = {
+        row.name: Tool(row.name, row.description, json.loads(row.parameters))
+        for row in memory.tools(namespace=namespace)
+    }
+    seen, redactor = set[int](), Redactor()
     for run in _successes(memory, namespace):
         if run.task and best[run.environment, run.task][1] != run.id:
             continue
-        example = example_of(Redactor()(run), hints=hints)
+        tools = tuple(described.get(name) or Tool(name) for name in sorted(called[run.environment]))
+        example = example_of(redactor(replace(run, tools=tools)), hints=hints)
         key = hash(json.dumps(example["messages"], sort_keys=True))
         if key not in seen:
             seen.add(key)
