@@ -6,11 +6,11 @@ from collections.abc import Callable
 from random import Random
 
 from hepm.evals.desk_environment import DeskEnvironment
-from hepm.evals.desk_training import DeskAgents, WordDialect, desk_log
 from hepm.evals.service_desk import make_desk
 from hepm.memory import Memory
 from hepm.rl.rollout import Generate, Sampled
 from hepm.types import SUMMARY_TOOL
+from notebooks.desk_training import DeskAgents, WordDialect, desk_log
 
 WORDS = WordDialect()
 

@@ -12,7 +12,6 @@ import torch
 
 from hepm import Memory
 from hepm.errors import InputError
-from hepm.evals.desk_training import grpo, new_model
 from hepm.rl.guidance import Guidance
 from hepm.rl.learning import Learner
 from hepm.rl.rollout import Attempt, Player, Rollout, Sampled
@@ -20,6 +19,7 @@ from hepm.rl.spans import row_of
 from hepm.rl.trl import MemoryRollouts, environment_reward
 from hepm.rl.verl import VerlRollouts
 from hepm.types import SUMMARY_TOOL
+from notebooks.desk_training import grpo, new_model
 from tests.rl.playing import WORDS, desk, remembering, written
 
 pytestmark = [

@@ -166,7 +166,8 @@ def _work(
         calls += (tool,)
         result = str(trouble.messages(calls)[-1]["content"])
         turns.append(Turn("assistant", "", (ToolCall(tool, {}, result, False),), hinted=tuple(named)))
-    return [*turns, Turn("assistant", "done")], trouble.kind.outcome(calls) is True
+    ignored = tuple(random.sample(environment.desk.tools, 1)) if hinted else ()  # a closed trouble needs no more calls
+    return [*turns, Turn("assistant", "done", hinted=ignored)], trouble.kind.outcome(calls) is True
 
 
 def rows_of(runs: Iterable[Trajectory], *, hints: bool = True) -> list[Row]:
