@@ -130,20 +130,18 @@ class DeskAgents:
 
 
 def desk_log(environment: DeskEnvironment, agents: DeskAgents, *, runs: int, seed: int = 0) -> Iterator[Trajectory]:
-    """Runs on the tasks of the train split; a run ends with the first trouble that is not solved."""
+    """Runs on the tasks of the train split: all troubles of each, also after one that was not solved."""
     random = Random(f"log {seed}")
     tasks = [task for task in environment.tasks() if task.split == "train"]
     for number in range(runs):
         task = tasks[number % len(tasks)]
-        hinted, turns, solved = random.random() < agents.hinted, list[Turn](), False
+        hinted, turns, all_solved = random.random() < agents.hinted, list[Turn](), True
         for trouble in environment.troubles_of(task):
             made, solved = _work(environment, trouble, agents, random, hinted=hinted)
             while solved and not hinted and random.random() >= agents.kept:
                 made, solved = _work(environment, trouble, agents, random, hinted=hinted)
-            turns += made
-            if not solved:
-                break
-        outcome = Outcome(float(solved), solved)
+            turns, all_solved = [*turns, *made], all_solved and solved
+        outcome = Outcome(float(all_solved), all_solved)
         yield Trajectory(f"log-{seed}-{number}", tuple(turns), outcome, environment=environment.name, task=task.id)
 
 

@@ -42,13 +42,11 @@ class DeskEpisode:
         return str(self._now.messages(self._calls)[-1]["content"])
 
     def answer(self, text: str) -> str | None:
-        """The next trouble; None after the last one, and where the agent gives one up."""
+        """The next trouble, whether this one was solved or not; None after the last one."""
         del text
         self._solved.append(self._now.kind.outcome(self._calls) is True)
         self._calls = ()
-        if not self._solved[-1] or len(self._solved) == len(self._troubles):
-            return None
-        return self._now.user
+        return self._now.user if len(self._solved) < len(self._troubles) else None
 
     def reward(self) -> float:
         return float(sum(self._solved) == len(self._troubles))

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, replace
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
 
 from hepm.agents.wire import appended, tagged
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import own_tool, tool_names
 from hepm.llm.dialect import Dialect, Reply
 from hepm.memory import Memory
+from hepm.memory.session import as_messages
 from hepm.rl.spans import TokenSpan
 from hepm.text import tool_in_prompt
 from hepm.types import DEFAULT_NAMESPACE, HINT, SUCCESS_FROM, Tool, ToolName, Trajectory, Turn
 
 Example: TypeAlias = dict[str, Any]
 """{"messages": [...], "tools": [...]}, as TRL's `SFTTrainer` takes it: the assistant's messages count in the loss."""
+
+
+_KEYS: Final = ("role", "content", "tool_calls", "tool_call_id")
 
 
 def sft_examples(memory: Memory, *, hints: bool = False, namespace: str = DEFAULT_NAMESPACE) -> Iterator[Example]:
@@ -65,23 +69,23 @@ def _is_shown(turn: Turn) -> bool:
 
 def example_of(run: Trajectory, *, hints: bool = False) -> Example:
     """A run as a chat example."""
-    messages: list[dict[str, Any]] = []
+    turns: list[Turn] = []
     for turn in _without_own(run.turns):
-        if hints and turn.hinted and messages:
+        if hints and turn.hinted and turns:
             line = tagged(HINT + ", ".join(map(tool_in_prompt, turn.hinted)))
-            messages[-1]["content"] = appended(messages[-1]["content"], line)
-        message: dict[str, Any] = {"role": turn.role, "content": turn.text}
-        messages.append(message)
-        for call in turn.calls:
-            id = f"call_{len(messages)}_{len(message.setdefault('tool_calls', []))}"
-            function = {"name": call.name, "arguments": call.arguments}
-            message["tool_calls"].append({"id": id, "type": "function", "function": function})
-        for made, call in zip(message.get("tool_calls", ()), turn.calls, strict=True):
-            about = {"role": "tool", "tool_call_id": made["id"], "name": call.name}
-            messages.append({**about, "content": call.result or ""})
-    parts = ("name", "description", "parameters")
-    functions = [{part: asdict(tool)[part] for part in parts} for tool in run.tools]
+            turns[-1] = _ending_in(turns[-1], line)
+        turns.append(turn)
+    messages = [{key: value for key, value in message.items() if key in _KEYS} for message in as_messages(turns)]
+    functions = [{part: getattr(tool, part) for part in ("name", "description", "parameters")} for tool in run.tools]
     return {"messages": messages, "tools": [{"type": "function", "function": function} for function in functions]}
+
+
+def _ending_in(turn: Turn, line: str) -> Turn:
+    """A turn whose last message ends in a line of memory."""
+    if not turn.calls:
+        return replace(turn, text=appended(turn.text, line))
+    last = replace(turn.calls[-1], result=appended(turn.calls[-1].result, line))
+    return replace(turn, calls=(*turn.calls[:-1], last))
 
 
 def _without_own(turns: Iterable[Turn]) -> Iterator[Turn]:

@@ -27,7 +27,7 @@ class MemoryRollouts:
     Args:
         tasks: Those that the datasets name.
         learner: Learns the successes of a batch after it; None leaves memory as it is.
-        added: See `hepm.rl.spans.row_of`, as `absorb`.
+        added: See `hepm.rl.spans.row_of`.
 
     Attributes:
         last: The latest batch.
@@ -40,11 +40,9 @@ class MemoryRollouts:
         *,
         learner: Learner | None = None,
         added: Added = "mask",
-        absorb: bool = False,
     ) -> None:
         self.player, self.learner = player, learner
         self.added: Added = added
-        self.absorb = absorb
         self.last: list[Rollout] = []
         self._tasks = {task.id: task for task in tasks}
 
@@ -83,7 +81,7 @@ class MemoryRollouts:
         learner.memory.refresh()
 
     def _fields(self, trainer: Any) -> dict[str, list[Any]]:
-        rows = [row_of(rollout.spans, added=self.added, absorb=self.absorb) for rollout in self.last]
+        rows = [row_of(rollout.spans, added=self.added) for rollout in self.last]
         filler = trainer._tokenizer.pad_token_id
         # TRL fails on an empty completion: of a rollout that only summarised, "discard" leaves nothing.
         completions = [[*row.completion] or [filler] for row in rows]

@@ -39,7 +39,6 @@ class VerlRollouts:
     learner: Learner | None = None
     spool: Path | None = None
     added: Added = "mask"
-    absorb: bool = False
 
     @cached_property
     def tasks(self) -> Mapping[str, Task]:
@@ -75,7 +74,7 @@ class VerlRollouts:
         return self._output(rollout)
 
     def _output(self, rollout: Rollout) -> dict[str, Any]:
-        row = row_of(rollout.spans, added=self.added, absorb=self.absorb)
+        row = row_of(rollout.spans, added=self.added)
         return {
             "prompt_ids": [*row.prompt],
             "response_ids": [*row.completion],
