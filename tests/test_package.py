@@ -37,7 +37,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 UNDECLARED = {
     "_typeshed", "matplotlib",  # for types alone; for the picture of `hepm bench`, which says so
     "pydantic_core", "mcp_types",  # parts of pydantic and of mcp
-    "agents", "claude_agent_sdk", "langchain", "langchain_core", "langgraph", "litellm", "pydantic_ai",
+    "verl", "agents", "claude_agent_sdk", "langchain", "langchain_core", "langgraph", "litellm", "pydantic_ai",
 }  # fmt: skip
 """Imports that no extra declares: a framework's adapter is imported by its users, who have it."""
 NOWHERE = "127.0.0.1:9"
@@ -207,6 +207,13 @@ def local(installed: Installed, _: Loopback) -> None:
     assert "no-such-folder" in installed.said("local-model", "--model", "./no-such-folder", "--port", "0")
 
 
+def rl(installed: Installed, _: Loopback) -> None:
+    code = "import trl; from trl import GRPOTrainer; import hepm.rl.trl, hepm.rl.sft; print(trl.__version__)"
+    command = [installed.hepm.with_name("python"), "-c", code]
+    environment, folder = installed.environment, installed.folder
+    assert subprocess.check_output(command, env=environment, cwd=folder, text=True).startswith("1.16.")
+
+
 def ray(installed: Installed, _: Loopback) -> None:
     count = "count", "runs.jsonl", "--to", "other.hepm", "--engine", "ray", "--processes", "1"
     assert "24" in installed.said(*count, RAY_ADDRESS="local")
@@ -255,9 +262,9 @@ def protobuf(session: str) -> bytes:
 USES = {
     "view": view, "openai": openai, "llm": llm, "serve": serve, "zstd": zstd, "datasets": datasets, "cypher": cypher,
     "neo4j": neo4j, "neo4j-fast": neo4j, "neo4j-local": neo4j_local,
-    "embed": embed, "gnn": gnn, "local": local, "ray": ray,
+    "embed": embed, "gnn": gnn, "local": local, "ray": ray, "rl": rl,
 }  # fmt: skip
-HEAVY = {"embed", "gnn", "local", "ray"}  # torch and ray take half a minute to be imported for the first time
+HEAVY = {"embed", "gnn", "local", "ray", "rl"}  # torch and ray take half a minute to be imported for the first time
 
 
 @pytest.mark.parametrize(

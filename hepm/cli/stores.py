@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections import Counter
@@ -265,12 +266,19 @@ def stats(
 def export(
     place: Place,
     path: Annotated[str, Argument(help="The file to write; .gz or .xz compresses it, - writes to stdout.")] = "-",
+    sft: Annotated[bool, Option("--sft", help="Successful runs alone, as chats to train a model on.")] = False,
+    hints: Annotated[bool, Option("--hints", help="With --sft: also the tools that hints named.")] = False,
 ) -> None:
     """Write the runs and lessons of a namespace as lines of hepm's own JSON.
     Example: `hepm export runs.jsonl --namespace retail`
     """
+    if hints and not sft:
+        raise click.BadParameter("--hints goes with --sft: an export has the hinted tools anyway")
     if path != "-":
         options.check_target(Path(path), place.store)
+    if sft:
+        _export_examples(place, path, hints=hints)
+        return
     kinds = Counter[str]()
 
     def counted(lines: Iterable[str]) -> Iterator[str]:
@@ -286,6 +294,20 @@ def export(
             options.write_lines(lines, Path(path), "the runs")
             lessons = f" and {count_of(n, 'lesson')}" if (n := kinds["lesson"]) else ""
             print(on_one_line(f"{kinds['id']:,} runs{lessons} written to {path}"))
+
+
+def _export_examples(place: Place, path: str, *, hints: bool) -> None:
+    """Write what `hepm.rl.sft.sft_examples` gives, one example a line."""
+    from hepm.rl.sft import sft_examples
+
+    with place.open() as memory:
+        examples = sft_examples(memory, hints=hints, namespace=place.namespace)
+        lines = (json.dumps(example, ensure_ascii=False) for example in examples)
+        if path == "-":
+            options.print_lines(lines)
+        else:
+            written = options.write_lines(lines, Path(path), "the examples")
+            print(on_one_line(f"{count_of(written, 'example')} written to {path}"))
 
 
 def import_(

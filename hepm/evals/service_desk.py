@@ -24,12 +24,12 @@ ACTS: Final = (
     "issue_credit", "close_ticket", "ship_substitute", "escalate_upstairs", "grant_coupon", "book_technician",
     "reset_account", "transfer_call", "extend_deadline", "waive_fee", "merge_duplicates", "print_label",
 )  # fmt: skip
-_NOUNS: Final = (
+NOUNS: Final = (
     "glass", "hinge", "zipper", "cable", "battery", "lid", "handle", "screen", "motor", "lamp", "strap", "wheel",
     "spring", "valve", "button", "drawer", "filter", "sensor", "antenna", "pump", "blade", "frame", "pedal", "fuse",
 )  # fmt: skip
-_ADJECTIVES: Final = ("cracked", "loose", "wet", "missing", "noisy", "bent")
-_ITEMS: Final = (
+ADJECTIVES: Final = ("cracked", "loose", "wet", "missing", "noisy", "bent")
+ITEMS: Final = (
     "kettle", "tent", "camera", "bicycle", "mixer", "radio", "mower", "stroller", "toaster", "drone", "sofa", "clock",
     "heater", "scanner", "piano", "cooker", "scooter", "mattress", "router", "telescope", "helmet", "rucksack", "fan",
 )  # fmt: skip
@@ -124,11 +124,11 @@ class Desk:
         random = Random(f"{self.seed} {name}")
         left_out = random.randrange(len(kind.nouns))
         # Logs combine each pair of nouns with two thirds of the adjectives. Kinds share adjectives, but no noun.
-        adjective = random.choice([a for a in range(len(_ADJECTIVES)) if ((a + left_out) % 3 != 0) == seen])
+        adjective = random.choice([a for a in range(len(ADJECTIVES)) if ((a + left_out) % 3 != 0) == seen])
         nouns = [noun for at, noun in enumerate(kind.nouns) if at != left_out]
         random.shuffle(nouns)
-        trouble = f"{_ADJECTIVES[adjective]} {' and '.join(nouns)}"
-        about = {"item": random.choice(_ITEMS), "number": random.randrange(1000, 10000)}
+        trouble = f"{ADJECTIVES[adjective]} {' and '.join(nouns)}"
+        about = {"item": random.choice(ITEMS), "number": random.randrange(1000, 10000)}
         about["name"] = f"{random.choice(_FIRST_NAMES)} {random.choice(_LAST_NAMES)}"
         opener, ending = random.choice(_OPENERS).format(**about), random.choice(_ENDINGS).format(**about)
         user = opener if kind.named_by else f"{opener}, {trouble}"
@@ -160,7 +160,7 @@ class Desk:
             follows, draw = random.random() < follow, random.random()
             suggestions = hint(episode, calls) if hint is not None and follows else Suggestions()
             avoided = {way.tool for way in suggestions.warnings}
-            weights = self._behaviour(episode.kind, calls, avoided)
+            weights = self.behaviour(episode.kind, calls, avoided)
             ends = list(accumulate(weights.values()))
             own = list(weights)[min(bisect(ends, draw * ends[-1]), len(ends) - 1)]
             calls += (suggestions[0].tool if suggestions else own,)
@@ -175,7 +175,7 @@ class Desk:
         turns = read_messages(episode.messages(calls))
         return Trajectory(name, turns, Outcome(float(label), label), environment="service desk", task=name)
 
-    def _behaviour(
+    def behaviour(
         self, kind: Kind, calls: tuple[ToolName, ...], avoided: Collection[ToolName]
     ) -> dict[ToolName, float]:
         """Weights of an agent's own next tools; if it avoids all of those, every other tool weighs the same."""
@@ -198,7 +198,7 @@ def make_desk(seed: int, *, noise: float = 0.05) -> Desk:
     random = Random(f"desk {seed}")
     look, check, closing = random.choice(LOOKUPS), random.choice(CHECKS), random.choice(CLOSINGS)
     popular, a, b, c, d, e, untried, _ = acts = random.sample(ACTS, 8)
-    nouns = iter(random.sample(_NOUNS, len(_NOUNS)))
+    nouns = iter(random.sample(NOUNS, len(NOUNS)))
 
     def kind(
         name: str, works: list[list[str]], fails: list[list[str]], named_by: str, right: float, weight: int = 1

@@ -1,0 +1,227 @@
+"""Does memory help a training with rewards? GRPO with hints and without, and training on the memory's runs alone.
+
+usage: python benchmarks/guided_rl.py [--arms plain,discard,...] [--seeds 0,1,2] [--rollouts 2560] [--troubles 3]
+           [--kept .5] [--skill .7] [--rate 5e-4] [--check]
+       python benchmarks/guided_rl.py --model MODEL --environment NAME --memory STORE [--p-skip 1] [--guided all|half]
+           [--hints mask|discard] [--rate 1e-5] [--out FOLDER]
+
+Without --model: service desks, on a CPU. A task is several troubles in a row, all to be solved. The model (2 layers)
+was pretrained on logs of agents that follow hints of any quality in .7 of the cases, and of whose own successes a share
+`kept` is left. The memory has 300 logs of agents with `skill`. Success is of 96 held-out wordings, without hints.
+With --model: one GPU with 80 GB, with vLLM in the same process and LoRA (docs/training.md).
+Prints one JSON line for each arm of each seed. --check asserts what the project's tests want of the means.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from statistics import fmean
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # these matrices are small: more threads would wait for each other
+os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+warnings.filterwarnings("ignore")
+
+from hepm import Memory  # noqa: E402
+from hepm.evals.desk_environment import DeskEnvironment  # noqa: E402
+from hepm.evals.environments import find_environment  # noqa: E402
+from hepm.evals.service_desk import make_desk  # noqa: E402
+from hepm.llm.dialect import ChatDialect  # noqa: E402
+from hepm.rl.guidance import Guidance  # noqa: E402
+from hepm.rl.learning import Learner  # noqa: E402
+from hepm.rl.rollout import Player  # noqa: E402
+from hepm.rl.sft import example_spans, sft_examples  # noqa: E402
+from hepm.rl.spans import row_of  # noqa: E402
+from hepm.rl.trl import MemoryRollouts, environment_reward  # noqa: E402
+from notebooks.desk_training import (  # noqa: E402
+    DeskAgents,
+    SummarisingPlayer,
+    WordDialect,
+    desk_log,
+    fit,
+    grpo,
+    new_model,
+    rows_of,
+    success_of,
+)
+
+
+class GuidedArm(NamedTuple):
+    """How rollouts are guided, and what becomes of the hints in training."""
+
+    policy: str
+    p_skip: float
+    share: str = "all"
+    hints: str = "mask"
+
+
+GUIDED = {
+    "discard": GuidedArm("hybrid", 0.5, hints="discard"),
+    "mask": GuidedArm("hybrid", 0.5),
+    "half": GuidedArm("hybrid", 0.5, "half"),
+    "always": GuidedArm("hybrid", 0.0),
+    "paper-1": GuidedArm("adaptive", 1.0),
+    "paper-.8": GuidedArm("adaptive", 0.8),
+    "paper-.8-discard": GuidedArm("adaptive", 0.8, hints="discard"),
+}
+ARMS = ("sft", "plain", *GUIDED)
+ROLLOUTS_A_STEP = 64
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--arms", default="sft,plain,discard")
+    parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument("--rollouts", type=int, default=2_560)
+    parser.add_argument("--troubles", type=int, default=3)
+    parser.add_argument("--kept", type=float, default=0.5)
+    parser.add_argument("--skill", type=float, default=0.7)
+    parser.add_argument("--rate", type=float)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--model")
+    parser.add_argument("--environment")
+    parser.add_argument("--memory")
+    parser.add_argument("--p-skip", type=float, default=1.0)
+    parser.add_argument("--guided", choices=("all", "half"), default="all")
+    parser.add_argument("--hints", choices=("mask", "discard"), default="mask")
+    parser.add_argument("--out", default="guided-rl")
+    options = parser.parse_args()
+    if options.model:
+        train_on_gpu(options)
+        return
+    found: dict[str, list[float]] = {}
+    for seed in map(int, options.seeds.split(",")):
+        for arm, after in measure_desk(seed, options):
+            found.setdefault(arm, []).append(after)
+    means = {arm: round(fmean(values), 3) for arm, values in found.items()}
+    print(json.dumps({"mean": means}), flush=True)
+    if options.check:
+        assert means["discard"] >= 0.35, means
+        assert means["plain"] <= 0.15, means
+
+
+def measure_desk(seed: int, options: argparse.Namespace) -> Any:
+    """Each arm, and its success after training."""
+    import torch
+
+    torch.set_num_threads(1)
+    environment = DeskEnvironment(make_desk(seed), troubles=options.troubles)
+    with tempfile.TemporaryDirectory(prefix="hepm-guided-") as folder:
+        base = Path(folder) / "base"
+        pretrain(environment, base, kept=options.kept, seed=seed)
+        for arm in options.arms.split(","):
+            started, place = time.perf_counter(), Path(folder) / f"{arm}.hepm"
+            with Memory.open(place, counting="shortest") as memory:
+                logs = list(desk_log(environment, DeskAgents(skill=options.skill), runs=300, seed=9))
+                memory.ingest(logs)
+                memory.refresh()
+                trained = train_arm(arm, base, environment, memory, seed, options)
+            line: dict[str, Any] = {"seed": seed, "arm": arm} | trained
+            line["logs"] = round(fmean(bool(run.outcome.success) for run in logs), 3)
+            line["seconds"] = round(time.perf_counter() - started)
+            print(json.dumps(line), flush=True)
+            yield arm, line["after"]
+
+
+def pretrain(environment: DeskEnvironment, folder: Path, *, kept: float, seed: int) -> None:
+    """The model before training: short logs for its habits, long ones for its patience."""
+    habits, obeying = DeskAgents(kept=kept, hinted=0.5), DeskAgents(hinted=1.0, right=0.9)
+    short = DeskEnvironment(environment.desk)
+    rows = rows_of(desk_log(short, habits, runs=2_500, seed=1))
+    rows += rows_of(desk_log(environment, habits, runs=500, seed=2))
+    rows += rows_of(desk_log(environment, obeying, runs=300, seed=3))
+    model = new_model(seed=seed)
+    fit(model, rows, epochs=8, seed=seed)
+    model.save_pretrained(folder)
+
+
+def train_arm(
+    arm: str, base: Path, environment: DeskEnvironment, memory: Memory, seed: int, options: argparse.Namespace
+) -> dict[str, Any]:
+    """Success before and after an arm's training, and the rewards of its steps."""
+    from transformers import LlamaForCausalLM
+
+    model = LlamaForCausalLM.from_pretrained(base)
+    before = success_of(model, environment, seed=seed)
+    if arm == "sft":
+        rows = [row_of(example_spans(example, WordDialect())) for example in sft_examples(memory)]
+        fit(model, rows, epochs=20, seed=seed, rate=1e-3)
+        return {"rollouts": 0, "before": round(before, 3), "after": round(success_of(model, environment, seed=seed), 3)}
+    tasks = [task for task in environment.tasks() if task.split == "train"]
+    how = GUIDED.get(arm)
+    guidance = learner = None
+    if how is not None:
+        about: Any = {"policy": how.policy, "p_skip": how.p_skip, "share": how.share, "seed": seed}
+        guidance = Guidance(memory=memory, **about)
+        learner = Learner(memory=memory, name=f"desk-{seed}-{arm}", environment=environment.name)
+    kind = Player if guidance is None else SummarisingPlayer
+    player = kind(environment=environment, dialect=WordDialect(), guidance=guidance, max_turns=60)
+    added: Any = "mask" if how is None else how.hints
+    rollouts = MemoryRollouts(player, tasks, learner=learner, added=added)
+    steps = options.rollouts // ROLLOUTS_A_STEP
+    trainer = grpo(
+        base, rollouts, [task.id for task in tasks], steps=steps, seed=seed, learning_rate=options.rate or 5e-4
+    )
+    rewards = [round(line["reward"], 2) for line in trainer.state.log_history if "reward" in line]
+    after = round(success_of(trainer.model, environment, seed=seed), 3)
+    stored = sum(1 for _ in memory.runs())
+    return {
+        "rollouts": options.rollouts, "before": round(before, 3), "after": after, "rewards": rewards, "runs": stored
+    }  # fmt: skip
+
+
+def train_on_gpu(options: argparse.Namespace) -> None:
+    """H-EPM's guided GRPO (4.3, E.1) of a chat model, on the train split of an environment."""
+    from datasets import Dataset
+    from peft import LoraConfig
+    from transformers import AutoTokenizer
+    from trl import GRPOConfig, GRPOTrainer
+
+    environment = find_environment(options.environment)
+    tokenizer = AutoTokenizer.from_pretrained(options.model)
+    tasks = environment.tasks()
+    splits = {split: [task.id for task in tasks if task.split == split] for split in ("train", "test")}
+    with Memory.open(options.memory, counting="shortest") as memory:
+        guidance = Guidance(memory=memory, p_skip=options.p_skip, share=options.guided)
+        learner = Learner(memory=memory, name=options.out, environment=environment.name, model=options.model)
+        player = Player(environment=environment, dialect=ChatDialect(tokenizer), guidance=guidance, max_tokens=15_000)
+        trainer = GRPOTrainer(
+            model=options.model,
+            reward_funcs=environment_reward,
+            args=GRPOConfig(
+                output_dir=options.out,
+                use_vllm=True,
+                vllm_mode="colocate",
+                vllm_gpu_memory_utilization=0.35,
+                vllm_max_model_length=16_384,
+                vllm_importance_sampling_correction=options.hints == "mask",
+                per_device_train_batch_size=1,
+                gradient_accumulation_steps=64,
+                num_generations=8,
+                max_completion_length=1_024,
+                beta=0.001,
+                loss_type="grpo",
+                learning_rate=options.rate or 1e-5,
+                num_train_epochs=1,
+            ),
+            peft_config=LoraConfig(r=64, target_modules="all-linear"),
+            train_dataset=Dataset.from_dict({"prompt": splits["train"]}),
+            eval_dataset=Dataset.from_dict({"prompt": splits["test"]}) if splits["test"] else None,
+            processing_class=tokenizer,
+            rollout_func=MemoryRollouts(player, tasks, learner=learner, added=options.hints),
+        )
+        trainer.train()
+        trainer.save_model(options.out)
+    environment.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""Messages as a model reads and writes them in tokens: its chat template, and its form of tool calls."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol, cast
+
+from hepm.errors import InputError
+
+_PLACE: Final = "\u2980hint\u2980"  # marks where a message ends, in a text that is then cut there
+_CALL: Final = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
+_TOOLS: Final = (
+    'You can call these tools. To call one, answer with <tool_call>\n{"name": NAME, "arguments": {...}}\n</tool_call>'
+)
+
+
+class Framed(NamedTuple):
+    """Messages as tokens, up to the end of the last one's text and after it; a hint goes between."""
+
+    before: Sequence[int]
+    after: Sequence[int]
+
+
+class Reply(NamedTuple):
+    """A message of the model: its text, its calls as names and JSON, and whether it was ended and not cut."""
+
+    text: str
+    calls: Sequence[tuple[str, str]] = ()
+    whole: bool = True
+
+
+class Dialect(Protocol):
+    """Messages to tokens and back. What was sampled is never tokenised again."""
+
+    def opening(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Framed:
+        """The system's and the user's message, up to where the model begins to write."""
+        ...
+
+    def following(self, messages: Sequence[Mapping[str, Any]]) -> Framed:
+        """What comes after a message of the model: results of tools, or a message of the user."""
+        ...
+
+    def encode(self, text: str) -> Sequence[int]:
+        """A text inside a message."""
+        ...
+
+    def read(self, ids: Sequence[int]) -> Reply:
+        """A message of the model."""
+        ...
+
+    def write(self, reply: Reply) -> Sequence[int]:
+        """A message as the model would have sampled it, with its end."""
+        ...
+
+
+class ChatDialect:
+    """The dialect of a tokenizer of `transformers` with a chat template; calls as Hermes and Qwen write them.
+
+    Tools that the template leaves out are described in the system message.
+
+    Args:
+        tokenizer: With a chat template whose messages end with its `eos_token`.
+        template: Further arguments of the template, such as {"enable_thinking": False}.
+    Raises:
+        InputError: the template is missing, or is none of this kind.
+    """
+
+    def __init__(self, tokenizer: Any, **template: Any) -> None:
+        self._tokenizer, self._template = tokenizer, template
+        if not getattr(tokenizer, "chat_template", None):
+            raise InputError("the tokenizer has no chat template: take a model that was trained for chat")
+        self._rendered_before = self._render([_user("x"), _CALLED], open=False)
+        end = str(tokenizer.eos_token)
+        if end not in self._rendered_before:
+            raise InputError(f"the chat template does not end messages with {end!r}: set the tokenizer's eos_token")
+        # The model writes the end of its message itself, but not what stands between messages.
+        self._written = self._rendered_before.rindex(end) + len(end)
+
+    def opening(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Framed:
+        marked = [*messages[:-1], {**messages[-1], "content": f"{messages[-1]['content']}{_PLACE}"}]
+        text = self._render(marked, tools=[*tools] or None)
+        if any(tool["function"]["name"] not in text for tool in tools):
+            described = "\n".join((_TOOLS, *(json.dumps(tool["function"], ensure_ascii=False) for tool in tools)))
+            first = marked[0] if marked[0]["role"] == "system" else {"role": "system", "content": ""}
+            rest = marked[1:] if marked[0]["role"] == "system" else marked
+            system = {"role": "system", "content": f"{first['content']}\n\n{described}".strip()}
+            text = self._render([system, *rest])
+        return self._framed(text)
+
+    def following(self, messages: Sequence[Mapping[str, Any]]) -> Framed:
+        marked = [*messages[:-1], {**messages[-1], "content": f"{messages[-1]['content']}{_PLACE}"}]
+        text = self._render([_user("x"), _CALLED, *marked])
+        if not text.startswith(self._rendered_before):
+            raise InputError("the chat template changes earlier messages when new ones come: turn that off")
+        return self._framed(text[self._written :])
+
+    def encode(self, text: str) -> Sequence[int]:
+        return cast("list[int]", self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def read(self, ids: Sequence[int]) -> Reply:
+        text: str = self._tokenizer.decode(ids)
+        whole = bool(ids) and ids[-1] == self._tokenizer.eos_token_id
+        text = text.removesuffix(str(self._tokenizer.eos_token)) if whole else text
+        return Reply(_CALL.sub("", text).strip(), [_call(found[1]) for found in _CALL.finditer(text)], whole)
+
+    def write(self, reply: Reply) -> Sequence[int]:
+        calls = [
+            f'<tool_call>\n{{"name": {json.dumps(name)}, "arguments": {text}}}\n</tool_call>'
+            for name, text in reply.calls
+        ]
+        return self.encode("\n".join(filter(None, (reply.text, *calls))) + str(self._tokenizer.eos_token))
+
+    def _framed(self, text: str) -> Framed:
+        before, _, after = text.partition(_PLACE)
+        return Framed(self.encode(before), self.encode(after))
+
+    def _render(self, messages: Sequence[Any], *, tools: Any = None, open: bool = True) -> str:
+        options = {"tokenize": False, "add_generation_prompt": open, **self._template}
+        return self._tokenizer.apply_chat_template([*messages], tools=tools, **options)
+
+
+def _user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+_CALLED: Final[dict[str, Any]] = {
+    "role": "assistant",
+    "content": "",
+    "tool_calls": [{"id": "c0", "type": "function", "function": {"name": "x", "arguments": {}}}],
+}
+
+
+def _call(text: str) -> tuple[str, str]:
+    """Name and arguments of a call; broken JSON gives the name "", which no tool has."""
+    try:
+        made: Any = json.loads(text)
+        arguments: Any = made.get("arguments") or {}
+        return str(made["name"]), arguments if isinstance(arguments, str) else json.dumps(arguments)
+    except (ValueError, LookupError, AttributeError, RecursionError):
+        return "", text.strip()

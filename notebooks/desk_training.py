@@ -1,0 +1,311 @@
+"""A tiny language model for the service desks, and a training of it: seconds on a CPU. Extra: hepm[rl].
+
+It reads and writes words. It is pretrained on logs of agents that follow hints of any quality in most cases, as a model
+of today does with what stands in its prompt.
+"""
+
+# pyright: basic, reportMissingImports=false
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from statistics import fmean
+from typing import Any, Final
+
+from hepm.evals import service_desk
+from hepm.evals.desk_environment import DeskEnvironment
+from hepm.evals.service_desk import Episode as Trouble
+from hepm.evals.simulator import oracle
+from hepm.llm.dialect import Framed, Reply
+from hepm.rl.rollout import Attempt, Generate, Player, Rollout, Sampled
+from hepm.rl.sft import example_of, example_spans
+from hepm.rl.spans import Row, row_of
+from hepm.rl.trl import MemoryRollouts, environment_reward
+from hepm.types import BLOCK_END, BLOCK_START, FAILED_HINT, SUMMARY_TOOL, Outcome, ToolCall, ToolName, Trajectory, Turn
+
+_SPECIAL: Final = ("<pad>", "<unk>", "<end>", "<user>", "<tool>", "<agent>", BLOCK_START, BLOCK_END)
+_TOOLS: Final = sorted(
+    {*service_desk.LOOKUPS, *service_desk.CHECKS, *service_desk.CLOSINGS, *service_desk.ACTS, SUMMARY_TOOL}
+)
+_TELLING: Final = {*service_desk.NOUNS, *service_desk.ADJECTIVES}
+_WORD: Final = re.compile(rf"{BLOCK_START}|{BLOCK_END}|\w+")
+
+
+class WordDialect:
+    """Messages as the words of desks and agents; others and warnings are left out. A call is the name of a tool."""
+
+    def __init__(self) -> None:
+        self.words = (*_SPECIAL, *_TOOLS, "done", "kept", *sorted({*_TELLING, *service_desk.ITEMS}))
+        self.ids = {word: at for at, word in enumerate(self.words)}
+        self.pad, self.end = self.ids["<pad>"], self.ids["<end>"]
+
+    def opening(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Framed:
+        del tools  # they are the same in all tasks
+        return self.following(messages[-1:])
+
+    def following(self, messages: Sequence[Mapping[str, Any]]) -> Framed:
+        before: list[int] = []
+        for message in messages:
+            before += [self.ids[f"<{message['role']}>"], *self.encode(message["content"])]
+        return Framed(before, [self.end, self.ids["<agent>"]])
+
+    def encode(self, text: str) -> list[int]:
+        text, opened, hint = text.partition(BLOCK_START)
+        named = "" if FAILED_HINT in hint else hint.partition(";")[0]
+        text += f" {opened} {named.removesuffix(BLOCK_END)} {BLOCK_END}" if opened and named else ""
+        return [self.ids[word] for word in _WORD.findall(text) if word in self.ids]
+
+    def read(self, ids: Sequence[int]) -> Reply:
+        whole = bool(ids) and ids[-1] == self.end
+        first, *rest = [self.words[id] for id in ids if id not in (self.end, self.pad)] or [""]
+        if first not in _TOOLS:
+            return Reply(" ".join([first, *rest]), (), whole)
+        arguments = f'{{"summary": "{" ".join(rest)}"}}' if first == SUMMARY_TOOL else "{}"
+        return Reply("", [(first, arguments)], whole)
+
+    def write(self, reply: Reply) -> list[int]:
+        return [*self.encode(" ".join(name for name, _ in reply.calls) or reply.text), self.end]
+
+    def tokenizer(self) -> Any:
+        """The same words as a tokenizer of `transformers`, which trainers want."""
+        from tokenizers import Tokenizer
+        from tokenizers.models import WordLevel
+        from tokenizers.pre_tokenizers import WhitespaceSplit
+        from transformers import PreTrainedTokenizerFast
+
+        made: Any = Tokenizer(WordLevel(self.ids, unk_token="<unk>"))
+        made.pre_tokenizer = WhitespaceSplit()
+        named = {"pad_token": "<pad>", "unk_token": "<unk>", "eos_token": "<end>"}
+        return PreTrainedTokenizerFast(tokenizer_object=made, padding_side="left", **named)
+
+
+class SummarisingPlayer(Player):
+    """A player whose agent summarises in a fixed share of the turns of training, as its model cannot learn to.
+
+    The words of a summary are those that name troubles in the conversation.
+    """
+
+    SHARE: Final = 0.15
+
+    def play(self, attempts: Sequence[Attempt], generate: Generate) -> list[Rollout]:
+        words: Any = self.dialect
+        telling = {words.ids[word] for word in _TELLING}
+
+        def or_summary(streams: list[list[int]]) -> list[Sampled]:
+            summaries: dict[int, Sampled] = {}
+            for at, stream in enumerate(streams):
+                if words.ids[SUMMARY_TOOL] not in stream and Random(str(stream)).random() < self.SHARE:
+                    said = [id for id in stream if id in telling][-3:]
+                    summaries[at] = Sampled([words.ids[SUMMARY_TOOL], *said, words.end])
+            rest = [stream for at, stream in enumerate(streams) if at not in summaries]
+            sampled = iter(generate(rest) if rest else ())
+            return [summaries.get(at) or next(sampled) for at in range(len(streams))]
+
+        return super().play(attempts, or_summary if attempts and attempts[0].training else generate)
+
+
+# Logs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeskAgents:
+    """How the agents of a log behave.
+
+    Attributes:
+        skill: Share of the steps at which one does what works; else it follows its habits (`Desk.behaviour`).
+        kept: Share of the solved troubles that stay in the log, of agents without hints.
+        hinted: Share of the runs with hints, of which `right` name what works, and the others any tools.
+        followed: Share of the hints that are followed.
+    """
+
+    skill: float = 0.0
+    kept: float = 1.0
+    hinted: float = 0.0
+    right: float = 0.4
+    followed: float = 0.7
+
+
+def desk_log(environment: DeskEnvironment, agents: DeskAgents, *, runs: int, seed: int = 0) -> Iterator[Trajectory]:
+    """Runs on the tasks of the train split: all troubles of each, also after one that was not solved."""
+    random = Random(f"log {seed}")
+    tasks = [task for task in environment.tasks() if task.split == "train"]
+    for number in range(runs):
+        task = tasks[number % len(tasks)]
+        hinted, turns, all_solved = random.random() < agents.hinted, list[Turn](), True
+        for trouble in environment.troubles_of(task):
+            made, solved = _work(environment, trouble, agents, random, hinted=hinted)
+            while solved and not hinted and random.random() >= agents.kept:
+                made, solved = _work(environment, trouble, agents, random, hinted=hinted)
+            turns, all_solved = [*turns, *made], all_solved and solved
+        outcome = Outcome(float(all_solved), all_solved)
+        yield Trajectory(f"log-{seed}-{number}", tuple(turns), outcome, environment=environment.name, task=task.id)
+
+
+def _work(
+    environment: DeskEnvironment, trouble: Trouble, agents: DeskAgents, random: Random, *, hinted: bool
+) -> tuple[list[Turn], bool]:
+    """One trouble: its turns, and whether it was solved."""
+    turns, calls = [Turn("user", trouble.user)], tuple[ToolName, ...]()
+    while trouble.kind.outcome(calls) is None and len(calls) < environment.most_calls:
+        right = [one.tool for one in oracle(trouble, calls)]
+        weights = environment.desk.behaviour(trouble.kind, calls, ())
+        tool = random.choices(list(weights), list(weights.values()))[0]
+        if right and random.random() < agents.skill:
+            tool = right[0]
+        named: list[ToolName] = []
+        if hinted:
+            named = random.sample(environment.desk.tools, random.choice((1, 2)))
+            named = right[:1] if right and random.random() < agents.right else named
+            tool = random.choices(named, (3, 1)[: len(named)])[0] if random.random() < agents.followed else tool
+        calls += (tool,)
+        result = str(trouble.messages(calls)[-1]["content"])
+        turns.append(Turn("assistant", "", (ToolCall(tool, {}, result, False),), hinted=tuple(named)))
+    ignored = tuple(random.sample(environment.desk.tools, 1)) if hinted else ()  # a closed trouble needs no more calls
+    return [*turns, Turn("assistant", "done", hinted=ignored)], trouble.kind.outcome(calls) is True
+
+
+def rows_of(runs: Iterable[Trajectory], *, hints: bool = True) -> list[Row]:
+    """Runs as rows in words."""
+    return [row_of(example_spans(example_of(run, hints=hints), WordDialect())) for run in runs]
+
+
+# The model
+
+
+def new_model(*, seed: int = 0) -> Any:
+    """A transformer of 2 layers and 0.12 million weights, untrained."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    words = WordDialect()
+    torch.manual_seed(seed)
+    sizes = {"hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 2, "num_attention_heads": 4}
+    tokens = {"bos_token_id": None, "eos_token_id": words.end, "pad_token_id": words.pad}
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=len(words.words), max_position_embeddings=512, tie_word_embeddings=True, **sizes, **tokens
+        )
+    )
+
+
+def fit(model: Any, rows: Sequence[Row], *, epochs: int, seed: int = 0, rate: float = 3e-3) -> float:
+    """Supervised training on the masked tokens of rows, in place; the loss of the last epoch."""
+    import torch
+
+    words, random, losses = WordDialect(), Random(seed), list[float]()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
+    steps = epochs * -(-len(rows) // 32)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / steps)
+    model.train()
+    for _ in range(epochs):
+        losses = []
+        for batch in _batches(rows, random):
+            length = max(len(row.prompt) + len(row.completion) for row in batch)
+            ids = torch.full((len(batch), length), words.pad)
+            labels = torch.full((len(batch), length), -100)
+            for number, row in enumerate(batch):
+                stream = torch.tensor([*row.prompt, *row.completion])
+                trained = torch.tensor([*[0] * len(row.prompt), *row.mask]).bool()
+                ids[number, : len(stream)] = stream
+                labels[number, : len(stream)] = stream.where(trained, -100)
+            loss = model(input_ids=ids, attention_mask=ids != words.pad, labels=labels).loss
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            scheduler.step()
+            losses.append(loss.item())
+    return fmean(losses)
+
+
+def _batches(rows: Sequence[Row], random: Random) -> list[Sequence[Row]]:
+    """Batches of rows of about equal length, in random order, so that little of them is padding."""
+    ordered = sorted(random.sample(rows, len(rows)), key=lambda row: len(row.prompt) + len(row.completion))
+    batches: list[Sequence[Row]] = [ordered[at : at + 32] for at in range(0, len(ordered), 32)]
+    return random.sample(batches, len(batches))
+
+
+def sampler(model: Any, *, seed: int = 0, most: int = 6) -> Generate:
+    """Samples messages of a model outside a trainer."""
+    import torch
+
+    words, generator = WordDialect(), torch.Generator().manual_seed(seed)
+
+    @torch.inference_mode()
+    def generate(streams: list[list[int]]) -> list[Sampled]:
+        length = max(map(len, streams))
+        ids = torch.tensor([[words.pad] * (length - len(stream)) + stream for stream in streams])
+        found: list[list[int]] = [[] for _ in streams]
+        mask, cache, fresh = ids != words.pad, None, ids
+        for _ in range(most):
+            positions = (mask.cumsum(1) - 1).clamp(min=0)[:, -fresh.shape[1] :]
+            output = model(
+                input_ids=fresh, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True
+            )
+            cache = output.past_key_values
+            chances = output.logits[:, -1].softmax(-1)
+            fresh = torch.multinomial(chances, 1, generator=generator)
+            mask = torch.cat([mask, torch.ones_like(fresh, dtype=torch.bool)], 1)
+            for message, token in zip(found, fresh[:, 0].tolist(), strict=True):
+                if not message or message[-1] != words.end:
+                    message.append(token)
+            if all(message[-1] == words.end for message in found):
+                break
+        return [Sampled(message) for message in found]
+
+    model.eval()
+    return generate
+
+
+def success_of(model: Any, environment: DeskEnvironment, *, split: str = "test", seed: int = 0) -> float:
+    """Share of the tasks of a split that the model solves, without hints and without summaries."""
+    player = Player(environment=environment, dialect=WordDialect(), summaries=False, max_turns=60)
+    attempts = [Attempt(task, training=False) for task in environment.tasks() if task.split == split]
+    return fmean(rollout.reward for rollout in player.play(attempts, sampler(model, seed=seed)))
+
+
+def grpo(
+    folder: Path, rollouts: MemoryRollouts, tasks: Sequence[str], *, steps: int, seed: int = 0, **options: Any
+) -> Any:
+    """Train the model of a folder with GRPO, 8 rollouts of 8 tasks a step; the trainer afterwards.
+
+    Args:
+        tasks: Ids of tasks, in the order in which they are drawn from.
+        options: Further settings of TRL's `GRPOConfig`.
+    """
+    from datasets import Dataset
+    from transformers.trainer_callback import PrinterCallback
+    from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUsage]
+
+    settings: dict[str, Any] = {
+        "per_device_train_batch_size": 64,
+        "num_generations": 8,
+        "max_completion_length": 6,
+        "learning_rate": 5e-4,
+        "beta": 0.001,  # a model made in memory has no reference: TRL loads that from the folder
+        "loss_type": "grpo",
+        "lr_scheduler_type": "constant",
+        "max_steps": steps,
+        "seed": seed,
+        "use_cpu": True,
+        "bf16": False,
+        "gradient_checkpointing": False,
+        "report_to": "none",
+        "save_strategy": "no",
+        "disable_tqdm": True,
+        "logging_steps": 1,
+    }
+    trainer = GRPOTrainer(
+        model=str(folder),
+        reward_funcs=environment_reward,
+        args=GRPOConfig(output_dir=str(folder / "trainer"), **(settings | options)),
+        train_dataset=Dataset.from_dict({"prompt": [*tasks]}),
+        processing_class=WordDialect().tokenizer(),
+        rollout_func=rollouts,
+    )
+    trainer.remove_callback(PrinterCallback)
+    trainer.train()
+    return trainer

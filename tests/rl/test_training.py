@@ -1,0 +1,66 @@
+"""A training of the tiny model with TRL at a service desk, from the logs to the end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+import torch
+
+from hepm import Memory
+from hepm.evals.desk_environment import DeskEnvironment
+from hepm.evals.service_desk import make_desk
+from hepm.rl.guidance import Guidance
+from hepm.rl.learning import Learner
+from hepm.rl.trl import MemoryRollouts
+from notebooks.desk_training import (
+    DeskAgents,
+    SummarisingPlayer,
+    WordDialect,
+    desk_log,
+    fit,
+    grpo,
+    new_model,
+    rows_of,
+    success_of,
+)
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning", "ignore::ResourceWarning")
+def test_in_25_guided_steps_the_reward_rises_from_a_fifth_to_a_half_and_memory_learns_the_successes(tmp_path: Path):
+    desk = DeskEnvironment(make_desk(0))
+    model = new_model()
+    fit(model, rows_of(desk_log(desk, LOGS, runs=2_000, seed=1)), epochs=9)
+    model.save_pretrained(tmp_path / "model")
+    before = success_of(model, desk)
+    assert before <= 0.2
+    tasks = [task for task in desk.tasks() if task.split == "train"]
+    with Memory.open(tmp_path / "m.hepm", counting="shortest") as memory:
+        memory.ingest(desk_log(desk, DeskAgents(skill=0.7), runs=200, seed=2))
+        memory.refresh()
+        guidance = Guidance(memory=memory, policy="hybrid", p_skip=0.0)
+        player = SummarisingPlayer(environment=desk, dialect=WordDialect(), guidance=guidance)
+        learner = Learner(memory=memory, name="training", environment=desk.name)
+        rollouts = MemoryRollouts(player, tasks, learner=learner)
+        trainer = grpo(tmp_path / "model", rollouts, [task.id for task in tasks], steps=25, learning_rate=1e-3)
+        learned = [run for run in memory.runs() if run.tags.get("training")]
+    rewards = [line["reward"] for line in trainer.state.log_history if "reward" in line]
+    assert fmean(rewards[-5:]) >= 0.5
+    assert learned
+    assert all(run.outcome.success for run in learned)
+    assert {run.tags["guided"] for run in learned} == {"yes"}
