@@ -29,7 +29,7 @@ FEWEST_RUNS: Final = 4
 
 UNLIKELY: Final = 0.02
 """Chance of a tool, where lessons are weighed with all else, below which no lesson that advises it is given,"""
-UNLIKELY_WAY: Final = 0.05
+UNLIKELY_WAY: Final = 0.1
 """and none that compares it with no other tool: that a way led to success says less."""
 
 _Z: Final = 1.645

@@ -83,6 +83,7 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     "orphans": lambda store, ns: store.orphans(namespace=ns),
     "selected": lambda store, ns: store.selected(Selection(), namespace=ns),
     "iter_outcomes": lambda store, ns: list(store.iter_outcomes(namespace=ns)),
+    "outcomes_by_level": lambda store, ns: store.outcomes_by_level(["", "silent"], namespace=ns, most=9),
     "latest_outcomes": lambda store, ns: [
         one for one in store.latest_outcomes(["a", "b"], namespace=ns).values() if one
     ],
@@ -152,6 +153,7 @@ CHILD = Principle("guiding", "theirs: look", sources=(Source("r1"),)).row()
 NOTES = Notes("u", "- mine").row()
 OTHER_VECTOR = HashingEmbedder().embed(["other"])[0]
 OF_THE_WHOLE_STORE = {
+    "secret",
     "lessons",
     "ask",
     "header",
