@@ -12,14 +12,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
 import httpx2
 from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
 
 from hepm.agents import wire
 from hepm.agents.guard import BrokenOffError, refused
@@ -186,7 +185,7 @@ class Proxy:
             self._end(run, api)
             await upstream.aclose()
             return refused(502, f"the endpoint redirects to {elsewhere}: give the address that answers as --upstream")
-        response = _PassedOn(self._tee(upstream, api, run), upstream.status_code)
+        response = StreamingResponse(self._tee(upstream, api, run), upstream.status_code)
         named = _named(upstream.headers.get_list("connection"))
         response.raw_headers = [(k, v) for k, v in headers if k == b"content-length" or k not in _HOP | named]
         response.raw_headers += _SANDBOX
@@ -207,10 +206,15 @@ class Proxy:
             headers=self._headers(request),
             extensions={"timeout": {"connect": 10.0, "write": 10.0}},  # a model may think for an hour
         )
-        with _UntilLeft(request.receive) as client:
-            return await self._client.send(sent, stream=True)
-        assert client.has_left
-        return None
+        sending = asyncio.ensure_future(self._client.send(sent, stream=True))
+        leaving = asyncio.ensure_future(_left(request))
+        try:
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            return sending.result() if sending.done() else None
+        finally:
+            leaving.cancel()
+            if not sending.done():
+                sending.cancel()
 
     async def _send_with_tail(
         self, request: Request, url: httpx2.URL, outgoing: _Request, refusal: httpx2.Response
@@ -298,51 +302,6 @@ class Proxy:
         return recorded
 
 
-class _UntilLeft:
-    """A block that ends when the client closes its connection: what its task awaits there is cancelled.
-
-    Attributes:
-        has_left: Whether that is why it ended.
-    """
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self.has_left = False
-
-    def __enter__(self) -> Self:
-        task = asyncio.current_task()
-        assert task is not None
-        self._task = task
-        self._watching = asyncio.ensure_future(self._watch())
-        return self
-
-    async def _watch(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        self.has_left = True
-        self._task.cancel()
-
-    def __exit__(self, kind: type[BaseException] | None, *error: object) -> bool:
-        if not self.has_left:
-            self._watching.cancel()
-        elif kind is asyncio.CancelledError and not self._task.uncancel():
-            return True
-        return False
-
-
-class _PassedOn(StreamingResponse):
-    """A reply that is passed on until its end, or until the client leaves.
-
-    Starlette's own watches the client with a group of tasks, which takes longer than to pass a short reply on.
-    """
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with _UntilLeft(receive):
-            await self.stream_response(send)
-        if self.background is not None:
-            await self.background()
-
-
 class _LeavesError(Exception):
     """A redirect that leads its client past hepm, with hepm's token and the prompt; its text is the host."""
 
@@ -393,3 +352,8 @@ def _encoded(request: Request, path: str) -> str:
 def _named(connection: list[str]) -> frozenset[bytes]:
     """Headers that belong to one connection alone."""
     return frozenset(name.strip().lower().encode("latin-1") for one in connection for name in one.split(","))
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

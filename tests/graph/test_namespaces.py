@@ -83,7 +83,9 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     "orphans": lambda store, ns: store.orphans(namespace=ns),
     "selected": lambda store, ns: store.selected(Selection(), namespace=ns),
     "iter_outcomes": lambda store, ns: list(store.iter_outcomes(namespace=ns)),
-    "outcomes_by_level": lambda store, ns: store.outcomes_by_level(["", "silent"], namespace=ns, most=9),
+    "outcomes_by_level": lambda store, ns: [
+        counts for counts in store.outcomes_by_level(["", "silent"], namespace=ns, most=9).values() if any(counts)
+    ],
     "latest_outcomes": lambda store, ns: [
         one for one in store.latest_outcomes(["a", "b"], namespace=ns).values() if one
     ],

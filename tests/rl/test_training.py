@@ -27,7 +27,7 @@ from notebooks.desk_training import (
     success_of,
 )
 
-HABITS = DeskAgents(kept=0.1, hinted=0.6)
+HABITS = DeskAgents(kept=0.1, hinted=0.3)
 """What the base model learns from: logs in which hardly any trouble is solved without a hint."""
 
 
