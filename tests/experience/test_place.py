@@ -159,7 +159,7 @@ def test_a_warning_of_one_run_counts_where_it_is_told_and_else_not() -> None:
 def test_lessons_beside_a_policy_that_weighed_them_advise_nothing_unlikely_or_less_likely_than_what_they_warn_of() -> (
     None
 ):
-    found = replace(suggested("a"), chances={"a": 0.9, "b": 0.09, "c": 0.01})
+    found = replace(suggested("a"), chances={"a": 0.9, "b": 0.12, "c": 0.01})
     rather = rule("guiding", "b rather than a", 9, better="b", worse="a")
     known = [rather, advises("b", 5), advises("c", 9), advises("unknown", 9), warns("a", 20)]
     counts = {"a": (9, 30)}

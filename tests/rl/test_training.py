@@ -49,7 +49,7 @@ def test_in_25_guided_steps_the_reward_rises_from_a_fifth_to_a_half_and_memory_l
     assert before <= 0.2
     tasks = [task for task in desk.tasks() if task.split == "train"]
     with Memory.open(tmp_path / "m.hepm", counting="shortest") as memory:
-        memory.ingest(desk_log(desk, DeskAgents(skill=0.7), runs=200, seed=2))
+        memory.ingest(desk_log(desk, DeskAgents(skill=0.7), runs=400, seed=2))
         memory.refresh()
         guidance = Guidance(memory=memory, policy="hybrid", p_skip=0.0)
         player = SummarisingPlayer(environment=desk, dialect=WordDialect(), guidance=guidance)
@@ -58,7 +58,7 @@ def test_in_25_guided_steps_the_reward_rises_from_a_fifth_to_a_half_and_memory_l
         trainer = grpo(tmp_path / "model", rollouts, [task.id for task in tasks], steps=25, learning_rate=1e-3)
         learned = [run for run in memory.runs() if run.tags.get("training")]
     rewards = [line["reward"] for line in trainer.state.log_history if "reward" in line]
-    assert fmean(rewards[-5:]) >= 0.5
+    assert fmean(rewards[-10:]) >= 0.5  # of one step it is noise
     assert learned
     assert all(run.outcome.success for run in learned)
     assert {run.tags["guided"] for run in learned} == {"yes"}

@@ -22,7 +22,7 @@ from hepm.types import FailedWay
 
 DOUBT: Final = 2
 """A chance counts n / (n + 2) of itself, where n successful runs went on from here."""
-FACTS_SHARE: Final = 0.8
+FACTS_SHARE: Final = 0.5
 """Share of the trees over facts in a chance, where there are any (benchmarks/LOG.md, "trees over facts")."""
 NEAREST_SHARE: Final = 0.5
 """Most of a chance that the nearest runs' vote can be,"""
