@@ -158,11 +158,13 @@ class ToolArguments:
 
     Attributes:
         calls: How many calls were learned from.
+        runs: Those that made them, the latest last.
         after: The same by the tool called before.
     """
 
     tool: ToolName
     calls: int = 0
+    runs: dict[str, None] = field(default_factory=dict[str, None])
     after: Counter[ToolName] = field(default_factory=Counter[ToolName])
     arguments: dict[str, LearnedArgument] = field(default_factory=dict[str, LearnedArgument])
 
@@ -217,7 +219,13 @@ class Origin(NamedTuple):
 
     def __str__(self) -> str:
         """Such as "order_id ← get_order.order_id"."""
-        return f"{self.name} {_in_words(self.source)}"
+        equals = self.source.kind == "constant"
+        return f"{self.name} {'=' if equals else '←'} {self.origin_text}"
+
+    @property
+    def origin_text(self) -> str:
+        """Such as "get_order.order_id"."""
+        return _in_words(self.source)
 
 
 def _origin_of(name: str, argument: LearnedArgument) -> Origin | None:
@@ -225,8 +233,8 @@ def _origin_of(name: str, argument: LearnedArgument) -> Origin | None:
         return None
 
     def rank(source: ArgumentSource) -> tuple[float, int, int]:
-        # Of sources that are right equally often, a constant says most, and the first of several sides is the plainest.
-        plainness = ("words", "argument", "result", "constant").index(source.kind)
+        # Of sources that are right equally often the plainest; what also stands in words may change with them.
+        plainness = ("constant", "argument", "words", "result").index(source.kind)
         return argument.tried[source].hits, plainness, source.pick in ("first", "last")
 
     best = max(argument.tried, key=rank, default=None)
@@ -255,18 +263,18 @@ def _may_be_named(name: str, value: str) -> bool:
 
 def _in_words(source: ArgumentSource) -> str:
     if source.kind == "constant":
-        return f"= {source.path}"
+        return source.path
     if source.kind == "argument":
-        return f"← the {source.path} before" if source.pick == "last" else f"← the first {source.path}"
+        return f"the {source.path} before" if source.pick == "last" else f"the first {source.path}"
     if source.kind == "words":
-        return f"← the user's words{_FORMS.get(source.of, '')}"
+        return f"the user's words{_FORMS.get(source.of, '')}"
     if source.path in ("", "word", "line"):
         of = f"the result of {source.of}"
     elif source.path.endswith("*"):
         of = f"a key of {f'{source.of}.{source.path}'.removesuffix('.*')}"
     else:
         of = f"{source.of}.{source.path.removesuffix(':')}"
-    return f"← {_PICKS[source.pick].format(of)}"
+    return _PICKS[source.pick].format(of)
 
 
 _FORMS: Final = {"quoted": " in quotes", "date": ", as YYYY-MM-DD", "amount": ", a number"}
@@ -433,8 +441,9 @@ def learn_arguments(runs: Iterable[Trajectory], *, calls: int = CALLS) -> dict[T
             taken += names
     kept.reverse()
 
-    def find(known: KnownValues, call: ToolCall, task: str) -> None:
+    def find(known: KnownValues, call: ToolCall, task: str, run: str) -> None:
         tool = learned.setdefault(call.name, ToolArguments(call.name))
+        tool.runs[run] = None
         tool.calls += 1
         tool.after[known.last] += 1
         for name, value in call.arguments.items():
@@ -448,7 +457,7 @@ def learn_arguments(runs: Iterable[Trajectory], *, calls: int = CALLS) -> dict[T
             _try_sources(call, argument, known, passed=name in call.arguments)
 
     for run in kept:
-        replay(run, partial(find, task=task_key(run)))
+        replay(run, partial(find, task=task_key(run), run=run.id))
     for tool in learned.values():
         for argument in tool.arguments.values():
             argument.tried = {source: _Tried() for source in argument.sources()}

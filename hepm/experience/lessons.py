@@ -25,6 +25,15 @@ FOLLOWED_BY: Final = "followed_by"
 FAILS_AFTER: Final = "fails_after"
 """Predicates of triples about tools: (a, followed_by, b) advises b after a, (b, fails_after, a) warns of it."""
 
+COMES_FROM: Final = "comes_from"
+SOLVED_BY: Final = "solved_by"
+NEEDS: Final = "needs"
+FAILS: Final = "fails"
+REPLACED_BY: Final = "replaced_by"
+"""Predicates about what calls need: (process_return.order_id, comes_from, get_order.order_id), (pytest: connection
+refused, solved_by, docker compose up -d db), (refund, needs, check_policy), (Edit api.py, replaced_by, make generate)."""
+
+_CONTENT: Final = frozenset((COMES_FROM, SOLVED_BY, NEEDS, FAILS, REPLACED_BY))
 _OWN: Final = (
     "situation", "action", "outcome", "lesson", "zone", "stage", "reward", "distilled_by", "generation", "tried",
     "worked",
@@ -175,6 +184,11 @@ def lesson_key(one: StoredLesson) -> tuple[object, int]:
     """Equal for lessons of one zone or kind whose texts differ only in digits, case or white space."""
     properties = one.row.properties
     return properties.get("zone") or properties.get("kind"), state_key(one.row.text)
+
+
+def is_content(lesson: LessonRow | Principle) -> bool:
+    """Whether a principle says what a call needs (`hepm.experience.content`), and not which one comes next."""
+    return any(triple.predicate in _CONTENT for triple in lesson.triples)
 
 
 def applies_in(row: LessonRow, environment: str) -> bool:

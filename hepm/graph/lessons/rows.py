@@ -28,6 +28,8 @@ _LATER: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("only_user", "condition"), ""),
 }
 """What experiences or principles of before lack, with what it means that they do."""
+_COUNTS: Final = ("tried", "worked")
+"""Properties that change as runs come in; they are no part of a lesson's words."""
 _OF_EVERY_KIND: Final = NODES["Experience"].keys() & NODES["Principle"].keys() & NODES["Notes"].keys()
 
 Value: TypeAlias = str | int | float | bool | tuple[str, ...]
@@ -126,6 +128,12 @@ class LessonRow:
         known = {source.run for source in self.sources}
         new = {source.run: source._replace(words=False) for source in more if source.run not in known}
         return replace(self, sources=(*self.sources, *new.values())) if new else self
+
+    def with_counts(self, properties: Mapping[str, Value]) -> LessonRow:
+        """The same lesson with the counts of these properties, which are newer, if they have any."""
+        counts = {name: properties[name] for name in _COUNTS if properties.get(name) and name in self.properties}
+        counts |= {"worked": properties["worked"]} if "tried" in counts else {}
+        return replace(self, properties={**self.properties, **counts}) if counts else self
 
 
 class StoredLesson(NamedTuple):
