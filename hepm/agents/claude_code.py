@@ -1,16 +1,17 @@
 """Claude Code's HTTP hooks: what an agent does is recorded, and what memory says comes as additional context.
 
 Events: UserPromptSubmit, PreToolUse, PostToolBatch, PostToolUseFailure, Stop and SessionEnd. PostToolBatch comes once
-after all parallel calls of a turn. Memory speaks before a call that is known to fail, after an error that runs got over,
-and at the start, if runs began alike (`hepm.agents.coding_advice`); of tools it suggests those of MCP servers alone, as
-which file to read next nobody can tell by its tool. What a hook adds stays in the agent's context, so no lesson is given
-twice, and no hint twice in a row. SessionEnd stores the run.
+after all parallel calls of a turn. Memory speaks before a call that is known to fail, after an error that runs got
+over, and at the start, if runs began alike (`hepm.agents.coding_advice`). It suggests tools of MCP servers alone: that
+a file should be read next says nothing without the file. What a hook adds stays in the agent's context, so no lesson is
+given twice, and no hint twice in a row. SessionEnd stores the run.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -49,44 +50,51 @@ class ClaudeCode:
         tags = {"project": project} if project else {}
         about = {"environment": "claude-code", "tags": tags}
         run = self._runs.named(session, namespace=namespace, door="claude-code", **about)
-        calls: list[ToolCall] = []
         with run.lock:
             begins = not run.session.request
-            if kind == "UserPromptSubmit":
-                run.session.say("user", str(event.get("prompt") or ""))
-            elif kind == "PostToolUseFailure":
-                run.failed[str(event.get("tool_use_id"))] = str(event.get("error") or "error")
-            elif kind == "PostToolBatch":
-                calls = self._record(run, event)
-            elif kind == "Stop" and event.get("last_assistant_message"):
-                run.session.say("assistant", str(event["last_assistant_message"]))
+            calls = self._take(run, event)
         if kind == "SessionEnd":
             with suppress(StoreError):  # it rests then, and is stored later
                 self._runs.rest(run)
         if kind not in _HINTED:
             return {}
-        texts: list[str] = []
         try:
             with run.lock:
-                if kind == "PreToolUse":
-                    texts.append(self._advice.before(run, str(event.get("tool_name") or ""), event.get("tool_input")))
-                elif kind == "PostToolBatch":
-                    texts.append(self._advice.after(run, calls))
-                elif begins:
-                    texts.append(self._advice.at_start(run, str(event.get("prompt") or "")))
-            if kind != "PreToolUse":
-                texts.append(self._hint(run, namespace))
+                text = self._said(run, event, calls, begins=begins)
         except StoreError:
             return {}
-        text = "\n".join(filter(None, texts))
         return {"hookSpecificOutput": {"hookEventName": kind, "additionalContext": text}} if text else {}
 
-    def _hint(self, run: LiveRun, namespace: str) -> str:
-        """What memory says about tools of MCP servers, if runs called any; and what the user prefers."""
-        known = self._runs.memory.mirror(namespace).called()
+    def _take(self, run: LiveRun, event: Object) -> list[ToolCall]:
+        """Record what an event tells; the calls of a turn that it ends."""
+        kind = event.get("hook_event_name")
+        if kind == "UserPromptSubmit":
+            run.session.say("user", str(event.get("prompt") or ""))
+        elif kind == "PostToolUseFailure":
+            run.failed[str(event.get("tool_use_id"))] = str(event.get("error") or "error")
+        elif kind == "PostToolBatch":
+            return self._record(run, event)
+        elif kind == "Stop" and event.get("last_assistant_message"):
+            run.session.say("assistant", str(event["last_assistant_message"]))
+        return []
+
+    def _said(self, run: LiveRun, event: Object, calls: Sequence[ToolCall], *, begins: bool) -> str:
+        """What memory says at an event."""
+        kind = event.get("hook_event_name")
+        if kind == "PreToolUse":
+            return self._advice.before(run, str(event.get("tool_name") or ""), event.get("tool_input"))
+        own = ""
+        if calls:
+            own = self._advice.after(run, calls)
+        elif begins:
+            own = self._advice.at_start(run, str(event.get("prompt") or ""))
+        return "\n".join(filter(None, (own, self._hint(run))))
+
+    def _hint(self, run: LiveRun) -> str:
+        """What memory says about tools of MCP servers, if runs called any."""
+        known = self._runs.memory.mirror(run.namespace).called()
         served = [tool for tool in sorted(known) if tool.startswith(_SERVED)]
-        prompt = self._runs.hint(run, tools=served)
-        return unsaid(prompt.text if served else prompt.stable, run.said)
+        return unsaid(self._runs.hint(run, tools=served).text, run.said) if served else ""
 
     def _record(self, run: LiveRun, event: Object) -> list[ToolCall]:
         """Record the calls of a turn; returns them."""

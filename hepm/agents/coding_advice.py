@@ -14,7 +14,6 @@ from hepm.experience.content import ContentHere, Where, in_brackets
 from hepm.experience.run_steps import step_of
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.memory import Memory
-from hepm.memory.levels import SILENT
 from hepm.text import on_one_line
 from hepm.types import BLOCK_END, BLOCK_START, ToolCall, ToolName
 
@@ -65,9 +64,9 @@ class CodingAdvice:
         return self._memory.principles.content(namespace=run.namespace)
 
     def _told(self, run: LiveRun, found: Iterable[StoredLesson], *, most: int = 2) -> str:
-        """The text of lessons that the session has not read yet; "" if it is one that gets no hints."""
+        """The text of lessons that the session has not read yet; as in prompts, they do not depend on its level."""
         fresh = [one for one in found if one.row.id not in run.said][:most]
-        if not fresh or run.session.draw() == SILENT:
+        if not fresh:
             return ""
         run.said.update((one.row.id, one.row.text) for one in fresh)
         lines = [BLOCK_START, _INTRODUCTION, *(f"- {line}" for line in _lines(fresh)), BLOCK_END]

@@ -32,7 +32,7 @@ _READING_WORDS: Final = frozenset((
     "todo", "task", "web",
 ))  # fmt: skip
 _NAME_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_PATH: Final = re.compile(r"(?:/|~/|[A-Za-z]:[\\/])[^\s'\":]*")
+_PATH: Final = re.compile(r"(?<![\w./~-])(?:/|~/|[A-Za-z]:[\\/])[^\s'\":]+")
 _ODD: Final = re.compile(r"\d{2}|[/\\'\"=@:]|\s")
 _PLAIN: Final = re.compile(r"[\w][\w .:/@-]{0,39}")
 _SUBCOMMAND: Final = re.compile(r"[A-Za-z][\w:-]*")
@@ -94,7 +94,7 @@ def relative(path: str, project: str) -> str:
     """A path from the folder of its project; a path outside of it by its last parts."""
     parts = [part for part in re.split(r"[/\\]", path) if part not in ("", ".")]
     if project and project in parts:
-        within = parts[len(parts) - parts[::-1].index(project) :]
+        within = parts[parts.index(project) + 1 :]
         return "/".join(within) or project
     absolute = path.startswith(("/", "~", "\\")) or path[1:2] == ":"
     return "/".join(parts[-2:] if absolute else parts)

@@ -27,6 +27,7 @@ TRAP_SHARE: Final = 0.8
 """The share of the runs that made a change which must have failed."""
 BY_CHANCE: Final = 0.01
 """Greatest chance that as many of them fail if the change does not matter; .05 if what others did is known."""
+STEPS_INSTEAD: Final = 2
 LIKE_REQUEST: Final = 0.5
 """Least share of words in common of like requests."""
 
@@ -57,22 +58,21 @@ class Trap(NamedTuple):
 
     Attributes:
         does: The change: "Edit api/client.py", "git push --force".
-        instead: What runs with like requests did that succeeded; "" if they do not agree.
+        instead: What runs with like requests did that succeeded, up to two steps in order; none if they do not agree.
         failed, runs_made: Of the labelled runs that made it, those that failed, and all.
     """
 
-    tool: ToolName
     does: str
-    instead: str
-    instead_tool: ToolName
+    instead: tuple[str, ...]
+    tools: tuple[ToolName, ...]
     failed: int
     runs_made: int
     runs: tuple[str, ...]
 
     @property
     def sentence(self) -> str:
-        """Such as "do not Edit api/client.py; make generate"."""
-        return f"{self.does} fails; {self.instead} worked" if self.instead else f"{self.does} fails"
+        """Such as "Edit api/client.py fails; Edit openapi.yaml, then make generate worked"."""
+        return f"{self.does} fails; {', then '.join(self.instead)} worked" if self.instead else f"{self.does} fails"
 
 
 def learn_checks(runs: Iterable[RunSteps]) -> list[BeforeCall]:
@@ -117,7 +117,7 @@ def learn_traps(runs: Sequence[RunSteps]) -> list[Trap]:
     made: defaultdict[str, dict[str, RunSteps]] = defaultdict(dict)
     tools: dict[str, ToolName] = {}
     for run in runs:
-        for _, action in run.texts():
+        for action in run.untroubled():
             text = action.texts[0]
             if action.changes and " " in text:  # a tool without what it changes says too little
                 made[text][run.id] = run
@@ -134,8 +134,22 @@ def learn_traps(runs: Sequence[RunSteps]) -> list[Trap]:
         instead = _instead(text, by, runs, made)
         if instead or chance <= BY_CHANCE:
             bad = tuple(sorted(name for name, run in by.items() if not run.well))
-            found.append(Trap(tools[text], text, instead, tools.get(instead, ""), failed, len(by), bad))
-    return sorted(found, key=lambda one: (-one.failed, one.does))
+            named = tuple(dict.fromkeys(tools[one] for one in (text, *instead)))
+            found.append(Trap(text, instead, named, failed, len(by), bad))
+    return sorted(_first_of_runs(found, made), key=lambda one: (-one.failed, one.does))
+
+
+def _first_of_runs(traps: Iterable[Trap], made: dict[str, dict[str, RunSteps]]) -> list[Trap]:
+    """Of changes that the same runs made, the one that came first: what they did after it follows from it."""
+
+    def place(one: Trap) -> int:
+        run = made[one.does][one.runs[0]]
+        return next(at for at, action in enumerate(run.untroubled()) if action.texts[0] == one.does)
+
+    first: dict[tuple[str, ...], Trap] = {}
+    for one in sorted(traps, key=place):
+        first.setdefault(one.runs, one)
+    return [*first.values()]
 
 
 def chance_of(failed: int, taken: int, failures: int, runs: int) -> float:
@@ -146,20 +160,23 @@ def chance_of(failed: int, taken: int, failures: int, runs: int) -> float:
     return sum(ways) / every
 
 
-def _instead(text: str, by: dict[str, RunSteps], runs: Sequence[RunSteps], made: dict[str, dict[str, RunSteps]]) -> str:
+def _instead(
+    text: str, by: dict[str, RunSteps], runs: Sequence[RunSteps], made: dict[str, dict[str, RunSteps]]
+) -> tuple[str, ...]:
     """What most successful runs with like requests did, and none of those that made the change and failed."""
     asked = [run for run in by.values() if not run.well]
-    alike = {run.id for run in runs if run.well and run.id not in by and _alike(run, asked)}
-    if len(alike) < FEWEST_BAD:
-        return ""
-    best: tuple[int, int, str] = (0, 0, "")
+    alike = {run.id: run for run in runs if run.well and run.id not in by and _alike(run, asked)}
+    agreed: list[tuple[int, str]] = []
     for other, others in made.items():
-        good = alike & others.keys()
+        good = len(alike.keys() & others.keys())
         bad = sum(run.id in others for run in asked)
-        if other != text and 2 * len(good) > len(alike) and len(good) >= FEWEST_BAD and not bad:
-            # Of what equally many did, what few others do is about these requests.
-            best = max(best, (len(good), -len(others), other))
-    return best[2]
+        if other != text and good >= FEWEST_BAD and 2 * good > len(alike) and not bad:
+            agreed.append((good, other))
+    most = max((good for good, _ in agreed), default=0)
+    best = {other for good, other in agreed if good == most}
+    example = next((run for run in alike.values() if all(run.id in made[other] for other in best)), None)
+    order = dict.fromkeys(action.texts[0] for action in example.untroubled()) if example is not None else {}
+    return tuple(one for one in order if one in best)[:STEPS_INSTEAD]
 
 
 def _alike(run: RunSteps, others: Collection[RunSteps]) -> bool:

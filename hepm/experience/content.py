@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Final, NamedTuple
 
 from hepm.experience.actions import Action
@@ -30,9 +31,10 @@ from hepm.experience.lessons import (
 )
 from hepm.experience.library import Library
 from hepm.experience.recipes import Recipe, learn_recipes
-from hepm.experience.run_steps import Step, steps_of_run, tool_of
+from hepm.experience.run_steps import Step, steps_of_run, tools_of
 from hepm.graph.lessons.rows import LessonRow, Source, StoredLesson, Triple
 from hepm.graph.lessons.transaction import LessonChange
+from hepm.ingest.shell_parser import is_shell
 from hepm.llm.usage import estimate_tokens
 from hepm.policy.hybrid.known_facts import CALLED, FactTest
 from hepm.text import count_of
@@ -43,6 +45,7 @@ MOST_RUNS: Final = 600
 SENTENCE_TOKENS: Final = 60
 MOST_OF_A_KIND: Final = 200
 _IN_PROJECT: Final = "the project is "
+_EDITED: Final = frozenset(("old_string", "new_string", "content", "new_source", "edits"))  # texts of files
 _SOURCES: Final = 50  # runs that a lesson names
 _NEWEST: Final = 2**62  # above every row number
 
@@ -138,7 +141,7 @@ def _sources(runs: Collection[str]) -> tuple[Source, ...]:
 
 
 def _of_arguments(tool: ToolArguments, where: Conditions) -> Iterator[Principle]:
-    origins = tool.origins()
+    origins = [] if is_shell(tool.tool) or not _EDITED.isdisjoint(tool.arguments) else tool.origins()
     if all(origin.source.kind == "words" for origin in origins):
         return  # that the user says what is wanted needs no lesson
     kept = [*origins]
@@ -190,13 +193,15 @@ def _of_check(check: BeforeCall, where: Conditions) -> Principle:
 
 
 def _of_trap(trap: Trap, where: Conditions) -> Principle:
-    triple = Triple(trap.does, REPLACED_BY, trap.instead) if trap.instead else Triple(trap.does, FAILS, "always")
+    triple = Triple(trap.does, FAILS, "always")
+    if trap.instead:
+        triple = Triple(trap.does, REPLACED_BY, ", then ".join(trap.instead))
     return Principle(
         "cautionary",
         trap.sentence,
         triples=(triple,),
         sources=_sources(trap.runs),
-        tools=tuple(filter(None, (trap.tool, trap.instead_tool))),
+        tools=trap.tools,
         conditions=replace(where, preconditions=(*where.preconditions, f"the next call is {trap.does}")),
         tried=trap.runs_made,
         worked=trap.runs_made - trap.failed,
@@ -239,8 +244,8 @@ class ContentHere:
 
     def recipes(self, step: Step, where: Where) -> list[StoredLesson]:
         """What helps after a call that failed: by the first of its errors that is known."""
-        for error in step.errors:
-            found = self._found(SOLVED_BY, f"{tool_of(step)}: {error}", where)
+        for error, tool in product(step.errors, tools_of(step)):
+            found = self._found(SOLVED_BY, f"{tool}: {error}", where)
             if found:
                 return found[:1]
         return []

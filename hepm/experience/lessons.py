@@ -31,7 +31,7 @@ NEEDS: Final = "needs"
 FAILS: Final = "fails"
 REPLACED_BY: Final = "replaced_by"
 """Predicates about what calls need: (process_return.order_id, comes_from, get_order.order_id), (pytest: connection
-refused, solved_by, docker compose up -d db), (refund, needs, check_policy), (Edit api.py, replaced_by, make generate)."""
+refused, solved_by, make db), (refund, needs, check_policy), (Edit api.py, replaced_by, make generate)."""
 
 _CONTENT: Final = frozenset((COMES_FROM, SOLVED_BY, NEEDS, FAILS, REPLACED_BY))
 _OWN: Final = (

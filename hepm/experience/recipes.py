@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Final, NamedTuple
 
-from hepm.experience.run_steps import RunSteps, Step, tool_of
-from hepm.ingest.shell_parser import is_shell
+from hepm.experience.run_steps import RunSteps, Step, tools_of
+from hepm.ingest.shell_parser import SHELLS, is_shell
 from hepm.types import ToolName
 
 FEWEST_RUNS: Final = 3
@@ -26,7 +27,7 @@ class Recipe(NamedTuple):
     """What helped after an error.
 
     Attributes:
-        tool: The tool whose call failed.
+        tool: The tool whose call failed; a shell, if several of its programs met the error.
         error: A line of its result (see `hepm.experience.run_steps.normal_error`).
         does: What runs did then; of two steps both.
         worked, tried: Of the labelled runs that did so after the error, how many succeeded, and how many there are.
@@ -46,7 +47,8 @@ class Recipe(NamedTuple):
     @property
     def sentence(self) -> str:
         """Such as "pytest: connection refused → docker compose up -d db"."""
-        return f"{self.tool.rpartition(' ')[2]}: {self.error} → {', then '.join(self.does)}"
+        who = "" if self.tool in SHELLS else f"{self.tool.rpartition(' ')[2]}: "
+        return f"{who}{self.error} → {', then '.join(self.does)}"
 
 
 @dataclass(slots=True)
@@ -67,14 +69,15 @@ def learn_recipes(runs: Iterable[RunSteps]) -> list[Recipe]:
         for number, step in enumerate(run.steps):
             if step.errors:
                 _note(met, run, number, step)
-    found: dict[tuple[ToolName, tuple[str, ...]], list[Recipe]] = defaultdict(list)
+    found: defaultdict[tuple[str, ...], list[Recipe]] = defaultdict(list)
     for (tool, error), seen in met.items():
         recipe = _recipe(tool, error, seen)
         if recipe is not None:
-            found[tool, recipe.does].append(recipe)
+            found[recipe.does].append(recipe)
     best: list[Recipe] = []
     for same in found.values():
-        same.sort(key=lambda one: (-one.worked, len(one.error), one.error))
+        # The longest line says most; a program says more than the shell that runs it.
+        same.sort(key=lambda one: (-one.worked, -len(one.error.split()), -len(one.tool), one.error))
         covered: set[str] = set()
         for one in same:
             if not covered.issuperset(one.runs):  # else it is another line of the same errors
@@ -85,8 +88,8 @@ def learn_recipes(runs: Iterable[RunSteps]) -> list[Recipe]:
 
 def _note(met: defaultdict[tuple[ToolName, str], _Met], run: RunSteps, number: int, step: Step) -> None:
     following = _repair(run.steps, number)
-    for error in step.errors:
-        seen = met[tool_of(step), error]
+    for error, tool in product(step.errors, tools_of(step)):
+        seen = met[tool, error]
         (seen.good if run.well else seen.bad).add(run.id)
         seen.days.add(run.when)
         for place, action_step in enumerate(following):

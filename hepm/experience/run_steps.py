@@ -11,10 +11,11 @@ from hepm.experience.actions import Action, actions_of
 from hepm.experience.known_values import words_of
 from hepm.experience.transcript import went_wrong
 from hepm.ingest.redact import Redactor
+from hepm.ingest.shell_parser import is_shell
 from hepm.ingest.transitions import own_tool
 from hepm.types import SUMMARY_TOOL, ToolCall, ToolName, Trajectory
 
-ERROR_CHARS: Final = 70
+ERROR_CHARS: Final = 90
 _LINES_READ: Final = 400
 _MOST_ERRORS: Final = 6  # of one call
 
@@ -28,9 +29,10 @@ _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 _STAMP: Final = re.compile(r"^\W*\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\W*")
 _LOCATION: Final = re.compile(r"^(?:[\w./\\~-]+[/\\])?[\w.-]+\.\w{1,4}:\d+(?::\d+)?:?\s*")
 _PREFIX: Final = re.compile(r"^(?:E\s{2,}|(?:error|fatal|err)\b\W*:\s*)+", re.IGNORECASE)
+_MODULES: Final = re.compile(r"^(?:\w+\.)+(?=\w*(?:Error|Exception)\b)")
 _LONG_ID: Final = re.compile(r"\b(?=[0-9a-f-]*\d)[0-9a-fA-F]{6,}(?:-[0-9a-fA-F]{2,})*\b")
 _ANY_PATH: Final = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\][\w.@+-]+)+[/\\]?")
-_NUMBER: Final = re.compile(r"#?\b[A-Z]{0,3}\d[\w.]*")
+_NUMBER: Final = re.compile(r"#?\b[A-Z]{0,3}\d[\w.]*|(?<=_)\d+")
 
 
 def errors_of(call: ToolCall) -> list[str]:
@@ -50,7 +52,7 @@ def errors_of(call: ToolCall) -> list[str]:
 def normal_error(line: str) -> str:
     """An error as runs share it: "/srv/a.py:3: no table 17" gives "no table …"."""
     text = Redactor().text(line[:400]).strip()
-    for beginning in (_STAMP, _LOCATION, _PREFIX):
+    for beginning in (_STAMP, _LOCATION, _PREFIX, _MODULES):
         text = beginning.sub("", text)
     for pattern in (_ANY_PATH, _LONG_ID, _NUMBER):
         text = pattern.sub("…", text)
@@ -58,7 +60,9 @@ def normal_error(line: str) -> str:
     text = re.sub(r"(?:… ?){2,}", "… ", text).strip()
     if len(text) > ERROR_CHARS:
         text = text[:ERROR_CHARS].rpartition(" ")[0] or text[:ERROR_CHARS]
-    return text if text.isprintable() and len(re.findall(r"[^\W\d_]{2,}", text)) > 1 else ""
+    words = text.split()
+    telling = len(re.findall(r"[^\W\d_]{2,}", text)) > 1 and 2 * sum("…" in word for word in words) < len(words)
+    return text if telling and text.isprintable() else ""
 
 
 class Step(NamedTuple):
@@ -94,11 +98,14 @@ class RunSteps:
     request: frozenset[str]
     steps: tuple[Step, ...]
 
-    def texts(self) -> Iterator[tuple[int, Action]]:
-        """Every action with the number of its step."""
-        for number, step in enumerate(self.steps):
-            for action in step.actions:
-                yield number, action
+    def untroubled(self) -> Iterator[Action]:
+        """Each action before which nothing failed that does not work by then: others may be done as it failed."""
+        pending: set[str] = set()
+        for step in self.steps:
+            if not pending:
+                yield from step.actions
+            own = {action.texts[-1] for action in step.actions[-1:]}
+            pending = pending | own if step.failed else pending - own
 
 
 def steps_of_run(run: Trajectory, *, task: str) -> RunSteps | None:
@@ -126,6 +133,8 @@ def step_of(call: ToolCall, turn: int, project: str) -> Step:
     )
 
 
-def tool_of(step: Step) -> ToolName:
-    """The tool that failed: of a command line the program of its last command."""
-    return step.actions[-1].tool if step.actions else step.call.name
+def tools_of(step: Step) -> list[ToolName]:
+    """What failed: of a command line the program of its last command, then the shell, which runs others like it."""
+    if not step.actions or not is_shell(step.call.name):
+        return [step.call.name]
+    return list(dict.fromkeys((step.actions[-1].tool, step.call.name.partition(" ")[0])))
