@@ -40,7 +40,7 @@ def fixed(
         ("src/app/models.py:12: error: Missing return statement", "Missing return statement"),
         (
             "E   django.db.utils.ProgrammingError: no such column: order_17",
-            "ProgrammingError: no such column: order_17",
+            "ProgrammingError: no such column: order_…",
         ),
         ("cannot open /home/ann/shop/a.txt: No such file or directory", "cannot open …: No such file or directory"),
         ("3 failed in 2.1s", ""),
