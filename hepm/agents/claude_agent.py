@@ -15,7 +15,7 @@ from hepm.agents.runs import LiveRuns
 from hepm.memory import Memory
 from hepm.types import DEFAULT_NAMESPACE
 
-_EVENTS: Final = ("UserPromptSubmit", "PostToolBatch", "PostToolUseFailure", "Stop", "SessionEnd")
+_EVENTS: Final = ("UserPromptSubmit", "PreToolUse", "PostToolBatch", "PostToolUseFailure", "Stop", "SessionEnd")
 _TIMEOUT_S: Final = 5.0
 
 

@@ -1,17 +1,21 @@
 """Claude Code's HTTP hooks: what an agent does is recorded, and what memory says comes as additional context.
 
-Events: UserPromptSubmit, PostToolBatch, PostToolUseFailure, Stop and SessionEnd. PostToolBatch comes once after all
-parallel calls of a turn. What a hook adds stays in the agent's context, so no lesson is given twice, and no hint twice
-in a row. SessionEnd stores the run.
+Events: UserPromptSubmit, PreToolUse, PostToolBatch, PostToolUseFailure, Stop and SessionEnd. PostToolBatch comes once
+after all parallel calls of a turn. Memory speaks before a call that is known to fail, after an error that runs got
+over, and at the start, if runs began alike (`hepm.agents.coding_advice`). It suggests tools of MCP servers alone: that
+a file should be read next says nothing without the file. What a hook adds stays in the agent's context, so no lesson is
+given twice, and no hint twice in a row. SessionEnd stores the run.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from hepm.agents.coding_advice import CodingAdvice
 from hepm.agents.live_run import LiveRun
 from hepm.agents.runs import LiveRuns
 from hepm.agents.wire import Object, objects
@@ -19,12 +23,12 @@ from hepm.errors import StoreError
 from hepm.experience.prompt import unsaid
 from hepm.ingest.chat import OpenCall
 from hepm.ingest.shells import command_name
-from hepm.types import ToolName
+from hepm.types import ToolCall, ToolName
 
-_OWN: Final = re.compile(r"[A-Z]|mcp__")
-"""How the names of Claude Code's tools begin: others are of other agents, and it cannot call them."""
+_SERVED: Final = "mcp__"
+"""How the names of MCP servers' tools begin."""
 
-_HINTED: Final = ("UserPromptSubmit", "PostToolBatch")
+_HINTED: Final = ("UserPromptSubmit", "PreToolUse", "PostToolBatch")
 """Events whose answer may hold a context. One in the answer to Stop would make the agent go on."""
 
 
@@ -33,6 +37,7 @@ class ClaudeCode:
 
     def __init__(self, runs: LiveRuns) -> None:
         self._runs = runs
+        self._advice = CodingAdvice(runs.memory)
 
     def answer(self, event: Object, namespace: str) -> Object:
         """The body of the answer to one event; {} if there is nothing to say."""
@@ -41,33 +46,60 @@ class ClaudeCode:
             return {}
         if kind == "SessionEnd" and self._runs.is_over(session, namespace=namespace):
             return {}
-        run = self._runs.named(session, namespace=namespace, door="claude-code", environment="claude-code")
+        project = _project(event)
+        tags = {"project": project} if project else {}
+        about = {"environment": "claude-code", "tags": tags}
+        run = self._runs.named(session, namespace=namespace, door="claude-code", **about)
         with run.lock:
-            if kind == "UserPromptSubmit":
-                run.session.say("user", str(event.get("prompt") or ""))
-            elif kind == "PostToolUseFailure":
-                run.failed[str(event.get("tool_use_id"))] = str(event.get("error") or "error")
-            elif kind == "PostToolBatch":
-                self._record(run, event)
-            elif kind == "Stop" and event.get("last_assistant_message"):
-                run.session.say("assistant", str(event["last_assistant_message"]))
+            begins = not run.session.request
+            calls = self._take(run, event)
         if kind == "SessionEnd":
             with suppress(StoreError):  # it rests then, and is stored later
                 self._runs.rest(run)
         if kind not in _HINTED:
             return {}
         try:
-            known = self._runs.memory.mirror(namespace).called()
+            with run.lock:
+                text = self._said(run, event, calls, begins=begins)
         except StoreError:
             return {}
-        tools = [tool for tool in sorted(known) if _OWN.match(tool)]
-        text = unsaid(self._runs.hint(run, tools=tools).text, run.said)
-        if not text:
-            return {}
-        return {"hookSpecificOutput": {"hookEventName": kind, "additionalContext": text}}
+        return {"hookSpecificOutput": {"hookEventName": kind, "additionalContext": text}} if text else {}
 
-    def _record(self, run: LiveRun, event: Object) -> None:
+    def _take(self, run: LiveRun, event: Object) -> list[ToolCall]:
+        """Record what an event tells; the calls of a turn that it ends."""
+        kind = event.get("hook_event_name")
+        if kind == "UserPromptSubmit":
+            run.session.say("user", str(event.get("prompt") or ""))
+        elif kind == "PostToolUseFailure":
+            run.failed[str(event.get("tool_use_id"))] = str(event.get("error") or "error")
+        elif kind == "PostToolBatch":
+            return self._record(run, event)
+        elif kind == "Stop" and event.get("last_assistant_message"):
+            run.session.say("assistant", str(event["last_assistant_message"]))
+        return []
+
+    def _said(self, run: LiveRun, event: Object, calls: Sequence[ToolCall], *, begins: bool) -> str:
+        """What memory says at an event."""
+        kind = event.get("hook_event_name")
+        if kind == "PreToolUse":
+            return self._advice.before(run, str(event.get("tool_name") or ""), event.get("tool_input"))
+        own = ""
+        if calls:
+            own = self._advice.after(run, calls)
+        elif begins:
+            own = self._advice.at_start(run, str(event.get("prompt") or ""))
+        return "\n".join(filter(None, (own, self._hint(run))))
+
+    def _hint(self, run: LiveRun) -> str:
+        """What memory says about tools of MCP servers, if runs called any."""
+        known = self._runs.memory.mirror(run.namespace).called()
+        served = [tool for tool in sorted(known) if tool.startswith(_SERVED)]
+        return unsaid(self._runs.hint(run, tools=served).text, run.said) if served else ""
+
+    def _record(self, run: LiveRun, event: Object) -> list[ToolCall]:
+        """Record the calls of a turn; returns them."""
         names: list[ToolName] = []
+        calls: list[ToolCall] = []
         for call in objects(event.get("tool_calls")):
             read = OpenCall(call.get("tool_use_id"), call.get("tool_name"), call.get("tool_input"))
             name = command_name(read.name, read.arguments)
@@ -76,4 +108,11 @@ class ClaudeCode:
             result = error if error is not None else response if isinstance(response, str) else json.dumps(response)
             run.session.record(name, read.arguments, result, error=error is not None, together=bool(names))
             names.append(name)
+            calls.append(ToolCall(name, read.arguments, result, error is not None))
         self._runs.called(run, names)
+        return calls
+
+
+def _project(event: Object) -> str:
+    """The last part of the folder, as readers of transcripts name projects."""
+    return re.split(r"[/\\]", str(event.get("cwd") or "").rstrip("/\\"))[-1]

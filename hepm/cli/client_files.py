@@ -19,7 +19,7 @@ from hepm.types import DEFAULT_NAMESPACE
 Settings: TypeAlias = dict[str, Any]
 
 _HOOKS: Final = "/hooks/claude-code"
-_EVENTS: Final = ("UserPromptSubmit", "PostToolBatch", "PostToolUseFailure", "Stop", "SessionEnd")
+_EVENTS: Final = ("UserPromptSubmit", "PreToolUse", "PostToolBatch", "PostToolUseFailure", "Stop", "SessionEnd")
 _WAIT_S: Final = 5  # for an answer to a hook; Claude Code's own default is minutes
 _TOKEN: Final = "X-Hepm-Token"
 _BEGIN, _END, _KEPT = "# >>> hepm init >>>", "# <<< hepm init <<<", "# before: "

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from hepm.errors import InputError, StoreUnavailableError
 from hepm.experience.comparison import says_nothing
+from hepm.experience.content import ContentHere, ContentReport, learn_content
 from hepm.experience.distilling import Distiller, DistilReport, Progress, distill_into, distiller_of
 from hepm.experience.lessons import Principle, applies_in
 from hepm.experience.library import Library
@@ -122,9 +123,21 @@ class Principles:
         matcher = Matcher(
             self._library, judge or judge_literally, namespace=namespace, similarity=similarity, runs=runs
         )
-        return distill_into(
+        report = distill_into(
             self._library, chosen, namespace=namespace, again=again, runs=runs, curate=matcher, on_progress=on_progress
         )
+        if runs is not None:
+            return report
+        content = self.learn_content(namespace=namespace)
+        return replace(report, new=report.new + content.new, retired=report.retired + content.retired)
+
+    def learn_content(self, *, namespace: str = DEFAULT_NAMESPACE) -> ContentReport:
+        """Learn what calls need from the latest runs (see `hepm.experience.content`); `distill` of all runs does it."""
+        return learn_content(self._library, namespace=namespace)
+
+    def content(self, *, namespace: str = DEFAULT_NAMESPACE) -> ContentHere:
+        """What calls need, by moments."""
+        return self._library.lessons(namespace).cached(ContentHere)
 
     def estimate(
         self,

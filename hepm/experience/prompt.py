@@ -15,13 +15,16 @@ from itertools import compress, groupby
 from typing import Final, NamedTuple
 
 from hepm.errors import LlmError
+from hepm.experience.content import Where
 from hepm.experience.experiences import RETRIEVED, Experiences, FoundExperience
-from hepm.experience.lessons import Notes, Zone
+from hepm.experience.lessons import Notes, Zone, is_content
 from hepm.experience.library import Library
 from hepm.experience.place import Counts, in_one_voice
 from hepm.experience.preferences import Preferences
 from hepm.experience.principles import FoundPrinciple, Principles
+from hepm.experience.run_steps import step_of
 from hepm.graph.delta import said_text, state_key
+from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.chat import read_messages
 from hepm.ingest.redact import Redactor
@@ -29,13 +32,26 @@ from hepm.ingest.transitions import agent_state
 from hepm.llm import Client
 from hepm.llm.usage import estimate_tokens
 from hepm.text import on_one_line, quoted
-from hepm.types import BLOCK_END, BLOCK_START, FAILED_HINT, HINT, START, StateSummary, Suggestions, ToolName, Turn
+from hepm.types import (
+    BLOCK_END,
+    BLOCK_START,
+    FAILED_HINT,
+    HINT,
+    START,
+    StateSummary,
+    Suggestions,
+    ToolCall,
+    ToolName,
+    Turn,
+)
 
 _log = logging.getLogger("hepm")
 
 BUDGET: Final = 1_000
 ITEM_CHARS: Final = 400
 """Maximum length of one quoted text."""
+CONTENT: Final = 2
+"""Maximum number of principles that say what a call needs."""
 FURTHER: Final = 2
 """Extra tools that a policy is asked for: they may replace one that lessons warn of."""
 
@@ -183,7 +199,10 @@ def recollect(
         here = principles.found(place.best(k, chances=suggestions.chances), namespace=namespace)
         alike = principles.search(" ".join(now.state.said), namespace=namespace, environment=environment, k=k)
         said = {state_key(one.principle.text) for one in here}
-        rules = [*here, *(one for one in alike if state_key(one.principle.text) not in said)][:k]
+        # What a call needs is said at its own moment alone.
+        others = (one for one in alike if state_key(one.principle.text) not in said and not is_content(one.principle))
+        rules = [*here, *others][:k]
+        rules += _content_now(principles, now, suggestions, namespace=namespace, environment=environment)
     found: list[FoundExperience] = []
     if options.experiences:
         search = partial(Experiences(library).search, now.state, namespace=namespace, environment=environment)
@@ -207,6 +226,21 @@ def recollect(
         recalled=recalled,
         suggestions=replace(suggestions, ranked=suggestions.ranked[:k], chances={}) if k else Suggestions(),
     )
+
+
+def _content_now(
+    principles: Principles, now: Moment, suggestions: Suggestions, *, namespace: str, environment: str
+) -> list[FoundPrinciple]:
+    """What helps after the last call, if it failed; and what the calls that are suggested need."""
+    content, where = principles.content(namespace=namespace), Where(environment)
+    found: list[StoredLesson] = []
+    if now.state.failed and now.after:
+        failed = ToolCall(now.after[-1], result=now.state.result, error=True)
+        found += content.recipes(step_of(failed, now.turn, ""), where)
+    for one in suggestions.ranked:
+        found += content.checks(one.tool, (*now.history, *now.after), where)
+        found += content.of_arguments(one.tool, where)
+    return [FoundPrinciple.of(one) for one in found[:CONTENT]]
 
 
 class _Line(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import takewhile
@@ -148,6 +148,7 @@ class RecordingMemory(RecallingMemory):
         distil: bool = True,
         prompt_options: PromptOptions | None = None,
         ingest_options: IngestOptions | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> Session:
         """One run of an agent with memory: it gets hints, and is stored and learned from at its end.
 
@@ -158,11 +159,12 @@ class RecordingMemory(RecallingMemory):
             tools: Only these are suggested (forms: see `suggest`); None for any.
             token: Name of the token that records the run at a server; `forget` finds it by that.
             distil: Whether to distil lessons when it has finished, on a background thread, without a model.
+            tags: Other properties of the run, such as its `project`.
         """
         from hepm.ingest.prepare import IngestOptions
         from hepm.memory.session import Session
 
-        tags = {RECORDED_BY: token} if token else {}
+        tags = {**(tags or {}), **({RECORDED_BY: token} if token else {})}
         run = Trajectory(id or uuid4().hex, (), environment=environment, task=task, model=model, user=user, tags=tags)
         own = None if tools is None else as_tools(tools)
         prepared = ingest_options or IngestOptions()

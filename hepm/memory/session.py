@@ -226,6 +226,22 @@ class Session:
         """
         self._hinted.note(tools, calls=calls)
 
+    def note_lessons(self, text: str, lessons: Iterable[str]) -> None:
+        """Note lessons that the agent read in a text of memory: `prompt` does it, what speaks otherwise must."""
+        self._shown.update(dict.fromkeys(lessons))
+        self._said.update(hints_in(text))
+        self.keep()
+
+    @property
+    def project(self) -> str:
+        """The name of the folder that a coding agent works in; "" if unknown."""
+        return self._run.tags.get("project", "")
+
+    @property
+    def environment(self) -> str:
+        """Where the run takes place."""
+        return self._run.environment
+
     def search_principles(self, query: str, *, k: int = 3, floor: float | None = None) -> list[FoundPrinciple]:
         """Principles that the agent searches for, credited with the outcome of the run; none if memory fails.
 

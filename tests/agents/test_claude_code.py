@@ -51,14 +51,14 @@ def test_a_session_of_claude_code_is_hinted_once_each_turn_and_recorded(memory: 
 
 
 def test_the_tools_of_hepms_own_mcp_server_are_not_those_of_the_agent(memory: Memory) -> None:  # noqa: F811
-    own = "mcp__hepm__suggest_next_tools"
+    own, read = "mcp__hepm__suggest_next_tools", "mcp__files__read"
     asked = {"session_id": "c1", "history": []}
     calls = [
         {"tool_name": own, "tool_input": asked, "tool_use_id": "a", "tool_response": "Suggested next tools: refund"},
-        {"tool_name": "Read", "tool_input": {"path": "a"}, "tool_use_id": "b", "tool_response": "x = 1"},
+        {"tool_name": read, "tool_input": {"path": "a"}, "tool_use_id": "b", "tool_response": "x = 1"},
         {"tool_name": "mcp__hepm__record_outcome", "tool_input": asked, "tool_use_id": "c", "tool_response": "done"},
     ]
-    reading = {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "Read", "input": {}}]}
+    reading = {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": read, "input": {}}]}
     messages: list[Any] = [
         {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": own, "input": {}}]},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "refund"}]},
@@ -78,7 +78,7 @@ def test_the_tools_of_hepms_own_mcp_server_are_not_those_of_the_agent(memory: Me
     memory.ingest(messages=[{"role": "user", "content": "Hi"}, *messages], tools=[{"name": own}], success=True)
     stored = memory.run("c1")
     assert stored is not None
-    assert [call.name for call in stored.calls()] == ["Read"]
+    assert [call.name for call in stored.calls()] == [read]
     assert not any("hepm" in tool.name for tool in memory.tools())
     assert [one.tool for one in memory.suggest(messages=messages)] == [one.tool for one in memory.suggest()]
 

@@ -22,6 +22,14 @@ LABELS: Final[Mapping[Kind, str]] = {"experience": "Experience", "principle": "P
 """Of the nodes of each kind in the graph model."""
 PYTHON_TYPES: Final[Mapping[PropertyType, type]] = {"string": str, "integer": int, "float": float, "boolean": bool}
 
+_LATER: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("preconditions", "after", "says", "facts"), ()),
+    **dict.fromkeys(("first_turn", "last_turn", "tried", "worked"), 0),
+    **dict.fromkeys(("only_user", "condition"), ""),
+}
+"""What experiences or principles of before lack, with what it means that they do."""
+_COUNTS: Final = ("tried", "worked")
+"""Properties that change as runs come in; they are no part of a lesson's words."""
 _OF_EVERY_KIND: Final = NODES["Experience"].keys() & NODES["Principle"].keys() & NODES["Notes"].keys()
 
 Value: TypeAlias = str | int | float | bool | tuple[str, ...]
@@ -121,6 +129,12 @@ class LessonRow:
         new = {source.run: source._replace(words=False) for source in more if source.run not in known}
         return replace(self, sources=(*self.sources, *new.values())) if new else self
 
+    def with_counts(self, properties: Mapping[str, Value]) -> LessonRow:
+        """The same lesson with the counts of these properties, which are newer, if they have any."""
+        counts = {name: properties[name] for name in _COUNTS if properties.get(name) and name in self.properties}
+        counts |= {"worked": properties["worked"]} if "tried" in counts else {}
+        return replace(self, properties={**self.properties, **counts}) if counts else self
+
 
 class StoredLesson(NamedTuple):
     """A lesson with its place in the order of arrival, its uses (`row.prior` included) and its vector, if any."""
@@ -186,7 +200,8 @@ def from_record(record: str) -> LessonRow:
         for name, make in (("sources", Source), ("parents", Parent), ("triples", Triple)):
             values[name] = tuple(make(*one) for one in values[name])
         properties: dict[str, Value | list[str]] = read["properties"]
-        values["properties"] = {name: tuple(v) if isinstance(v, list) else v for name, v in properties.items()}
+        later = {} if read["kind"] == "notes" else _LATER
+        values["properties"] = later | {name: tuple(v) if isinstance(v, list) else v for name, v in properties.items()}
         values["tools"], values["prior"] = tuple(read["tools"]), Uses(*read["prior"])
         row = LessonRow(**values)
     except (AttributeError, KeyError, TypeError, RecursionError) as error:

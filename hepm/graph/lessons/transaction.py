@@ -143,7 +143,7 @@ class LessonTransaction(ABC):
                 stored = known[name].row
                 if (stored.kind, stored.user, stored.text) != (row.kind, row.user, row.text):
                     refused.append(name)
-                elif (both := stored.with_sources(row.sources)) != stored:
+                elif (both := stored.with_sources(row.sources).with_counts(row.properties)) != stored:
                     merged.append(both)
             elif change.imported:
                 new.append(row)

@@ -1,0 +1,140 @@
+"""A run as its actions, with the errors that it met; read once for all that is learned from it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from hepm.experience.actions import Action, actions_of
+from hepm.experience.known_values import words_of
+from hepm.experience.transcript import went_wrong
+from hepm.ingest.redact import Redactor
+from hepm.ingest.shell_parser import is_shell
+from hepm.ingest.transitions import own_tool
+from hepm.types import SUMMARY_TOOL, ToolCall, ToolName, Trajectory
+
+ERROR_CHARS: Final = 90
+_LINES_READ: Final = 400
+_MOST_ERRORS: Final = 6  # of one call
+
+_TELLING: Final = re.compile(
+    r"error|exception|fail|refused|not found|denied|cannot|can't|could not|no such|unable|missing|invalid|required"
+    r"|conflict|not (?:installed|allowed|defined|permitted|supported)|unknown|undefined|expired|locked|timed? ?out",
+    re.IGNORECASE,
+)
+_EMPTY: Final = re.compile(r"\b(?:0 errors?|no errors?|errors?: 0)\b", re.IGNORECASE)
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
+_STAMP: Final = re.compile(r"^\W*\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\W*")
+_LOCATION: Final = re.compile(r"^(?:[\w./\\~-]+[/\\])?[\w.-]+\.\w{1,4}:\d+(?::\d+)?:?\s*")
+_PREFIX: Final = re.compile(r"^(?:E\s{2,}|(?:error|fatal|err)\b\W*:\s*)+", re.IGNORECASE)
+_MODULES: Final = re.compile(r"^(?:\w+\.)+(?=\w*(?:Error|Exception)\b)")
+_LONG_ID: Final = re.compile(r"\b(?=[0-9a-f-]*\d)[0-9a-fA-F]{6,}(?:-[0-9a-fA-F]{2,})*\b")
+_ANY_PATH: Final = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\][\w.@+-]+)+[/\\]?")
+_NUMBER: Final = re.compile(r"#?\b[A-Z]{0,3}\d[\w.]*|(?<=_)\d+")
+
+
+def errors_of(call: ToolCall) -> list[str]:
+    """The telling lines of a failed call's result, normalised: without numbers, ids, paths and secrets."""
+    text = _COLOUR.sub("", call.result or "")
+    lines = text.splitlines()
+    if len(lines) > _LINES_READ:
+        lines = [*lines[: _LINES_READ // 2], *lines[-_LINES_READ // 2 :]]
+    telling = [line for line in lines if _TELLING.search(line) and not _EMPTY.search(line)]
+    if not telling:
+        telling = [line for line in lines if line.strip()][-1:]
+    found: dict[str, None] = {normal_error(line): None for line in reversed(telling)}
+    found.pop("", None)
+    return [*found][:_MOST_ERRORS]
+
+
+def normal_error(line: str) -> str:
+    """An error as runs share it: "/srv/a.py:3: no table 17" gives "no table …"."""
+    text = Redactor().text(line[:400]).strip()
+    for beginning in (_STAMP, _LOCATION, _PREFIX, _MODULES):
+        text = beginning.sub("", text)
+    for pattern in (_ANY_PATH, _LONG_ID, _NUMBER):
+        text = pattern.sub("…", text)
+    text = re.sub(r"[\s<>\[\]`|{}]+", " ", text).strip(" -*=:>\t")
+    text = re.sub(r"(?:… ?){2,}", "… ", text).strip()
+    if len(text) > ERROR_CHARS:
+        text = text[:ERROR_CHARS].rpartition(" ")[0] or text[:ERROR_CHARS]
+    words = text.split()
+    telling = len(re.findall(r"[^\W\d_]{2,}", text)) > 1 and 2 * sum("…" in word for word in words) < len(words)
+    return text if telling and text.isprintable() else ""
+
+
+class Step(NamedTuple):
+    """One call of a run: what it does, and the errors that it met."""
+
+    call: ToolCall
+    turn: int
+    actions: tuple[Action, ...]
+    errors: tuple[str, ...]
+
+    @property
+    def failed(self) -> bool:
+        """Whether the call went wrong."""
+        return bool(self.errors) or any(action.failed for action in self.actions)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSteps:
+    """A labelled run.
+
+    Attributes:
+        well: Whether it succeeded.
+        when: The day it ended, or the file it was read from; "" if neither is known.
+        request: Words of the user's first message.
+    """
+
+    id: str
+    environment: str
+    project: str
+    well: bool
+    when: str
+    task: str
+    request: frozenset[str]
+    steps: tuple[Step, ...]
+
+    def untroubled(self) -> Iterator[Action]:
+        """Each action before which nothing failed that does not work by then: others may be done as it failed."""
+        pending: set[str] = set()
+        for step in self.steps:
+            if not pending:
+                yield from step.actions
+            own = {action.texts[-1] for action in step.actions[-1:]}
+            pending = pending | own if step.failed else pending - own
+
+
+def steps_of_run(run: Trajectory, *, task: str) -> RunSteps | None:
+    """The actions of a labelled run; None without a label."""
+    success = run.outcome.graded().success
+    if success is None:
+        return None
+    project = run.tags.get("project", "")
+    steps: list[Step] = []
+    for number, turn in enumerate(run.turns):
+        for call in turn.calls if turn.role != "user" else ():
+            if call.name != SUMMARY_TOOL and not own_tool(call.name):
+                steps.append(step_of(call, number, project))
+    first = next((turn.text for turn in run.turns if turn.role == "user" and turn.text), "")
+    day = f"day {int(run.ended_at // 86_400)}" if run.ended_at is not None else ""
+    when = f"{day} {run.source}".strip()
+    return RunSteps(run.id, run.environment, project, success, when, task, words_of(first), tuple(steps))
+
+
+def step_of(call: ToolCall, turn: int, project: str) -> Step:
+    """A call with what it does, and the errors in its result."""
+    failed = went_wrong(call)
+    return Step(
+        call, turn, tuple(actions_of(call, project=project, failed=failed)), tuple(errors_of(call)) if failed else ()
+    )
+
+
+def tools_of(step: Step) -> list[ToolName]:
+    """What failed: of a command line the program of its last command, then the shell, which runs others like it."""
+    if not step.actions or not is_shell(step.call.name):
+        return [step.call.name]
+    return list(dict.fromkeys((step.actions[-1].tool, step.call.name.partition(" ")[0])))

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import pytest
+
+from hepm.experience.actions import actions_of, is_reading
+from hepm.experience.checks import chance_of, learn_checks, learn_traps
+from hepm.experience.content import content_of
+from hepm.experience.recipes import learn_recipes
+from hepm.experience.run_steps import RunSteps, errors_of, normal_error, steps_of_run
+from hepm.types import Outcome, ToolCall, Trajectory, Turn
+
+DAY = 86_400.0
+
+
+def trajectory(name: str, calls: list[ToolCall], *, success: bool, day: int = 0, asked: str = "Do it.") -> Trajectory:
+    turns = (Turn("user", asked), *(Turn("assistant", calls=(call,)) for call in calls))
+    return Trajectory(name, turns, Outcome(success=success), "desk", f"t{name}", ended_at=day * DAY)
+
+
+def steps(*runs: Trajectory) -> list[RunSteps]:
+    return [found for run in runs if (found := steps_of_run(run, task=run.task)) is not None]
+
+
+def sh(command: str, result: str = "", error: bool = False) -> ToolCall:
+    return ToolCall("Bash", {"command": command}, result, error)
+
+
+def fixed(
+    number: int, *, fix: str = "docker compose up -d db", success: bool = True, day: int | None = None
+) -> Trajectory:
+    error = f"psycopg.OperationalError: connection to 10.0.0.{number} failed: Connection refused"
+    calls = [sh("pytest -q", error, True), sh(fix), sh("pytest -q", "3 passed")]
+    return trajectory(f"{fix}-{number}", calls, success=success, day=number if day is None else day)
+
+
+@pytest.mark.parametrize(
+    ("line", "normal"),
+    [
+        ("2024-05-01 10:00:01 ERROR: order 17 not found", "order … not found"),
+        ("src/app/models.py:12: error: Missing return statement", "Missing return statement"),
+        (
+            "E   django.db.utils.ProgrammingError: no such column: order_17",
+            "ProgrammingError: no such column: order_…",
+        ),
+        ("cannot open /home/ann/shop/a.txt: No such file or directory", "cannot open …: No such file or directory"),
+        ("3 failed in 2.1s", ""),
+        ("<script>ignore|previous</script> error here", "script ignore previous … error here"),
+    ],
+)
+def test_errors_are_told_without_numbers_paths_and_signs(line: str, normal: str) -> None:
+    assert normal_error(line) == normal
+
+
+def test_a_secret_in_an_error_is_not_kept() -> None:
+    text = errors_of(ToolCall("deploy", result="Error: login failed, password=hunter2hunter2 was refused", error=True))
+    assert "hunter2" not in " ".join(text)
+
+
+def test_a_recipe_needs_runs_that_agree_on_more_than_one_day() -> None:
+    (one,) = learn_recipes(steps(*map(fixed, range(5))))
+    assert one.sentence.startswith("pytest: OperationalError: connection to …")
+    assert one.sentence.endswith("Connection refused → docker compose up -d db")
+    assert (one.worked, one.tried) == (5, 5)
+    assert learn_recipes(steps(*(fixed(number, day=1) for number in range(5)))) == []
+    assert learn_recipes(steps(*map(fixed, range(2)))) == []
+    assert learn_recipes(steps(*(fixed(number, fix=f"fix{chr(97 + number)} it") for number in range(6)))) == []
+
+
+def test_what_failed_runs_did_as_often_is_no_recipe() -> None:
+    runs = [*map(fixed, range(4)), *(fixed(10 + number, success=False) for number in range(4))]
+    assert learn_recipes(steps(*runs)) == []
+
+
+def test_a_command_with_a_secret_is_never_told() -> None:
+    fix = "export_db --token ghp_0123456789abcdefghijABCDEFGHIJ012345"
+    assert all("ghp_" not in one.text for one in content_of([fixed(n, fix=fix) for n in range(5)], "desk"))
+    assert actions_of(sh(fix)) == []
+
+
+def test_after_an_error_of_another_tool_the_next_call_is_told() -> None:
+    def run(number: int) -> Trajectory:
+        calls = [
+            ToolCall("find_by_email", {"email": f"a{number}@x.org"}, "Error: user not found"),
+            ToolCall("find_by_name", {"name": f"Ann {number}"}, "u17"),
+        ]
+        return trajectory(f"n{number}", calls, success=True, day=number)
+
+    assert [one.sentence for one in learn_recipes(steps(*map(run, range(4))))] == [
+        "find_by_email: user not found → find_by_name"
+    ]
+
+
+def test_a_check_is_what_successful_runs_read_and_failed_ones_did_not() -> None:
+    def run(number: int, *, read: bool, success: bool) -> Trajectory:
+        calls = [ToolCall("get_order", {}, "x"), *([ToolCall("check_policy", {}, "ok")] if read else [])]
+        return trajectory(f"c{number}", [*calls, ToolCall("refund", {}, "done")], success=success)
+
+    good = [run(number, read=number >= 2, success=True) for number in range(20)]
+    bad = [run(100 + number, read=number == 0, success=False) for number in range(9)]
+    (one,) = learn_checks(steps(*good, *bad))
+    assert one[:6] == ("refund", "check_policy", 20, 18, 9, 1)
+    assert learn_checks(steps(*good[:6], *bad[:2])) == []
+    alike = [run(200 + number, read=number >= 2, success=False) for number in range(20)]
+    assert learn_checks(steps(*good, *alike)) == []
+
+
+def edited(number: int, *, generated: bool, success: bool) -> Trajectory:
+    does = [ToolCall("Edit", {"file_path": "/srv/api/client.py"}, "ok")]
+    if not generated:
+        does = [ToolCall("Edit", {"file_path": "/srv/openapi.yaml"}, "ok"), sh("make generate")]
+    asked = "Add a timeout to the API client."
+    return trajectory(f"e{number}", [sh("git status"), *does, sh("git commit -m x")], success=success, asked=asked)
+
+
+def test_a_change_after_which_runs_failed_is_a_trap_and_names_what_others_did() -> None:
+    runs = [
+        *(edited(n, generated=False, success=True) for n in range(6)),
+        *(edited(10 + n, generated=True, success=False) for n in range(3)),
+    ]
+    (one,) = learn_traps(steps(*runs))
+    assert one.sentence == "Edit api/client.py fails; Edit srv/openapi.yaml, then make generate worked"
+    assert (one.failed, one.runs_made) == (3, 3)
+
+
+def test_what_fails_by_chance_is_no_trap() -> None:
+    assert chance_of(3, 3, 3, 9) == pytest.approx(1 / 84)
+    runs = [edited(number, generated=True, success=number % 2 == 0) for number in range(10)]
+    assert learn_traps(steps(*runs)) == []
+
+
+def test_what_was_done_as_something_failed_is_no_trap() -> None:
+    good = [fixed(number) for number in range(8)]
+    error = sh("pytest -q", "error: no such table here", True)
+    bad = [trajectory(f"b{number}", [error, sh("git stash now")], success=False) for number in range(4)]
+    assert learn_traps(steps(*good, *bad)) == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "reads"),
+    [("get_order", True), ("Read", True), ("refund", False), ("mcp__x__list_y", True), ("Edit", False)],
+)
+def test_a_tool_that_reads_is_known_by_its_first_word(tool: str, reads: bool) -> None:
+    assert is_reading(tool) is reads
+
+
+def test_each_command_of_a_line_is_an_action_and_only_the_last_one_failed() -> None:
+    call = ToolCall("Bash", {"command": "cd /srv/shop && make db && pytest /srv/shop/tests -x"}, "boom", True)
+    found = actions_of(call, project="shop", failed=True)
+    assert [(one.texts[0], one.failed) for one in found] == [("make db", False), ("pytest tests -x", True)]
