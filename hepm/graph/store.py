@@ -263,6 +263,15 @@ class Store(Backend):
         """The same of the stored ones of `runs` and of their tasks' runs, the `latest` last stored of each outcome."""
         return self.read("runs_beside", namespace=namespace, ids=runs, latest=latest)
 
+    def ends_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, float]:
+        """When those of the runs ended that are stored and whose end is known, Unix seconds, by id."""
+        return dict(self.read("ends_of", namespace=namespace, ids=ids))
+
+    def latest_ends(self, *, namespace: str, most: int) -> list[float]:
+        """When the `most` runs that were stored last ended, Unix seconds; those of unknown end are left out."""
+        rows = self.read("latest_ends", namespace=namespace, most=most)
+        return [ended_at for (ended_at,) in rows if ended_at is not None]
+
     def records_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
         """Records of those of the runs that are stored, by id."""
         return dict(self.read("records_of", namespace=namespace, ids=ids))
