@@ -16,6 +16,9 @@ LESSONS: Final = ("Experience", "Principle", "Notes")
 _LESSON: Final = """
     namespace string, id string, seq integer, text string, user string, runs strings, tools strings, live boolean,
     retired string, made_by string, shown integer, uses integer, successes integer, score float, record string"""
+_TAUGHT: Final = """
+    environments strings, first_turn integer, last_turn integer, preconditions strings, after strings, says strings,
+    facts strings, only_user string, condition string, tried integer, worked integer, distilled_by string"""
 _NODES: Final = {
     "Tool": """
         namespace string, name string, description string, parameters string, calls integer, errors integer,
@@ -29,9 +32,8 @@ _NODES: Final = {
         counted boolean, said string, record string""",
     "Experience": f"""{_LESSON},
         situation string, action string, outcome string, lesson string, zone string, stage string, reward float,
-        environments strings, first_turn integer, last_turn integer, preconditions strings, distilled_by string,
-        generation integer""",
-    "Principle": f"{_LESSON}, kind string, environments strings, distilled_by string",
+        {_TAUGHT}, generation integer""",
+    "Principle": f"{_LESSON}, kind string, {_TAUGHT}",
     "Notes": f"{_LESSON}, version integer, written_by string",
     "User": "namespace string, id string",
     "Concept": "namespace string, name string",

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
+from hepm.experience.conditions import Conditions
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod, credit, key_turns
-from hepm.experience.lessons import EXTRACTIVE, Conditions, Stage
+from hepm.experience.lessons import EXTRACTIVE, Stage
 from hepm.experience.likeness import named_in, same_task
 from hepm.experience.transcript import Move, Tools, listed, moves_of, went_wrong
 from hepm.experience.zones import reward_of, stage_of

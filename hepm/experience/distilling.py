@@ -377,7 +377,7 @@ def _principle(it: RunComparison) -> Principle | None:
         triples=tuple(triples),
         sources=(Source(it.run.id, it.run.outcome.reward, words=False),),
         tools=tuple(dict.fromkeys(tools)),
-        environments=(environment,) if environment else (),
+        conditions=it.conditions,
     )
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from hepm.errors import InputError
-from hepm.experience.lessons import STAGES, ZONES, Conditions, Experience, Notes, Principle
+from hepm.experience.conditions import Conditions, FactCondition
+from hepm.experience.lessons import STAGES, ZONES, Experience, Notes, Principle
 from hepm.experience.library import Library
 from hepm.graph.lessons.rows import KINDS, Kind, LessonRow, Parent, Source, StoredLesson, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange
@@ -29,6 +30,10 @@ _TEXTS: Final[Mapping[Kind, tuple[str, ...]]] = {
     "principle": ("text",),
     "notes": ("text",),
 }
+
+
+_CONDITIONS: Final = ("environments", "turns", "preconditions", "after", "says", "facts", "only_user")
+_COUNTS: Final = ("tried", "worked")
 
 
 class Read(NamedTuple):
@@ -48,16 +53,18 @@ def document_of(stored: StoredLesson) -> Document:
     """A stored lesson as a document; empty members are left out."""
     row = stored.row
     properties: dict[str, Any] = dict(row.properties)
+    if row.kind != "notes":
+        turns = [properties["first_turn"], properties["last_turn"]]
+        properties["turns"] = turns if any(turns) else []
     if row.kind == "experience":
-        names = ("zone", "stage", "reward", "environments", "turns", "preconditions", "distilled_by", "generation")
-        properties["turns"] = [properties["first_turn"], properties["last_turn"]]
+        names = ("zone", "stage", "reward", *_CONDITIONS, *_COUNTS, "distilled_by", "generation")
         own = {name: properties[name] for name in (*_TEXTS["experience"], *names)}
     elif row.kind == "principle":
         own = {
             "text": row.text,
             "principle": properties.pop("kind"),
             "triples": [*map(list, row.triples)],
-            **properties,
+            **{name: properties[name] for name in (*_CONDITIONS, *_COUNTS, "distilled_by")},
         }
     else:
         version, writer = properties["version"], properties["written_by"]
@@ -73,7 +80,7 @@ def document_of(stored: StoredLesson) -> Document:
     return {
         name: list(cast("tuple[object, ...]", value)) if isinstance(value, tuple) else value
         for name, value in document.items()
-        if value not in ("", [], (), None) or name in _TEXTS[row.kind]
+        if not (value in ("", [], (), None) or (name in _COUNTS and not value)) or name in _TEXTS[row.kind]
     }
 
 
@@ -86,12 +93,15 @@ def digest_of(row: LessonRow) -> str:
 _TEXT: Final = "a text"
 _WORDS: Final = "a text that is not empty"
 _LIST: Final = "a list of texts"
+_FACTS: Final = "a list of texts such as 'get_order: status=shipped' or 'not get_order: total > 200'"
 _TURNS: Final = "the first and the last turn, from 1, or 0 and 0"
 _USES: Final = "shown, uses and successes, none more than the one before"
 _MEMBERS: Final[Mapping[str, tuple[Any, Any]]] = {
-    **dict.fromkeys(("situation", "action", "outcome", "distilled_by", "id", "digest"), (_TEXT, "")),
+    **dict.fromkeys(("situation", "action", "outcome", "distilled_by", "id", "digest", "only_user"), (_TEXT, "")),
     **dict.fromkeys(("lesson", "text", "user"), (_WORDS, "")),
-    **dict.fromkeys(("environments", "preconditions", "tools"), (_LIST, [])),
+    **dict.fromkeys(("environments", "preconditions", "tools", "after", "says"), (_LIST, [])),
+    "facts": (_FACTS, []),
+    **dict.fromkeys(_COUNTS, (MOST, 0)),
     "zone": (ZONES, None),
     "stage": (STAGES, None),
     "principle": (("guiding", "cautionary"), None),
@@ -121,8 +131,9 @@ def _read(must: Any, value: Any) -> Any:
     match must, value:
         case (str() | tuple(), str()) if _is_text(must, value):
             return value
-        case (str(), [*texts]) if must == _LIST:
-            return tuple(_read(_TEXT, one) for one in texts)
+        case (str(), [*texts]) if must in (_LIST, _FACTS):
+            read = (_read(_TEXT, one) for one in texts)
+            return tuple(read) if must == _LIST else tuple(map(FactCondition.read, read))
         case (str(), [int(first), int(last)]) if must == _TURNS and 0 <= first <= last <= MOST:
             return first, last
         case (str(), {**counts}) if must == _USES:
@@ -158,20 +169,24 @@ def _lesson_of(document: Document, where: str) -> Read:
 
     kind = document.get("kind")
     by = get("distilled_by") or "hand"
+    first, last = get("turns")
+    texts = ("preconditions", "after", "says", "facts", "only_user")
+    conditions = Conditions(get("environments"), first, last, *map(get, texts))
+    counts = {name: int(get(name)) for name in _COUNTS}
     if kind == "experience":
-        first, last = get("turns")
         row = Experience(
             *map(get, ("situation", "action", "outcome", "lesson", "zone", "stage", "reward")),
-            conditions=Conditions(get("environments"), first, last, get("preconditions")),
+            conditions=conditions,
             sources=get("sources"),
             tools=get("tools"),
             distilled_by=by,
             parents=get("parents"),
             generation=int(get("generation")),
+            **counts,
         ).row(prior=get("uses"))
     elif kind == "principle":
-        names = ("principle", "text", "triples", "sources", "tools", "environments")
-        row = Principle(*map(get, names), distilled_by=by).row(prior=get("uses"))
+        names = ("principle", "text", "triples", "sources", "tools")
+        row = Principle(*map(get, names), conditions=conditions, distilled_by=by, **counts).row(prior=get("uses"))
     elif kind == "notes":
         row = Notes(get("user"), get("text"), int(get("notes_version")) or 1, by).row()
     else:

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, cast
 
+from hepm.experience.conditions import ALWAYS, Conditions
 from hepm.graph.delta import state_key
 from hepm.graph.lessons.rows import UNUSED, LessonRow, Parent, Source, StoredLesson, Triple, Uses
 from hepm.types import ToolName
@@ -24,18 +25,10 @@ FOLLOWED_BY: Final = "followed_by"
 FAILS_AFTER: Final = "fails_after"
 """Predicates of triples about tools: (a, followed_by, b) advises b after a, (b, fails_after, a) warns of it."""
 
-_OWN: Final = ("situation", "action", "outcome", "lesson", "zone", "stage", "reward", "distilled_by", "generation")
-_CONDITIONS: Final = ("environments", "first_turn", "last_turn", "preconditions")
-
-
-@dataclass(frozen=True, slots=True)
-class Conditions:
-    """Where an experience applies (PRIME 3.1): environments, turns from 1, and what must hold; empty for all."""
-
-    environments: tuple[str, ...] = ()
-    first_turn: int = 0
-    last_turn: int = 0
-    preconditions: tuple[str, ...] = ()
+_OWN: Final = (
+    "situation", "action", "outcome", "lesson", "zone", "stage", "reward", "distilled_by", "generation", "tried",
+    "worked",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +40,8 @@ class Experience:
         sources: The run it was distilled from, and runs that taught the same.
         distilled_by: "extractive", or the name of a model.
         generation: 0 for a distilled one; otherwise one more than the maximum of its parents.
+        tried, worked: Labelled runs that did what it is about while its condition held, and how many of them succeeded;
+            0 if that was not counted.
     """
 
     situation: str
@@ -56,12 +51,14 @@ class Experience:
     zone: Zone
     stage: Stage
     reward: float
-    conditions: Conditions = Conditions()
+    conditions: Conditions = ALWAYS
     sources: tuple[Source, ...] = ()
     tools: tuple[ToolName, ...] = ()
     distilled_by: str = EXTRACTIVE
     parents: tuple[Parent, ...] = ()
     generation: int = 0
+    tried: int = 0
+    worked: int = 0
 
     @property
     def text(self) -> str:
@@ -76,7 +73,7 @@ class Experience:
     def row(self, *, made_by: str = "", prior: Uses = UNUSED) -> LessonRow:
         """The row that stores keep."""
         properties = {name: getattr(self, name) for name in _OWN}
-        properties |= {name: getattr(self.conditions, name) for name in _CONDITIONS}
+        properties |= self.conditions.record
         rest = (self.sources, self.tools, self.parents)
         return LessonRow("experience", self.id, self.text, properties, "", *rest, prior=prior, made_by=made_by)
 
@@ -85,30 +82,36 @@ class Experience:
         """The experience in a row."""
         record = cast("dict[str, Any]", row.properties)
         own = {name: record[name] for name in _OWN}
-        conditions = Conditions(*(record[name] for name in _CONDITIONS))
-        return cls(**own, conditions=conditions, sources=row.sources, tools=row.tools, parents=row.parents)
+        return cls(**own, conditions=Conditions.read(record), sources=row.sources, tools=row.tools, parents=row.parents)
 
 
 @dataclass(frozen=True, slots=True)
 class Principle:
-    """A rule in one sentence, also as triples (EvolveR 3.2.1): guiding from successes, cautionary from failures."""
+    """A rule in one sentence, also as triples (EvolveR 3.2.1): guiding from successes, cautionary from failures.
+
+    Attributes:
+        tried, worked: As of an `Experience`.
+    """
 
     kind: PrincipleKind
     text: str
     triples: tuple[Triple, ...] = ()
     sources: tuple[Source, ...] = ()
     tools: tuple[ToolName, ...] = ()
-    environments: tuple[str, ...] = ()
+    conditions: Conditions = ALWAYS
     distilled_by: str = EXTRACTIVE
+    tried: int = 0
+    worked: int = 0
 
     @property
     def id(self) -> str:
         """A hash of its words and environments."""
-        return _id("p", self.kind, self.text, *self.environments)
+        return _id("p", self.kind, self.text, *self.conditions.environments)
 
     def row(self, *, prior: Uses = UNUSED) -> LessonRow:
         """The row that stores keep."""
-        properties = {"kind": self.kind, "environments": self.environments, "distilled_by": self.distilled_by}
+        properties = {name: getattr(self, name) for name in ("kind", "distilled_by", "tried", "worked")}
+        properties |= self.conditions.record
         rest = (self.sources, self.tools, (), self.triples, prior)
         return LessonRow("principle", self.id, self.text, properties, "", *rest)
 
@@ -116,8 +119,9 @@ class Principle:
     def of(cls, row: LessonRow) -> Principle:
         """The principle in a row."""
         record = cast("dict[str, Any]", row.properties)
-        where, by = record["environments"], record["distilled_by"]
-        return cls(record["kind"], row.text, row.triples, row.sources, row.tools, where, by)
+        by, tried, worked = (record[name] for name in ("distilled_by", "tried", "worked"))
+        when = Conditions.read(record)
+        return cls(record["kind"], row.text, row.triples, row.sources, row.tools, when, by, tried, worked)
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,4 +243,4 @@ class Matcher:
 
 
 def _comparable(one: Principle, other: Principle) -> bool:
-    return one.kind == other.kind and set(one.environments) == set(other.environments)
+    return one.kind == other.kind and set(one.conditions.environments) == set(other.conditions.environments)

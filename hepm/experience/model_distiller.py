@@ -197,7 +197,7 @@ def _lesson(it: RunComparison, written: Written, model: str) -> Experience | Pri
             triples=tuple(triple for triple in triples if all(triple)),
             sources=sources,
             tools=it.tools,
-            environments=it.conditions.environments,
+            conditions=it.conditions,
             distilled_by=model,
         )
     # The first one says which tools had just been called, as counted.

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from hepm.experience.lessons import EXTRACTIVE, Conditions, Experience
+from hepm.experience.conditions import Conditions
+from hepm.experience.lessons import EXTRACTIVE, Experience
 from hepm.experience.model_distiller import check_words, written_preconditions
 from hepm.experience.transcript import listed, moves_of, plain, sequence
 from hepm.graph.lessons.rows import UNUSED, Parent, Source, Uses

@@ -10,7 +10,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from hepm import Tool, ToolCall, Trajectory, Turn
-from hepm.experience.lessons import Conditions, Experience, Notes, Principle, Stage, Zone
+from hepm.experience.conditions import Conditions
+from hepm.experience.lessons import Experience, Notes, Principle, Stage, Zone
 from hepm.graph.lessons.rows import Parent, Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.store import Store
@@ -131,7 +132,7 @@ RETURN = Principle(
     (Triple("get_order", "followed_by", "return_items"), Triple("cancel_order", "fails_after", "get_order")),
     (Source("r1", 1.0), Source("r3", 1.0, words=False)),
     ("return_items", "cancel_order", "get_order"),
-    ("shop",),
+    Conditions(("shop",)),
 )
 GO_ON = Principle(
     "guiding",
@@ -139,7 +140,7 @@ GO_ON = Principle(
     (Triple("find_user", "followed_by", "get_order"),),
     (Source("r2", 1.0),),
     ("find_user", "get_order"),
-    ("shop",),
+    Conditions(("shop",)),
 )
 DO_NOT_RETURN = Principle(
     "cautionary",
@@ -147,7 +148,7 @@ DO_NOT_RETURN = Principle(
     (Triple("return_items", "fails_after", "get_order"),),
     (Source("r6", 0.0),),
     ("return_items", "get_order"),
-    ("shop",),
+    Conditions(("shop",)),
 )
 PRUNED = Principle(
     "cautionary",
@@ -155,7 +156,7 @@ PRUNED = Principle(
     (Triple("get_order", "fails_after", "find_user"),),
     (Source("r5", 0.0),),
     ("get_order",),
-    ("shop",),
+    Conditions(("shop",)),
 )
 NOTES = (
     Notes("ann", "- answers in one line", 1, session="r1"),

@@ -122,7 +122,8 @@ def test_the_copy_holds_lessons_as_the_page_describes_them(file: Path, learned: 
             "runs": ["r1", "never stored"], "tools": ["a", "never called"], "live": True, "retired": "", "made_by": "",
             "shown": 0, "uses": 0, "successes": 0, "score": 0.5, "situation": "in a shop", "action": "called a",
             "outcome": "well", "lesson": "call a", "zone": "golden", "stage": "exploration", "reward": 1.0,
-            "environments": [], "first_turn": 0, "last_turn": 0, "preconditions": [], "distilled_by": "extractive",
+            "environments": [], "first_turn": 0, "last_turn": 0, "preconditions": [], "after": [], "says": [],
+            "facts": [], "only_user": "", "condition": "", "tried": 0, "worked": 0, "distilled_by": "extractive",
             "generation": 0,
         },
     }  # fmt: skip

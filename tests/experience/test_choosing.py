@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from hepm import Memory
+from hepm.experience.conditions import Conditions
 from hepm.experience.experiences import Experiences, FoundExperience, tool_description, tool_name
-from hepm.experience.lessons import Conditions, Experience
+from hepm.experience.lessons import Experience
 from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.llm import Budget, Client, Endpoint

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from hepm.errors import EndpointRefusedError, InputError
+from hepm.experience.conditions import Conditions
 from hepm.experience.evolution import Evolution, EvolutionReport, EvolutionSettings, EvolutionStep
 from hepm.experience.experiences import Experiences
-from hepm.experience.lessons import Conditions, Experience
+from hepm.experience.lessons import Experience
 from hepm.experience.library import Library, StoreLedger
 from hepm.graph.lessons.rows import Parent, Source, StoredLesson
 from hepm.graph.lessons.transaction import LessonChange

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from hepm.errors import InputError
+from hepm.experience.conditions import Conditions
 from hepm.experience.exchange import Form, export_lessons, import_lessons, read_documents, write_documents
-from hepm.experience.lessons import Conditions, Experience, Notes, Principle
+from hepm.experience.lessons import Experience, Notes, Principle
 from hepm.experience.library import Library
 from hepm.graph.lessons.rows import Source, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange

@@ -196,7 +196,11 @@ def test_a_failure_gives_a_cautionary_principle() -> None:
     assert found
     assert found.text == "In shop, after look, calling cancel rather than modify ended in failure."
     assert found.triples == (Triple("look", "followed_by", "modify"), Triple("cancel", "fails_after", "look"))
-    assert (found.kind, found.tools, found.environments) == ("cautionary", ("modify", "cancel", "look"), ("shop",))
+    assert (found.kind, found.tools, found.conditions.environments) == (
+        "cautionary",
+        ("modify", "cancel", "look"),
+        ("shop",),
+    )
 
 
 def test_a_success_gives_a_guiding_principle() -> None:

@@ -295,7 +295,7 @@ def test_a_success_gives_a_guiding_and_a_failure_a_cautionary_principle_with_tri
     found = {one.row.sources[0].run: Principle.of(one.row) for one in library.lessons(NS).all("principle")}
     assert (found["a"].kind, found["b"].kind) == ("guiding", "cautionary")
     assert found["a"].triples == (Triple("look", "comes before", "buy"),) * 5
-    assert found["a"].environments == ("shop",)
+    assert found["a"].conditions.environments == ("shop",)
     systems = {named(request): request.body["messages"][0]["content"] for request in server.requests}
     assert "succeeded" in systems["a"]
     assert "failed" in systems["b"]

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.experience.lessons import Conditions, Experience
+from hepm.experience.conditions import Conditions
+from hepm.experience.lessons import Experience
 from hepm.experience.operators import (
     FIELD_CHARS,
     crossed,

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from hepm import Trajectory
 from hepm.errors import EndpointRefusedError, InputError
+from hepm.experience.conditions import Conditions
 from hepm.experience.distilling import Distilled, DistilReport, ExtractiveDistiller
 from hepm.experience.lessons import Principle
 from hepm.experience.library import Library, StoreLedger, Task
@@ -48,7 +49,7 @@ class Scripted:
                     "cautionary" if self._told[run].startswith("-") else "guiding",
                     self._told[run].removeprefix("-"),
                     sources=(Source(run, rewards[run]),),
-                    environments=(task.environment,),
+                    conditions=Conditions((task.environment,)),
                     distilled_by=self.name,
                 )
                 for run in wanted

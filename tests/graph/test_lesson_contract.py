@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from hepm import Memory, Tool
 from hepm.embed import HashingEmbedder
 from hepm.errors import EmbedderMismatchError, InputError
-from hepm.experience.lessons import Conditions, Experience, Notes, Principle
+from hepm.experience.conditions import Conditions
+from hepm.experience.lessons import Experience, Notes, Principle
 from hepm.graph.differences import differences
 from hepm.graph.lessons.rows import Answer, LessonRow, Parent, Source, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange, recount
@@ -58,7 +59,8 @@ def experience(lesson: str, *runs: str, **changes: object) -> Experience:
 
 def principle(text: str, *runs: str) -> Principle:
     triples = (Triple("look", "followed by", "buy"), Triple("drop", "fails after", "look"))
-    return Principle("guiding", text, triples, tuple(Source(run) for run in runs or ("won",)), ("look",), ("shop",))
+    sources = tuple(Source(run) for run in runs or ("won",))
+    return Principle("guiding", text, triples, sources, ("look",), Conditions(("shop",)))
 
 
 def put(store: Store, *rows: LessonRow, namespace: str = NS, **more: object) -> None:

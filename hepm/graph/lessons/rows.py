@@ -22,6 +22,12 @@ LABELS: Final[Mapping[Kind, str]] = {"experience": "Experience", "principle": "P
 """Of the nodes of each kind in the graph model."""
 PYTHON_TYPES: Final[Mapping[PropertyType, type]] = {"string": str, "integer": int, "float": float, "boolean": bool}
 
+_LATER: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("preconditions", "after", "says", "facts"), ()),
+    **dict.fromkeys(("first_turn", "last_turn", "tried", "worked"), 0),
+    **dict.fromkeys(("only_user", "condition"), ""),
+}
+"""What experiences or principles of before lack, with what it means that they do."""
 _OF_EVERY_KIND: Final = NODES["Experience"].keys() & NODES["Principle"].keys() & NODES["Notes"].keys()
 
 Value: TypeAlias = str | int | float | bool | tuple[str, ...]
@@ -186,7 +192,8 @@ def from_record(record: str) -> LessonRow:
         for name, make in (("sources", Source), ("parents", Parent), ("triples", Triple)):
             values[name] = tuple(make(*one) for one in values[name])
         properties: dict[str, Value | list[str]] = read["properties"]
-        values["properties"] = {name: tuple(v) if isinstance(v, list) else v for name, v in properties.items()}
+        later = {} if read["kind"] == "notes" else _LATER
+        values["properties"] = later | {name: tuple(v) if isinstance(v, list) else v for name, v in properties.items()}
         values["tools"], values["prior"] = tuple(read["tools"]), Uses(*read["prior"])
         row = LessonRow(**values)
     except (AttributeError, KeyError, TypeError, RecursionError) as error:

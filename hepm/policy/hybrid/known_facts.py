@@ -37,32 +37,46 @@ class FactTest(NamedTuple):
     def sentence(self, known: Facts) -> str:
         """The answer in words, given what is known: "get_order says status is shipped"."""
         holds, of_source = self.holds(known), known.get(self.source, _NOTHING)
+        if holds or self.source == CALLED or "~" in self.fact:
+            return self.in_words(holds=holds)
+        if "=" in self.fact:
+            key = self.fact.partition("=")[0]
+            others = [fact for fact in of_source if fact.startswith(f"{key}=")]
+            # What it is says more than what it is not.
+            return (
+                self._replace(fact=others[0]).in_words(holds=True) if len(others) == 1 else self.in_words(holds=False)
+            )
+        if self.fact in of_source:
+            return f"{self.source} says {self._name} is {of_source[self.fact]:g}, not above {self.above:g}"
+        return f"{self.source} does not say {self._name} is above {self.above:g}"
+
+    def in_words(self, *, holds: bool) -> str:
+        """One of its answers in words, whatever is known; a number that is not above the limit is known."""
+        says = "says" if holds else "does not say"
         if self.source == CALLED:
             often = int(self.above)
             times = ("", " more than once")[often] if often < 2 else f" more than {often} times"
             return f"{self.fact} was {'' if holds else 'not '}called{times}"
         if "~" in self.fact:
-            who = _SPEAKERS.get(self.source, self.source)
-            return f'{who} {_says(holds)} "{self.fact.rpartition("~")[2]}"'
+            return f'{_SPEAKERS.get(self.source, self.source)} {says} "{self.fact.rpartition("~")[2]}"'
         if "=" in self.fact:
             key, _, value = self.fact.partition("=")
-            others = [fact for fact in of_source if fact.startswith(f"{key}=")]
-            if not holds and len(others) == 1:  # what it is says more than what it is not
-                holds, value = True, others[0].partition("=")[2]
-            return f"{self.source} {_says(holds)} {key or 'the result'} is {value}"
-        name = f"the number of {self.fact.removesuffix('[]') or 'items'}" if self.fact.endswith("[]") else self.fact
-        if not holds and self.fact in of_source:
-            return f"{self.source} says {name} is {of_source[self.fact]:g}, not above {self.above:g}"
-        return f"{self.source} {_says(holds)} {name} is above {self.above:g}"
+            return f"{self.source} {says} {key or 'the result'} is {value}"
+        return f"{self.source} says {self._name} is {'above' if holds else 'at most'} {self.above:g}"
+
+    @property
+    def _name(self) -> str:
+        return f"the number of {self.fact.removesuffix('[]') or 'items'}" if self.fact.endswith("[]") else self.fact
+
+    @property
+    def numeric(self) -> bool:
+        """Whether it compares a number of a result."""
+        return not (self.presence or self.source == CALLED)
 
     @property
     def presence(self) -> bool:
         """Whether it asks for a value or a word, not for a number."""
         return "=" in self.fact or "~" in self.fact
-
-
-def _says(holds: bool) -> str:
-    return "says" if holds else "does not say"
 
 
 _SPEAKERS: Final[Mapping[str, str]] = {SAID: "the user", SAID_LAST: "the user's last message"}

@@ -1,0 +1,159 @@
+"""When a lesson holds: the kind of request, facts that decide, what was called before, and for whom.
+
+A lesson is shown where its condition holds, and counted there alone. A condition can be asked of what is known at any
+moment of a run, and reads as a few words: 'when get_order says status is shipped'.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from hepm.experience.transcript import listed, plain
+from hepm.policy.hybrid.known_facts import FactTest
+from hepm.types import SAID, START, Facts, ToolName
+
+WORDS_SHOWN: Final = 3
+_NAME_CHARS: Final = 48
+_PLAIN: Final = re.compile(r"[\w<>.-]+")
+_NUMBER: Final = re.compile(r"(?P<fact>.*) > (?P<above>-?[\d.]+(?:e[+-]?\d+)?)", re.DOTALL)
+_PRESENT: Final = 0.5  # what FactTest asks of a value or a word that is there
+_NOT: Final = "not "
+
+
+class FactCondition(NamedTuple):
+    """A test of what is known, and whether it must be true or false."""
+
+    test: FactTest
+    true: bool = True
+
+    def holds(self, known: Facts) -> bool:
+        """Whether it is met; a number must be known to be at most a limit."""
+        if self.test.numeric and not self.true:
+            number = known.get(self.test.source, {}).get(self.test.fact)
+            return number is not None and number <= self.test.above
+        return self.test.holds(known) is self.true
+
+    def __str__(self) -> str:
+        """In words: "get_order says status is shipped"."""
+        return self.test.in_words(holds=self.true)
+
+    @property
+    def record(self) -> str:
+        """As a store keeps it: "get_order: status=shipped", "not <CALLED>: refund", "get_return: amount > 200"."""
+        source, fact, above = self.test
+        name = source if _PLAIN.fullmatch(source) else json.dumps(source, ensure_ascii=False)
+        limit = "" if above == _PRESENT and " > " not in fact else f" > {above!r}"
+        return f"{'' if self.true else _NOT}{name}: {fact}{limit}"
+
+    @classmethod
+    def read(cls, record: str) -> FactCondition:
+        """What `record` gave; ValueError if it is none."""
+        text = record.removeprefix(_NOT)
+        name, end = json.JSONDecoder().raw_decode(text) if text.startswith('"') else (text.partition(": ")[0], None)
+        start = len(name) if end is None else end
+        if not isinstance(name, str) or not name or text[start : start + 2] != ": " or not text[start + 2 :]:
+            raise ValueError(f"{record!r} is no condition: write `tool: key=value` or `tool: key > number`")
+        found = _NUMBER.fullmatch(text[start + 2 :])
+        test = FactTest(name, text[start + 2 :], _PRESENT)
+        if found is not None:
+            test = FactTest(name, found["fact"], float(found["above"]))
+        return cls(test, not record.startswith(_NOT))
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """When a lesson holds (PRIME 3.1, equation 6); what is empty holds always.
+
+    Attributes:
+        first_turn, last_turn: The agent's turns it is about, from 1; 0 for all. They tell where it comes from alone.
+        preconditions: In the words of a model or a person, which nothing checks.
+        after: Tools of the turn before; START where none was called.
+        says: The kind of request: words of which the user says one, in lower case.
+        facts: What must be known of results, of the user's words and of earlier calls; all of it.
+        user: The only user it holds for.
+    """
+
+    environments: tuple[str, ...] = ()
+    first_turn: int = 0
+    last_turn: int = 0
+    preconditions: tuple[str, ...] = ()
+    after: tuple[ToolName, ...] = ()
+    says: tuple[str, ...] = ()
+    facts: tuple[FactCondition, ...] = ()
+    user: str = ""
+
+    def holds(self, known: Facts, after: Collection[ToolName], *, environment: str = "", user: str = "") -> bool:
+        """Whether it holds now.
+
+        Args:
+            known: What is known, with the calls made (see `hepm.policy.hybrid.known_facts.with_calls`).
+            after: Tools of the last turn; none before the first call.
+            environment: "" for any.
+        """
+        if environment and self.environments and environment not in self.environments:
+            return False
+        if self.user and self.user != user:
+            return False
+        if not set(self.after) <= (set(after) or {START}):
+            return False
+        said = known.get(SAID, {})
+        if self.says and not any(f"~{word}" in said for word in self.says):
+            return False
+        return all(fact.holds(known) for fact in self.facts)
+
+    @property
+    def checked(self) -> bool:
+        """Whether anything decides but the environment and the last tools."""
+        return bool(self.says or self.facts or self.user)
+
+    @property
+    def when(self) -> str:
+        """In a few words: 'when the user says "cancel" and get_order says status is shipped'; "" if it always holds."""
+        parts = [f"it is for {plain(self.user, _NAME_CHARS)}"] if self.user else []
+        if self.says:
+            words = [f'"{plain(word, _NAME_CHARS)}"' for word in self.says[:WORDS_SHOWN]]
+            parts.append("the user says " + " or ".join((", ".join(words[:-1]), words[-1]) if words[1:] else words))
+        parts += map(str, self.facts)
+        when = f"when {' and '.join(parts)}" if parts else ""
+        named = {fact.test.source for fact in self.facts}
+        if not self.after or named.intersection(self.after):
+            return when
+        place = "at the start" if START in self.after else f"after {listed(sorted(self.after))}"
+        return f"{place}, {when}" if when else place
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Properties as stores keep them, with the words that tell it."""
+        return {
+            "environments": self.environments,
+            "first_turn": self.first_turn,
+            "last_turn": self.last_turn,
+            "preconditions": self.preconditions,
+            "after": self.after,
+            "says": self.says,
+            "facts": tuple(fact.record for fact in self.facts),
+            "only_user": self.user,
+            "condition": self.when,
+        }
+
+    @classmethod
+    def read(cls, record: Mapping[str, Any]) -> Conditions:
+        """What `record` gave."""
+        return cls(
+            record["environments"],
+            record["first_turn"],
+            record["last_turn"],
+            record["preconditions"],
+            record["after"],
+            record["says"],
+            tuple(map(FactCondition.read, record["facts"])),
+            record["only_user"],
+        )
+
+
+ALWAYS: Final = Conditions()
+"""The condition that always holds."""

@@ -1,0 +1,123 @@
+"""When a lesson holds: what is asked, how it reads, and how stores keep it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hepm.experience.conditions import ALWAYS, Conditions, FactCondition
+from hepm.experience.exchange import document_of, read_documents, write_documents
+from hepm.experience.lessons import Principle
+from hepm.graph.lessons.rows import from_record, to_record
+from hepm.graph.lessons.transaction import LessonChange
+from hepm.memory import Memory
+from hepm.policy.hybrid.known_facts import CALLED, FactTest
+from hepm.types import SAID, START
+
+SHIPPED = FactCondition(FactTest("get_order", "status=shipped", 0.5))
+AT_MOST = FactCondition(FactTest("get_return", "amount", 200.5), true=False)
+NOT_CALLED = FactCondition(FactTest(CALLED, "refund", 0.5), true=False)
+CANCELLATION = Conditions(("shop",), after=("get_order",), says=("cancel", "stop"), facts=(SHIPPED, NOT_CALLED))
+KNOWN = {SAID: {"~stop": 1.0}, "get_order": {"status=shipped": 1.0}, CALLED: {"get_order": 1.0}}
+
+
+def rule(conditions: Conditions) -> Principle:
+    return Principle("guiding", "get_shipment rather than cancel_order", conditions=conditions, tried=14, worked=12)
+
+
+def test_a_condition_holds_where_all_of_it_is_met() -> None:
+    assert CANCELLATION.holds(KNOWN, ["get_order"], environment="shop")
+    assert ALWAYS.holds({}, [])
+
+
+@pytest.mark.parametrize(
+    ("known", "after", "environment"),
+    [
+        (KNOWN | {SAID: {"~refund": 1.0}}, ["get_order"], "shop"),
+        (KNOWN | {"get_order": {"status=pending": 1.0}}, ["get_order"], "shop"),
+        (KNOWN | {CALLED: {"refund": 1.0}}, ["get_order"], "shop"),
+        (KNOWN, ["get_stock"], "shop"),
+        (KNOWN, [], "shop"),
+        (KNOWN, ["get_order"], "clinic"),
+    ],
+)
+def test_a_condition_does_not_hold_where_one_part_is_not_met(
+    known: dict[str, dict[str, float]], after: list[str], environment: str
+) -> None:
+    assert not CANCELLATION.holds(known, after, environment=environment)
+
+
+def test_a_number_must_be_known_to_be_at_most_a_limit() -> None:
+    assert AT_MOST.holds({"get_return": {"amount": 200.0}})
+    assert not AT_MOST.holds({"get_return": {"amount": 201.0}})
+    assert not AT_MOST.holds({})
+
+
+def test_a_lesson_of_one_user_holds_for_that_user_alone() -> None:
+    of_ann = Conditions(user="ann")
+    assert of_ann.holds({}, [], user="ann")
+    assert not of_ann.holds({}, [], user="ben")
+    assert not of_ann.holds({}, [])
+
+
+def test_a_condition_of_the_first_call_holds_before_any_call_alone() -> None:
+    first = Conditions(after=(START,))
+    assert first.holds({}, [])
+    assert not first.holds({}, ["look"])
+
+
+@pytest.mark.parametrize(
+    ("conditions", "words"),
+    [
+        (ALWAYS, ""),
+        (Conditions(after=(START,)), "at the start"),
+        (Conditions(after=("look",)), "after look"),
+        (Conditions(after=("get_order",), facts=(SHIPPED,)), "when get_order says status is shipped"),
+        (Conditions(after=("look",), facts=(NOT_CALLED,)), "after look, when refund was not called"),
+        (Conditions(facts=(AT_MOST,)), "when get_return says amount is at most 200.5"),
+        (Conditions(says=("cancel", "stop")), 'when the user says "cancel" or "stop"'),
+        (Conditions(user="ann"), "when it is for ann"),
+    ],
+)
+def test_a_condition_reads_as_a_few_words(conditions: Conditions, words: str) -> None:
+    assert conditions.when == words
+
+
+def test_a_condition_reads_as_a_person_would_write_it_in_a_store() -> None:
+    facts = [one.record for one in (SHIPPED, AT_MOST, NOT_CALLED)]
+    assert facts == ["get_order: status=shipped", "not get_return: amount > 200.5", "not <CALLED>: refund"]
+
+
+@given(st.text(min_size=1), st.text(min_size=1), st.floats(allow_nan=False, allow_infinity=False), st.booleans())
+def test_every_test_of_a_fact_comes_back_as_it_was_written(source: str, fact: str, above: float, true: bool) -> None:
+    written = FactCondition(FactTest(source, fact, above), true)
+    assert FactCondition.read(written.record) == written
+
+
+@pytest.mark.parametrize("text", ["", "status", "get_order:", ": status=shipped", 'not "x"'])
+def test_what_is_no_test_of_a_fact_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="write `tool: key=value`"):
+        FactCondition.read(text)
+
+
+def test_a_lesson_keeps_its_condition_in_its_record_and_in_a_file() -> None:
+    row = rule(CANCELLATION).row()
+    assert Principle.of(from_record(to_record(row))) == rule(CANCELLATION)
+
+
+def test_lessons_of_before_hold_always() -> None:
+    record = to_record(rule(ALWAYS).row())
+    old = record.replace('"after":[],', "").replace('"tried":14,', "").replace('"condition":"",', "")
+    assert "after" not in old
+    assert Principle.of(from_record(old)).conditions == ALWAYS
+
+
+def test_an_export_and_its_import_keep_conditions_and_counts(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "m") as memory:
+        memory.library.change(LessonChange(put=[rule(CANCELLATION).row()], imported=True), namespace="default")
+        (stored,) = memory.library.list("principle")
+        (read,) = read_documents(write_documents([document_of(stored)], "jsonl"), "file")
+    assert Principle.of(read.row) == rule(CANCELLATION)
