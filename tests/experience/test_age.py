@@ -10,6 +10,7 @@ import pytest
 
 from hepm import Memory, Tool, Trajectory
 from hepm.experience.age import CHANGE_DAYS, FADING_DAYS, GONE_DAYS, Age
+from hepm.experience.conditions import Conditions
 from hepm.experience.lessons import FOLLOWED_BY, Principle
 from hepm.experience.library import Library
 from hepm.graph.lessons.rows import Source, Triple
@@ -34,7 +35,7 @@ def ended(name: str, day: float | None, *turns: str) -> Trajectory:
 
 def rule(text: str, *runs: str) -> Principle:
     sources = tuple(Source(run, 1.0) for run in runs)
-    return Principle("guiding", text, (Triple("look", FOLLOWED_BY, "buy"),), sources, ("buy", "look"), ("shop",))
+    return Principle("guiding", text, (Triple("look", FOLLOWED_BY, "buy"),), sources, ("buy", "look"), Conditions(("shop",)))
 
 
 def age_of(library: Library, *runs: str) -> Age:
