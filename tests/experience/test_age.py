@@ -35,7 +35,9 @@ def ended(name: str, day: float | None, *turns: str) -> Trajectory:
 
 def rule(text: str, *runs: str) -> Principle:
     sources = tuple(Source(run, 1.0) for run in runs)
-    return Principle("guiding", text, (Triple("look", FOLLOWED_BY, "buy"),), sources, ("buy", "look"), Conditions(("shop",)))
+    return Principle(
+        "guiding", text, (Triple("look", FOLLOWED_BY, "buy"),), sources, ("buy", "look"), Conditions(("shop",))
+    )
 
 
 def age_of(library: Library, *runs: str) -> Age:
