@@ -37,12 +37,10 @@ def export_(
     place: Place,
     path: Annotated[
         str,
-        Argument(help="The file to write: AGENTS.md, CLAUDE.md, a skill's SKILL.md, .jsonl or .md; - writes to stdout."),
+        Argument(help="The file to write: AGENTS.md, CLAUDE.md, SKILL.md, .jsonl or .md; - writes to stdout."),
     ] = "-",
     form: Annotated[FileForm | None, Option("--form", help="Default: by the file's name.")] = None,
-    kinds: FileForm = Literal["jsonl", "markdown", "agents", "skill"]
-SKILL_FILE: Final = "SKILL.md"
-KindsOption = None,
+    kinds: KindsOption = None,
     retired: Annotated[bool, Option("--retired", help="Include retired ones (jsonl and markdown).")] = False,
     every: Annotated[
         bool, Option("--all", help="Include lessons that no held-out runs support, and old ones (agents and skill).")
