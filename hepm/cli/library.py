@@ -105,7 +105,7 @@ def _export_for_agents(place: Place, path: str, kinds: Sequence[LessonKind], *, 
             edits = read_section(former, str(target), library, namespace=namespace).edits
             if edits:
                 raise InputError(
-                    f"{target} has {count_of(edits, 'edit')} that were not imported and would be lost: "
+                    f"{target} has {count_of(edits, 'edit')} not imported, which would be lost: "
                     f"run `hepm library import {target}` first."
                 )
         lessons, left_out = lessons_for_file(library, namespace=namespace, kinds=kinds, every=every)

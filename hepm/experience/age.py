@@ -1,5 +1,8 @@
 """How old a lesson is: when a run last supported it, and what has changed about its tools since.
 
+A lesson is supported by the runs behind it, advice also by runs that followed it and succeeded, and a warning by all
+that came to its place: where it is heeded, no run can show any more what it warns of.
+
 The clock is the memory's own, its latest run: while no runs come, no lesson ages. A lesson fades after `FADING_DAYS`
 and is out of prompts after `GONE_DAYS`. A tool of it that changed since, or one it advises that fails now, counts as
 `CHANGE_DAYS` more.
@@ -15,8 +18,9 @@ from datetime import UTC, datetime
 from typing import Final, Protocol, TypeVar
 
 from hepm.errors import StoreUnavailableError
-from hepm.experience.lessons import FOLLOWED_BY
+from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY
 from hepm.experience.transcript import listed
+from hepm.graph.delta import Edge
 from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.lessons.rows import LessonRow
 from hepm.graph.namespace import NamespaceMirror
@@ -32,6 +36,7 @@ _DAY_S: Final = 86_400
 _MONTH_DAYS: Final = 30
 _LATEST: Final = 100  # runs that came last, of which the newest is the clock
 _SOURCES: Final = 256  # runs behind a lesson whose ends are read, its latest
+_LATEST_ON_EDGE: Final = 8  # runs that took a move, of which one may have succeeded
 _READ_FOR_S: Final = 60.0
 
 
@@ -90,6 +95,10 @@ def _rows(found: Sequence[_Found], known: LessonMirror) -> list[LessonRow]:
     return [gone if one is None else one.row for one in stored]
 
 
+def _is_warning(row: LessonRow) -> bool:
+    return row.properties.get("kind") == "cautionary"
+
+
 class Ages:
     """The ages of a namespace's lessons; what is read of runs and tools is kept for a minute."""
 
@@ -99,6 +108,7 @@ class Ages:
         self._newest = 0.0
         self._changed: dict[ToolName, float] = {}
         self._ended: dict[str, float | None] = {}
+        self._taken: dict[Edge, list[tuple[float, bool | None]]] = {}
 
     def of(self, rows: Sequence[LessonRow]) -> list[Age]:
         """The age of each lesson; while the store does not answer, all are fresh."""
@@ -106,6 +116,7 @@ class Ages:
         try:
             self._refresh()
             self._read_ends([run for runs in sources.values() for run in runs])
+            self._read_edges([edge for row in rows for edge in self._edges(row)])
         except StoreUnavailableError as error:
             _log.debug("the ages of lessons cannot be read for now: %s", error)
             return [Age()] * len(rows)
@@ -129,7 +140,7 @@ class Ages:
         store, name = self._mirror.store, self._mirror.name
         self._newest = max(store.latest_ends(namespace=name, most=_LATEST), default=0.0)
         self._changed = {tool.name: tool.changed_at for tool in store.tools(namespace=name) if tool.changed_at}
-        self._ended = {}
+        self._ended, self._taken = {}, {}
         self._read_at = now
 
     def _read_ends(self, runs: Sequence[str]) -> None:
@@ -138,8 +149,25 @@ class Ages:
             found = self._mirror.store.ends_of(missing, namespace=self._mirror.name)
             self._ended.update({run: found.get(run) for run in missing})
 
+    def _read_edges(self, edges: Sequence[Edge]) -> None:
+        missing = [edge for edge in dict.fromkeys(edges) if edge not in self._taken]
+        if missing:
+            store, name = self._mirror.store, self._mirror.name
+            found = store.latest_ends_on(missing, namespace=name, most=_LATEST_ON_EDGE)
+            self._taken.update({edge: found.get(edge, []) for edge in missing})
+
+    def _edges(self, row: LessonRow) -> list[Edge]:
+        """The moves that support a principle: those it advises, or of a warning all from its places."""
+        if _is_warning(row):
+            places = self._own([triple.object for triple in row.triples if triple.predicate == FAILS_AFTER])
+            return [(place, edge.target) for place in places for edge in self._mirror.edges_from(place)]
+        advice = [triple for triple in row.triples if triple.predicate == FOLLOWED_BY]
+        return [(self._own_name(one.subject), self._own_name(one.object)) for one in advice]
+
     def _age(self, row: LessonRow, sources: Sequence[str]) -> Age:
         ends = [end for run in sources if (end := self._ended.get(run)) is not None]
+        taken = [one for edge in self._edges(row) for one in self._taken[edge]] if ends else []
+        ends += [end for end, success in taken if success or _is_warning(row)]
         failing = tuple(self._mirror.drifts(self._own(self._advised(row))))
         if not ends:
             return Age(failing=failing)
@@ -153,5 +181,7 @@ class Ages:
         return [triple.object for triple in row.triples if triple.predicate == FOLLOWED_BY]
 
     def _own(self, tools: Sequence[ToolName]) -> list[ToolName]:
-        aliases = self._mirror.marks.aliases
-        return list(dict.fromkeys(aliases.get(tool, tool) for tool in tools))
+        return list(dict.fromkeys(map(self._own_name, tools)))
+
+    def _own_name(self, tool: ToolName) -> ToolName:
+        return self._mirror.marks.aliases.get(tool, tool)

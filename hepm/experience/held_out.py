@@ -32,8 +32,9 @@ _READ_AT_ONCE: Final = 200
 class HeldOutRuns:
     """Labelled runs not behind a lesson in which its condition held: those that heeded it, and the others.
 
-    A run that called what the lesson advises, or something else than what it warns of, heeded it. It counts once, by
-    the first time the condition held.
+    A run heeded it that called what it advises, or, of a lesson that only warns, anything else than what it warns of.
+    Where a lesson names both, a run that called neither says nothing. A run counts once, by the first time that the
+    condition held and it decided.
     """
 
     heeded: int = 0
@@ -117,14 +118,18 @@ class _Advised:
 
 
 def _heeded(run: Trajectory, lessons: Mapping[str, Lesson], advised: _Advised) -> dict[str, bool]:
-    """Whether the run heeded each lesson whose condition held in it, the first time that it did."""
+    """Whether the run heeded each lesson whose condition held in it, the first time that it decided."""
     found: dict[str, bool] = {}
     for move, known in _moments(moves_of(run)):
         for id, (better, worse) in advised.after(move.before).items():
             when = lessons[id].conditions
             if id in found or not when.holds(known, move.before, environment=run.environment, user=run.user):
                 continue
-            found[id] = not better.isdisjoint(move.tools) if better else worse.isdisjoint(move.tools)
+            did, did_worse = not better.isdisjoint(move.tools), not worse.isdisjoint(move.tools)
+            if not better or not worse:
+                found[id] = did if better else not did_worse
+            elif did is not did_worse:
+                found[id] = did
     return found
 
 

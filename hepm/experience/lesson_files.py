@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from hepm.errors import InputError
 from hepm.experience.age import Age
@@ -63,11 +63,12 @@ class FileLesson(NamedTuple):
 
     @property
     def evidence(self) -> str:
-        """Why to believe it, in a few words: "9 of 10 runs that did so succeeded, 2 of 8 that did not"."""
+        """Why to believe it, in a few words: "9 of 10 runs that did so succeeded, 2 of 8 others"."""
         parts = [f"from {count_of(len(self.row.sources), 'run')}"] if self.row.sources else []
         if self.runs.enough:
-            heeded = f"{self.runs.heeded_successes} of {self.runs.heeded} runs that did so succeeded"
-            parts = [f"{heeded}, {self.runs.others_successes} of {self.runs.others} that did not"]
+            did, others = ("that did so", "others") if self.works else ("without it", "with it")
+            heeded = f"{self.runs.heeded_successes} of {self.runs.heeded} runs {did} succeeded"
+            parts = [f"{heeded}, {self.runs.others_successes} of {self.runs.others} {others}"]
         if self.by_hand:
             parts = ["by hand"]
         return "; ".join([*parts, *([self.age.note] if self.age.note else [])])
@@ -98,7 +99,28 @@ def lessons_for_file(
     found = [FileLesson(row, supported[row.id], age) for row, age in zip(rows, ages, strict=True)]
     kept = [one for one in found if every or ((one.by_hand or one.runs.supports) and one.age.weight > 0)]
     kept.sort(key=lambda one: (not one.works, _line_of(one.row), one.row.id))
-    return Chosen(kept, len(found) - len(kept))
+    return Chosen(list(_each_once(kept, _refused(library, kinds, namespace))), len(found) - len(kept))
+
+
+def _refused(library: Library, kinds: Sequence[Kind], namespace: str) -> set[object]:
+    """What the lessons say that a person deleted or edited: the same in other words is not written either."""
+    rows = [one.row for kind in kinds for one in library.list(kind, namespace=namespace, retired=True)]
+    return {_said(row) for row in rows if row.retired in ("deleted", "superseded")}
+
+
+def _each_once(lessons: Sequence[FileLesson], refused: set[object]) -> Iterator[FileLesson]:
+    """The lessons without those that say what one before says: "a rather than b" and its warning of b are one."""
+    said = set(refused)
+    for one in lessons:
+        if one.by_hand or _said(one.row) not in said:
+            yield one
+        said.add(_said(one.row))
+
+
+def _said(row: LessonRow) -> object:
+    """What a lesson says, in whatever words."""
+    when = (row.properties.get("condition", ""), row.properties.get("environments", ()))
+    return when, frozenset(row.triples) or row.id
 
 
 def _lesson(row: LessonRow) -> Lesson:
@@ -213,8 +235,8 @@ class SectionRead(NamedTuple):
 
     Attributes:
         lessons: Its lines, in the form of an import.
-        deleted: Ids of the lessons that were written, and whose lines are gone.
-        edits: Changed, new and deleted lines.
+        deleted: Ids of the live lessons that were written, and whose lines are gone.
+        edits: Changed, new and deleted lines that were not imported yet.
     """
 
     lessons: Sequence[Read]
@@ -254,9 +276,9 @@ def read_section(text: str, name: str, library: Library, *, namespace: str) -> S
         raise InputError(f"the lessons in {name} are of the namespace {written_in!r}: name it with --namespace.")
     lines = list(_lines(text[begin.end() : found[1]]))
     stored = {id: _stored(library, id, name, namespace) for id in {*begin["ids"].split(), *(one.id for one in lines)}}
-    written = [id for id in begin["ids"].split() if stored[id] is not None]
     kept = {one.id for one in lines}
-    deleted = [cast("LessonRow", stored[id]).id for id in written if id not in kept]
+    gone = [row for id in begin["ids"].split() if id not in kept and (row := stored[id]) is not None]
+    deleted = [row.id for row in gone if row.live]
     if len(deleted) > 1 and not lines:
         raise InputError(f"{name} holds no lesson any more: all {len(deleted)} would be retired. Nothing changed.")
     tools = [tool.name for tool in library.store.tools(namespace=namespace)]
@@ -267,8 +289,10 @@ def read_section(text: str, name: str, library: Library, *, namespace: str) -> S
         if row is not None and (line.text, line.works) == (_line_of(row), _works(row)):
             lessons.append(Read(row, row.id, digest_of(row)))
             continue
-        edits += not (row is None and line.id)  # a lesson that was forgotten is no edit
         made = _new(line, tools) if row is None else _edited(row, line)
+        imported = library.lessons(namespace).get(made.id) is not None
+        forgotten = row is None and line.id
+        edits += not (imported or forgotten)
         lessons.append(Read(made, "" if row is None else row.id, ""))
     return SectionRead(lessons, deleted, edits)
 

@@ -33,6 +33,7 @@ from hepm.graph.rows import (
     ToolRow,
     Totals,
     Vectored,
+    as_bool,
     known_runs,
     marks_of,
     of_size,
@@ -388,11 +389,30 @@ class Store(Backend):
             by_most[1 << (most - 1).bit_length()].append(edge)
         seqs: set[int] = set()
         for most, of in by_most.items():
-            rows = self.read("latest_on_edges", namespace=namespace, edges=of, most=most, newer_than=newer_than)
-            for source, target, found in rows:
-                numbers: list[int] = json.loads(found) if isinstance(found, str) else found
-                seqs.update(numbers[: edges[source, target]])
+            found = self._latest_on(of, namespace=namespace, most=most, newer_than=newer_than)
+            for edge, numbers in found.items():
+                seqs.update(numbers[: edges[edge]])
         return self.runs_at(sorted(seqs), namespace=namespace)
+
+    def _latest_on(
+        self, edges: Sequence[Edge], *, namespace: str, most: int, newer_than: int = 0
+    ) -> dict[Edge, list[int]]:
+        """Row numbers of the latest runs that took each edge, the latest first."""
+        rows = self.read("latest_on_edges", namespace=namespace, edges=edges, most=most, newer_than=newer_than)
+        return {(a, b): json.loads(found) if isinstance(found, str) else found for a, b, found in rows}
+
+    def latest_ends_on(
+        self, edges: Sequence[Edge], *, namespace: str, most: int
+    ) -> dict[Edge, list[tuple[float, bool | None]]]:
+        """When the latest runs that took each edge ended, Unix seconds, and whether they succeeded.
+
+        Of those stored last, `most` of each edge; those of unknown end are left out.
+        """
+        latest = self._latest_on(edges, namespace=namespace, most=most)
+        seqs = sorted({seq for numbers in latest.values() for seq in numbers})
+        rows = self.read("ends_at", namespace=namespace, seqs=seqs)
+        ends = {seq: (ended_at, as_bool(success)) for seq, ended_at, success in rows}
+        return {edge: [ends[seq] for seq in numbers if seq in ends] for edge, numbers in latest.items()}
 
     def runs_on_edges(self, edges: Sequence[Edge], *, namespace: str) -> list[RunRow]:
         """All labelled, counted runs that took one of the edges, in order of arrival, without their vectors."""

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hepm import Memory, Tool, Trajectory
+from hepm import Memory, Outcome, Tool, Trajectory
 from hepm.experience.age import CHANGE_DAYS, FADING_DAYS, GONE_DAYS, Age
 from hepm.experience.conditions import Conditions
-from hepm.experience.lessons import FOLLOWED_BY, Principle
+from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Principle
 from hepm.experience.library import Library
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
@@ -63,25 +63,38 @@ def test_a_changed_tool_counts_as_half_a_year_and_with_a_failing_one_the_lesson_
 
 
 def test_the_clock_is_the_latest_run_of_the_memory(library: Library) -> None:
-    remember(library, ended("old", 0), ended("new", 150))
+    remember(library, ended("old", 0), ended("new", 150, "sing"))
     age = age_of(library, "old")
     assert (age.supported_at, age.idle_days) == (START_S, 150)
     assert age.note == "no run has supported it for 5 months"
 
 
 def test_a_lesson_is_as_young_as_the_latest_run_behind_it(library: Library) -> None:
-    remember(library, ended("old", 0), ended("new", 150))
+    remember(library, ended("old", 0), ended("new", 150, "sing"))
     age = age_of(library, "old", "new")
     assert (age.idle_days, age.note, age.supported_on) == (0, "", "2024-04-12")
 
 
+def test_advice_stays_young_while_runs_follow_it_and_succeed(library: Library) -> None:
+    lost = replace(ended("lost", 200), outcome=Outcome(0.0, False))
+    remember(library, ended("old", 0), ended("followed", 150), lost)
+    assert age_of(library, "old").idle_days == 50
+
+
+def test_a_warning_stays_young_while_runs_come_to_its_place(library: Library) -> None:
+    remember(library, ended("old", 0), ended("heeded", 150, "look", "leave"), ended("new", 200, "sing"))
+    warning = Principle("cautionary", "Do not.", (Triple("buy", FAILS_AFTER, "look"),), (Source("old"),), ("buy",))
+    (age,) = library.ages(NS).of([warning.row()])
+    assert age.idle_days == 50
+
+
 def test_a_lesson_whose_runs_are_gone_or_undated_does_not_fade(library: Library) -> None:
-    remember(library, ended("undated", None), ended("new", 900))
+    remember(library, ended("undated", None), ended("new", 900, "sing"))
     assert age_of(library, "undated") == age_of(library, "gone") == Age()
 
 
 def test_a_tool_that_was_described_anew_after_the_latest_supporting_run_is_named(library: Library) -> None:
-    remember(library, described(ended("old", 0), "Buys."), described(ended("new", 10), "Buys one thing."))
+    remember(library, described(ended("old", 0), "Buys."), described(ended("new", 10, "sing"), "Buys one thing."))
     assert age_of(library, "old").note == "buy changed since"
     assert age_of(library, "old", "new").note == ""
 
@@ -89,7 +102,7 @@ def test_a_tool_that_was_described_anew_after_the_latest_supporting_run_is_named
 def test_a_tool_that_changed_is_found_by_its_former_name(library: Library) -> None:
     remember(library, described(ended("old", 0), "Buys."))
     library.store.add_alias("buy", "order", namespace=NS, replay=Shelf().replay, rename=True)
-    new = ended("new", 10, "look", "order")
+    new = ended("new", 10, "order")
     remember(library, replace(new, tools=(Tool("order", "Buys one thing."),)))
     assert age_of(library, "old").changed == ("order",)
 
@@ -115,7 +128,7 @@ def _without_error(run: Trajectory) -> Trajectory:
 
 def test_fading_lessons_come_last_and_old_ones_not_at_all(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "m.hepm") as memory:
-        memory.ingest([ended("a", 0), ended("b", 200), ended("c", 400)])
+        memory.ingest([ended("a", 0, "a"), ended("b", 200, "b"), ended("c", 400, "c")])
         rules = [rule("Long gone.", "a"), rule("Fading.", "b"), rule("Fresh.", "c")]
         memory.library.change(LessonChange(put=[one.row() for one in rules]))
         found = memory.principles.found(rules)

@@ -36,6 +36,12 @@ def test_a_run_heeds_a_warning_by_doing_anything_else() -> None:
     assert counted(WARNING, *runs) == (1, 1, 1, 0)
 
 
+def test_a_rule_that_prefers_a_tool_to_another_is_judged_by_runs_that_called_one_of_them() -> None:
+    rather = replace(ADVICE, triples=(*ADVICE.triples, *WARNING.triples))
+    turns = [("look", "buy"), ("look", "drop"), ("look", "sing"), ("look", "buy+drop")]
+    assert counted(rather, *(trajectory(str(turn), *turn) for turn in turns)) == (1, 1, 1, 1)
+
+
 def test_a_run_counts_once_by_the_first_time_the_rule_held() -> None:
     assert counted(ADVICE, trajectory("a", "look", "drop", "look", "buy")) == (0, 0, 1, 1)
 
