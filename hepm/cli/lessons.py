@@ -15,6 +15,7 @@ from hepm.cli.options import Bar, JsonOption, Place, print_json
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
+    from hepm.experience.age import Age
     from hepm.experience.distilling import DistilReport
     from hepm.experience.principles import FoundPrinciple
     from hepm.graph.lessons.rows import StoredLesson
@@ -209,11 +210,13 @@ def _list(kind: DistilledKind, place: Place, options: ListOptions, name: str, va
             shown = found[: options.limit]
         else:
             shown = found[-options.limit :]
+        ages = memory.library.ages(place.namespace).of([one.row for one in shown])
         if options.as_json:
-            print_json({"total": len(found), "lessons": [lesson_json(one) for one in shown]})
+            lessons = [lesson_json(one) | _age_json(age) for one, age in zip(shown, ages, strict=True)]
+            print_json({"total": len(found), "lessons": lessons})
             return
-        for one in shown:
-            print(on_one_line(_line(one)))
+        for one, age in zip(shown, ages, strict=True):
+            print(on_one_line(_line(one) + (f" ({age.note})" if age.note else "")))
     if len(found) > len(shown):
         print(f"({len(found) - len(shown):,} more: --limit {len(found)})", file=sys.stderr)
     if not found:
@@ -225,6 +228,10 @@ def lesson_json(stored: StoredLesson) -> dict[str, Any]:
     from hepm.experience.exchange import document_of
 
     return {key: value for key, value in document_of(stored).items() if key not in ("hepm", "version", "digest")}
+
+
+def _age_json(age: Age) -> dict[str, str]:
+    return {"supported_on": age.supported_on, "fades": age.note}
 
 
 def _line(one: StoredLesson) -> str:
@@ -242,7 +249,8 @@ def _add_show_and_revive(app: Group, kind: DistilledKind, shown: str, example: s
         with place.open() as memory:
             one = _find(memory, lesson, kind, namespace=place.namespace)
             shown_in = memory.library.shown_in(one.row.id, namespace=place.namespace)
-        members = {**lesson_json(one), "score": round(one.uses.score, 6), "shown_in": shown_in}
+            (age,) = memory.library.ages(place.namespace).of([one.row])
+        members = {**lesson_json(one), "score": round(one.uses.score, 6), **_age_json(age), "shown_in": shown_in}
         if as_json:
             print_json(members)
             return

@@ -1,5 +1,7 @@
 """Lessons as JSON Lines that people edit and carry from store to store, or as Markdown to read.
 
+Files that agents read (`AGENTS.md`, skills) are in `hepm.experience.lesson_files`, and come back by the same import.
+
 The id in a document says which lesson it was written from; an edited lesson replaces that one.
 """
 
@@ -22,6 +24,8 @@ Document: TypeAlias = dict[str, Any]
 Form: TypeAlias = Literal["jsonl", "markdown"]
 
 VERSION: Final = 1
+HAND: Final = "hand"
+"""Who wrote a lesson that a person wrote or edited."""
 MOST: Final = 10**9
 """Largest count in a document."""
 
@@ -168,7 +172,7 @@ def _lesson_of(document: Document, where: str) -> Read:
             raise InputError(f"{where}: its {name} is {document.get(name)!r}, and must be {words}.") from error
 
     kind = document.get("kind")
-    by = get("distilled_by") or "hand"
+    by = get("distilled_by") or HAND
     first, last = get("turns")
     texts = ("preconditions", "after", "says", "facts", "only_user")
     conditions = Conditions(get("environments"), first, last, *map(get, texts))
@@ -240,7 +244,7 @@ class Imported:
     Attributes:
         known: Stored before; runs that taught them elsewhere were linked.
         edited: Replaced the lessons they were written from.
-        retired: Stored lessons that the file lacks, of the kinds in `retire_missing`.
+        retired: Stored lessons that the file lacks, of the kinds in `retire_missing` or among `deleted`.
     """
 
     read: int
@@ -259,7 +263,12 @@ def export_lessons(
 
 
 def import_lessons(
-    library: Library, found: Iterable[Read], *, namespace: str, retire_missing: Sequence[Kind] = ()
+    library: Library,
+    found: Iterable[Read],
+    *,
+    namespace: str,
+    retire_missing: Sequence[Kind] = (),
+    deleted: Sequence[str] = (),
 ) -> Imported:
     """Store lessons: all of them or, on an error, none.
 
@@ -268,6 +277,7 @@ def import_lessons(
 
     Args:
         retire_missing: Kinds whose stored lessons are retired ("deleted") if the file lacks them.
+        deleted: Ids of further lessons to retire so.
     """
     read = list(found)
     if lacking := [kind for kind in retire_missing if kind not in {one.row.kind for one in read}]:
@@ -293,6 +303,7 @@ def import_lessons(
     put |= {row.id: row for row in _merged_notes(library, [one for one in read if one.row.kind == "notes"], namespace)}
     kept = {*put, *(one.former for one in read)}
     missing = [one.row.id for kind in retire_missing for one in mirror.all(kind) if one.row.id not in kept]
+    missing += [id for id in deleted if (one := mirror.get(id)) is not None and one.row.live and id not in kept]
     retire |= dict.fromkeys(missing, "deleted")
     change = LessonChange(put=list(put.values()), retire=retire, revive=revive, imported=True)
     new = len(set(library.change(change, namespace=namespace).new) - replacing)
@@ -313,4 +324,4 @@ def _merged_notes(library: Library, read: Sequence[Read], namespace: str) -> Ite
         known = {" ".join(line.casefold().split()) for line in mine}
         text = "\n".join([*mine, *(line for line in theirs if " ".join(line.casefold().split()) not in known)])
         if text.strip() and text != now.text:
-            yield Notes(user, text, now.version + 1, "hand" if edited else "import").row()
+            yield Notes(user, text, now.version + 1, HAND if edited else "import").row()

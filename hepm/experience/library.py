@@ -16,6 +16,7 @@ from typing import Final, Literal, TypeAlias
 
 from hepm.embed import Embedder
 from hepm.errors import StoreError
+from hepm.experience.age import Ages
 from hepm.experience.comparison import says_nothing
 from hepm.experience.lessons import applies_in, lesson_key
 from hepm.experience.likeness import LikeRequests, RequestGroups, request_of
@@ -93,6 +94,7 @@ class Library:
         self._live: dict[str, tuple[dict[str, RequestGroups], float]] = {}
         self._known_requests: dict[tuple[str, str], str] = {}  # by namespace and run
         self._said: dict[tuple[str, str, str], FloatArray | None] = {}  # by embedder, namespace and run
+        self._ages: dict[str, Ages] = {}
 
     @property
     def floor(self) -> float:
@@ -111,6 +113,11 @@ class Library:
     def marks(self, namespace: str) -> Marks:
         """Other names of tools, and retired tools."""
         return self._mirror.namespace(namespace).marks
+
+    def ages(self, namespace: str) -> Ages:
+        """How old the lessons of a namespace are."""
+        mirror = self._mirror.namespace(namespace)
+        return self._ages.setdefault(namespace, Ages(mirror))
 
     def list(
         self, kind: Kind, *, namespace: str = DEFAULT_NAMESPACE, retired: bool = False

@@ -158,13 +158,14 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recollection:
-    """What was found for a prompt."""
+    """What was found for a prompt; `fading` says by id why a lesson is no longer fresh."""
 
     notes: Notes | None = None
     principles: Sequence[FoundPrinciple] = ()
     experiences: Sequence[FoundExperience] = ()
     recalled: Sequence[str] = ()
     suggestions: Suggestions = field(default_factory=Suggestions)
+    fading: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def recollect(
@@ -216,6 +217,8 @@ def recollect(
         except LlmError as error:
             _log.warning("notes are recalled by similarity, as the model could not be asked: %s", error)
             recalled = recall()
+    known, ages = library.lessons(namespace), library.ages(namespace)
+    rules, found = ages.in_prompt(rules, known), ages.in_prompt(found, known)
     lessons = (*(one.principle for one in rules), *(one.experience for one in found))
     kept, suggestions = in_one_voice(place, lessons, suggestions, counts)
     k = options.suggestions
@@ -225,6 +228,7 @@ def recollect(
         experiences=list(compress(found, kept[len(rules) :])),
         recalled=recalled,
         suggestions=replace(suggestions, ranked=suggestions.ranked[:k], chances={}) if k else Suggestions(),
+        fading=ages.notes([*rules, *found], known),
     )
 
 
@@ -289,7 +293,8 @@ def _lines(found: Recollection, redact: Callable[[str], str]) -> Iterator[_Line]
             yield _Line((1, number), 0, _NOTES, f"- {said(wish.strip().removeprefix('- '))}", notes)
     for number, one in enumerate(found.principles):
         header = _RULES_HERE if one.similarity is None else _RULES_ALIKE
-        text = f"- [{one.id}] {one.principle.kind}, {one.standing}: {said(one.principle.text)}"
+        age = f" ({note})" if (note := found.fading.get(one.id)) else ""
+        text = f"- [{one.id}] {one.principle.kind}, {one.standing}: {said(one.principle.text)}{age}"
         yield _Line((3, 2 * number + 1), 1, header, text, one.id)
     for zone, header in _ZONES.items():
         for number, one in enumerate(found.experiences):
@@ -299,6 +304,7 @@ def _lines(found: Recollection, redact: Callable[[str], str]) -> Iterator[_Line]
                 parts = ", ".join(f'"{name}": {said(text)}' for name in names if (text := getattr(made, name)))
                 runs = ", ".join(on_one_line(source.run) for source in made.sources[:3])
                 text = f"- [{one.id}] {{{parts}}}" + (f" (runs: {quoted(runs, ITEM_CHARS)})" if runs else "")
+                text += f" ({note})" if (note := found.fading.get(one.id)) else ""
                 yield _Line((3, 2 * number), 1, header, text, one.id)
     for number, wish in enumerate(found.recalled):
         yield _Line((2, number), 1, _RECALLED, f"- {said(wish)}", notes)

@@ -33,6 +33,7 @@ from hepm.graph.rows import (
     ToolRow,
     Totals,
     Vectored,
+    as_bool,
     known_runs,
     marks_of,
     of_size,
@@ -263,6 +264,15 @@ class Store(Backend):
         """The same of the stored ones of `runs` and of their tasks' runs, the `latest` last stored of each outcome."""
         return self.read("runs_beside", namespace=namespace, ids=runs, latest=latest)
 
+    def ends_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, float]:
+        """When those of the runs ended that are stored and whose end is known, Unix seconds, by id."""
+        return dict(self.read("ends_of", namespace=namespace, ids=ids))
+
+    def latest_ends(self, *, namespace: str, most: int) -> list[float]:
+        """When the `most` runs that were stored last ended, Unix seconds; those of unknown end are left out."""
+        rows = self.read("latest_ends", namespace=namespace, most=most)
+        return [ended_at for (ended_at,) in rows if ended_at is not None]
+
     def records_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
         """Records of those of the runs that are stored, by id."""
         return dict(self.read("records_of", namespace=namespace, ids=ids))
@@ -379,11 +389,30 @@ class Store(Backend):
             by_most[1 << (most - 1).bit_length()].append(edge)
         seqs: set[int] = set()
         for most, of in by_most.items():
-            rows = self.read("latest_on_edges", namespace=namespace, edges=of, most=most, newer_than=newer_than)
-            for source, target, found in rows:
-                numbers: list[int] = json.loads(found) if isinstance(found, str) else found
-                seqs.update(numbers[: edges[source, target]])
+            found = self._latest_on(of, namespace=namespace, most=most, newer_than=newer_than)
+            for edge, numbers in found.items():
+                seqs.update(numbers[: edges[edge]])
         return self.runs_at(sorted(seqs), namespace=namespace)
+
+    def _latest_on(
+        self, edges: Sequence[Edge], *, namespace: str, most: int, newer_than: int = 0
+    ) -> dict[Edge, list[int]]:
+        """Row numbers of the latest runs that took each edge, the latest first."""
+        rows = self.read("latest_on_edges", namespace=namespace, edges=edges, most=most, newer_than=newer_than)
+        return {(a, b): json.loads(found) if isinstance(found, str) else found for a, b, found in rows}
+
+    def latest_ends_on(
+        self, edges: Sequence[Edge], *, namespace: str, most: int
+    ) -> dict[Edge, list[tuple[float, bool | None]]]:
+        """When the latest runs that took each edge ended, Unix seconds, and whether they succeeded.
+
+        Of those stored last, `most` of each edge; those of unknown end are left out.
+        """
+        latest = self._latest_on(edges, namespace=namespace, most=most)
+        seqs = sorted({seq for numbers in latest.values() for seq in numbers})
+        rows = self.read("ends_at", namespace=namespace, seqs=seqs)
+        ends = {seq: (ended_at, as_bool(success)) for seq, ended_at, success in rows}
+        return {edge: [ends[seq] for seq in numbers if seq in ends] for edge, numbers in latest.items()}
 
     def runs_on_edges(self, edges: Sequence[Edge], *, namespace: str) -> list[RunRow]:
         """All labelled, counted runs that took one of the edges, in order of arrival, without their vectors."""

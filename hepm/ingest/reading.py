@@ -22,6 +22,7 @@ from hepm.ingest import (
     openai_items,
     otlp,
     run_trees,
+    state_bench,
 )
 from hepm.ingest.document import RECORD_LIMIT, Document, Reader, UnreadableError
 from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection, json_of
@@ -32,9 +33,9 @@ T = TypeVar("T")
 
 READERS: Final = (
     benchmark_runs.AGENTDOJO, exported.READER, benchmark_runs.TAU, benchmark_runs.TAU2, benchmark_runs.TAU2_SFT,
-    atif.READER, bfcl.READER, coding_agents.CODEX_READER, coding_agents.CLAUDE_CODE_READER, openai_items.READER,
-    message_layouts.LANGCHAIN, message_layouts.PYDANTIC_AI, otlp.READER, run_trees.LANGFUSE, run_trees.LANGSMITH,
-    chat.READER,
+    state_bench.READER, atif.READER, bfcl.READER, coding_agents.CODEX_READER, coding_agents.CLAUDE_CODE_READER,
+    openai_items.READER, message_layouts.LANGCHAIN, message_layouts.PYDANTIC_AI, otlp.READER, run_trees.LANGFUSE,
+    run_trees.LANGSMITH, chat.READER,
 )  # fmt: skip
 """The first one that recognises a file reads it: the narrower a format is, the earlier."""
 

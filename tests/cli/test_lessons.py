@@ -292,3 +292,45 @@ def lessons_of(store: Path) -> list[Any]:
     return [
         one for noun in ("experience", "principle") for one in found(store, noun, "list", "--limit", "999")["lessons"]
     ]
+
+
+def test_a_section_for_agents_is_written_edited_and_read_back(taught: Path, tmp_path: Path) -> None:
+    file = tmp_path / "AGENTS.md"
+    file.write_text("# Ours\n")
+    assert quick("library", "export", file, "--all", "--store", taught).code == 0
+    whole = file.read_text()
+    assert whole.startswith("# Ours\n\n<!-- hepm lessons of")
+    line = next(line for line in whole.splitlines() if line.startswith("- "))
+    file.write_text(whole.replace(line + "\n", "", 1))
+    assert "1 edit not imported" in one_sentence(quick("library", "export", file, "--store", taught))
+    assert found(taught, "library", "import", str(file))["retired"] == 1
+    assert quick("library", "export", file, "--all", "--store", taught).code == 0
+    assert line not in file.read_text()
+
+
+def test_a_skill_is_written_into_its_folder_and_read_back_from_it(taught: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "skills" / "shop-desk"
+    assert quick("library", "export", folder, "--form", "skill", "--all", "--store", taught).code == 0
+    assert (folder / "SKILL.md").read_text().startswith("---\nname: shop-desk\ndescription: ")
+    again = found(taught, "library", "import", str(folder))
+    assert (again["read"] > 0, again["new"], again["edited"], again["retired"]) == (True, 0, 0, 0)
+
+
+def test_where_no_lesson_is_supported_nothing_is_written(store: Path, tmp_path: Path) -> None:
+    file = tmp_path / "CLAUDE.md"
+    assert "hepm principle distill" in one_sentence(quick("library", "export", file, "--store", store))
+    assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("export", "AGENTS.md", "--retired"),
+        ("export", "lessons.jsonl", "--all"),
+        ("import", "AGENTS.md", "--retire-missing", "principle"),
+    ],
+)
+def test_options_that_a_form_lacks_are_refused(taught: Path, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    file = tmp_path / arguments[1]
+    assert quick("library", "export", tmp_path / "AGENTS.md", "--all", "--store", taught).code == 0
+    assert quick("library", arguments[0], file, *arguments[2:], "--store", taught).code == 2

@@ -189,12 +189,30 @@ BFCL_MANUAL: list[Record] = [
     )
 ]
 
+STATE_BENCH: Record = {
+    "conversation": [
+        {"role": "system", "content": "You help a shop. You are currently helping customer cust_9. Use the tools."},
+        {"role": "user", "content": "The lamp from ORD-1 came broken."},
+        {
+            "role": "assistant",
+            "content": "You get $20 back. Shall I go on?",
+            "tool_calls": [
+                {"name": "get_order", "arguments": {"order_id": "ORD-1"}, "result": {"status": "delivered"}},
+                {"name": "process_return", "arguments": {"item_id": "I-1"}, "result": {"error": "Read the policy."}},
+            ],
+        },
+        {"role": "user", "content": "[TASK_DONE]"},
+        {"role": "assistant", "content": "Bye.", "tool_calls": None},
+    ]
+}
+
 ONE_DOCUMENT: dict[str, Any] = {
     "chat": CHAT,
     "tau": [TAU],
     "tau2": TAU2,
     "tau2-sft": TAU2_SFT,
     "agentdojo": AGENTDOJO,
+    "state-bench": {**STATE_BENCH, "task_id": "7-broken_lamp"},
     "atif": ATIF,
 }
 """One run of each format that fits in one JSON document."""

@@ -19,6 +19,7 @@ Item = tuple[str, Trajectory | Rejection]
 READ = {
     "agentdojo": 15221,
     "bfcl-multi-turn": 800,
+    "state-bench": 200,
     "tau-bench": 315,
     "tau-bench-avaljotsingh": 100,
     "tau2-bench": 790,
@@ -29,6 +30,7 @@ READ = {
 SUCCEEDED = {
     "agentdojo": 6700,
     "bfcl-multi-turn": 800,
+    "state-bench": 0,
     "tau-bench": 162,
     "tau-bench-avaljotsingh": 73,
     "tau2-bench": 501,
@@ -38,7 +40,7 @@ SUCCEEDED = {
 REJECTED = {
     ("acebench", "no reader knows it"): 4,
     ("agentdojo", "the run holds no messages"): 207,
-    ("state-bench", "no reader knows it"): 201,
+    ("state-bench", "no reader knows it"): 1,
     ("tau-bench", "no reader knows it"): 2,
     ("tau2-bench", "no reader knows it"): 8,
 }
@@ -82,6 +84,8 @@ def test_every_environment_has_its_runs(runs: Sequence[Trajectory]):
         "bfcl-multi_turn_long_context": 200,
         "bfcl-multi_turn_miss_func": 200,
         "bfcl-multi_turn_miss_param": 200,
+        "state-bench-customer_support": 100,
+        "state-bench-travel": 100,
     }
     without_attack = Counter(
         run.environment for run in runs if "attack" not in run.tags and run.task.startswith("user")
@@ -98,13 +102,15 @@ def test_no_two_runs_share_an_id(runs: Sequence[Trajectory]):
     assert len({run.id for run in runs}) == len(runs)
 
 
-def test_runs_cut_off_by_the_provider_are_neither_success_nor_failure(runs: Sequence[Trajectory]):
+def test_runs_cut_off_by_the_provider_and_training_runs_are_neither_success_nor_failure(runs: Sequence[Trajectory]):
     unknown = Counter(run.environment for run in runs if run.outcome.success is None)
     assert unknown == {
         "agentdojo-banking": 6,
         "agentdojo-slack": 8,
         "agentdojo-travel": 12,
         "agentdojo-workspace": 25,
+        "state-bench-customer_support": 100,
+        "state-bench-travel": 100,
     }
 
 

@@ -195,6 +195,17 @@ ORDER BY 1, 2, 3;
 -- name: records_of
 SELECT id, record FROM trajectory WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids));
 
+-- name: ends_of
+SELECT id, ended_at FROM trajectory
+WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids)) AND ended_at IS NOT NULL;
+
+-- name: ends_at
+SELECT seq, ended_at, success FROM trajectory
+WHERE namespace = :namespace AND seq IN (SELECT value FROM json_each(:seqs)) AND ended_at IS NOT NULL;
+
+-- name: latest_ends
+SELECT ended_at FROM trajectory WHERE namespace = :namespace ORDER BY seq DESC LIMIT :most;
+
 -- name: runs_holding
 -- Labelled runs on an edge with one of the texts in their sequence, or all of them if no text is given.
 SELECT t.id, coalesce(t.ended_at, 0.0), t.success, t.sequence

@@ -1,0 +1,147 @@
+"""Do runs that a lesson was not made from support it? Where it held, those that heeded it against the others."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hepm.experience.lessons import Experience, Principle
+from hepm.experience.library import Library
+from hepm.experience.place import Place
+from hepm.experience.transcript import Move, moves_of
+from hepm.graph.tool_life import ToolNames
+from hepm.policy.hybrid.known_facts import with_calls
+from hepm.types import Facts, ToolName, Trajectory
+
+Lesson = Principle | Experience
+
+FEWEST_RUNS: Final = 3
+"""Held-out runs that heeded a lesson, and that did not, below which nothing is said."""
+SURE: Final = 0.9
+"""How likely heeding must be to go with success more often; ours: with 3 runs on each side, all against none."""
+MOST_RUNS: Final = 4_000
+"""The latest labelled runs, which are asked."""
+
+_READ_AT_ONCE: Final = 200
+
+
+@dataclass(slots=True)
+class HeldOutRuns:
+    """Labelled runs not behind a lesson in which its condition held: those that heeded it, and the others.
+
+    A run heeded it that called what it advises, or, of a lesson that only warns, anything else than what it warns of.
+    Where a lesson names both, a run that called neither says nothing. A run counts once, by the first time that the
+    condition held and it decided.
+    """
+
+    heeded: int = 0
+    heeded_successes: int = 0
+    others: int = 0
+    others_successes: int = 0
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are `FEWEST_RUNS` of each."""
+        return min(self.heeded, self.others) >= FEWEST_RUNS
+
+    @property
+    def supports(self) -> bool:
+        """Whether runs that heeded the lesson succeeded more often, and that is hardly chance."""
+        return self.enough and self.chance >= SURE
+
+    @property
+    def chance(self) -> float:
+        """How likely heeding goes with success more often than not heeding: Beta posteriors of uniform priors."""
+        return chance_of_more(
+            (self.heeded_successes, self.heeded - self.heeded_successes),
+            (self.others_successes, self.others - self.others_successes),
+        )
+
+    def count(self, *, heeded: bool, success: bool) -> None:
+        """Count one run."""
+        if heeded:
+            self.heeded += 1
+            self.heeded_successes += success
+        else:
+            self.others += 1
+            self.others_successes += success
+
+
+def chance_of_more(one: tuple[int, int], other: tuple[int, int]) -> float:
+    """P(p > q) for p ~ Beta(1 + s, 1 + f) of (s, f) successes and failures, and q of the other's; in (0, 1).
+
+    In closed form, a sum over the successes of one side (Evan Miller, "Formulas for Bayesian A/B testing", 2015).
+    """
+    a, b = one[0] + 1, one[1] + 1
+    c, d = other[0] + 1, other[1] + 1
+    return sum(
+        math.exp(_log_beta(c + i, b + d) - math.log(b + i) - _log_beta(1 + i, b) - _log_beta(c, d)) for i in range(a)
+    )
+
+
+def _log_beta(a: float, b: float) -> float:
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+
+
+def support_of(lessons: Mapping[str, Lesson], runs: Iterator[Trajectory]) -> dict[str, HeldOutRuns]:
+    """For each lesson, by id, what the runs say that are not behind it; runs without a label are passed over."""
+    behind = {id: frozenset(source.run for source in lesson.sources) for id, lesson in lessons.items()}
+    found = {id: HeldOutRuns() for id in lessons}
+    advised = _Advised(lessons)
+    for run in runs:
+        success = run.outcome.success
+        if success is None or not run.trusted:
+            continue
+        for id, heeded in _heeded(run, lessons, advised).items():
+            if run.id not in behind[id]:
+                found[id].count(heeded=heeded, success=success)
+    return found
+
+
+class _Advised:
+    """Which lessons say something after some tools: what they advise, and what they warn of."""
+
+    def __init__(self, lessons: Mapping[str, Lesson]) -> None:
+        self._lessons = lessons
+        self._known: dict[tuple[ToolName, ...], dict[str, tuple[frozenset[ToolName], frozenset[ToolName]]]] = {}
+
+    def after(self, tools: tuple[ToolName, ...]) -> Mapping[str, tuple[frozenset[ToolName], frozenset[ToolName]]]:
+        """The better and the worse tools of each lesson about this place, by id."""
+        if tools not in self._known:
+            here = Place((), tools, ToolNames())
+            sides = {id: tuple(here.sides(lesson)) for id, lesson in self._lessons.items()}
+            self._known[tools] = {id: (better, worse) for id, (better, worse) in sides.items() if better or worse}
+        return self._known[tools]
+
+
+def _heeded(run: Trajectory, lessons: Mapping[str, Lesson], advised: _Advised) -> dict[str, bool]:
+    """Whether the run heeded each lesson whose condition held in it, the first time that it decided."""
+    found: dict[str, bool] = {}
+    for move, known in _moments(moves_of(run)):
+        for id, (better, worse) in advised.after(move.before).items():
+            when = lessons[id].conditions
+            if id in found or not when.holds(known, move.before, environment=run.environment, user=run.user):
+                continue
+            did, did_worse = not better.isdisjoint(move.tools), not worse.isdisjoint(move.tools)
+            if not better or not worse:
+                found[id] = did if better else not did_worse
+            elif did is not did_worse:
+                found[id] = did
+    return found
+
+
+def _moments(moves: Sequence[Move]) -> Iterator[tuple[Move, Facts]]:
+    called = Counter[ToolName]()
+    for move in moves:
+        yield move, with_calls(move.known.facts, called)
+        called.update(call.name for call in move.calls)
+
+
+def latest_labelled(library: Library, *, namespace: str) -> Iterator[Trajectory]:
+    """The latest `MOST_RUNS` labelled runs, some at a time."""
+    latest = library.store.latest_runs(namespace=namespace, before=2**62, most=MOST_RUNS)
+    for start in range(0, len(latest), _READ_AT_ONCE):
+        yield from library.runs([run.id for run in latest[start : start + _READ_AT_ONCE]], namespace=namespace)

@@ -1,0 +1,147 @@
+"""When a lesson fades: no run supports it any more, or its tools have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hepm import Memory, Outcome, Tool, Trajectory
+from hepm.experience.age import CHANGE_DAYS, FADING_DAYS, GONE_DAYS, Age
+from hepm.experience.conditions import Conditions
+from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Principle
+from hepm.experience.library import Library
+from hepm.graph.lessons.rows import Source, Triple
+from hepm.graph.lessons.transaction import LessonChange
+from tests.experience.shelves import NS, open_library, remember
+from tests.runs import Shelf, trajectory
+
+START_S = 1_700_000_000.0
+DAY_S = 86_400.0
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[Library]:
+    made = open_library(tmp_path / "runs.hepm")
+    yield made
+    made.store.close()
+
+
+def ended(name: str, day: float | None, *turns: str) -> Trajectory:
+    return trajectory(name, *(turns or ("look", "buy")), ended_at=None if day is None else START_S + day * DAY_S)
+
+
+def rule(text: str, *runs: str) -> Principle:
+    sources = tuple(Source(run, 1.0) for run in runs)
+    return Principle(
+        "guiding", text, (Triple("look", FOLLOWED_BY, "buy"),), sources, ("buy", "look"), Conditions(("shop",))
+    )
+
+
+def age_of(library: Library, *runs: str) -> Age:
+    (age,) = library.ages(NS).of([rule("Look, then buy.", *runs).row()])
+    return age
+
+
+def described(run: Trajectory, description: str) -> Trajectory:
+    return replace(run, tools=(Tool("buy", description),))
+
+
+@pytest.mark.parametrize(
+    ("days", "weight"), [(0, 1.0), (FADING_DAYS, 1.0), ((FADING_DAYS + GONE_DAYS) / 2, 0.5), (GONE_DAYS, 0.0), (999, 0)]
+)
+def test_a_lesson_fades_between_two_ages(days: float, weight: float) -> None:
+    assert Age(START_S, days).weight == pytest.approx(weight)
+
+
+def test_a_changed_tool_counts_as_half_a_year_and_with_a_failing_one_the_lesson_is_out() -> None:
+    changed = Age(START_S, 0.0, changed=("buy",))
+    assert changed.weight == Age(START_S, CHANGE_DAYS).weight == 0.5
+    assert replace(changed, failing=("buy",)).weight == 0
+
+
+def test_the_clock_is_the_latest_run_of_the_memory(library: Library) -> None:
+    remember(library, ended("old", 0), ended("new", 150, "sing"))
+    age = age_of(library, "old")
+    assert (age.supported_at, age.idle_days) == (START_S, 150)
+    assert age.note == "no run has supported it for 5 months"
+
+
+def test_a_lesson_is_as_young_as_the_latest_run_behind_it(library: Library) -> None:
+    remember(library, ended("old", 0), ended("new", 150, "sing"))
+    age = age_of(library, "old", "new")
+    assert (age.idle_days, age.note, age.supported_on) == (0, "", "2024-04-12")
+
+
+def test_advice_stays_young_while_runs_follow_it_and_succeed(library: Library) -> None:
+    lost = replace(ended("lost", 200), outcome=Outcome(0.0, False))
+    remember(library, ended("old", 0), ended("followed", 150), lost)
+    assert age_of(library, "old").idle_days == 50
+
+
+def test_a_warning_stays_young_while_runs_come_to_its_place(library: Library) -> None:
+    remember(library, ended("old", 0), ended("heeded", 150, "look", "leave"), ended("new", 200, "sing"))
+    warning = Principle("cautionary", "Do not.", (Triple("buy", FAILS_AFTER, "look"),), (Source("old"),), ("buy",))
+    (age,) = library.ages(NS).of([warning.row()])
+    assert age.idle_days == 50
+
+
+def test_a_lesson_whose_runs_are_gone_or_undated_does_not_fade(library: Library) -> None:
+    remember(library, ended("undated", None), ended("new", 900, "sing"))
+    assert age_of(library, "undated") == age_of(library, "gone") == Age()
+
+
+def test_a_tool_that_was_described_anew_after_the_latest_supporting_run_is_named(library: Library) -> None:
+    remember(library, described(ended("old", 0), "Buys."), described(ended("new", 10, "sing"), "Buys one thing."))
+    assert age_of(library, "old").note == "buy changed since"
+    assert age_of(library, "old", "new").note == ""
+
+
+def test_a_tool_that_changed_is_found_by_its_former_name(library: Library) -> None:
+    remember(library, described(ended("old", 0), "Buys."))
+    library.store.add_alias("buy", "order", namespace=NS, replay=Shelf().replay, rename=True)
+    new = ended("new", 10, "order")
+    remember(library, replace(new, tools=(Tool("order", "Buys one thing."),)))
+    assert age_of(library, "old").changed == ("order",)
+
+
+def failing(run: Trajectory) -> Trajectory:
+    turns = [
+        replace(turn, calls=tuple(replace(call, error=call.name == "buy") for call in turn.calls)) for turn in run.turns
+    ]
+    return replace(run, turns=tuple(turns))
+
+
+def test_an_advised_tool_that_fails_now_is_named(library: Library) -> None:
+    fine = [_without_error(ended(f"fine{at:03}", at / 10)) for at in range(100)]
+    broken = [replace(failing(ended(f"broken{at}", 10 + at)), model=f"m{at}") for at in range(6)]
+    remember(library, *fine, *broken)
+    assert age_of(library, "broken5").note == "buy fails now"
+
+
+def _without_error(run: Trajectory) -> Trajectory:
+    turns = [replace(turn, calls=tuple(replace(call, error=False) for call in turn.calls)) for turn in run.turns]
+    return replace(run, turns=tuple(turns))
+
+
+def test_fading_lessons_come_last_and_old_ones_not_at_all(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        memory.ingest([ended("a", 0, "a"), ended("b", 200, "b"), ended("c", 400, "c")])
+        rules = [rule("Long gone.", "a"), rule("Fading.", "b"), rule("Fresh.", "c")]
+        memory.library.change(LessonChange(put=[one.row() for one in rules]))
+        found = memory.principles.found(rules)
+        ages, known = memory.library.ages("default"), memory.library.lessons("default")
+        assert [one.principle.text for one in ages.in_prompt(found, known)] == ["Fresh.", "Fading."]
+
+
+def test_a_prompt_says_why_a_lesson_fades_and_leaves_out_an_old_one(tmp_path: Path) -> None:
+    said = rule("After look, calling buy rather than leave led to success.", "old").row()
+    for days, shown in ((0, True), (150, True), (400, False)):
+        with Memory.open(tmp_path / f"{days}.hepm") as memory:
+            memory.ingest([ended("old", 0), ended("new", days, "sing")])
+            memory.library.change(LessonChange(put=[said]))
+            prompt = memory.prompt(after="look", state="please help")
+            assert (said.id in prompt.lessons) is shown
+            assert ("no run has supported it for 5 months" in prompt.text) is (days == 150)
