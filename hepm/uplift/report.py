@@ -32,8 +32,6 @@ from hepm.uplift.sequence import (
 
 PLOT_POINTS: Final = 120
 NO_TRIAL: Final = "No session was held out yet, so that nobody knows what memory does here: `hepm serve --holdout 0.1`."
-CREDITED: Final = 20
-"""Lessons that a report lists, those that make the greatest difference first."""
 
 
 class Credit(NamedTuple):
@@ -130,7 +128,7 @@ class UpliftReport:
         parts: Success by whether the request was recognised, and by the guard's level. Levels are not drawn evenly
             over time: their rows are no experiment of their own.
         points: How the difference of success became known.
-        credits: What lessons and hinted tools do, those that make the greatest difference first.
+        credits: What lessons and hinted tools do, the surest first.
         shadow: What sessions under a holdout of 1 show; None if there are none.
     """
 
@@ -248,6 +246,8 @@ def _means(values_T: FloatArray, treated_T: BoolArray) -> tuple[float, float]:
 def _measures(
     ended: Sequence[TrialSession], treated_T: BoolArray, chances_T: FloatArray, kind_T: IntArray, success: Effect | None
 ) -> list[Measured]:
+    if not ended:
+        return []
     values = {
         "turns": [one.turns for one in ended],
         "failed calls": [one.errors for one in ended],
@@ -319,8 +319,14 @@ def _credits(with_memory: Sequence[TrialSession], kind_T: IntArray, left_out: fl
         effect = path_of(success_T[at_N], shown_N, chance_N, kind_T[at_N]).last
         shown = int(shown_N.sum())
         found.append(Credit(id, shown, len(here) - shown, effect))
-    found.sort(key=lambda one: (one.effect is None, -abs(one.effect.value) if one.effect else -one.shown, one.id))
-    return tuple(found)
+    return tuple(sorted(found, key=_by_certainty))
+
+
+def _by_certainty(one: Credit) -> tuple[bool, float, str]:
+    """The surest first."""
+    if one.effect is None:
+        return True, -one.shown, one.id
+    return not one.effect.sure, one.effect.high - one.effect.low, one.id
 
 
 def _shadow(sessions: Sequence[TrialSession], chances: Mapping[str, float]) -> Shadow:

@@ -45,7 +45,7 @@ class Measured(NamedTuple):
 
 def figures(effect: Effect, *, share: bool = True) -> tuple[str, str, str]:
     """The difference and the ends of its interval, rounded alike; shares in points."""
-    values = [100 * one if share else one for one in effect[:3]]
+    values = [100 * max(-1.0, min(1.0, one)) if share else one for one in effect[:3]]
     size = max(abs(one) for one in values)
     # So many digits that no end that is not 0 reads as 0.
     least = min((abs(one) for one in values if one), default=1.0)
@@ -73,9 +73,13 @@ def effect_sentence(
         ends = (low, high) if effect.sure > 0 else (high.removeprefix("−"), low.removeprefix("−"))
         return f"{who} {_WORDS[effect.sure]} {what} by {by} points ({ends[0]} to {ends[1]}) in {count_of(sessions, of)}."
     said = f"{what} differed by {value} points ({low} to {high}) in {count_of(sessions, of)}"
-    more = [(100 * one, effect.more_for(one)) for one in DIFFERENCES]
-    waits = [f"about {_rounded(number):,} more would show a difference of {points:.0f} points" for points, number in more if number]
-    return f"Not yet known: {'; '.join([said, *waits])}."
+    more = {100 * one: effect.more_for(one) for one in DIFFERENCES}
+    waits = [f"about {_rounded(number):,} one of {points:.0f}" for points, number in more.items() if number]
+    if not waits:
+        return f"Not yet known: {said}."
+    waits[0] = waits[0].replace("one of", f"more {of}s would show a difference of", 1)
+    waits[-1] += " points"
+    return f"Not yet known: {said}; {', '.join(waits)}."
 
 
 def _rounded(number: int) -> int:

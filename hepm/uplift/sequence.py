@@ -212,8 +212,10 @@ def path_of(
     Args:
         share: Whether outcomes are 0 or 1; else any number, whose spread is that of all of them.
     """
+    if not len(outcomes_T):
+        return Path(*(np.empty(0) for _ in Path._fields))
     spread = 0.5 if share else float(outcomes_T.std()) or 1.0
-    guess = 0.5 if share or not len(outcomes_T) else float(outcomes_T.mean())
+    guess = 0.5 if share else float(outcomes_T.mean())
     f_1T = scores(outcomes_T[None], treated_T[None], chances_T[None], kinds_T[None], guess=guess)
     found = paths(f_1T, chances_T[None], spread)
     return Path(*(part[0] for part in found))
