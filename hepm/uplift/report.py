@@ -52,7 +52,7 @@ class Credit(NamedTuple):
         """How sure it is that it helps or harms."""
         if self.effect is None:
             return effect_sentence(None, self.shown + self.left_out)
-        return effect_sentence(self.effect, self.effect.sessions, who="It")
+        return effect_sentence(self.effect, self.effect.sessions, who="it")
 
 
 class Followed(NamedTuple):

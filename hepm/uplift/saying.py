@@ -40,7 +40,7 @@ class Measured(NamedTuple):
         if self.effect is None:
             return (self.name, *means, "–", "–")
         value, low, high = figures(self.effect, share=self.share)
-        return (self.name, *means, value if value.startswith(("−", "0")) else f"+{value}", f"{low} to {high}")
+        return (self.name, *means, value if value == "0" or value.startswith("−") else f"+{value}", f"{low} to {high}")
 
 
 def figures(effect: Effect, *, share: bool = True) -> tuple[str, str, str]:
