@@ -41,6 +41,7 @@ BLOCK_END: Final = "</hepm-memory>"
 DISTRUSTED: Final = "hepm:distrusted"  # tag of a run that is stored but never counted; its value: the outcome as JSON
 RECORDED_BY: Final = "hepm:token"  # tag with the name of the token that recorded a run at a server
 LEVEL: Final = "hepm:level"  # tag with the level of chance that the guard drew for a session
+TRIAL: Final = "hepm:trial"  # tag of a session in an experiment: its arm, as JSON (`hepm.graph.trials`)
 OWN_STATES: Final = "hepm:own-states"  # tag of a run whose only states are the agent's own summaries
 OUTCOME_BY: Final = (
     "hepm:outcome-by"  # tag of a label that was not given: the rule ("tests") or "judge:MODEL" behind it

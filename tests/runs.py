@@ -16,7 +16,14 @@ from hepm.ingest.transitions import transitions
 from hepm.types import DEFAULT_NAMESPACE
 
 _LATER = ("described_at", "changed_at", "former_description", "former_parameters", "retired", "aliases")
+TO_VERSION_11 = (
+    "DROP INDEX trajectory_arm; ALTER TABLE trajectory DROP COLUMN arm; ALTER TABLE trajectory DROP COLUMN trial;"
+    "PRAGMA user_version = 11;"
+)
+"""Makes an embedded store one of schema version 11."""
+
 TO_VERSION_9 = (
+    f"{TO_VERSION_11}"
     "DROP INDEX trajectory_level; ALTER TABLE trajectory DROP COLUMN level;"
     "DELETE FROM meta WHERE key = 'secret'; PRAGMA user_version = 9;"
 )

@@ -20,6 +20,7 @@ from hepm.agents.guard import NAMESPACE, WRITES
 from hepm.agents.live_run import MCP_DOOR, LiveRun, only_summarised
 from hepm.agents.runs import MOST, LiveRuns
 from hepm.errors import HepmError, NotFoundError
+from hepm.graph.trials import CONTROL
 from hepm.ingest.transitions import own_tool
 from hepm.memory.levels import CHANCES, at_level
 from hepm.types import START, SUMMARY_TOOL, ToolName
@@ -106,7 +107,10 @@ class _Tools:
         history = [name for name in history if not own_tool(name)]
         told = self._of(session_id)
         told.history = history
-        run = self._runs.find(session_id, namespace=NAMESPACE.get()) if WRITES.get() else None
+        run = self._run_of(session_id) if WRITES.get() else None
+        trial = None if run is None else run.session.enter()
+        if trial is not None and trial.arm == CONTROL:
+            return NextTools(tools=[], prompt="", no_opinion="this session is a control: memory tells it nothing")
         level = "" if run is None else run.session.draw()
         asked: dict[str, Any] = {"tools": tools, "k": k, "floor": CHANCES.get(level), "namespace": NAMESPACE.get()}
         with _explained():
@@ -116,6 +120,13 @@ class _Tools:
         if run is not None:
             run.session.note_hint(told.named[len(history)], calls=len(history))
         return NextTools(tools=ranked, prompt=found.prompt(), no_opinion=found.abstained)
+
+    def _run_of(self, session_id: str) -> LiveRun | None:
+        """The run of a session; in an experiment it begins with its first question, as it draws its arm then."""
+        namespace = NAMESPACE.get()
+        if self._runs.memory.holdout:
+            return self._runs.named(session_id, namespace=namespace, door=MCP_DOOR)
+        return self._runs.find(session_id, namespace=namespace)
 
     def _of(self, session_id: str) -> _Told:
         """What a session told and was told."""

@@ -196,7 +196,24 @@ class Server:
             if not at or counts[at - 1][0] != what:
                 lines.append(f"# TYPE hepm_{what}_total counter")
             lines.append(f'hepm_{what}_total{{namespace="{_label(name)}"}} {count}')
+        if self.memory.holdout:
+            lines += await asyncio.to_thread(self._uplift_lines, access)
         return PlainTextResponse("\n".join([*lines, ""]), media_type="text/plain; version=0.0.4")
+
+    def _uplift_lines(self, access: Access) -> list[str]:
+        """What memory does to success, with its interval, and the sessions behind it, as far as it is known."""
+        namespaces = filter(access.to, self.memory.namespaces())
+        found = {name: self.memory.trials.lately(namespace=name) for name in sorted(namespaces)}
+        gauges: dict[str, dict[str, float]] = {"sessions": {}, "controls": {}, "success": {}, "low": {}, "high": {}}
+        for name, report in found.items():
+            gauges["sessions"][name], gauges["controls"][name] = report.sessions, report.controls
+            if report.success is not None:
+                gauges["success"][name], gauges["low"][name], gauges["high"][name], *_ = report.success
+        lines: list[str] = []
+        for what, values in gauges.items():
+            lines += [f"# TYPE hepm_uplift_{what} gauge"] if values else []
+            lines += [f'hepm_uplift_{what}{{namespace="{_label(name)}"}} {value:g}' for name, value in values.items()]
+        return lines
 
     async def _outcome(self, request: Request) -> Response:
         if not access_of(request).write:

@@ -128,6 +128,7 @@ COMMANDS: Final = {
     "search": ("queries:search", "Find the remembered situations most like this one."),
     "prompt": ("queries:prompt", "Print what memory adds to a prompt: notes, lessons and the next tools."),
     "stats": ("stores:stats", "Print counts of a memory by namespace."),
+    "uplift": ("uplift:uplift", "Say whether memory helps, by sessions that were held out."),
     "eval": ("reports:eval_runs", "Measure how well memory predicts the next tool."),
     "bench": ("bench:bench", "Run an agent on an environment's tasks, with memory and without."),
     "explore": ("explore:explore", "Let an agent explore an environment in rounds, and learn from each."),

@@ -43,6 +43,18 @@ SessionSpeakOption = Annotated[
     Option(envvar="HEPM_SPEAK", help="The same as for `hepm suggest`, and no guard. Default: the guard's level."),
 ]
 GuardOption = Annotated[bool, Option(help="Let outcomes decide from which chance on hints of sessions name tools.")]
+HoldoutOption = Annotated[
+    float,
+    Option(
+        min=0.0,
+        max=1.0,
+        envvar="HEPM_HOLDOUT",
+        help="Share of sessions, drawn by chance, that memory tells nothing; `hepm uplift` compares. 1 shows nobody anything.",
+    ),
+]
+HoldoutNotesOption = Annotated[
+    bool, Option(help="Hold back what users stated themselves, too: the notes on them.", envvar="HEPM_HOLDOUT_NOTES")
+]
 StoreOption = Annotated[str, Option("--store", "-s", envvar="HEPM_STORE", help=_STORE_HELP)]
 JsonOption = Annotated[bool, Option("--json", help="Print JSON for programs.")]
 
@@ -126,6 +138,8 @@ def open_memory(
     success_from: float | None = None,
     speak: Speak | None = None,
     guard: bool = True,
+    holdout: float = 0.0,
+    holdout_notes: bool = False,
     named_by: str = "--store",
 ) -> Memory:
     """Open a memory, or create it. `named_by` is the option or argument with its name.
@@ -140,7 +154,7 @@ def open_memory(
         print(f"hepm: {store}, {chosen}, is made now.{hint}", file=sys.stderr)
     endpoint = (os.environ.get("OPENAI_BASE_URL"), os.environ.get("OPENAI_API_KEY"))
     about: dict[str, Any] = {"embedder": embedder, "counting": counting, "success_from": success_from}
-    about |= {"speak": speak, "guard": guard}
+    about |= {"speak": speak, "guard": guard, "holdout": holdout, "holdout_notes": holdout_notes}
     try:
         return Memory.open(store, endpoint=endpoint, sessions=sessions, **about)
     except StoreError as error:

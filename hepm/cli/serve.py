@@ -12,6 +12,8 @@ from hepm.cli.options import (
     OUTCOME_BY,
     STORE,
     GuardOption,
+    HoldoutNotesOption,
+    HoldoutOption,
     OutcomeByOption,
     Place,
     SessionSpeakOption,
@@ -46,6 +48,8 @@ def serve(
     success_from: SuccessFromOption = None,
     speak: SessionSpeakOption = None,
     guard: GuardOption = True,
+    holdout: HoldoutOption = 0.0,
+    holdout_notes: HoldoutNotesOption = False,
     hint_timeout: Annotated[float, Option(min=0.001, help="Seconds that a request waits for a hint.")] = 1.0,
     sessions: Annotated[
         Path | None,
@@ -96,12 +100,18 @@ def serve(
 
     _log_plainly()
     about: dict[str, Any] = {"sessions": _sessions(store, sessions), "success_from": success_from}
-    about |= {"speak": speak, "guard": guard}
+    about |= {"speak": speak, "guard": guard, "holdout": holdout, "holdout_notes": holdout_notes}
     with open_memory(store, **about) as memory:
         serve(memory, options, say)
 
 
-def mcp(place: Place, speak: SessionSpeakOption = None, guard: GuardOption = True) -> None:
+def mcp(
+    place: Place,
+    speak: SessionSpeakOption = None,
+    guard: GuardOption = True,
+    holdout: HoldoutOption = 0.0,
+    holdout_notes: HoldoutNotesOption = False,
+) -> None:
     """Serve a memory as MCP tools on standard input and output, for a client that starts this command.
 
     Example: `hepm mcp --store runs.hepm`; for Claude Code, `claude mcp add hepm -- hepm mcp --store runs.hepm`.
@@ -114,7 +124,8 @@ def mcp(place: Place, speak: SessionSpeakOption = None, guard: GuardOption = Tru
         raise MissingExtraError(f"`hepm mcp` needs {error.name}: pip install 'hepm[serve]'") from error
 
     _log_plainly()
-    with place.create(sessions=_sessions(place.store, None), speak=speak, guard=guard) as memory:
+    about: dict[str, Any] = {"speak": speak, "guard": guard, "holdout": holdout, "holdout_notes": holdout_notes}
+    with place.create(sessions=_sessions(place.store, None), **about) as memory:
         NAMESPACE.set(place.namespace)
         mcp_server(LiveRuns(memory)).run(transport="stdio")
 

@@ -26,6 +26,7 @@ from hepm.experience.run_steps import step_of
 from hepm.graph.delta import said_text, state_key
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.tool_life import ToolNames
+from hepm.graph.trials import hint_id
 from hepm.ingest.chat import read_messages
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import agent_state
@@ -80,6 +81,7 @@ class Prompt:
         lessons, left_out: Ids of the lessons in it, and of those that did not fit.
         runs: Ids of runs behind the lessons.
         suggestions: The tools of the last line, each with its reason.
+        withheld: What chance left out of the hints of this session: ids of lessons, and tools (`hint_id`).
     """
 
     stable: str = ""
@@ -88,6 +90,7 @@ class Prompt:
     runs: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     suggestions: Suggestions = field(default_factory=Suggestions)
+    withheld: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -281,6 +284,37 @@ def render(found: Recollection, *, budget: int = BUDGET, redact: Callable[[str],
         left_out=tuple(dict.fromkeys(line.lesson for line in lines if line.lesson and line.lesson not in lessons)),
         suggestions=found.suggestions,
     )
+
+
+def render_without(
+    found: Recollection,
+    leaves_out: Callable[[str], bool],
+    *,
+    budget: int = BUDGET,
+    redact: Callable[[str], str] | None = None,
+) -> Prompt:
+    """`render` without the lessons and the tools that chance leaves out of a session's hints; never without notes.
+
+    Only what would be shown is left out, so that the sessions with it and those without it are alike.
+    """
+    whole = render(found, budget=budget, redact=redact)
+    notes = found.notes.id if found.notes is not None else ""
+    lessons = [id for id in whole.lessons if id != notes and leaves_out(id)]
+    ranked = found.suggestions.ranked
+    tools = [one.tool for one in ranked if leaves_out(hint_id(one.tool))]
+    if not lessons and not tools:
+        return whole
+    suggestions = found.suggestions
+    if tools:
+        left = tuple(one for one in ranked if one.tool not in tools)
+        suggestions = replace(suggestions, ranked=left, abstained=None if left else "left out here, to see what it does")
+    kept = replace(
+        found,
+        principles=[one for one in found.principles if one.id not in lessons],
+        experiences=[one for one in found.experiences if one.id not in lessons],
+        suggestions=suggestions,
+    )
+    return replace(render(kept, budget=budget, redact=redact), withheld=(*lessons, *map(hint_id, tools)))
 
 
 def _lines(found: Recollection, redact: Callable[[str], str]) -> Iterator[_Line]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from hepm.graph.trials import trial_columns
 from hepm.graph.weights import inverse_steps
 from hepm.types import (
     LEVEL,
@@ -149,6 +150,7 @@ class Run(NamedTuple):
         given: The label that its record has; `success` is also what its reward means in a store (`graded`).
         token: Name of the token that recorded it at a server; "" if none did.
         level: What the guard drew for its session (see `hepm.memory.levels`); "" if it drew nothing.
+        arm, trial: The arm of its session in an experiment, and what is kept to compare arms (see `hepm.graph.trials`).
     """
 
     id: str
@@ -173,6 +175,8 @@ class Run(NamedTuple):
     given: bool | None = None
     token: str = ""
     level: str = ""
+    arm: str = ""
+    trial: str = ""
 
     @classmethod
     def of(cls, trajectory: Trajectory, transitions: Sequence[Transition], *, digest: str, record: str) -> Run:
@@ -213,6 +217,7 @@ class Run(NamedTuple):
             given=t.outcome.success,
             token=t.tags.get(RECORDED_BY, ""),
             level=t.tags.get(LEVEL, ""),
+            **trial_columns(t),
         )
 
     def graded(self, success_from: float) -> Run:
@@ -253,7 +258,7 @@ def key_texts(keys: Iterable[int]) -> list[str]:
     return [f",{key}]" for key in keys]
 
 
-_COLUMNS: Final = (*Run._fields[: Run._fields.index("calls")], "said", "token", "level")
+_COLUMNS: Final = (*Run._fields[: Run._fields.index("calls")], "said", "token", "level", "arm", "trial")
 
 
 @dataclass(slots=True)

@@ -42,6 +42,7 @@ from hepm.graph.rows import (
     tool_row,
 )
 from hepm.graph.tool_life import add_alias, remove_alias, retire
+from hepm.graph.trials import TrialSession, trial_session
 from hepm.types import Tool, ToolName
 
 _REEMBED_BATCH: Final = 1000
@@ -255,6 +256,15 @@ class Store(Backend):
         rows = self.read("outcomes_by_level", namespace=namespace, levels=levels, most=most)
         ended = {level: [int(one) for one in succeeded] for level, succeeded in rows}
         return {level: (sum(successes), len(successes)) for level, successes in ended.items()}
+
+    def trial_sessions(self, *, namespace: str) -> list[TrialSession]:
+        """Sessions of experiments, in order of arrival."""
+        return list(map(trial_session, self.read("trial_sessions", namespace=namespace)))
+
+    def requests_before(self, *, namespace: str, most: int) -> list[tuple[int, str, str, str]]:
+        """Row number, environment, task and words of users of the `most` latest labelled runs of no experiment."""
+        rows = self.read("requests_before", namespace=namespace, most=most)
+        return [(seq, environment, task, said or "") for seq, environment, task, said in rows]
 
     def runs_by_task(self, *, namespace: str) -> list[tuple[Any, ...]]:
         """Environment, task ("" for none) and id of every stored run with an outcome, in that order."""

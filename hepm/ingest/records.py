@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, Never, TypeAlias, cast
 from uuid import UUID
 
 from hepm.errors import FormatError
-from hepm.types import DISTRUSTED, LEVEL, OUTCOME_BY, OWN_STATES, RECORDED_BY, Outcome, Trajectory, Turn
+from hepm.types import DISTRUSTED, LEVEL, OUTCOME_BY, OWN_STATES, RECORDED_BY, TRIAL, Outcome, Trajectory, Turn
 
 Object: TypeAlias = dict[str, Any]
 """A JSON object as decoded."""
@@ -34,7 +34,7 @@ MAX_PARALLEL: Final = 256
 """Most different tools in one turn: no agent calls more, and every pair with the next turn is an edge."""
 
 _HASHED: Final = "sha-"
-_OWN_TAGS: Final = (DISTRUSTED, LEVEL, OUTCOME_BY, OWN_STATES, RECORDED_BY)
+_OWN_TAGS: Final = (DISTRUSTED, LEVEL, OUTCOME_BY, OWN_STATES, RECORDED_BY, TRIAL)
 _encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 

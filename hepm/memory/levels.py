@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from hashlib import blake2b
 from random import Random
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -22,11 +21,14 @@ from hepm.types import DEFAULT_NAMESPACE, Suggestions
 if TYPE_CHECKING:
     from hepm.graph.mirror import Mirror
     from hepm.graph.store import Store
+    from hepm.memory.lots import Lots
 
 SILENT: Final = "silent"
 CHANCES: Final[Mapping[str, float]] = {"0.95": 0.95, "0.9": 0.9, "0.75": 0.75, "0.6": 0.6}
 """The levels with hints, the most cautious first, and the chance that a hint needs."""
 LEVELS: Final = (SILENT, *CHANCES)
+BOLDEST: Final = LEVELS[-1]
+"""The level whose hints name most."""
 FEWEST: Final = 20
 """Sessions with an outcome that a level needs before it may be in force,"""
 SURE_ENOUGH: Final = 0.8
@@ -119,15 +121,20 @@ def at_level(level: str, found: Suggestions) -> Suggestions:
 
 @dataclass(frozen=True, slots=True)
 class GuardState:
-    """The level in force in a namespace, and the outcomes that it is chosen by."""
+    """The level in force in a namespace, and the outcomes that it is chosen by.
+
+    Attributes:
+        harm: Why it is silent though a level may have proven better: memory harms, with hints or without; "" else.
+    """
 
     level: str
     outcomes: Outcomes
+    harm: str = ""
 
     @classmethod
-    def of(cls, known: Outcomes) -> GuardState:
+    def of(cls, known: Outcomes, *, harm: str = "") -> GuardState:
         """The state by these outcomes."""
-        return cls(in_force(known), {level: of_level(known, level) for level in LEVELS})
+        return cls(SILENT if harm else in_force(known), {level: of_level(known, level) for level in LEVELS}, harm)
 
     @property
     def sessions(self) -> int:
@@ -137,6 +144,8 @@ class GuardState:
     @property
     def sentence(self) -> str:
         """The level, and why it is in force."""
+        if self.harm:
+            return self.harm
         silent = self.outcomes[SILENT]
         if self.level != SILENT:
             here = self.outcomes[self.level]
@@ -165,10 +174,10 @@ class GuardState:
 class LevelDraws:
     """Draws the levels of one memory's sessions. Threads may share it."""
 
-    def __init__(self, store: Store, mirror: Mirror) -> None:
+    def __init__(self, store: Store, mirror: Mirror, lots: Lots) -> None:
         self._store = store
         self._mirror = mirror
-        self._secret = ""
+        self._lots = lots
         self._known: dict[str, tuple[int, Outcomes]] = {}
         self._lock = Lock()
 
@@ -180,17 +189,12 @@ class LevelDraws:
         Raises:
             StoreUnavailableError: the secret was not read yet, and the store does not answer.
         """
-        self._secret = self._secret or self._store.secret
+        dice = self._lots.dice("level", run, namespace=namespace)
         try:
             known = self.outcomes(namespace=namespace)
         except StoreUnavailableError:  # hints go on from what was read before, and so do draws
             _, known = self._known.get(namespace, (0, {}))
-        return drawn(known, self._dice("level", run, namespace))
-
-    def _dice(self, what: str, run: str, namespace: str) -> Random:
-        """Dice for one draw of a session. An arm of an experiment is another draw, to be made before the level's."""
-        parts = "".join(f"{len(part)} {part}" for part in (self._secret, what, namespace, run))
-        return Random(blake2b(parts.encode("utf-8", "surrogatepass"), digest_size=16).digest())
+        return drawn(known, dice)
 
     def outcomes(self, *, namespace: str = DEFAULT_NAMESPACE) -> Outcomes:
         """How the latest stored sessions of each level ended; read again once the store's revision is another one."""

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from hepm.embed.agreed import AgreedEmbedder
-from hepm.errors import HepmError, StoreDamagedError, StoreUnavailableError
+from hepm.errors import HepmError, InputError, StoreDamagedError, StoreUnavailableError
 from hepm.graph.mirror import Mirror
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.open_store import artifact_folder, embedded_file, open_store
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from hepm.embed import Embedder
     from hepm.ingest.pipeline import Outbox
-    from hepm.memory.levels import GuardState, LevelDraws
+    from hepm.memory.levels import LevelDraws
+    from hepm.memory.lots import Lots
     from hepm.types import Speak
 
 
@@ -55,9 +56,13 @@ class OpenMemory:
         artifacts: str | PathLike[str] | None = None,
         speak: Speak | None = None,
         guard: bool = True,
+        holdout: float = 0.0,
+        holdout_notes: bool = False,
     ) -> None:
         self.speak: Speak | None = speak
         self._guard = guard
+        self.holdout = checked_holdout(holdout)
+        self.holdout_notes = holdout_notes
         self._outbox = None if outbox is None else _outbox_in(Path(outbox))
         self._journal = None if sessions is None else Journal(Path(sessions))
         self._seen_files = None if seen_files is None else Path(seen_files)
@@ -85,6 +90,8 @@ class OpenMemory:
         success_from: float | None = None,
         speak: Speak | None = None,
         guard: bool = True,
+        holdout: float = 0.0,
+        holdout_notes: bool = False,
     ) -> Self:
         """Open a memory; create it if it does not exist.
 
@@ -107,6 +114,9 @@ class OpenMemory:
                 in sessions what the guard draws.
             guard: Whether sessions draw from which chance on their hints name tools, and outcomes decide which level
                 is in force (docs/session.md). With `speak`, there is no guard.
+            holdout: Share of sessions, drawn by chance, that are recorded and get nothing from memory, so that
+                `uplift` can say what memory does (docs/uplift.md). At 1 all is computed and nothing shown.
+            holdout_notes: Whether those sessions lack the notes on their user, too: what users stated themselves.
         Raises:
             StoreError: the file cannot be read, or the server not reached (StoreUnavailableError, StoreAccessError).
             EmbedderMismatchError: the store holds another embedder's vectors.
@@ -126,6 +136,8 @@ class OpenMemory:
                 "rankers": rankers,
                 "speak": speak,
                 "guard": guard,
+                "holdout": holdout,
+                "holdout_notes": holdout_notes,
             }
             about["artifacts"] = artifact_folder(path)
             memory = cls(store, embedder, poll_s=poll_s, endpoint=endpoint, **about)
@@ -231,13 +243,14 @@ class OpenMemory:
         """The guard's draws for sessions, and the outcomes that they go by."""
         from hepm.memory.levels import LevelDraws
 
-        return LevelDraws(self._store, self._mirror)
+        return LevelDraws(self._store, self._mirror, self.lots)
 
-    def guard(self, *, namespace: str = DEFAULT_NAMESPACE) -> GuardState:
-        """From which chance on hints of sessions name tools in a namespace, and why."""
-        from hepm.memory.levels import GuardState
+    @cached_property
+    def lots(self) -> Lots:
+        """What chance decides of sessions."""
+        from hepm.memory.lots import Lots
 
-        return GuardState.of(self.levels.outcomes(namespace=namespace))
+        return Lots(self._store)
 
     def mirror(self, namespace: str = DEFAULT_NAMESPACE) -> NamespaceMirror:
         """The namespace's graph as policies see it."""
@@ -296,6 +309,17 @@ class OpenMemory:
             raise StoreDamagedError(
                 f"the memory holds damaged values: {damage[0][1]}{more}. Run `hepm doctor --repair`."
             ) from error
+
+
+def checked_holdout(share: float) -> float:
+    """A share of sessions to hold out.
+
+    Raises:
+        InputError: it is not in [0, 1].
+    """
+    if not 0 <= share <= 1:
+        raise InputError(f"holdout is {share!r}: give the share of sessions to hold out, from 0 to 1")
+    return float(share)
 
 
 _UNEXPECTED: Final = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError)

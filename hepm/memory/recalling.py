@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from hepm.errors import InputError
+from hepm.errors import InputError, StoreUnavailableError
 from hepm.graph.delta import said_text
 from hepm.graph.tool_life import ToolNames
 from hepm.memory.opened import OpenMemory
@@ -33,8 +33,11 @@ if TYPE_CHECKING:
     from hepm.experience.principles import Principles
     from hepm.experience.prompt import Moment, Prompt, PromptOptions
     from hepm.graph.namespace import NamespaceMirror
+    from hepm.memory.levels import GuardState
+    from hepm.memory.trials import Trials
     from hepm.rank.checkpoint import Rankers
     from hepm.types import Tool
+    from hepm.uplift.report import UpliftReport
 
 
 _OF_H_EPM: Final = {"procedural": Procedural, "episodic": Episodic, "adaptive": Adaptive}
@@ -53,6 +56,37 @@ class RecallingMemory(OpenMemory):
         from hepm.experience.library import Library
 
         return Library(self._store, self._mirror, self._current_embedder, self._agreed_embedder)
+
+    @cached_property
+    def trials(self) -> Trials:
+        """The experiments of sessions that were held out."""
+        from hepm.memory.trials import Trials
+
+        return Trials(self._store, self._mirror, lambda: self.library)
+
+    def uplift(self, *, namespace: str = DEFAULT_NAMESPACE) -> UpliftReport:
+        """What memory does here: sessions with memory beside those that were held out (docs/uplift.md)."""
+        return self.trials.report(namespace=namespace)
+
+    def guard(self, *, namespace: str = DEFAULT_NAMESPACE) -> GuardState:
+        """From which chance on hints of sessions name tools in a namespace, and why."""
+        from hepm.memory.levels import GuardState
+        from hepm.uplift.report import harm_sentence
+
+        harm = self.trials.harm(namespace=namespace)
+        return GuardState.of(self.levels.outcomes(namespace=namespace), harm="" if harm is None else harm_sentence(harm))
+
+    def holdout_now(self, wanted: float, *, namespace: str = DEFAULT_NAMESPACE) -> float:
+        """The share of sessions to hold out: as wanted, and nearly all where the guard finds that memory harms."""
+        from hepm.memory.trials import HARMED_HOLDOUT
+
+        if not self.guarded or not 0 < wanted < HARMED_HOLDOUT:
+            return wanted
+        try:
+            harm = self.trials.harm(namespace=namespace)
+        except StoreUnavailableError:
+            return wanted
+        return wanted if harm is None else HARMED_HOLDOUT
 
     @cached_property
     def experiences(self) -> Experiences:
@@ -252,6 +286,7 @@ class RecallingMemory(OpenMemory):
         budget: int = 1_000,
         options: PromptOptions | None = None,
         level: str = "",
+        leaves_out: Callable[[str], bool] | None = None,
         namespace: str = DEFAULT_NAMESPACE,
     ) -> Prompt:
         """The text for an agent's prompt now: notes, principles, experiences by zone, the next tools.
@@ -264,8 +299,9 @@ class RecallingMemory(OpenMemory):
             run: Id that the run will be stored under. The lessons shown are then credited with its outcome.
             budget: Maximum number of tokens, approximately.
             level: Of the guard (`hepm.memory.levels.LEVELS`), which sessions draw; "" where `speak` decides.
+            leaves_out: Whether a lesson, or a tool (`hepm.graph.trials.hint_id`), is left out to measure what it does.
         """
-        from hepm.experience.prompt import FURTHER, Moment, PromptOptions, recollect, render
+        from hepm.experience.prompt import FURTHER, Moment, PromptOptions, recollect, render, render_without
         from hepm.memory.levels import CHANCES, at_level
 
         options = options or PromptOptions()
@@ -294,10 +330,21 @@ class RecallingMemory(OpenMemory):
             horizon=horizon,
             options=options,
         )
-        prompt = render(found, budget=budget, redact=options.redact)
+        if leaves_out is None:
+            prompt = render(found, budget=budget, redact=options.redact)
+        else:
+            prompt = render_without(found, leaves_out, budget=budget, redact=options.redact)
         if run:
             self.library.show(run, prompt.lessons, namespace=namespace)
         return prompt
+
+    def wishes(self, user: str, *, options: PromptOptions | None = None, namespace: str = DEFAULT_NAMESPACE) -> Prompt:
+        """The part of `prompt` that a user stated: the notes on them, and nothing that runs taught."""
+        from hepm.experience.prompt import Prompt, PromptOptions, Recollection, render
+
+        options = options or PromptOptions()
+        notes = self.preferences.notes(user, namespace=namespace) if user and options.notes else None
+        return Prompt() if notes is None else render(Recollection(notes=notes), redact=options.redact)
 
     def search(self, text: str, *, k: int = 5, namespace: str = DEFAULT_NAMESPACE) -> list[Recalled]:
         """The states similar to a text (cosine above 0), over all tools, and what agents did next; best first."""

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from hepm.errors import InputError
 from hepm.graph.rows import Selection
 from hepm.ingest.records import ReadOptions, graded
+from hepm.memory.opened import checked_holdout
 from hepm.memory.recalling import RecallingMemory, as_tools
 from hepm.types import (
     DEFAULT_NAMESPACE,
@@ -149,6 +150,7 @@ class RecordingMemory(RecallingMemory):
         prompt_options: PromptOptions | None = None,
         ingest_options: IngestOptions | None = None,
         tags: Mapping[str, str] | None = None,
+        holdout: float | None = None,
     ) -> Session:
         """One run of an agent with memory: it gets hints, and is stored and learned from at its end.
 
@@ -160,6 +162,7 @@ class RecordingMemory(RecallingMemory):
             token: Name of the token that records the run at a server; `forget` finds it by that.
             distil: Whether to distil lessons when it has finished, on a background thread, without a model.
             tags: Other properties of the run, such as its `project`.
+            holdout: The chance that it gets nothing from memory, as a control (see `open`). None for the memory's own.
         """
         from hepm.ingest.prepare import IngestOptions
         from hepm.memory.session import Session
@@ -168,7 +171,9 @@ class RecordingMemory(RecallingMemory):
         run = Trajectory(id or uuid4().hex, (), environment=environment, task=task, model=model, user=user, tags=tags)
         own = None if tools is None else as_tools(tools)
         prepared = ingest_options or IngestOptions()
-        return Session(self, run, system, own, namespace, distil, prompt_options, prepared, self._journal)
+        share = self.holdout if holdout is None else checked_holdout(holdout)
+        about: dict[str, Any] = {"holdout": share}
+        return Session(self, run, system, own, namespace, distil, prompt_options, prepared, self._journal, **about)
 
     def resume(
         self, id: str, *, namespace: str = DEFAULT_NAMESPACE, ingest_options: IngestOptions | None = None
@@ -181,7 +186,9 @@ class RecordingMemory(RecallingMemory):
         if kept is None:
             return None
         options = ingest_options or IngestOptions()
-        return Session(self, kept.run, "", kept.run.tools or None, namespace, True, None, options, self._journal)
+        about: dict[str, Any] = {"holdout": self.holdout}
+        own = kept.run.tools or None
+        return Session(self, kept.run, "", own, namespace, True, None, options, self._journal, **about)
 
     def under_way(self, known: set[Stamp]) -> list[Kept]:
         """The sessions on disk that changed: those of running processes, and those that a crash or a restart left.

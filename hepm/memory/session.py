@@ -9,25 +9,28 @@ import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from hepm.errors import ConflictError, HepmError, InputError
 from hepm.graph.delta import said_text
 from hepm.graph.mirror import switching_often
+from hepm.graph.trials import CONTROL, Trial, Withheld, hint_id
 from hepm.ingest.chat import GrowingConversation, read_messages
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import RecordError, decoded, graded, without_surrogates
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import agent_state, hints_in, without_said
 from hepm.memory.echo import HintedCalls, calls_in
-from hepm.memory.levels import SILENT
+from hepm.memory.levels import BOLDEST, SILENT
 from hepm.types import (
     DEFAULT_NAMESPACE,
     HINT,
     LEVEL,
     RECORDED_BY,
     START,
+    TRIAL,
     Outcome,
     Tool,
     ToolCall,
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("hepm")
 T = TypeVar("T")
 
-_OF_FIRST: Final = (RECORDED_BY, LEVEL)
+_OF_FIRST: Final = (RECORDED_BY, LEVEL, TRIAL)
 """Tags that a run keeps from its beginning, whichever process goes on with it."""
 _OPENING: Final = 12
 """Messages at the beginning of a run: coding agents send several of instructions before the user's."""
@@ -67,6 +70,7 @@ class Session:
     Attributes:
         aliases: Names beside the id by which a server recognises the session after a restart; kept on disk with it.
         parts: Ids of what its turns were made of, such as spans: kept on disk with them, so that none counts twice.
+        holdout: The chance that it is a control and gets nothing from memory; see `enter`.
     """
 
     _memory: RecordingMemory
@@ -80,6 +84,7 @@ class Session:
     _journal: Journal | None
     aliases: tuple[str, ...] = ()
     parts: frozenset[str] = frozenset()
+    holdout: float = 0.0
     _given: Sequence[object] | None = None
     _recorded: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     _calls: int = 0
@@ -92,7 +97,8 @@ class Session:
     _stamp: Stamp | None = None
     _named: set[str] = field(default_factory=set[str])
     _made_of: frozenset[str] = frozenset()
-    _written_level: str = ""
+    _trial: Trial | None = None
+    _written_draws: tuple[str, str] = ("", "")
     _said: set[str] = field(default_factory=set[str])
     _hinted: HintedCalls = field(default_factory=HintedCalls)
     _read: GrowingConversation = field(init=False)
@@ -110,17 +116,20 @@ class Session:
         else:  # a crash ended this session
             self._stamp = kept.stamp
             self._written = kept.run.turns
-            self._written_level = kept.run.tags.get(LEVEL, "")
             self._resumed = list(as_messages(kept.run.turns))
             self._shown = dict.fromkeys(kept.shown)
             self._is_sequel_of(kept.run)
+            self._written_draws = self._draws
 
     def _is_sequel_of(self, before: Trajectory) -> None:
-        """The token that began the run stays the one that recorded it, and its level stays the one that was drawn."""
+        """The token that began the run stays the one that recorded it, and its arm and level stay those drawn."""
         tags = {key: value for key, value in self._run.tags.items() if key not in _OF_FIRST}
         tags |= {key: value for key, value in before.tags.items() if key in _OF_FIRST}
         self._run = replace(self._run, tags=tags)
+        self._trial = Trial.of(before)
         self._hinted = HintedCalls(before.turns)
+        if self._trial is None and (self.level or self._shown or any(turn.hinted for turn in before.turns)):
+            self.holdout = 0.0  # hints were given before there was an experiment
 
     @property
     def id(self) -> str:
@@ -136,6 +145,16 @@ class Session:
     def level(self) -> str:
         """What the guard drew for it (see `hepm.memory.levels`); "" before the first hint, and without a guard."""
         return self._run.tags.get(LEVEL, "")
+
+    @property
+    def trial(self) -> Trial | None:
+        """Its part in an experiment; None before the first hint, and where there is none."""
+        return self._trial
+
+    @property
+    def _draws(self) -> tuple[str, str]:
+        """What chance decided, which must be on disk before the first hint."""
+        return self.level, "" if self._trial is None else self._trial.arm
 
     @property
     def stamp(self) -> Stamp | None:
@@ -191,22 +210,87 @@ class Session:
             return Prompt()
         if tools is None and self._tools is not None:
             tools = [tool.name for tool in self._tools]
-        level = self.draw()
+        trial = self.enter()
+        if trial is not None and trial.arm == CONTROL and not trial.shadow:
+            if keep:
+                self.keep()
+            return self._wishes()
+        about: dict[str, Any] = {"tools": tools, "horizon": horizon, "level": self.draw()}
         if keep:
             self.keep()
-        found = self._ask(lambda: self._prompt(self._turns(), tools=tools, horizon=horizon, level=level))
+        if trial is not None and trial.shadow:
+            self._withhold(self._ask(lambda: self._prompt(self._turns(), **about)))
+            return self._wishes()
+        if trial is not None:
+            about["leaves_out"] = partial(self._memory.lots.leaves_out, self.id, namespace=self._namespace)
+        found = self._ask(lambda: self._prompt(self._turns(), **about))
         if found is not None:
+            self._note_trial(found)
             self._shown.update(dict.fromkeys(found.lessons))
             self._said.update(hints_in(found.text))
             if HINT in found.present:
                 self.note_hint([one.tool for one in found.suggestions], calls=calls_in(self._turns()))
         return found or Prompt()
 
+    def enter(self) -> Trial | None:
+        """The session's part in an experiment, whose arm is drawn once; None if it is in none.
+
+        A control, if it cannot be drawn now.
+        """
+        with self._recording:
+            if self._trial is not None or not self.holdout:
+                return self._trial
+            memory, namespace = self._memory, self._namespace
+
+            def drawn() -> Trial:
+                holdout = memory.holdout_now(self.holdout, namespace=namespace)
+                return Trial(memory.lots.arm(self.id, holdout, namespace=namespace), holdout)
+
+            trial = self._ask(drawn)
+            if trial is None:
+                return Trial(CONTROL, self.holdout)
+            self._note(trial)
+            self.keep()  # whatever ends this process, the arm stays
+            return trial
+
+    def _note(self, trial: Trial) -> None:
+        self._trial = trial
+        self._run = replace(self._run, tags={**self._run.tags, TRIAL: trial.to_tag()})
+
+    def _note_trial(self, found: Prompt) -> None:
+        """Note what a hint of a session in an experiment held, and what chance left out of it."""
+        if self._trial is not None:
+            tools = [hint_id(one.tool) for one in found.suggestions.ranked] if HINT in found.present else []
+            self._note(self._trial.with_hint(found.tokens, (*found.lessons, *tools), found.withheld))
+
+    def _withhold(self, found: Prompt | None) -> None:
+        """Note what memory would have said in a shadow session."""
+        if found is None or self._trial is None:
+            return
+        trial = self._trial.with_hint(found.tokens, found.lessons, ())
+        ranked = found.suggestions.ranked
+        if ranked and HINT in found.present:
+            tools = tuple(one.tool for one in ranked)
+            trial = trial.with_withheld(Withheld(calls_in(self._turns()), tools, round(ranked[0].score, 3)))
+        self._note(trial)
+
+    def _wishes(self) -> Prompt:
+        """What a control is told: what its user stated, unless that is part of the experiment."""
+        from hepm.experience.prompt import Prompt
+
+        user = self._run.user
+        if not user or self._memory.holdout_notes:
+            return Prompt()
+        wishes = partial(self._memory.wishes, user, options=self._prompt_options, namespace=self._namespace)
+        return self._ask(wishes) or Prompt()
+
     def draw(self) -> str:
         """The level of this session's hints, which is drawn once; "" where the guard does not decide.
 
-        Silence, if it cannot be drawn now.
+        Silence, if it cannot be drawn now. A shadow session has the level that says most, and draws none.
         """
+        if self._trial is not None and self._trial.shadow:
+            return BOLDEST if self._memory.guarded else ""
         options = self._prompt_options
         chosen = options is not None and (options.policy != "hybrid" or not options.suggestions)
         with self._recording:
@@ -256,6 +340,9 @@ class Session:
             here = principles.at([tool for tool in now.last if tool != START], said=said_text(now.state()), **about)
             return list({one.id: one for one in (*alike, *here)}.values())[:k]
 
+        trial = self.enter()
+        if trial is not None and trial.arm == CONTROL:
+            return []
         found = self._ask(search) or []
         self._shown.update(dict.fromkeys(one.id for one in found))
         if found and (last := self._last_said()) is not None:
@@ -426,7 +513,7 @@ class Session:
                     return  # another process goes on with it
                 at = _common(turns, self._written) if now is not None else 0
                 parts = self.parts - (frozenset() if now is None else self._made_of)
-                drawn = self.level != self._written_level
+                drawn = self._draws != self._written_draws
                 if len(turns) > at or len(self._written) > len(turns) or parts or drawn:
                     part = replace(self._run, turns=turns[at:])
                     part = part if redactor is None else redactor(part)
@@ -441,7 +528,7 @@ class Session:
                     self._named.update(names)
                     self._made_of |= parts
                     self._written = turns
-                    self._written_level = self.level
+                    self._written_draws = self._draws
             except (InputError, ValueError) as error:
                 _log.debug("the session %r is not kept: %s", self.id, error)  # `finish` raises it
 
@@ -527,6 +614,8 @@ class Session:
                 self._stamp = None
                 self._memory.store_abandoned(options=self._ingest_options)
             self._memory.follow_now()
+            if self._trial is not None and not self._trial.shadow:
+                self._memory.trials.retire_harmful(namespace=self._namespace)
             if self._distil and (run.outcome != Outcome() or report.by_rule):
                 self._memory.distil_soon(self.id, namespace=self._namespace)
 

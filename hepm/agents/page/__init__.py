@@ -31,6 +31,7 @@ from hepm.graph.mirror import switching_often
 from hepm.graph.page import counts_of, fill, graph_data, graph_scripts, part_of, read_content, texts_of
 from hepm.graph.rows import Totals
 from hepm.ingest.redact import Redactor
+from hepm.uplift.saying import COLUMNS, figures
 
 Json: TypeAlias = dict[str, Any]
 _Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
@@ -46,7 +47,7 @@ _PAUSE_FACTOR: Final = 10.0
 # The part of a user's request that is read, and the part that is shown.
 _READ_CHARS: Final = 4_000
 _REQUEST_CHARS: Final = 160
-_SCRIPTS: Final = ("api.js", "hints.js", "lessons.js", "live.js")
+_SCRIPTS: Final = ("api.js", "uplift.js", "hints.js", "lessons.js", "live.js")
 _HEADERS: Final = {
     "cache-control": "no-store",
     "x-content-type-options": "nosniff",
@@ -175,6 +176,26 @@ class _Page:
             "open_runs": len(under_way),
             "hints": hints,
             "guard": self._guard_sentence(namespace),
+            "uplift": self._uplift(namespace),
+        }
+
+    def _uplift(self, namespace: str) -> Json:
+        """What memory does here, and how that became known."""
+        found = self._memory.trials.lately(namespace=namespace)
+        told = found.followed
+        return {
+            "sentence": found.sentence,
+            "success": None if found.success is None else found.success._asdict(),
+            "sure": 0 if found.success is None else found.success.sure,
+            "figures": None if found.success is None else figures(found.success),
+            "sessions": found.sessions,
+            "controls": found.controls,
+            "rows": [one.cells for one in (*found.measures, *found.parts)] if found.sessions else [],
+            "columns": COLUMNS,
+            "points": [one._asdict() for one in found.points],
+            "followed": told._asdict(),
+            "shadow": None if found.shadow is None else found.shadow.sentence,
+            "holdout": self._memory.holdout,
         }
 
     def _guard_sentence(self, namespace: str) -> str:

@@ -40,12 +40,13 @@ function withoutOutcome({ totals, open_runs }) {
   return `${plural(waiting, "run")} ${have} no outcome yet and ${teach} nothing: label ${them}. Three ways: ${ways}.`;
 }
 
-function fillFigures({ counts, totals, open_runs }) {
+function fillFigures({ counts, totals, open_runs, uplift }) {
   const { hints = 0, followed = 0, not_followed = 0, requests = 0 } = counts;
   const judged = followed + not_followed;
   const labelled = totals.successes + totals.failures;
   document.getElementById("figures").replaceChildren(
-    figure("Followed", shareOf(followed, judged), judged ? `${asCount(followed)} of the ${asCount(judged)} before a call` : "no call after a suggestion yet"),
+    upliftFigure(uplift),
+    figure("Followed", shareOf(followed, judged), followedDetail(followed, judged, uplift.followed)),
     figure("Suggestions", asCount(hints), `in ${plural(requests, "request")} since the server started`),
     figure("Under way", asCount(open_runs), open_runs === 1 ? "run" : "runs"),
     figure("Stored", asCount(totals.trajectories), storedDetail(totals, labelled)),
@@ -124,6 +125,7 @@ function refill(element, ...children) {
 }
 
 function fillHints(now) {
+  fillUplift(now.uplift);
   fillFigures(now);
   const unlabelled = document.getElementById("unlabelled");
   unlabelled.textContent = withoutOutcome(now);

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib.util import find_spec
 from itertools import zip_longest
 from math import comb
 from pathlib import Path
@@ -18,12 +16,13 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from hepm.errors import InputError, MissingExtraError
+from hepm.errors import InputError
 from hepm.evals.bench.arms import ARMS, OFF
 from hepm.evals.bench.folder import Ended, Facts, Key
 from hepm.evals.metrics import Bootstrap, Interval, interval
 from hepm.evals.report import Difference, rounded, table_of
 from hepm.text import CUT, count_of, on_one_line
+from hepm.uplift.drawing import drawing
 
 if TYPE_CHECKING:
     from hepm.evals.collaboration.report import CollaborationReport
@@ -341,24 +340,3 @@ def draw(report: BenchReport, file: Path) -> None:
         axes.invert_yaxis()
         axes.set_xlim(0, 100)
         axes.set_xlabel("tasks solved, %, with 95 % intervals over tasks")
-
-
-@contextmanager
-def drawing(file: Path, title: str, *, size: tuple[float, float], panels: int = 1) -> Generator[Sequence[Any]]:
-    """Axes side by side, of a figure of a size in inches that is written to a file at the end.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-        InputError: the file cannot be written, or has an ending of no picture.
-    """
-    if find_spec("matplotlib") is None:
-        raise MissingExtraError("a plot needs matplotlib: pip install matplotlib.")
-    from matplotlib.figure import Figure
-
-    figure: Any = Figure(figsize=size, layout="constrained")
-    figure.suptitle(title)
-    yield [*figure.subplots(1, panels, squeeze=False)[0]]
-    try:
-        figure.savefig(file)
-    except (OSError, ValueError) as error:
-        raise InputError(f"the plot cannot be written to {file}: {error}.") from error

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hepm.errors import InputError
-from hepm.evals.bench.report import FEWEST_TASKS, drawing, endings
+from hepm.evals.bench.report import FEWEST_TASKS, endings
 from hepm.evals.collaboration.play import Collaboration, Session
 from hepm.evals.metrics import Bootstrap, FloatArray, Interval, interval
 from hepm.evals.report import rounded, table_of

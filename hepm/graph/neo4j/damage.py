@@ -43,6 +43,8 @@ _FURTHER: Final[Mapping[str, Mapping[str, PropertyType]]] = {
         "task_uid": "string",
         "token": "string",
         "level": "string",
+        "arm": "string",
+        "trial": "string",
     },
     **{kind: {"changed": "integer"} for kind in LESSONS},
     "Answer": dict.fromkeys(("key", "step", "run", "run_uid", "user", "user_uid", "text", "usage"), "string"),
@@ -64,7 +66,7 @@ _OF_ONE_KIND: Final[Mapping[str, frozenset[str]]] = {
 _MAY_LACK: Final[Mapping[str, frozenset[str]]] = {
     "Tool": frozenset({"retired", "aliases", "changed_at", "described_at", "former_description", "former_parameters"}),
     "State": frozenset({"summary"}),
-    "Trajectory": frozenset({"success", "reward", "ended_at", "day", "task_uid", "token", "level"}),
+    "Trajectory": frozenset({"success", "reward", "ended_at", "day", "task_uid", "token", "level", "arm", "trial"}),
     **_OF_ONE_KIND,
     "Answer": frozenset({"run", "run_uid", "user", "user_uid"}),
     "Showing": frozenset({"told"}),

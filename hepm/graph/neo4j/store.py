@@ -503,5 +503,7 @@ def columns_of(run: Run, namespace: str) -> dict[str, Any]:
         "day": day_of(run.ended_at),
         "token": run.token or None,
         "level": run.level or None,
+        "arm": run.arm or None,
+        "trial": run.trial or None,
         "tools": list(run.called),
     }

@@ -17,7 +17,7 @@ from typing import Any, Final
 from hepm.errors import StoreDamagedError, StoreError, StoreVersionError
 from hepm.graph.rows import no_text
 
-SCHEMA_VERSION: Final = 10
+SCHEMA_VERSION: Final = 12
 BUSY_TIMEOUT_S: Final = 60.0
 CACHE_KIB: Final = 64 * 1024
 _LOG_PAGES: Final = 1_000, 65_536

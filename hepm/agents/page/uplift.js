@@ -1,0 +1,66 @@
+// What memory does: sessions with memory beside those that were held out, and how that became known.
+"use strict";
+
+const WIDTH = 720;
+const HEIGHT = 170;
+const MARGIN = { left: 44, right: 8, top: 8, bottom: 26 };
+const SVG = "http://www.w3.org/2000/svg";
+
+function drawn(tag, attributes, text) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  if (text !== undefined) element.textContent = text;
+  return element;
+}
+
+/** The first figure: by how many points memory changes success, if that is known. */
+function upliftFigure({ success, sure, figures, sessions, shadow, holdout }) {
+  if (sure) {
+    const [value, low, high] = figures;
+    return figure("Uplift", `${sure > 0 ? "+" : ""}${value} points`, `${low} to ${high}, in ${plural(sessions, "session")}`);
+  }
+  if (success) return figure("Uplift", "not yet known", `${figures[1]} to ${figures[2]} points, in ${plural(sessions, "session")}`);
+  if (shadow) return figure("Uplift", "shadow", "nothing is shown to agents");
+  return figure("Uplift", "–", holdout || sessions ? `${plural(sessions, "session")} with an outcome` : "no session is held out");
+}
+
+/** How hints fared, with how the sessions ended: no proof, as agents choose what they follow. */
+function followedDetail(followed, judged, ended) {
+  const said = judged ? `${asCount(followed)} of the ${asCount(judged)} before a call` : "no call after a suggestion yet";
+  if (!ended.followed || !ended.others) return said;
+  const [did, others] = [shareOf(ended.followed_successes, ended.followed), shareOf(ended.other_successes, ended.others)];
+  return `${said}; ${did} succeeded where followed, ${others} where not (no proof)`;
+}
+
+function fillUplift(uplift) {
+  document.getElementById("uplift").textContent = uplift.sentence;
+  const plot = document.getElementById("uplift-plot");
+  const more = document.getElementById("uplift-more");
+  plot.hidden = uplift.points.length < 2;
+  more.hidden = !uplift.rows.length;
+  if (!plot.hidden) plot.replaceChildren(upliftPlot(uplift), make("figcaption", {}, "Points of success more with memory, by sessions with an outcome; the band is right 95 % of the time at every look."));
+  const head = make("tr", {}, make("th", {}, ""), ...uplift.columns.map((name) => make("th", {}, name)));
+  document.getElementById("uplift-table").replaceChildren(head, ...uplift.rows.map((row) => make("tr", {}, ...row.map((cell) => make("td", {}, cell)))));
+}
+
+/** The difference with its band, session by session. */
+function upliftPlot({ points, sentence }) {
+  const last = points[points.length - 1];
+  const first = points[0].sessions;
+  // The first bands are wider than anything that is learned later: they are cut.
+  const most = Math.min(1, Math.ceil(50 * Math.max(Math.abs(last.low), Math.abs(last.high))) / 20);
+  const x = (sessions) => MARGIN.left + ((sessions - first) / (last.sessions - first)) * (WIDTH - MARGIN.left - MARGIN.right);
+  const y = (value) => MARGIN.top + ((most - Math.max(-most, Math.min(most, value))) / (2 * most)) * (HEIGHT - MARGIN.top - MARGIN.bottom);
+  const along = (name) => points.map((point) => `${x(point.sessions).toFixed(1)},${y(point[name]).toFixed(1)}`);
+  const svg = drawn("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": sentence });
+  svg.append(drawn("polygon", { class: "band", points: [...along("low"), ...along("high").reverse()].join(" ") }));
+  svg.append(drawn("line", { class: "zero", x1: MARGIN.left, x2: WIDTH - MARGIN.right, y1: y(0), y2: y(0) }));
+  svg.append(drawn("polyline", { class: "value", points: along("value").join(" ") }));
+  for (const value of [-most, 0, most]) {
+    const text = `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.round(100 * Math.abs(value))}`;
+    svg.append(drawn("text", { x: MARGIN.left - 6, y: y(value) + 4, "text-anchor": "end" }, text));
+  }
+  svg.append(drawn("text", { x: MARGIN.left, y: HEIGHT - 8 }, asCount(first)));
+  svg.append(drawn("text", { x: WIDTH - MARGIN.right, y: HEIGHT - 8, "text-anchor": "end" }, plural(last.sessions, "session")));
+  return svg;
+}

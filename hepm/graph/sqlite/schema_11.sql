@@ -1,0 +1,1 @@
+-- Version 11 changes nothing here.

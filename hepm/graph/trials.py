@@ -1,0 +1,181 @@
+"""Sessions of an experiment: which arm each drew, and what is kept of it to compare the arms.
+
+A session under a holdout draws its arm before its first hint: `CONTROL` gets nothing from memory, `MEMORY` gets what it
+has to say. The arm is a tag of the run, as JSON, and two columns of the store derive from it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, NamedTuple
+
+from hepm.types import SUMMARY_TOOL, TRIAL, ToolName, Trajectory, Turn
+
+CONTROL: Final = "control"
+MEMORY: Final = "memory"
+REQUEST_CHARS: Final = 300
+"""What is kept of a request, to tell which kind it is of."""
+
+
+class Withheld(NamedTuple):
+    """A hint of a shadow session: after how many calls, the tools that it would have named, the chance of the first."""
+
+    calls: int
+    tools: tuple[ToolName, ...]
+    chance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A session's part in an experiment, as its tag holds it.
+
+    Attributes:
+        arm: `CONTROL` or `MEMORY`.
+        holdout: The chance that it had to be a control, in (0, 1]. At 1 hints are computed and not shown.
+        tokens: Of what memory said to it, or of a shadow session would have said; an estimate.
+        shown, left_out: Ids of what was in its hints, and of what chance left out of them: lessons, and tools that hints
+            named (`hint_id`).
+        withheld: What hints of a shadow session would have named.
+    """
+
+    arm: str
+    holdout: float
+    tokens: int = 0
+    shown: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    withheld: tuple[Withheld, ...] = ()
+
+    @property
+    def shadow(self) -> bool:
+        """Whether what memory would say is computed and recorded, and not shown."""
+        return self.holdout >= 1
+
+    def to_tag(self) -> str:
+        """As JSON."""
+        return json.dumps({name: value for name, value in asdict(self).items() if value}, separators=(",", ":"))
+
+    @classmethod
+    def of(cls, run: Trajectory) -> Trial | None:
+        """Of a run's tag; None if it is of no experiment, or its tag is no such JSON."""
+        return cls.from_tag(run.tags.get(TRIAL, ""))
+
+    @classmethod
+    def from_tag(cls, tag: str) -> Trial | None:
+        """Read `to_tag`; None if it is none."""
+        try:
+            read: dict[str, Any] = json.loads(tag) if tag else {}
+            told = ((int(calls), tuple(map(str, tools)), float(one)) for calls, tools, one in read.get("withheld", ()))
+            withheld = tuple(Withheld(*one) for one in told)
+            lessons = {name: tuple(map(str, read.get(name, ()))) for name in ("shown", "left_out")}
+            arm, holdout, tokens = read["arm"], float(read["holdout"]), int(read.get("tokens", 0))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return None
+        known = arm in (CONTROL, MEMORY) and 0 < holdout <= 1
+        return cls(arm, holdout, tokens, withheld=withheld, **lessons) if known else None
+
+    def with_hint(self, tokens: int, lessons: Sequence[str], left_out: Sequence[str]) -> Trial:
+        """The same after one more hint, or one that was withheld."""
+        shown = tuple(dict.fromkeys((*self.shown, *lessons)))
+        out = tuple(dict.fromkeys((*self.left_out, *left_out)))
+        return replace(self, tokens=self.tokens + tokens, shown=shown, left_out=out)
+
+    def with_withheld(self, hint: Withheld) -> Trial:
+        """The same after a hint that would have named tools; of several after the same calls the last one counts."""
+        others = (one for one in self.withheld if one.calls != hint.calls)
+        return replace(self, withheld=tuple(sorted((*others, hint))))
+
+
+def hint_id(tool: ToolName) -> str:
+    """The id under which hints that name a tool are credited, beside lessons."""
+    return f"hint {tool}"
+
+
+def trial_columns(run: Trajectory) -> dict[str, str]:
+    """The columns `arm` and `trial` of a run; both "" for one of no experiment."""
+    trial = Trial.of(run)
+    if trial is None:
+        return {"arm": "", "trial": ""}
+    said = (" ".join(turn.text.split()) for turn in run.turns if turn.role == "user")
+    kept: dict[str, Any] = {
+        "holdout": trial.holdout,
+        "tokens": trial.tokens,
+        "shown": trial.shown,
+        "left_out": trial.left_out,
+        "errors": sum(call.error is True for call in run.calls()),
+        "hints": _withheld_hints(run.turns, trial) if trial.shadow else _given_hints(run.turns),
+        "request": next(filter(None, said), "")[:REQUEST_CHARS],
+    }
+    return {"arm": trial.arm, "trial": json.dumps(kept, separators=(",", ":"))}
+
+
+def _given_hints(turns: Sequence[Turn]) -> list[tuple[float, bool]]:
+    """Of each turn of which a hint had named tools: 0 for its chance, and whether it called one of them."""
+    hinted = [turn for turn in turns if turn.hinted and turn.calls]
+    return [(0.0, any(call.name in turn.hinted for call in turn.calls)) for turn in hinted]
+
+
+def _withheld_hints(turns: Sequence[Turn], trial: Trial) -> list[tuple[float, bool]]:
+    """Of each turn of which a hint would have named tools: its chance, and whether the agent called one of them."""
+    found: list[tuple[float, bool]] = []
+    made = since = 0
+    for turn in turns:
+        calls = [call.name for call in turn.calls if call.name != SUMMARY_TOOL] if turn.role != "user" else []
+        if not calls:
+            continue
+        told = [one for one in trial.withheld if since <= one.calls <= made]
+        if told:
+            found.append((told[-1].chance, not set(told[-1].tools).isdisjoint(calls)))
+        since = made + 1
+        made += len(calls)
+    return found
+
+
+class TrialSession(NamedTuple):
+    """One stored session of an experiment.
+
+    Attributes:
+        success: None without an outcome.
+        turns: Of the agent.
+        ended_at: Unix time in seconds; None if unknown.
+        level: What the guard drew; "" where it drew nothing.
+        errors: Failed calls.
+        hints: Of each turn of which a hint named tools: the chance it said (of a shadow session: would have said;
+            else 0), and whether the turn called one of them.
+        request: What the user asked for first, cut.
+    """
+
+    seq: int
+    run: str
+    arm: str
+    success: bool | None
+    turns: int
+    ended_at: float | None
+    environment: str
+    task: str
+    level: str
+    holdout: float
+    tokens: int
+    shown: tuple[str, ...]
+    left_out: tuple[str, ...]
+    errors: int
+    hints: tuple[tuple[float, bool], ...]
+    request: str
+
+    @property
+    def shadow(self) -> bool:
+        """Whether nothing of what memory would have said was shown."""
+        return self.holdout >= 1
+
+
+def trial_session(row: Sequence[Any]) -> TrialSession:
+    """A row of the statement `trial_sessions`."""
+    *columns, success, level, trial = row
+    seq, run, arm, turns, ended_at, environment, task = columns
+    kept: dict[str, Any] = json.loads(trial)
+    kept |= {name: tuple(kept[name]) for name in ("shown", "left_out")}
+    kept["hints"] = tuple((chance, bool(followed)) for chance, followed in kept["hints"])
+    about: dict[str, Any] = {"environment": environment, "task": task, "level": level or "", "ended_at": ended_at}
+    ended = None if success is None else bool(success)
+    return TrialSession(seq=seq, run=run, arm=arm, success=ended, turns=turns, **about, **kept)

@@ -1,0 +1,45 @@
+"""What chance decides of a session: its arm in an experiment, which lessons are left out of its hints, its level."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from hepm.graph.trials import CONTROL, MEMORY
+
+if TYPE_CHECKING:
+    from hepm.graph.store import Store
+
+LEFT_OUT: Final = 0.1
+"""Share of the sessions of an experiment in which a lesson is left out of all hints, and so is a tool."""
+
+
+class Lots:
+    """Draws for sessions of one store. Threads may share it.
+
+    A draw depends on its purpose, the session's id, the namespace and the store's secret: it is the same in every
+    process, whoever does not know the secret can foresee none, and draws of different purposes are independent.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._secret = ""
+
+    def dice(self, purpose: str, run: str, *, namespace: str) -> Random:
+        """The dice of one draw.
+
+        Raises:
+            StoreUnavailableError: the secret was not read yet, and the store does not answer.
+        """
+        self._secret = self._secret or self._store.secret
+        parts = "".join(f"{len(part)} {part}" for part in (self._secret, purpose, namespace, run))
+        return Random(blake2b(parts.encode("utf-8", "surrogatepass"), digest_size=16).digest())
+
+    def arm(self, run: str, holdout: float, *, namespace: str) -> str:
+        """The arm of a session; a share of `holdout` are controls. One that is a control at .1 is one at .2, too."""
+        return CONTROL if self.dice("arm", run, namespace=namespace).random() < holdout else MEMORY
+
+    def leaves_out(self, run: str, what: str, *, namespace: str) -> bool:
+        """Whether a lesson, or a tool that hints may name, is left out of a session's hints."""
+        return self.dice(f"left out {what}", run, namespace=namespace).random() < LEFT_OUT

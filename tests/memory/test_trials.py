@@ -1,0 +1,289 @@
+"""Experiments: the arms that sessions draw, what each is told, and what follows from it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from hepm import Memory
+from hepm.errors import InputError
+from hepm.experience.lessons import Principle
+from hepm.experience.prompt import Prompt
+from hepm.graph.lessons.transaction import LessonChange
+from hepm.graph.trials import CONTROL, MEMORY, Trial
+from hepm.memory.lots import LEFT_OUT
+from hepm.memory.trials import HARMED_HOLDOUT
+from hepm.types import HINT, TRIAL, Outcome, Trajectory
+from tests.memory.test_levels import file  # noqa: F401
+from tests.memory.test_session import asked
+from tests.runs import trajectory
+
+WISH = "Refund parcel 7, the glass is broken"
+
+
+def id_in(memory: Memory, arm: str, holdout: float = 0.5) -> str:
+    some = (f"t{number}" for number in range(1_000))
+    return next(name for name in some if memory.lots.arm(name, holdout, namespace="default") == arm)
+
+
+def ended(arm: str, name: str, success: bool, holdout: float = 0.2, **about: tuple[str, ...]) -> Trajectory:
+    trial = Trial(arm, holdout, **about)
+    return replace(trajectory(name, "look", success=success), task="kind", tags={TRIAL: trial.to_tag()})
+
+
+def add_world(memory: Memory, *, sessions: int, control: float, memory_rate: float, holdout: float = 0.2) -> None:
+    """Store sessions of both arms with these rates of success."""
+    dice = Random(1)
+    runs: list[Trajectory] = []
+    for number in range(sessions):
+        arm = CONTROL if dice.random() < holdout else MEMORY
+        rate = control if arm == CONTROL else memory_rate
+        runs.append(ended(arm, f"w{number}", dice.random() < rate, holdout))
+    memory.ingest(runs)
+
+
+def test_arms_have_their_share_and_depend_on_neither_kind_nor_user_nor_hour(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        arms = np.array([memory.lots.arm(f"session-{n}", 0.1, namespace="default") == CONTROL for n in range(100_000)])
+        levels = np.array([memory.lots.dice("level", f"session-{n}", namespace="default").random() for n in range(20_000)])
+    assert abs(arms.mean() - 0.1) <= 0.003
+    numbers = np.arange(100_000)
+    for about in (numbers % 7, numbers // 4_200 % 24, numbers % 1_000, numbers):
+        assert abs(np.corrcoef(arms, about)[0, 1]) < 0.01  # three standard deviations
+    assert abs(np.corrcoef(arms[:20_000], levels)[0, 1]) < 0.021
+
+
+def test_two_doors_and_a_restart_give_the_same_arm_and_other_stores_and_namespaces_do_not(tmp_path: Path) -> None:
+    names = [f"s{number}" for number in range(200)]
+
+    def arms(memory: Memory, namespace: str = "default") -> list[str]:
+        return [memory.lots.arm(name, 0.5, namespace=namespace) for name in names]
+
+    with Memory.open(tmp_path / "m.hepm") as one, Memory.open(tmp_path / "m.hepm") as two:
+        drawn = arms(one)
+        assert arms(two) == drawn
+        assert arms(one, "team") != drawn
+    with Memory.open(tmp_path / "m.hepm") as again, Memory.open(tmp_path / "other.hepm") as other:
+        assert arms(again) == drawn
+        assert arms(other) != drawn
+
+
+def test_a_control_is_told_nothing_and_recorded_and_a_session_with_memory_is_told(file: Path) -> None:  # noqa: F811
+    with Memory.open(file, speak="weighed") as memory:
+        for arm in (CONTROL, MEMORY):
+            with memory.session(id=id_in(memory, arm), holdout=0.5) as session:
+                said = session.prompt(asked("get_order", wish=WISH))
+                assert (said == Prompt()) == (arm == CONTROL)
+                assert (session.search_principles("refund") == []) or arm == MEMORY
+                session.finish(success=True)
+            stored = memory.run(session.id)
+            assert stored is not None
+            trial = Trial.of(stored)
+            assert trial is not None
+            assert (trial.arm, trial.holdout, trial.tokens > 0) == (arm, 0.5, arm == MEMORY)
+        assert memory.uplift().sessions == 2
+        assert memory.uplift().controls == 1
+
+
+def test_a_control_is_warned_of_nothing_and_draws_no_level(file: Path) -> None:  # noqa: F811
+    with Memory.open(file, holdout=0.5) as memory, memory.session(id=id_in(memory, CONTROL)) as session:
+        session.hint(asked("get_order", wish=WISH))
+        assert session.level == ""
+        assert session.trial == Trial(CONTROL, 0.5)
+
+
+@pytest.mark.parametrize("held_back", [False, True])
+def test_what_a_user_stated_is_told_to_controls_unless_it_is_held_back(file: Path, held_back: bool) -> None:  # noqa: F811
+    with Memory.open(file, holdout=0.5, holdout_notes=held_back) as memory:
+        memory.preferences.edit("ann", "short answers")
+        session = memory.session(id=id_in(memory, CONTROL), user="ann")
+        said = session.hint(asked("get_order", wish=WISH))
+        assert ("short answers" in said) != held_back
+        assert HINT not in said
+        session.discard()
+
+
+def test_without_a_holdout_no_session_is_in_an_experiment(file: Path) -> None:  # noqa: F811
+    with Memory.open(file) as memory:
+        with memory.session() as session:
+            session.hint(asked("get_order", wish=WISH))
+            assert session.trial is None
+            session.finish(success=True)
+        assert memory.uplift().sentence.startswith("No session was held out yet")
+        with pytest.raises(InputError, match="from 0 to 1"):
+            memory.session(holdout=1.5)
+
+
+def test_a_run_that_was_told_before_the_experiment_stays_outside_of_it(file: Path) -> None:  # noqa: F811
+    with Memory.open(file) as memory:
+        with memory.session(id="a") as session:
+            session.hint(asked("get_order", wish=WISH))
+        stored = memory.run("a")
+        assert stored is not None
+        later = memory.session(id="a", holdout=0.5)
+        later.go_on(stored)
+        later.hint(asked("get_order", wish=WISH))
+        assert later.trial is None
+        later.discard()
+
+
+def test_kills_change_no_arm_and_count_no_session_twice(file: Path) -> None:  # noqa: F811
+    dies = (
+        "import os, sys; from hepm import Memory; memory = Memory.open(sys.argv[1], holdout=.5)\n"
+        "for name in sys.argv[2:]:\n"
+        "    session = memory.session(id=name)\n"
+        "    session.say('user', 'Refund parcel 7, the glass is broken'); session.hint()\n"
+        "    print(name, session.trial.arm, flush=True)\n"
+        "os.kill(os.getpid(), 9)"
+    )
+    names = [f"k{number}" for number in range(8)]
+    died = subprocess.run([sys.executable, "-c", dies, file, *names], check=False, capture_output=True, text=True)
+    drawn = dict(line.split() for line in died.stdout.splitlines())
+    assert set(drawn) == set(names)
+    assert set(drawn.values()) == {CONTROL, MEMORY}
+    with Memory.open(file) as memory:  # without a holdout of its own
+        for name in names:
+            session = memory.resume(name)
+            assert session is not None
+            session.hint()
+            assert session.trial is not None
+            assert session.trial.arm == drawn[name]
+            session.finish(success=True)
+            session.finish(success=True)
+        assert memory.uplift().sessions == len(names)
+        assert memory.uplift().controls == sum(arm == CONTROL for arm in drawn.values())
+
+
+def test_a_shadow_session_is_told_nothing_and_what_it_would_have_been_told_is_compared_with_what_it_did(
+    file: Path,  # noqa: F811
+) -> None:
+    with Memory.open(file, holdout=1) as memory:
+        for number, last in enumerate(("refund", "close_ticket")):
+            messages = asked("get_order", wish=f"Refund parcel {number}, the glass is broken")
+            with memory.session(id=f"x{number}") as session:
+                assert session.prompt(messages) == Prompt()
+                assert session.level == ""
+                messages = asked("get_order", last, wish=f"Refund parcel {number}, the glass is broken")
+                session.finish(success=last == "refund", messages=messages)
+        found = memory.uplift()
+    assert found.sessions == 0
+    assert found.shadow is not None
+    assert (found.shadow.sessions, found.shadow.spoken) == (2, 2)
+    boldest = found.shadow.levels[-1]
+    assert (boldest.hints, boldest.in_successes, boldest.in_failures) == (2, 1.0, 0.0)
+    assert found.sentence.startswith("Memory was silent in 2 sessions. It would have spoken in 2, at ")
+    assert "100 % of the turns of successful sessions" in found.sentence
+
+
+def test_a_lesson_is_left_out_of_its_share_of_sessions_and_of_all_their_hints(file: Path) -> None:  # noqa: F811
+    rule = Principle("Call refund.", "guiding", tools=("refund",)).row()
+    with Memory.open(file, speak="weighed", holdout=0.01) as memory:
+        memory.library.change(LessonChange(put=[rule]))
+        outs: defaultdict[bool, int] = defaultdict(int)
+        for number in range(60):
+            session = memory.session(id=f"l{number}")
+            out = memory.lots.leaves_out(session.id, "hint refund", namespace="default")
+            for _ in range(2):
+                text = session.hint(asked("get_order", wish=WISH))
+                assert (f"{HINT}refund" in text) != (out or session.trial == Trial(CONTROL, 0.01))
+            if session.trial is not None and session.trial.arm == MEMORY:
+                outs[out] += 1
+                assert ("hint refund" in session.trial.left_out) == out
+                assert ("hint refund" in session.trial.shown) != out
+            session.discard()
+    assert 1 <= outs[True] <= 15  # 6 are expected
+    assert LEFT_OUT == 0.1
+
+
+def test_a_lesson_that_harms_with_confidence_retires_itself_and_says_why(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Memory.open(tmp_path / "m.hepm", holdout=0.2, speak="sure") as memory:
+        memory.ingest([trajectory("taught", "look", success=True)])
+        rows = [Principle(text, "guiding", tools=("look",)).row() for text in ("Call look twice.", "Call look once.")]
+        memory.library.change(LessonChange(put=rows))
+        bad, good = (row.id for row in rows)
+        dice = Random(2)
+        runs: list[Trajectory] = []
+        for number in range(900):
+            out = dice.random() < LEFT_OUT
+            about = {"shown": (good,), "left_out": (bad,)} if out else {"shown": (good, bad)}
+            runs.append(ended(MEMORY, f"h{number}", dice.random() < (0.9 if out else 0.4), **about))
+        memory.ingest(runs)
+        assert memory.trials.retire_harmful() == [bad]
+        live = {one.row.id for one in memory.library.list("principle")}
+        assert good in live
+        assert bad not in live
+        retired = memory.library.lessons("default").get(bad)
+        assert retired is not None
+        assert retired.row.retired == "harmful"
+    assert f"the lesson {bad} of 'default' is retired: it lowered success by " in caplog.text
+
+
+def test_where_memory_harms_the_guard_leaves_nearly_all_sessions_alone_and_says_so(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "m.hepm", holdout=0.2) as memory:
+        add_world(memory, sessions=500, control=0.9, memory_rate=0.4)
+        state = memory.guard()
+        assert (state.level, state.harm) == ("silent", state.sentence)
+        assert state.sentence.startswith("silent, since memory harms here: success was ")
+        assert memory.holdout_now(0.2) == HARMED_HOLDOUT
+        assert memory.holdout_now(1) == 1
+        session = memory.session()
+        session.hint(asked("look"))
+        assert session.trial is not None
+        assert session.trial.holdout == HARMED_HOLDOUT
+        session.discard()
+    with Memory.open(tmp_path / "m.hepm", holdout=0.2, guard=False) as memory:
+        assert memory.holdout_now(0.2) == 0.2
+
+
+def test_memory_that_helps_is_said_to_help_in_one_sentence(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        add_world(memory, sessions=900, control=0.4, memory_rate=0.8)
+        found = memory.uplift()
+        assert found.success is not None
+        assert found.success.low < 0.4 < found.success.high
+        assert found.sentence.startswith("Memory raised success by ")
+        assert found.sentence.endswith(" points) in 900 sessions.") or found.sentence.endswith(") in 900 sessions.")
+        assert memory.holdout_now(0.2) == 0.2
+        assert json.loads(json.dumps(found.to_json()))["sentence"] == found.sentence
+
+
+def test_sessions_without_an_outcome_count_for_nothing_until_they_are_labelled(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        memory.ingest([replace(ended(CONTROL, "a", True), outcome=Outcome()), ended(MEMORY, "b", True)])
+        assert memory.uplift().sessions == 1
+        assert memory.uplift().without_outcome == {MEMORY: 0, CONTROL: 1}
+        memory.label("a", success=False)
+        assert memory.uplift().sessions == 2
+
+
+def test_export_and_import_keep_the_experiment(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "m.hepm") as memory, Memory.open(tmp_path / "copy.hepm") as copy:
+        add_world(memory, sessions=60, control=0.4, memory_rate=0.8)
+        copy.ingest([json.loads(line) for line in memory.export()])
+        assert copy.uplift().to_json() == memory.uplift().to_json()
+        assert memory.examine() == []
+
+
+def test_a_control_waits_for_memory_less_than_a_fifth_of_a_millisecond(file: Path) -> None:  # noqa: F811
+    messages = asked("get_order", wish=WISH)
+    taken: list[float] = []
+    with Memory.open(file, holdout=0.99) as memory:
+        for number in range(60):
+            session = memory.session(id=f"f{number}")
+            session.prompt(messages, keep=False)  # draws the arm, and writes it down
+            began = time.perf_counter()
+            session.prompt(messages, keep=False)
+            taken.append(time.perf_counter() - began)
+            session.discard()
+    assert sorted(taken)[len(taken) // 2] < 0.000_2
