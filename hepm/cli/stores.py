@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -412,11 +413,19 @@ def doctor(
     part: Annotated[list[PartName] | None, Option(help="Compare only this; repeatable. Default: everything.")] = None,
     namespace: Annotated[list[str] | None, Option("--namespace", "-n", help="Only this partition; repeatable.")] = None,
     repair: Annotated[bool, Option(help="Repair what can be repaired.")] = False,
+    advice: Annotated[
+        bool, Option("--advice", help="Say instead what keeps memory from helping, and which command mends it.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare all derived and copied data with the stored records; exit 1 if a problem remains.
-    Example: `hepm doctor --repair`, `hepm doctor --part counts --part states`
+    Example: `hepm doctor --repair`, `hepm doctor --part counts --part states`, `hepm doctor --advice`
     """
+    if advice:
+        if part or repair:
+            raise click.UsageError("--advice compares and repairs nothing: leave out --part and --repair.")
+        _advise(store, namespace, as_json=as_json)
+        return
     if repair:
         options.check_store(store)
         for what in mend_store(store):
@@ -430,12 +439,7 @@ def doctor(
 
         found = examine()
         if repair and any(found.values()):
-            for name, findings in found.items():
-                memory.drop_prepared(namespace=name)
-                if any(finding.repair == "rebuild" for finding in findings):
-                    with suppress(StoreDamagedError):  # a record that cannot be read: the findings say so
-                        memory.rebuild(namespace=name)
-            memory.reembed()
+            _repair(memory, found)
             found = examine()
     if as_json:
         print_json({"findings": {name: [asdict(finding) for finding in findings] for name, findings in found.items()}})
@@ -447,6 +451,32 @@ def doctor(
                 print(on_one_line(f"{name}: {finding.what} (repair: {finding.repair or 'none'})"))
     if any(found.values()):
         raise click.exceptions.Exit(1)
+
+
+def _repair(memory: Memory, found: Mapping[str, Sequence[Finding]]) -> None:
+    for name, findings in found.items():
+        memory.drop_prepared(namespace=name)
+        if any(finding.repair == "rebuild" for finding in findings):
+            with suppress(StoreDamagedError):  # a record that cannot be read: the findings say so
+                memory.rebuild(namespace=name)
+    memory.reembed()
+
+
+def _advise(store: str, namespaces: Sequence[str] | None, *, as_json: bool) -> None:
+    """Print what keeps memory from helping."""
+    with options.open_existing(store) as memory:
+        named = [options.known_namespace(memory, name, store) for name in namespaces or ()]
+        found = [one for name in named or [None] for one in memory.advice(namespace=name)]
+    if as_json:
+        print_json({"advice": [one.to_json() for one in found]})
+        return
+    where = "" if options.chosen_by(store) != "from --store" else f" --store {shlex.quote(store)}"
+    for one in found:
+        # Each command of a pipe names its namespace, and one that is to fill another store names that first.
+        command = re.sub(r"(?<!\.hepm) --namespace ", lambda _: f"{where} --namespace ", one.command)
+        print(on_one_line(f"{one.namespace}: {one.what}. {one.mend[:1].upper()}{one.mend[1:]}: {command}"))
+    if not found:
+        print("nothing that is known keeps memory from helping")
 
 
 def reembed(

@@ -147,6 +147,29 @@ def tool_row(row: Sequence[Any]) -> ToolRow:
     return ToolRow._make((*values, bool(retired), tuple(sorted(found))))
 
 
+class ToolSpan(NamedTuple):
+    """Row numbers of the first and the last run that called a tool, and how many runs did."""
+
+    first: int
+    last: int
+    runs: int
+
+
+class TaskRow(NamedTuple):
+    """A task with several labelled runs: the id of one of them, and how many succeeded and failed."""
+
+    environment: str
+    task: str
+    run: str
+    successes: int
+    failures: int
+
+    @property
+    def runs(self) -> int:
+        """How many labelled runs it has."""
+        return self.successes + self.failures
+
+
 class Marks(NamedTuple):
     """Aliases of tools, and the tools that are retired."""
 

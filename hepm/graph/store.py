@@ -29,8 +29,10 @@ from hepm.graph.rows import (
     Selection,
     StateBatch,
     StateRow,
+    TaskRow,
     TextEmbedder,
     ToolRow,
+    ToolSpan,
     Totals,
     Vectored,
     as_bool,
@@ -282,6 +284,25 @@ class Store(Backend):
         """When the `most` runs that were stored last ended, Unix seconds; those of unknown end are left out."""
         rows = self.read("latest_ends", namespace=namespace, most=most)
         return [ended_at for (ended_at,) in rows if ended_at is not None]
+
+    def latest_records(self, *, namespace: str, before: int, limit: int) -> list[tuple[int, str, str]]:
+        """Row number, id and record of runs stored before row `before`, the latest first."""
+        rows = self.read("latest_records", namespace=namespace, before=before, limit=limit)
+        return [(seq, name, record) for seq, name, record in rows]
+
+    def largest_tasks(self, *, namespace: str, most: int) -> list[TaskRow]:
+        """The tasks with most labelled runs, of those with more than one."""
+        return list(map(TaskRow._make, self.read("largest_tasks", namespace=namespace, most=most)))
+
+    def lone_runs(self, *, namespace: str) -> tuple[int, int]:
+        """How many labelled runs no other one shares its task with, and how many labelled runs there are."""
+        ((alone, runs),) = self.read("lone_runs", namespace=namespace)
+        return alone, runs
+
+    def tool_spans(self, tools: Sequence[ToolName], *, namespace: str) -> dict[ToolName, ToolSpan]:
+        """When runs called each of the tools; those that no run called are left out. O(calls of these tools)."""
+        rows = self.read("tool_spans", namespace=namespace, tools=list(tools)) if tools else []
+        return {tool: ToolSpan(*span) for tool, *span in rows}
 
     def records_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
         """Records of those of the runs that are stored, by id."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hepm.graph.doctor import Part, Progress
     from hepm.graph.findings import Finding
     from hepm.ingest.copying import Copied
+    from hepm.memory.obstacles import Obstacle
 
 __all__ = ["DEFAULT_EMBEDDER", "DEFAULT_STORE", "POLICIES", "Memory"]
 
@@ -86,6 +87,20 @@ class Memory(RecordingMemory):
             parts=PARTS if parts is None else parts,
             on_progress=on_progress,
         )
+
+    def advice(self, *, namespace: str | None = None) -> list[Obstacle]:
+        """What keeps memory from helping here, each with the command that mends it: at most ten, the costliest first.
+
+        Reads the latest thousand runs of a namespace and some runs of its largest tasks, whatever it holds; some
+        seconds.
+
+        Args:
+            namespace: Only this one; None for all.
+        """
+        from hepm.memory.obstacles import obstacles
+
+        names = self.namespaces() if namespace is None else [namespace]
+        return obstacles(self._store, {name: self.guard(namespace=name) for name in names})
 
     def copy_to(
         self,

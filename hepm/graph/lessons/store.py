@@ -101,6 +101,11 @@ class LessonStore:
         """Lessons that name one of the runs, in order of arrival."""
         return [one.row for one in stored_lessons(self._store.read("lessons_from", namespace=namespace, runs=runs))]
 
+    def live_and_shown(self, *, namespace: str) -> tuple[int, int]:
+        """How many experiences and principles searches find, and how many of these were ever shown."""
+        ((live, shown),) = self._store.read("lessons_shown", namespace=namespace)
+        return live, shown
+
     def showings(self, *, namespace: str) -> list[Showing]:
         """All that was shown, by run and lesson."""
         return showings_of(self._store.read("showings", namespace=namespace))

@@ -287,7 +287,7 @@ _BY_UID: Final[Mapping[str, tuple[str, str]]] = {
 def bound(name: str, space: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a named statement in a namespace."""
     found: dict[str, Any] = {"space": space, "start": START, **values}
-    if name == "latest_outcomes":
+    if name in ("latest_outcomes", "tool_spans"):
         found["rows"] = [{"tool": tool, "tool_uid": uid(space, "tool", tool)} for tool in found.pop("tools")]
     if name == "outcomes_of_tool":
         found["tool_uid"] = uid(space, "tool", found.pop("tool"))

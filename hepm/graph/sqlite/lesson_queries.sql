@@ -14,6 +14,11 @@ SELECT seq, id, record, shown, uses, successes,
        CASE WHEN length(embedding) = 2 * (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'dimensions') THEN embedding END
 FROM lesson WHERE namespace = :namespace AND changed > :newer_than ORDER BY seq;
 
+-- name: lessons_shown
+-- How many lessons searches find, and how many of them were ever shown; notes, which are one user's, do not count.
+SELECT count(*), coalesce(sum(shown > 0), 0) FROM lesson
+WHERE namespace = :namespace AND live = 1 AND kind IN ('experience', 'principle');
+
 -- name: find_lessons
 SELECT seq, id, record, shown, uses, successes,
        CASE WHEN length(embedding) = 2 * (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'dimensions') THEN embedding END

@@ -203,6 +203,22 @@ SELECT environment, task, id FROM (
 ) WHERE age <= :latest
 ORDER BY 1, 2, 3;
 
+-- name: latest_records
+-- Runs stored before a row, the latest first.
+SELECT seq, id, record FROM trajectory WHERE namespace = :namespace AND seq < :before ORDER BY seq DESC LIMIT :limit;
+
+-- name: largest_tasks
+-- Tasks by the number of their labelled runs: one of these, how many succeeded and how many failed.
+SELECT environment, task, min(id), sum(success = 1), sum(success = 0) FROM trajectory
+WHERE namespace = :namespace AND task <> '' AND success IS NOT NULL
+GROUP BY environment, task HAVING count(*) > 1 ORDER BY count(*) DESC, environment, task LIMIT :most;
+
+-- name: lone_runs
+-- How many labelled runs no other one shares its task with, and how many labelled runs there are.
+SELECT coalesce(sum(CASE WHEN task = '' OR runs = 1 THEN runs END), 0), coalesce(sum(runs), 0)
+FROM (SELECT task, count(*) AS runs FROM trajectory
+      WHERE namespace = :namespace AND success IS NOT NULL GROUP BY environment, task);
+
 -- name: records_of
 SELECT id, record FROM trajectory WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids));
 
@@ -272,6 +288,12 @@ SELECT j.value ->> 0, j.value ->> 1, (SELECT json_group_array(trajectory) FROM (
     WHERE namespace = :namespace AND source = j.value ->> 0 AND target = j.value ->> 1 AND trajectory > :newer_than
     ORDER BY trajectory DESC LIMIT :most))
 FROM json_each(:edges) j;
+
+-- name: tool_spans
+-- Of each tool the row numbers of the first and the last run that called it, and how many runs did.
+SELECT e.target, min(p.trajectory), max(p.trajectory), count(DISTINCT p.trajectory)
+FROM edge e CROSS JOIN passage p ON p.namespace = e.namespace AND p.source = e.source AND p.target = e.target
+WHERE e.namespace = :namespace AND e.target IN (SELECT value FROM json_each(:tools)) GROUP BY e.target;
 
 -- name: runs_without_vector
 SELECT t.seq, t.said FROM trajectory t

@@ -1,0 +1,349 @@
+"""What keeps memory from helping, in at most ten lines, each with the command that mends it (`hepm doctor --advice`).
+
+Exact where a store counts it; what only records tell is read from a bounded part of the runs (`hepm.memory.survey`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from shlex import quote
+from typing import Any, Final, Literal, TypeAlias
+
+from hepm.errors import StoreDamagedError
+from hepm.experience.likeness import Named, RequestGroups, same_task
+from hepm.graph.rows import TaskRow, ToolRow
+from hepm.graph.store import Store
+from hepm.ingest.hepm import parse_stored
+from hepm.ingest.outcome import verdict_of
+from hepm.memory.levels import CHANCES, FEWEST, SILENT, GuardState
+from hepm.memory.survey import LAST_ROW, LIKE_RUNS, MOST_CHARS, RUNS_OF_KIND, SeenRun, Surveyed
+from hepm.text import count_of, quoted
+from hepm.types import REMOVED, ToolName, Trajectory
+
+MOST_LINES: Final = 10
+_UNLABELLED_READ: Final = 200
+_SHARE_UNLABELLED: Final = 0.05
+_FEWEST_LONE: Final = 20
+_HINTED_TURNS: Final = 30
+_HINTED_RUNS: Final = 5
+_FOLLOWED: Final = 0.1
+_FEWEST_OF_TOOL: Final = 3
+_OVERLAP: Final = 0.05
+"""How much of the time of both names an old one may still be called in: a change is rolled out bit by bit."""
+_DESCRIBED: Final = 20
+_FEWEST_LESSONS: Final = 10
+_SURE: Final = 0.95
+_RULES_TRIED: Final = ("tests", "exit-code")  # words of users mislead
+_RULE_LABELS: Final = 0.2
+_IDS_SHOWN: Final = 3
+_TEXT_SHOWN: Final = 50
+
+_NAME_PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+\d*|\d+")
+_VERSION: Final = re.compile(r"v?\d+|new|old|legacy|deprecated|beta")
+
+ObstacleKind: TypeAlias = Literal[
+    "unlabelled", "labels", "task-is-kind", "lone-runs", "hints-ignored", "renamed", "hints-hurt", "lessons-unseen",
+    "secrets",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Something that keeps memory from helping in a namespace, and what mends it.
+
+    Attributes:
+        what: What is so, in a sentence without its end; a sample is said to be one.
+        mend: What to do, as a clause.
+        command: The command of it, without `--store`; of what only an agent's code can do, the call.
+        runs: About how many stored runs it concerns: the most come first.
+        sample: How many runs were read for it; 0 if it is counted exactly.
+    """
+
+    namespace: str
+    kind: ObstacleKind
+    what: str
+    mend: str
+    command: str
+    runs: int
+    sample: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """In values that JSON can hold."""
+        return asdict(self)
+
+
+def obstacles(store: Store, guards: Mapping[str, GuardState]) -> list[Obstacle]:
+    """What keeps memory from helping in some namespaces, what concerns most runs first; at most `MOST_LINES`.
+
+    Args:
+        guards: The state of the guard in each of the namespaces.
+    """
+    found: list[Obstacle] = []
+    for namespace, guard in guards.items():
+        here = Surveyed.of(store, namespace)
+        for look in _LOOKS:
+            found += look(here)
+        found += _hints_that_hurt(namespace, guard)
+    found.sort(key=lambda one: (one.kind == "secrets", -one.runs))  # what was removed costs memory next to nothing
+    return found[:MOST_LINES]
+
+
+def _option(namespace: str) -> str:
+    return f"--namespace {quote(namespace)}"
+
+
+def _unlabelled(here: Surveyed) -> Iterator[Obstacle]:
+    """Runs without an outcome, apart from those that are distrusted, whose label was removed, or without a call."""
+    all_runs, total = here.totals.trajectories, here.totals.unlabelled
+    if not total or total < _SHARE_UNLABELLED * all_runs:
+        return
+    read, waiting = _unlabelled_runs(here)
+    runs = round(total * len(waiting) / max(read, 1))
+    if not waiting or runs < _SHARE_UNLABELLED * all_runs:
+        return
+    sample = 0 if read == total else read
+    about = "about " if sample else ""
+    have = "has no outcome and teaches" if runs == 1 else "have no outcome and teach"
+    what = f"{about}{runs:,} of {count_of(all_runs, 'run')} {have} nothing"
+    verdicts = [verdict_of(run, _RULES_TRIED) for run in waiting]
+    labelled = Counter(verdict.by for verdict in verdicts if verdict.by)
+    if labelled.total() >= _RULE_LABELS * len(waiting):
+        rules = ",".join(rule for rule in _RULES_TRIED if labelled[rule])
+        mend = f"rules label {labelled.total():,} of {count_of(len(waiting), 'run')} tried"
+        command = f"hepm label --rule {rules} {_option(here.namespace)}"
+    else:
+        mend = (
+            "report how runs end (session.finish, POST /outcome), and label these by hand, or by a model with --judge"
+        )
+        command = f"hepm label {_option(here.namespace)}"
+    yield Obstacle(here.namespace, "unlabelled", what, mend, command, runs, sample)
+
+
+def _unlabelled_runs(here: Surveyed) -> tuple[int, list[Trajectory]]:
+    """How many runs without an outcome were read, the latest ones, and those of them that a label would help."""
+    about: dict[str, Any] = {"environment": None, "task": None, "limit": _UNLABELLED_READ}
+    rows = here.store.unlabelled(namespace=here.namespace, before=LAST_ROW, **about)
+    waiting: list[Trajectory] = []
+    read, left = 0, MOST_CHARS
+    for _, name, record in rows:
+        left -= len(record)
+        if left < 0:
+            break
+        read += 1
+        with suppress(StoreDamagedError):  # `hepm doctor` names it
+            run = parse_stored(name, record)
+            if run.trusted and run.outcome_by != REMOVED and any(run.calls()):
+                waiting.append(run)
+    return read, waiting
+
+
+def _wrong_labels(here: Surveyed) -> Iterator[Obstacle]:
+    """Runs that ended otherwise than all of at least `LIKE_RUNS` like ones."""
+    like: defaultdict[str, list[SeenRun]] = defaultdict(list)
+    read = here.read
+    for run in read:
+        if run.like and run.trusted and run.success is not None:
+            like[run.like].append(run)
+    odd: list[tuple[SeenRun, int]] = []
+    for runs in like.values():
+        sides = [[run for run in runs if run.success is success] for success in (True, False)]
+        rarer = min(sides, key=len)
+        if len(rarer) == 1 and len(runs) > LIKE_RUNS:
+            odd.append((rarer[0], len(runs) - 1))
+    if not odd:
+        return
+    odd.sort(key=lambda pair: (-pair[1], pair[0].id))
+    shown = ", ".join(f"{run.id} against {others}" for run, others in odd[:_IDS_SHOWN])
+    more = ", …" if len(odd) > _IDS_SHOWN else ""
+    what = (
+        f"{count_of(len(odd), 'run')} of {len(read):,} looked at ended otherwise than all runs of the same request "
+        f"with the same calls and results ({shown}{more})"
+    )
+    mend = "look at the label" if len(odd) == 1 else "look at the labels, one after the other"
+    command = f"hepm label {quote(odd[0][0].id)} {_option(here.namespace)}"
+    yield Obstacle(here.namespace, "labels", what, mend, command, len(odd), len(read))
+
+
+def _tasks_that_are_kinds(here: Surveyed) -> Iterator[Obstacle]:
+    """Tasks of whose runs most are about different things, so that they are not compared."""
+    kinds: list[tuple[TaskRow, list[SeenRun]]] = []
+    for row, runs in here.by_task.items():
+        known = [run for run in runs if run.trusted and (run.named.goal or run.named.things)]
+        if len(known) >= RUNS_OF_KIND and len(_of_one_task(known)) > len(known) / 2:
+            kinds.append((row, known))
+    if not kinds:
+        return
+    runs = sum(row.runs for row, _ in kinds)
+    read = sum(len(of) for _, of in kinds)
+    named = ", ".join(quoted(row.task, _TEXT_SHOWN) for row, _ in kinds[:_IDS_SHOWN])
+    more = f" and {len(kinds) - _IDS_SHOWN:,} more" if len(kinds) > _IDS_SHOWN else ""
+    holds = f"the task {named} holds" if len(kinds) == 1 else f"the tasks {named}{more} hold"
+    first, *others = kinds[0][1]
+    other = next(run for run in others if not same_task(run.named, first.named))
+    example = f"{quoted(first.request, _TEXT_SHOWN)} and {quoted(other.request, _TEXT_SHOWN)}"
+    what = f"{holds} {count_of(runs, 'run')} of unlike requests, such as {example}: hardly any two are compared"
+    mend = "give runs of one request one task, or none, and like requests are found by their words; in a new store"
+    option = _option(here.namespace)
+    command = f"hepm export {option} | jq -c 'del(.task)' | hepm import - --store new.hepm {option}"
+    yield Obstacle(here.namespace, "task-is-kind", what, mend, command, runs, 0 if read == runs else read)
+
+
+def _of_one_task(runs: Sequence[SeenRun]) -> list[Named]:
+    """One of each set of runs that `same_task` takes for one, in order."""
+    leaders: list[Named] = []
+    for run in runs:
+        if not any(same_task(run.named, leader) for leader in leaders):
+            leaders.append(run.named)
+    return leaders
+
+
+def _lone_runs(here: Surveyed) -> Iterator[Obstacle]:
+    """Runs of tasks with one run each, if most of them have no like request either."""
+    alone, labelled = here.store.lone_runs(namespace=here.namespace)
+    if alone < _FEWEST_LONE or 2 * alone < labelled:
+        return
+    shared = {row.task for row in here.tasks}
+    lone = [run for run in here.latest if run.success is not None and run.trusted and run.task not in shared]
+    if len(lone) < _FEWEST_LONE:
+        return
+    unlike = 0
+    for environment in {run.environment for run in lone}:
+        groups = RequestGroups({run.id: run.request for run in lone if run.environment == environment})
+        unlike += sum(len(members) == 1 for members in groups.members().values())
+    if 2 * unlike < len(lone):
+        return
+    which = f"of the latest {len(lone):,} of them" if here.sample else "of them"
+    what = (
+        f"{alone:,} of {count_of(labelled, 'labelled run')} are the only one of their task, and {unlike:,} {which} "
+        "have no like request: there is nothing to compare them with"
+    )
+    mend = "give runs of one request the same task, in records or in sessions, and let agents do it again"
+    command = 'memory.session(task="refund parcel 7")'
+    runs = round(alone * unlike / len(lone))
+    yield Obstacle(here.namespace, "lone-runs", what, mend, command, runs, here.sample)
+
+
+def _ignored_hints(here: Surveyed) -> Iterator[Obstacle]:
+    """Hints that agents do not follow, nor name by chance what they do."""
+    runs = [run for run in here.latest if run.hinted]
+    hinted, followed = sum(run.hinted for run in runs), sum(run.followed for run in runs)
+    if hinted < _HINTED_TURNS or len(runs) < _HINTED_RUNS or followed >= _FOLLOWED * hinted:
+        return
+    called = f"in {followed:,}" if followed else "never"
+    sessions = count_of(len(runs), "session")
+    what = (
+        f"hints named tools before {hinted:,} turns of {sessions} among {here.among_latest}, and agents called these "
+        f"{called}"
+    )
+    mend = "put the hint where the model reads it, as the last message or at the end of the system prompt; what it says"
+    last, _ = Counter(tool for run in runs for tool in run.ignored).most_common(1)[0]
+    after = f" --after {quote(last)}" if last else ""
+    command = f"hepm prompt{after} {_option(here.namespace)}"
+    yield Obstacle(here.namespace, "hints-ignored", what, mend, command, here.scaled(len(runs)), here.sample)
+
+
+def _renamed_tools(here: Surveyed) -> Iterator[Obstacle]:
+    """Tools that were called until another one of like name or description was."""
+    pairs = _like_tools([row for row in here.store.tools(namespace=here.namespace) if row.calls and not row.retired])
+    spans = here.store.tool_spans(sorted({name for pair in pairs for name in pair}), namespace=here.namespace)
+    for pair in pairs:
+        if any(name not in spans or spans[name].runs < _FEWEST_OF_TOOL for name in pair):
+            continue
+        old, new = sorted(pair, key=lambda name: spans[name].last)
+        before, after = spans[old], spans[new]
+        together = before.last - after.first
+        if before.first >= after.first or together > _OVERLAP * (after.last - before.first):
+            continue
+        if _environment_at(here, before.last) != _environment_at(here, after.first):
+            continue
+        count = "run counts" if before.runs == 1 else "runs count"
+        what = f"{old} was called until {new} was, as if renamed: {before.runs:,} {count} for a tool that is gone"
+        command = f"hepm tool alias {quote(old)} {quote(new)} {_option(here.namespace)}"
+        yield Obstacle(here.namespace, "renamed", what, "if it was, count both as one", command, before.runs)
+
+
+def _like_tools(rows: Sequence[ToolRow]) -> list[tuple[ToolName, ToolName]]:
+    """Pairs of tools whose names differ in a version or in how they are written, or that are described alike."""
+    alike: defaultdict[tuple[str, ...], list[ToolName]] = defaultdict(list)
+    for row in rows:
+        alike["name", *_words_of(row.name)].append(row.name)
+        text = " ".join(row.description.lower().split())
+        if len(text) >= _DESCRIBED:
+            alike["description", text, row.parameters].append(row.name)
+    pairs: dict[tuple[ToolName, ToolName], None] = {}
+    for names in alike.values():
+        if len(names) == 2:  # of more it is not clear which became which
+            pairs[min(names), max(names)] = None
+    return list(pairs)
+
+
+def _words_of(name: ToolName) -> list[str]:
+    """The words of a tool's name without its version, and without the server before it."""
+    own = name.rpartition("__")[2] if name.startswith("mcp__") else name
+    words = [word.lower() for word in _NAME_PART.findall(own)]
+    return [word for word in words if not _VERSION.fullmatch(word)] or [name]
+
+
+def _environment_at(here: Surveyed, seq: int) -> str | None:
+    for _, name, record in here.store.latest_records(namespace=here.namespace, before=seq + 1, limit=1):
+        with suppress(StoreDamagedError):
+            return parse_stored(name, record).environment
+    return None
+
+
+def _hints_that_hurt(namespace: str, guard: GuardState) -> Iterator[Obstacle]:
+    """Levels of the guard with which sessions did worse than silent ones."""
+    silent, outcomes = guard.outcomes[SILENT], guard.outcomes
+    tried = [level for level in CHANCES if outcomes[level].sessions >= FEWEST]
+    worse = [level for level in tried if silent.better_than(outcomes[level]) >= _SURE]
+    if silent.sessions < FEWEST or not worse:
+        return
+    most = max(worse, key=lambda level: outcomes[level].sessions)
+    what = f"hints hurt: {outcomes[most]} sessions with hints from {most} on succeeded, and {silent} without"
+    mend = "the guard gives them to a few sessions only; see why, and check the labels of the runs behind them"
+    sessions = sum(outcomes[level].sessions for level in worse)
+    yield Obstacle(namespace, "hints-hurt", what, mend, f"hepm stats {_option(namespace)}", sessions)
+
+
+def _unseen_lessons(here: Surveyed) -> Iterator[Obstacle]:
+    """Lessons of which none was ever shown to an agent."""
+    live, shown = here.store.lessons.live_and_shown(namespace=here.namespace)
+    if live < _FEWEST_LESSONS or shown:
+        return
+    what = f"none of {count_of(live, 'lesson')} was ever shown to an agent"
+    if any(run.in_session for run in here.latest):
+        mend = "sessions get hints, but no lesson applies there: compare the environments, and see what a prompt holds"
+        command = f"hepm prompt {_option(here.namespace)}"
+    else:
+        mend = "let agents ask this memory, by memory.session, hooks, MCP or the proxy"
+        command = "hepm serve"
+    yield Obstacle(here.namespace, "lessons-unseen", what, mend, command, live)
+
+
+def _removed_secrets(here: Surveyed) -> Iterator[Obstacle]:
+    """Runs from which secrets were removed."""
+    runs = [run for run in here.latest if run.secrets]
+    if not runs:
+        return
+    kinds = Counter(kind for run in runs for kind in sorted(run.secrets))
+    listed = ", ".join(f"{kind} in {number:,}" for kind, number in kinds.most_common(_IDS_SHOWN))
+    what = f"secrets were found in {len(runs):,} of {here.among_latest}, and removed ({listed})"
+    mend = "change those that agents wrote out, and keep them out of prompts; where they were"
+    command = f"hepm export {_option(here.namespace)} | grep 'redacted:'"
+    yield Obstacle(here.namespace, "secrets", what, mend, command, here.scaled(len(runs)), here.sample)
+
+
+_LOOKS: Final[Sequence[Callable[[Surveyed], Iterator[Obstacle]]]] = (
+    _unlabelled,
+    _wrong_labels,
+    _tasks_that_are_kinds,
+    _lone_runs,
+    _ignored_hints,
+    _renamed_tools,
+    _unseen_lessons,
+    _removed_secrets,
+)

@@ -1,0 +1,212 @@
+"""A bounded look at what a namespace holds: its latest runs, and some runs of its largest tasks."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final, NamedTuple, Self
+
+from hepm.errors import StoreDamagedError
+from hepm.experience.likeness import Named, named_in, request_of
+from hepm.graph.rows import TaskRow, Totals
+from hepm.graph.store import Store
+from hepm.ingest.hepm import parse_stored
+from hepm.text import count_of
+from hepm.types import LEVEL, ToolName, Trajectory
+
+LATEST_RUNS: Final = 1_000
+MOST_CHARS: Final = 48_000_000
+"""Characters of records that are read of the latest runs, and as many of tasks."""
+LIKE_RUNS: Final = 5
+"""Like runs that all ended otherwise, from which on a label looks wrong."""
+RUNS_OF_KIND: Final = 5
+"""Runs of a task from which on it may be a kind of task."""
+LAST_ROW: Final = (1 << 63) - 1
+
+_TASKS_COUNTED: Final = 1_000
+_TASKS_READ: Final = 30
+"""Of the largest tasks, and of those with hardly a run that ended otherwise."""
+_OF_EACH_OUTCOME: Final = 12
+_READ_AT_ONCE: Final = 50
+_REQUEST_CHARS: Final = 300
+_REDACTED: Final = re.compile(r"\[redacted:([\w-]+)\]")
+_DIGITS: Final = re.compile(r"\d+")
+
+
+class SeenRun(NamedTuple):
+    """What is kept of a run that was read.
+
+    Attributes:
+        like: Equal for runs of one request with the same calls, arguments and results, apart from digits in these; ""
+            without a call.
+        named: What its request is about.
+        hinted, followed: Turns with calls before which a hint had named tools, and those of them that called one.
+        ignored: What was called before the turns in which no hint was followed.
+        secrets: Kinds of secrets that were removed from it.
+        in_session: Whether a session with hints recorded it.
+    """
+
+    id: str
+    environment: str
+    task: str
+    request: str
+    named: Named
+    success: bool | None
+    trusted: bool
+    like: str
+    hinted: int
+    followed: int
+    ignored: tuple[ToolName, ...]
+    secrets: frozenset[str]
+    in_session: bool
+
+    @classmethod
+    def of(cls, run: Trajectory, record: str) -> Self:
+        """What to keep of a run."""
+        hinted = [turn for turn in run.turns if turn.hinted and turn.calls]
+        followed = [turn for turn in hinted if any(call.name in turn.hinted for call in turn.calls)]
+        request = request_of(run)
+        named = named_in(run)
+        return cls(
+            run.id,
+            run.environment,
+            run.task,
+            request[:_REQUEST_CHARS],
+            named._replace(goal=named.goal[:_REQUEST_CHARS]),
+            run.outcome.success,
+            run.trusted,
+            _like(run, request),
+            len(hinted),
+            len(followed),
+            tuple(_before_ignored(run)),
+            frozenset(_REDACTED.findall(record)),
+            LEVEL in run.tags or bool(hinted),
+        )
+
+
+def _like(run: Trajectory, request: str) -> str:
+    calls = [
+        [call.name, dict(call.arguments), _DIGITS.sub("0", call.result or ""), call.error]
+        for turn in run.turns
+        if turn.role != "user"
+        for call in turn.calls
+    ]
+    if not calls or not (run.task or request):
+        return ""
+    about = [run.environment, run.task or request, calls]
+    text = json.dumps(about, sort_keys=True, default=str)
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+def _before_ignored(run: Trajectory) -> Iterator[ToolName]:
+    """The last tool before each turn that called none of the tools that a hint had named; "" for none."""
+    last = ""
+    for turn in run.turns:
+        if not turn.calls or turn.role == "user":
+            continue
+        if turn.hinted and not any(call.name in turn.hinted for call in turn.calls):
+            yield last
+        last = turn.calls[-1].name
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """What was read of a namespace.
+
+    Attributes:
+        latest: The latest runs, the last stored first.
+        tasks: Those with most labelled runs.
+        by_task: Some runs of some of them.
+    """
+
+    store: Store
+    namespace: str
+    totals: Totals
+    latest: Sequence[SeenRun]
+    tasks: Sequence[TaskRow]
+    by_task: Mapping[TaskRow, Sequence[SeenRun]]
+
+    @classmethod
+    def of(cls, store: Store, namespace: str) -> Self:
+        """Read the latest runs and some of tasks, no more than `MOST_CHARS` of either."""
+        totals = store.totals(namespace=namespace)
+        success_from = store.header.success_from
+        latest = list(_read(_latest_records(store, namespace), success_from))
+        tasks = store.largest_tasks(namespace=namespace, most=_TASKS_COUNTED)
+        by_task = _runs_of(store, namespace, _tasks_to_read(tasks), success_from)
+        return cls(store, namespace, totals, latest, tasks, by_task)
+
+    @property
+    def read(self) -> list[SeenRun]:
+        """Every run that was read, once."""
+        return list({run.id: run for runs in (self.latest, *self.by_task.values()) for run in runs}.values())
+
+    @property
+    def among_latest(self) -> str:
+        """The latest runs, in words."""
+        if len(self.latest) == self.totals.trajectories:
+            return count_of(len(self.latest), "run")
+        return f"the latest {count_of(len(self.latest), 'run')}"
+
+    @property
+    def sample(self) -> int:
+        """How many latest runs were read; 0 for all that there are."""
+        return 0 if len(self.latest) == self.totals.trajectories else len(self.latest)
+
+    def scaled(self, found: int) -> int:
+        """How many of all runs that many of the latest ones stand for."""
+        return round(found * self.totals.trajectories / max(len(self.latest), 1))
+
+
+def _read(records: Iterable[tuple[str, str]], success_from: float) -> Iterator[SeenRun]:
+    """The readable runs of records, up to some characters."""
+    left = MOST_CHARS
+    for name, record in records:
+        left -= len(record)
+        if left < 0:
+            return
+        try:
+            run = parse_stored(name, record)
+        except StoreDamagedError:
+            continue  # `hepm doctor` names it
+        yield SeenRun.of(run.graded(success_from), record)
+
+
+def _latest_records(store: Store, namespace: str) -> Iterator[tuple[str, str]]:
+    before, left = LAST_ROW, LATEST_RUNS
+    while left > 0:
+        rows = store.latest_records(namespace=namespace, before=before, limit=min(left, _READ_AT_ONCE))
+        if not rows:
+            return
+        yield from ((name, record) for _, name, record in rows)
+        before, left = rows[-1][0], left - len(rows)
+
+
+def _tasks_to_read(tasks: Sequence[TaskRow]) -> list[TaskRow]:
+    """The largest tasks, and those of which a few runs ended otherwise than all others, in turn."""
+    uneven = [row for row in tasks if 0 < min(row.successes, row.failures) <= row.runs / (LIKE_RUNS + 1)]
+    largest = [row for row in tasks if row.runs >= RUNS_OF_KIND]
+    return list(dict.fromkeys([*largest[:_TASKS_READ], *uneven[:_TASKS_READ]]))
+
+
+def _runs_of(
+    store: Store, namespace: str, tasks: Sequence[TaskRow], success_from: float
+) -> dict[TaskRow, list[SeenRun]]:
+    if not tasks:
+        return {}
+    known = {(row.environment, row.task): row for row in tasks}
+    beside = store.runs_beside([row.run for row in tasks], namespace=namespace, latest=_OF_EACH_OUTCOME)
+    ids = [run for _, _, run in beside]
+
+    def records() -> Iterator[tuple[str, str]]:
+        for start in range(0, len(ids), _READ_AT_ONCE):
+            yield from store.records_of(ids[start : start + _READ_AT_ONCE], namespace=namespace).items()
+
+    found: defaultdict[TaskRow, list[SeenRun]] = defaultdict(list)
+    for run in _read(records(), success_from):
+        found[known[run.environment, run.task]].append(run)
+    return dict(found)

@@ -1,0 +1,278 @@
+"""What keeps memory from helping, on every store: each line where it is right, and where it must not come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pytest
+
+from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
+from hepm.experience.lessons import Principle
+from hepm.graph.lessons.rows import Source
+from hepm.graph.lessons.transaction import LessonChange
+from hepm.graph.store import Store
+from hepm.ingest.prepare import IngestOptions, TrustByTags
+from hepm.memory import survey
+from hepm.memory.obstacles import MOST_LINES, Obstacle
+from hepm.types import DEFAULT_NAMESPACE, LEVEL
+from tests.runs import trajectory
+
+WISHES = (
+    "Book a flight to Lisbon", "My kitchen lamp flickers", "Cancel the newspaper", "Translate this contract",
+    "Where is the nearest vet", "Rename all photographs", "Plot rainfall against harvest", "Order forty blue chairs",
+    "Summarise the meeting", "Which museum opens late", "Water bill seems too high", "Compile the driver again",
+    "Swap shifts with Anna", "Find cheaper insurance", "Repair a torn jacket", "Draft an apology letter",
+    "Count parked bicycles", "Tune the old piano", "Ship honey abroad", "Prune apple trees", "Teach me chess openings",
+    "Sharpen garden scissors", "Print wedding cards", "Reset router password",
+)  # fmt: skip
+
+
+@pytest.fixture
+def memory(store: Store) -> Iterator[Memory]:
+    with Memory(store) as opened:
+        yield opened
+
+
+def advice(memory: Memory, kind: str) -> Obstacle | None:
+    """The line of a kind, if it came."""
+    found = [one for one in memory.advice(namespace=DEFAULT_NAMESPACE) if one.kind == kind]
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+def line(memory: Memory, kind: str) -> Obstacle:
+    found = advice(memory, kind)
+    assert found is not None, memory.advice()
+    return found
+
+
+def runs(number: int, *, prefix: str = "r", success: bool | None = True, task: str = "t") -> list[Trajectory]:
+    return [trajectory(f"{prefix}{at}", "look", "buy", success=success, task=task) for at in range(number)]
+
+
+def hinted(name: str, calls: Sequence[tuple[str, str]]) -> Trajectory:
+    """A run whose turns call a tool each after a hint that named another one, or the same."""
+    turns = [Turn("assistant", "", (ToolCall(tool, result="done"),), hinted=(hint,)) for tool, hint in calls]
+    return Trajectory(name, (Turn("user", "please help"), *turns), Outcome(None, True), environment="shop", task="t")
+
+
+def test_a_memory_in_order_and_an_empty_one_get_no_advice(memory: Memory) -> None:
+    assert memory.advice() == []
+    memory.ingest([*runs(10), *runs(3, prefix="f", success=False)])
+    assert memory.advice() == []
+
+
+# Runs without an outcome
+
+
+def test_runs_without_an_outcome_are_counted_and_can_be_labelled(memory: Memory) -> None:
+    memory.ingest([*runs(10), *runs(6, prefix="u", success=None)])
+    found = line(memory, "unlabelled")
+    assert found.what == "6 of 16 runs have no outcome and teach nothing"
+    assert (found.runs, found.sample, found.command) == (6, 0, "hepm label --namespace default")
+
+
+def test_a_rule_is_named_where_it_labels_these_runs(memory: Memory) -> None:
+    shell = ToolCall("shell", {"command": "make"}, "[exit code: 1]", error=True)
+    built = [replace(one, turns=(*one.turns, Turn("assistant", "", (shell,)))) for one in runs(4, success=None)]
+    memory.ingest(built, options=IngestOptions(outcome_by=()))
+    found = line(memory, "unlabelled")
+    assert found.command == "hepm label --rule exit-code --namespace default"
+    assert "rules label 4 of 4 runs tried" in found.mend
+
+
+def test_a_few_distrusted_or_deliberately_unlabelled_runs_are_no_obstacle(memory: Memory) -> None:
+    memory.ingest([*runs(40), *runs(1, prefix="open", success=None)])
+    attacked = [replace(one, tags={"attack": "x"}) for one in runs(9, prefix="a")]
+    memory.ingest(attacked, options=IngestOptions(trusted=TrustByTags.but(["attack"])))
+    for at in range(8):
+        memory.labels.remove(f"r{at}")
+    memory.ingest(Trajectory("talk", (Turn("user", "hi"), Turn("assistant", "hello")), environment="shop"))
+    assert advice(memory, "unlabelled") is None
+
+
+# Labels
+
+
+def test_a_run_that_ended_otherwise_than_five_equal_ones_looks_wrong(memory: Memory) -> None:
+    memory.ingest([*runs(5), *runs(1, prefix="odd", success=False)])
+    found = line(memory, "labels")
+    assert "1 run of 6 looked at ended otherwise" in found.what
+    assert "(odd0 against 5)" in found.what
+    assert (found.runs, found.command) == (1, "hepm label odd0 --namespace default")
+
+
+def test_no_label_looks_wrong_where_a_result_an_argument_or_two_of_the_runs_differ(memory: Memory) -> None:
+    (other,) = runs(1, prefix="result", success=False)
+    answer = replace(other.turns[-1], calls=(ToolCall("buy", result="sold out"),))
+    memory.ingest([*runs(5), replace(other, turns=(*other.turns[:-1], answer))])
+    (other,) = runs(1, prefix="argument", success=False)
+    asked = replace(other.turns[-1], calls=(ToolCall("buy", {"article": 7}, result="buy done"),))
+    memory.ingest(replace(other, turns=(*other.turns[:-1], asked)))
+    memory.ingest([*runs(9, prefix="s", task="other"), *runs(2, prefix="f", success=False, task="other")])
+    assert advice(memory, "labels") is None
+
+
+# Tasks
+
+
+def test_a_task_that_is_a_kind_of_request_is_named_with_two_unlike_ones(memory: Memory) -> None:
+    wishes = [f"Return order #W{at}{at}{at}1234, please" for at in range(1, 9)]
+    memory.ingest([trajectory(f"r{at}", "look", task="return", goal=wish) for at, wish in enumerate(wishes)])
+    found = line(memory, "task-is-kind")
+    assert found.what.startswith('the task "return" holds 8 runs of unlike requests, such as "Return order #W')
+    assert found.runs == 8
+    assert "jq -c 'del(.task)'" in found.command
+
+
+def test_a_task_whose_runs_are_about_one_thing_is_no_kind(memory: Memory) -> None:
+    wishes = ["Return order #W1231234", "Hello", "I want my money for #W1231234 back", "#W1231234 is broken"]
+    given = ToolCall("get_order", {"id": "#W1231234"}, "delivered")
+    for at, wish in enumerate(wishes * 2):
+        run = trajectory(f"r{at}", "look", task="return 123", goal=wish)
+        memory.ingest(replace(run, turns=(*run.turns, Turn("assistant", "", (given,)))))
+    memory.ingest([trajectory(f"m{at}", "look", task="milk", goal=f"Buy milk {at}") for at in range(6)])
+    assert advice(memory, "task-is-kind") is None
+
+
+def test_runs_that_are_alone_with_unlike_requests_have_nothing_to_be_compared_with(memory: Memory) -> None:
+    memory.ingest([trajectory(f"r{at}", "look", task=f"t{at}", goal=wish) for at, wish in enumerate(WISHES)])
+    found = line(memory, "lone-runs")
+    assert found.what.startswith(f"{len(WISHES)} of {len(WISHES)} labelled runs are the only one of their task")
+    assert found.runs >= len(WISHES) - 2
+
+
+def test_runs_that_are_alone_with_like_requests_or_in_pairs_can_be_compared(memory: Memory) -> None:
+    memory.ingest([trajectory(f"r{at}", "look", goal=f"Refund parcel {at}, it is broken") for at in range(40)])
+    assert advice(memory, "lone-runs") is None
+    pairs = [trajectory(f"p{at}", "look", task=f"t{at // 2}", goal=WISHES[at // 2]) for at in range(2 * len(WISHES))]
+    memory.ingest(pairs)
+    assert advice(memory, "lone-runs") is None
+
+
+# Hints
+
+
+def test_hints_that_no_agent_follows_are_told_with_where_that_is(memory: Memory) -> None:
+    memory.ingest([hinted(f"r{at}", [("look", "find"), ("buy", "find")] * 3) for at in range(10)])
+    found = line(memory, "hints-ignored")
+    assert "hints named tools before 60 turns of 10 sessions among 10 runs, and agents called these never" in found.what
+    assert found.command == "hepm prompt --after look --namespace default"  # 30 turns after look, 20 after buy
+
+
+def test_hints_that_are_followed_now_and_then_or_are_few_are_no_obstacle(memory: Memory) -> None:
+    memory.ingest([hinted(f"few{at}", [("look", "find")] * 5) for at in range(5)])
+    assert advice(memory, "hints-ignored") is None
+    memory.ingest([hinted(f"r{at}", [("look", "find")] * 4 + [("buy", "buy")]) for at in range(20)])
+    assert advice(memory, "hints-ignored") is None
+
+
+def end_sessions(memory: Memory, level: str, successes: int, failures: int) -> None:
+    ended = [*runs(successes, prefix=f"{level}-s"), *runs(failures, prefix=f"{level}-f", success=False)]
+    memory.ingest([replace(run, tags={LEVEL: level}) for run in ended])
+
+
+def test_a_level_with_which_sessions_do_worse_than_silent_ones_hurts(memory: Memory) -> None:
+    end_sessions(memory, "silent", 22, 8)
+    end_sessions(memory, "0.75", 8, 22)
+    found = line(memory, "hints-hurt")
+    assert found.what == "hints hurt: 8 of 30 sessions with hints from 0.75 on succeeded, and 22 of 30 without"
+    assert found.runs == 30
+
+
+def test_a_level_that_is_hardly_tried_or_hardly_worse_is_not_said_to_hurt(memory: Memory) -> None:
+    end_sessions(memory, "silent", 22, 8)
+    end_sessions(memory, "0.75", 1, 9)
+    end_sessions(memory, "0.9", 20, 10)
+    assert advice(memory, "hints-hurt") is None
+
+
+# Tools
+
+
+def test_a_tool_that_another_of_like_name_followed_looks_renamed_until_it_is_an_alias(memory: Memory) -> None:
+    memory.ingest([trajectory(f"a{at}", "find", "get_order_v1", task="t") for at in range(8)])
+    memory.ingest([trajectory(f"b{at}", "find", "get_order", task="t") for at in range(8)])
+    found = line(memory, "renamed")
+    assert found.what.startswith("get_order_v1 was called until get_order was, as if renamed: 8 runs count")
+    assert (found.runs, found.command) == (8, "hepm tool alias get_order_v1 get_order --namespace default")
+    memory.add_alias("get_order_v1", "get_order")
+    assert advice(memory, "renamed") is None
+
+
+def test_tools_that_are_called_at_the_same_time_or_elsewhere_are_not_renamed(memory: Memory) -> None:
+    both = [trajectory(f"a{at}", "find", f"get_order{'_v1' * (at % 2)}", task="t") for at in range(20)]
+    elsewhere = [
+        trajectory(f"{tool}{at}", tool, task="t", environment=environment)
+        for tool, environment in (("getUser", "shop"), ("get_user", "bank"))
+        for at in range(8)
+    ]
+    memory.ingest([*both, *elsewhere])
+    assert advice(memory, "renamed") is None
+
+
+# Lessons and secrets
+
+
+def add_lessons(memory: Memory) -> list[str]:
+    sentences = [f"Call look before: {wish}." for wish in WISHES[:10]]
+    rows = [Principle("guiding", sentence, (), (Source("r0", 1.0),), ("look",)).row() for sentence in sentences]
+    memory.library.change(LessonChange(put=rows))
+    return [row.id for row in rows]
+
+
+def test_lessons_that_were_never_shown_are_told_until_one_is(memory: Memory) -> None:
+    memory.ingest(runs(3))
+    lessons = add_lessons(memory)
+    found = line(memory, "lessons-unseen")
+    assert found.what == "none of 10 lessons was ever shown to an agent"
+    assert found.command == "hepm serve"
+    memory.library.show("r1", lessons[:1])
+    assert advice(memory, "lessons-unseen") is None
+
+
+def test_where_sessions_are_recorded_lessons_apply_to_none_of_them(memory: Memory) -> None:
+    memory.ingest(runs(3))
+    end_sessions(memory, "0.9", 3, 0)
+    add_lessons(memory)
+    assert line(memory, "lessons-unseen").command == "hepm prompt --namespace default"
+
+
+def test_removed_secrets_are_told_last_and_only_where_there_were_any(memory: Memory) -> None:
+    memory.ingest(runs(30))
+    assert advice(memory, "secrets") is None
+    leaky = [trajectory(f"k{at}", "look", task="t", goal=f"my key is sk-{'a1B2' * 12}") for at in range(5)]
+    memory.ingest([*leaky, *runs(4, prefix="u", success=None)])
+    found = memory.advice()
+    assert [one.kind for one in found] == ["unlabelled", "secrets"]
+    assert found[-1].what.startswith("secrets were found in 5 of 39 runs, and removed (openai-key in 5)")
+
+
+# All lines
+
+
+def test_at_most_ten_lines_come_and_those_that_concern_most_runs_first(memory: Memory) -> None:
+    for number in range(1, MOST_LINES + 3):
+        memory.ingest(runs(number, success=None), namespace=f"n{number:02}")
+    found = memory.advice()
+    assert len(found) == MOST_LINES
+    assert [one.runs for one in found] == [*range(MOST_LINES + 2, 2, -1)]
+    assert found[0].namespace == "n12"
+
+
+def test_a_sample_is_said_to_be_one_and_stands_for_all(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey, "LATEST_RUNS", 20)
+    memory.ingest(runs(40))
+    memory.ingest([trajectory(f"k{at}", "look", task="t", goal=f"key sk-{'a1B2' * 12}") for at in range(10)])
+    found = line(memory, "secrets")
+    assert "in 10 of the latest 20 runs" in found.what
+    assert (found.runs, found.sample) == (25, 20)
+
+
+def test_no_more_is_read_than_some_characters(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey, "MOST_CHARS", 2_000)
+    memory.ingest([trajectory(f"k{at}", "look", task="t", goal=f"key sk-{'a1B2' * 12}") for at in range(30)])
+    found = line(memory, "secrets")
+    assert 0 < found.sample < 15
+    assert found.runs == 30
