@@ -49,7 +49,7 @@ HoldoutOption = Annotated[
         min=0.0,
         max=1.0,
         envvar="HEPM_HOLDOUT",
-        help="Share of sessions, drawn by chance, that memory tells nothing; `hepm uplift` compares. 1 shows nobody anything.",
+        help="Share of sessions, drawn by chance, that memory tells nothing; `hepm uplift` compares. 1 is shadow mode.",
     ),
 ]
 HoldoutNotesOption = Annotated[

@@ -73,8 +73,8 @@ def _remarks(report: UpliftReport) -> Iterator[str]:
     if told.followed and told.others:
         shares = told.followed_successes / told.followed, told.other_successes / told.others
         yield (
-            f"hints were followed in {count_of(told.followed, 'session')}, of which {shares[0]:.0%} succeeded, and not in "
-            f"{told.others:,}, of which {shares[1]:.0%} did: no proof, as agents choose what they follow"
+            f"hints were followed in {count_of(told.followed, 'session')}, of which {shares[0]:.0%} succeeded, and "
+            f"not in {told.others:,}, of which {shares[1]:.0%} did: no proof, as agents choose what they follow"
         )
     for one in [credit for credit in report.credits if credit.effect is not None][:_SHOWN_CREDITS]:
         yield f"{one.id}: {_credit(one)}"

@@ -307,7 +307,9 @@ def render_without(
     suggestions = found.suggestions
     if tools:
         left = tuple(one for one in ranked if one.tool not in tools)
-        suggestions = replace(suggestions, ranked=left, abstained=None if left else "left out here, to see what it does")
+        suggestions = replace(
+            suggestions, ranked=left, abstained=None if left else "left out here, to see what it does"
+        )
     kept = replace(
         found,
         principles=[one for one in found.principles if one.id not in lessons],

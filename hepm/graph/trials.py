@@ -35,8 +35,8 @@ class Trial:
         arm: `CONTROL` or `MEMORY`.
         holdout: The chance that it had to be a control, in (0, 1]. At 1 hints are computed and not shown.
         tokens: Of what memory said to it, or of a shadow session would have said; an estimate.
-        shown, left_out: Ids of what was in its hints, and of what chance left out of them: lessons, and tools that hints
-            named (`hint_id`).
+        shown, left_out: Ids of what was in its hints, and of what chance left out of them: lessons, and tools that
+            hints named (`hint_id`).
         withheld: What hints of a shadow session would have named.
     """
 

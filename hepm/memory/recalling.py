@@ -74,7 +74,9 @@ class RecallingMemory(OpenMemory):
         from hepm.uplift.report import harm_sentence
 
         harm = self.trials.harm(namespace=namespace)
-        return GuardState.of(self.levels.outcomes(namespace=namespace), harm="" if harm is None else harm_sentence(harm))
+        return GuardState.of(
+            self.levels.outcomes(namespace=namespace), harm="" if harm is None else harm_sentence(harm)
+        )
 
     def holdout_now(self, wanted: float, *, namespace: str = DEFAULT_NAMESPACE) -> float:
         """The share of sessions to hold out: as wanted, and nearly all where the guard finds that memory harms."""

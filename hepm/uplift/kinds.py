@@ -43,7 +43,7 @@ def kinds_of(sessions: Sequence[TrialSession], before: Sequence[tuple[int, str, 
     Args:
         before: Runs of no experiment (`Store.requests_before`).
     """
-    asked = [Asked(*about, said[:REQUEST_CHARS]) for *about, said in before]
+    asked = [Asked(seq, environment, task, said[:REQUEST_CHARS]) for seq, environment, task, said in before]
     asked += [Asked(one.seq, one.environment, one.task, one.request) for one in sessions]
     names = _names(asked)
     first: dict[object, int] = {}

@@ -239,7 +239,9 @@ def _spread(length: int, most: int) -> list[int]:
 
 def _means(values_T: FloatArray, treated_T: BoolArray) -> tuple[float, float]:
     """Without memory and with it; 0 where there is no session."""
-    without, with_memory = (float(part.mean()) if len(part) else 0.0 for part in (values_T[~treated_T], values_T[treated_T]))
+    without, with_memory = (
+        float(part.mean()) if len(part) else 0.0 for part in (values_T[~treated_T], values_T[treated_T])
+    )
     return without, with_memory
 
 
@@ -276,9 +278,7 @@ def _recognised(success_T: FloatArray, treated_T: BoolArray, chances_T: FloatArr
     return found
 
 
-def _levels(
-    ended: Sequence[TrialSession], success_T: FloatArray, treated_T: BoolArray, kinds: Kinds
-) -> list[Measured]:
+def _levels(ended: Sequence[TrialSession], success_T: FloatArray, treated_T: BoolArray, kinds: Kinds) -> list[Measured]:
     """Success of the sessions at each of the guard's levels beside that of controls, less what their kinds expect."""
     if not len(success_T):
         return []
@@ -354,5 +354,3 @@ def harm_sentence(effect: Effect) -> str:
         f"silent, since memory harms here: success was {value.removeprefix('−')} points lower with it "
         f"({high.removeprefix('−')} to {low.removeprefix('−')}) in {count_of(effect.sessions, 'session')}"
     )
-
-

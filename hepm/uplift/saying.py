@@ -71,7 +71,9 @@ def effect_sentence(
     if effect.sure:
         by = value.removeprefix("−")
         ends = (low, high) if effect.sure > 0 else (high.removeprefix("−"), low.removeprefix("−"))
-        return f"{who} {_WORDS[effect.sure]} {what} by {by} points ({ends[0]} to {ends[1]}) in {count_of(sessions, of)}."
+        return (
+            f"{who} {_WORDS[effect.sure]} {what} by {by} points ({ends[0]} to {ends[1]}) in {count_of(sessions, of)}."
+        )
     said = f"{what} differed by {value} points ({low} to {high}) in {count_of(sessions, of)}"
     more = {100 * one: effect.more_for(one) for one in DIFFERENCES}
     waits = [f"about {_rounded(number):,} one of {points:.0f}" for points, number in more.items() if number]

@@ -170,9 +170,7 @@ def scores(
     return (with_N - without_N + seen_N).reshape(outcomes_ST.shape)
 
 
-def _before(
-    y_N: FloatArray, weight_N: FloatArray, group_N: IntArray, prior_N: FloatArray, worth: float
-) -> FloatArray:
+def _before(y_N: FloatArray, weight_N: FloatArray, group_N: IntArray, prior_N: FloatArray, worth: float) -> FloatArray:
     """The mean of the sessions before each one in its group, those of weight 0 left out, drawn towards a prior."""
     order_N = np.argsort(group_N, kind="stable")
     sorted_N = group_N[order_N]

@@ -22,7 +22,15 @@ def test_a_tag_is_read_as_it_was_written_and_what_is_none_is_no_trial() -> None:
     shadow = Trial(CONTROL, 1.0, withheld=(Withheld(0, ("look",), 0.9), Withheld(2, ("buy", "look"), 0.6)))
     for trial in (TOLD, shadow, Trial(CONTROL, 0.5)):
         assert Trial.from_tag(trial.to_tag()) == trial
-    for tag in ("", "none", "[]", "3", '{"arm": "other", "holdout": 0.1}', '{"arm": "memory"}', '{"arm": "memory", "holdout": 2}'):
+    for tag in (
+        "",
+        "none",
+        "[]",
+        "3",
+        '{"arm": "other", "holdout": 0.1}',
+        '{"arm": "memory"}',
+        '{"arm": "memory", "holdout": 2}',
+    ):
         assert Trial.from_tag(tag) is None
 
 

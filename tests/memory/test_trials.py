@@ -54,7 +54,9 @@ def add_world(memory: Memory, *, sessions: int, control: float, memory_rate: flo
 def test_arms_have_their_share_and_depend_on_neither_kind_nor_user_nor_hour(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "m.hepm") as memory:
         arms = np.array([memory.lots.arm(f"session-{n}", 0.1, namespace="default") == CONTROL for n in range(100_000)])
-        levels = np.array([memory.lots.dice("level", f"session-{n}", namespace="default").random() for n in range(20_000)])
+        levels = np.array(
+            [memory.lots.dice("level", f"session-{n}", namespace="default").random() for n in range(20_000)]
+        )
     assert abs(arms.mean() - 0.1) <= 0.003
     numbers = np.arange(100_000)
     for about in (numbers % 7, numbers // 4_200 % 24, numbers % 1_000, numbers):

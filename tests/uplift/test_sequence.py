@@ -59,9 +59,7 @@ def test_what_is_expected_of_a_session_depends_on_those_before_it_alone() -> Non
     y, treated, _, kinds = stream(1, sessions=50)
     other = y.copy()
     other[0, 30:] = 1 - other[0, 30:]
-    first, second = (
-        expected(one[0], treated[0], kinds[0], np.zeros(50, dtype=np.int64)) for one in (y, other)
-    )
+    first, second = (expected(one[0], treated[0], kinds[0], np.zeros(50, dtype=np.int64)) for one in (y, other))
     assert np.array_equal(first.with_N[:31], second.with_N[:31])
     assert np.array_equal(first.without_N[:31], second.without_N[:31])
     assert not np.array_equal(first.with_N[31:], second.with_N[31:])

@@ -17,6 +17,7 @@ from hepm.evals.collaboration.play import Collaboration, Session
 from hepm.evals.metrics import Bootstrap, FloatArray, Interval, interval
 from hepm.evals.report import rounded, table_of
 from hepm.text import count_of
+from hepm.uplift.drawing import drawing
 
 MEASURES: Final[Mapping[str, Callable[[Session], float]]] = {
     "task_success": lambda session: float(session.success),
