@@ -89,6 +89,17 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     "latest_outcomes": lambda store, ns: [
         one for one in store.latest_outcomes(["a", "b"], namespace=ns).values() if one
     ],
+    "trial_sessions": lambda store, ns: store.trial_sessions(namespace=ns),
+    "requests_before": lambda store, ns: store.requests_before(namespace=ns, most=9),
+    "ends_of": lambda store, ns: sorted(store.ends_of(["r1", "r2", "r3"], namespace=ns).items()),
+    "latest_ends": lambda store, ns: store.latest_ends(namespace=ns, most=9),
+    "latest_ends_on": lambda store, ns: [
+        ends for ends in store.latest_ends_on([(START, "a")], namespace=ns, most=9).values() if ends
+    ],
+    "latest_records": lambda store, ns: store.latest_records(namespace=ns, before=1 << 62, limit=9),
+    "largest_tasks": lambda store, ns: store.largest_tasks(namespace=ns, most=9),
+    "lone_runs": lambda store, ns: [count for count in store.lone_runs(namespace=ns) if count],
+    "tool_spans": lambda store, ns: sorted(store.tool_spans(["a", "b"], namespace=ns).items()),
     "near": lambda store, ns: [row[:10] for row in store.near(VECTOR, ns, 9)],
     "drifts": lambda store, ns: [one for one in store.drifts(["a", "b"], namespace=ns).values() if one],
     "marks": lambda store, ns: [one for part in store.marks(namespace=ns) for one in sorted(part)],
@@ -136,6 +147,7 @@ LESSON_READS: dict[str, Callable[[LessonStore, str], Any]] = {
     "outcomes": lambda lessons, ns: list(lessons.outcomes(namespace=ns).items()),
     "all_answers": lambda lessons, ns: lessons.all_answers(namespace=ns),
     "answers": lambda lessons, ns: lessons.answers(["k", "other"], namespace=ns),
+    "live_and_shown": lambda lessons, ns: [count for count in lessons.live_and_shown(namespace=ns) if count],
     "answered_runs": lambda lessons, ns: sorted(lessons.answered_runs("distil", namespace=ns)),
 }
 LESSON_WRITES: dict[str, Callable[[LessonStore, str], Any]] = {
