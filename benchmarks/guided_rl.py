@@ -1,13 +1,14 @@
 """Does memory help a training with rewards? GRPO with hints and without, and training on the memory's runs alone.
 
 usage: python benchmarks/guided_rl.py [--arms plain,discard,...] [--seeds 0,1,2] [--rollouts 2560] [--troubles 3]
-           [--kept .5] [--skill .7] [--rate 5e-4] [--check]
+           [--kept .5] [--followed .9] [--right .7] [--skill .7] [--rate 5e-4] [--check]
        python benchmarks/guided_rl.py --model MODEL --environment NAME --memory STORE [--p-skip 1] [--guided all|half]
            [--hints mask|discard] [--rate 1e-5] [--out FOLDER]
 
 Without --model: service desks, on a CPU. A task is several troubles in a row, all to be solved. The model (2 layers)
-was pretrained on logs of agents that follow hints of any quality in .7 of the cases, and of whose own successes a share
-`kept` is left. The memory has 300 logs of agents with `skill`. Success is of 96 held-out wordings, without hints.
+was pretrained on logs of agents that follow hints in a share of the cases, `followed`, of which a share is `right`, and
+of whose own successes a share `kept` is left. The memory has 300 logs of agents with `skill`. Success is of 96 held-out
+wordings, without hints.
 With --model: one GPU with 80 GB, with vLLM in the same process and LoRA (docs/training.md).
 Prints one JSON line for each arm of each seed. --check asserts what the project's tests want of the means.
 """
@@ -83,6 +84,8 @@ def main() -> None:
     parser.add_argument("--rollouts", type=int, default=2_560)
     parser.add_argument("--troubles", type=int, default=3)
     parser.add_argument("--kept", type=float, default=0.5)
+    parser.add_argument("--followed", type=float, default=0.9)
+    parser.add_argument("--right", type=float, default=0.7)
     parser.add_argument("--skill", type=float, default=0.7)
     parser.add_argument("--rate", type=float)
     parser.add_argument("--check", action="store_true")
@@ -116,7 +119,8 @@ def measure_desk(seed: int, options: argparse.Namespace) -> Any:
     environment = DeskEnvironment(make_desk(seed), troubles=options.troubles)
     with tempfile.TemporaryDirectory(prefix="hepm-guided-") as folder:
         base = Path(folder) / "base"
-        pretrain(environment, base, kept=options.kept, seed=seed)
+        agents = DeskAgents(kept=options.kept, hinted=0.5, right=options.right, followed=options.followed)
+        pretrain(environment, base, agents, seed=seed)
         for arm in options.arms.split(","):
             started, place = time.perf_counter(), Path(folder) / f"{arm}.hepm"
             with Memory.open(place, counting="shortest") as memory:
@@ -131,9 +135,9 @@ def measure_desk(seed: int, options: argparse.Namespace) -> Any:
             yield arm, line["after"]
 
 
-def pretrain(environment: DeskEnvironment, folder: Path, *, kept: float, seed: int) -> None:
+def pretrain(environment: DeskEnvironment, folder: Path, habits: DeskAgents, *, seed: int) -> None:
     """The model before training: short logs for its habits, long ones for its patience."""
-    habits, obeying = DeskAgents(kept=kept, hinted=0.5), DeskAgents(hinted=1.0, right=0.9)
+    obeying = DeskAgents(hinted=1.0, right=0.9, followed=habits.followed)
     short = DeskEnvironment(environment.desk)
     rows = rows_of(desk_log(short, habits, runs=2_500, seed=1))
     rows += rows_of(desk_log(environment, habits, runs=500, seed=2))

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
 from hepm.types import JSON
@@ -22,10 +23,16 @@ _DEEPEST: Final = 4
 _KEY_CHARS: Final = 40
 _SHORT: Final = 25  # characters of a text that is a value; a longer one is words
 _TEXT_CHARS: Final = 600
+_MOST_NUMBERS: Final = 15  # of one text
 _PARSED_CHARS: Final = 20_000  # a longer result is read as words: parsing it takes milliseconds
 # Ids, dates and amounts inside texts: each run has its own, and some are personal.
 _ID: Final = re.compile(r"\d{2}")
 _WORD: Final = re.compile(r"[^\W\d_]{3,}")
+# A number and what it counts or what it is called: "12 passed", "4 % lost", "exit code: 1". No part of a date, a time, a
+# version or an id.
+_AMOUNT: Final = r"(?<![\w.:/-])(-?\d{1,6}(?:\.\d{1,6})?)"
+_COUNTING: Final = re.compile(rf"{_AMOUNT} ?%? ([^\W\d_]{{3,}})")
+_NAMED: Final = re.compile(rf"([^\W\d_]{{3,}})[:=] ?{_AMOUNT}(?![\w.:/-]*\d)")
 # Words of three letters and more that every sentence may have.
 _NO_WORD: Final = frozenset(
     {"and", "are", "but", "can", "for", "from", "has", "have", "its", "not", "our", "please", "that", "the", "this"}
@@ -38,7 +45,8 @@ def facts_of_result(result: str) -> Mapping[str, float]:
     """The facts of a result by name, such as {"status=shipped": 1, "total": 89.5, "items[]": 3}.
 
     A name with "=" is a value, one with "~" a word of a longer text; both have the number 1. Other names are numbers:
-    of the result, or the length of a list. Values with two digits in a row are left out.
+    of the result, of what a text counts ("12 passed"), or the length of a list. Values with two digits in a row are
+    left out.
     """
     return _first(_parsed_facts(result))
 
@@ -97,10 +105,20 @@ def _below(path: str, key: str) -> str:
 
 def _facts_in_text(text: str, path: str) -> Iterator[tuple[str, float]]:
     if len(text) >= _SHORT:
-        for word in _words(text[:_TEXT_CHARS]):
+        shown = text[:_TEXT_CHARS]
+        for word, number in islice(_numbers(shown.lower()), _MOST_NUMBERS):
+            yield _below(path, word), number
+        for word in _words(shown):
             yield f"{path}~{word}", 1
     elif not _ID.search(text):
         yield f"{path}={text.strip().lower()}", 1
+
+
+def _numbers(text: str) -> Iterator[tuple[str, float]]:
+    for number, word in _COUNTING.findall(text):
+        yield word, float(number)
+    for word, number in _NAMED.findall(text):
+        yield word, float(number)
 
 
 def _words(text: str) -> list[str]:

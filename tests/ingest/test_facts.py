@@ -38,6 +38,20 @@ def test_a_long_text_is_its_words_and_a_short_one_a_value():
     assert "~the" not in found
 
 
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("PING gateway, 4 % lost, rtt min/avg/max 2/10/70 ms, signal -44 dBm", {"lost": 4, "dbm": -44}),
+        ("=== 3 failed, 12 passed in 0.31s ===", {"failed": 3, "passed": 12}),
+        ("the process has ended with exit code: 1", {"code": 1}),
+        ("see you on 2024-05-03 at 10:30, call +49 170 123456, version 1.2.3, id: 5f3a", {}),
+    ],
+)
+def test_a_text_says_how_many_of_what_but_no_date_and_no_id(text: str, numbers: dict[str, float]):
+    found = facts_of_result(text)
+    assert {name: number for name, number in found.items() if "~" not in name} == numbers
+
+
 @pytest.mark.parametrize("text", ["{broken", "[" * 5000, '{"a": ' * 200 + "1" + "}" * 200, "", "  "])
 def test_any_result_has_facts_or_none_and_raises_nothing(text: str):
     assert len(facts_of_result(text)) <= MOST_FACTS

@@ -22,8 +22,8 @@ from hepm.types import FailedWay
 
 DOUBT: Final = 2
 """A chance counts n / (n + 2) of itself, where n successful runs went on from here."""
-FACTS_SHARE: Final = 0.5
-"""Share of the trees over facts in a chance, where there are any (benchmarks/LOG.md, "trees over facts")."""
+FACTS_SHARE: Final = 0.9
+"""Most of a chance that trees over facts can be (benchmarks/LOG.md, "trees that may ask all")."""
 NEAREST_SHARE: Final = 0.5
 """Most of a chance that the nearest runs' vote can be,"""
 NEAREST_FROM: Final = 0.2
@@ -81,10 +81,8 @@ class WeighedTools:
             voices_Q: Log-chances by a trained ranker for each of the encoded queries; none if there is no ranker.
         """
         columns, weights, rows_Q = _compared(fitted, encoded, tools, ended, advice_C, voices_Q)
-        by_query = [
-            _with_facts(fitted, one, tools, _softmax(rows @ weights)) for one, rows in zip(encoded, rows_Q, strict=True)
-        ]
-        by_state_C = chances_C = _mean(by_query)
+        by_likeness_C = _mean([_softmax(rows @ weights) for rows in rows_Q])
+        by_state_C = chances_C = _with_facts(fitted, encoded, tools, by_likeness_C)
         # Of the orders of parallel calls, the one in which runs made them has the longest match.
         votes = [one.vote for one in encoded if one.vote is not None]
         vote, share = max(votes, key=lambda vote: vote.match, default=None), 0.0
@@ -205,13 +203,19 @@ def _fitting(votes_C: FloatArray, by_state_C: FloatArray) -> FloatArray:
     return np.asarray(fitting_C * scale, dtype=np.float32)
 
 
-def _with_facts(fitted: FittedMemory, query: EncodedQuery, tools: Tools, chances_C: FloatArray) -> FloatArray:
-    """The chances with the answer of the trees over facts, where facts are known."""
-    trees = fitted.trees(query.before[0]) if query.facts else None
-    if trees is None:
-        return chances_C
-    share = FACTS_SHARE * trees.trust
-    by_facts_C = trees.shares(query.facts, fitted.tools)[tools]
+def _with_facts(
+    fitted: FittedMemory, encoded: Sequence[EncodedQuery], tools: Tools, chances_C: FloatArray
+) -> FloatArray:
+    """The chances with the answer of the trees over facts, where facts are known.
+
+    Of the orders of parallel calls, those of the order that most runs made them in are asked.
+    """
+    share, known, by_facts_C = 0.0, 0, chances_C
+    for query in encoded:
+        trees = fitted.trees(query.before[0]) if query.facts else None
+        if trees is not None and trees.rows > known:
+            share, known = FACTS_SHARE * trees.trust, trees.rows
+            by_facts_C = trees.shares(query.facts, fitted.tools)[tools]
     return np.asarray((1 - share) * chances_C + share * by_facts_C, dtype=np.float32)
 
 

@@ -262,6 +262,17 @@ class FittedMemory:
             if on_progress is not None:
                 on_progress(done, len(tools))
 
+    def last_of(self, after: Sequence[ToolName]) -> list[ToolName]:
+        """Of calls of one turn, those to take for the last one: they have no order, and each may be it.
+
+        Where runs of the past tell in which order such calls are made, the others are no evidence.
+        """
+        tools = sorted(set(after))
+        if len(tools) < 2:
+            return tools
+        went_on = [tool for tool in tools if self.trees(self.number.get(tool, -1)) is not None]
+        return went_on or tools
+
     def encode(self, query: Query, last: ToolName) -> EncodedQuery:
         """Translate a query, with `last` of the last turn's tools as the last call. Tools never seen become -1."""
         names = list(query.history)

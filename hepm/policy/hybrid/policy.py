@@ -85,8 +85,7 @@ class Hybrid:
         unknown = _unknown(mirror, fitted, query, self._floors)
         if unknown is not None:
             return unknown
-        # Calls of one turn have no order: each is taken for the last one in turn, and the chances are averaged.
-        encoded = [fitted.encode(query, last) for last in sorted(set(query.after))]
+        encoded = [fitted.encode(query, last) for last in fitted.last_of(query.after)]
         tools, available = _candidates(fitted, encoded, query)
         ended = OutcomesHere(fitted.odds, encoded, tools, available)
         if self._floors.support and ended.all_failed():

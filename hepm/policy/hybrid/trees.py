@@ -21,14 +21,15 @@ from hepm.policy.hybrid.known_facts import MOST_TESTS, FactTest, answered, teste
 from hepm.types import Facts
 
 TREES: Final = 16
-"""The first is grown from all calls and gives the reasons, the others from draws of the runs."""
+"""The first is grown from all calls and gives the reasons, the others from draws of the runs, with all tests: one fact
+often decides alone, and a tree that may not ask for it only guesses (benchmarks/LOG.md, "trees that may ask all")."""
 DEEPEST: Final = 5
 MOST_CALLS: Final = 800
 """Calls after one tool that trees are grown from: half of them the latest."""
 FEWEST_CALLS: Final = 6
-UNSKILLED: Final = 0.5
+UNSKILLED: Final = 0.3
 """Skill up to which trees are not heard,"""
-SKILLED: Final = 0.9
+SKILLED: Final = 0.7
 """and from which on they are heard fully."""
 _FEWEST_IN_LEAF: Final = 3
 _LEAF_SHARE: Final = 60  # of n calls, a leaf has at least n / 60
@@ -107,18 +108,16 @@ class PlaceTrees:
         chosen: list[int] = best.tolist()
         tests, true_NF = [found.tests[at] for at in chosen], found.true_NF[:, best]
         trees = [_grow(label_NC, tests, true_NF)]
+        column = {test: at for at, test in enumerate(tests)}
         given_N, asked_N = np.zeros(len(rows_N)), np.zeros(len(rows_N))
         for number in range(1, TREES):
             weight_N = _drawn(calls, rows_N, number)
-            part = [at for at, test in enumerate(tests) if crc32(f"{number} {test}".encode()) % 2]
             drawn = weight_N > 0
-            of_part = true_NF[:, part]
-            tree = _grow(label_NC[drawn] * weight_N[drawn, None], [tests[at] for at in part], of_part[drawn])
-            place = {tests[at]: column for column, at in enumerate(part)}
+            tree = _grow(label_NC[drawn] * weight_N[drawn, None], tests, true_NF[drawn])
             for at in np.flatnonzero(~drawn).tolist():
                 node = tree[0]
                 while node.test is not None:
-                    node = tree[node.yes if of_part[at, place[node.test]] else node.no]
+                    node = tree[node.yes if true_NF[at, column[node.test]] else node.no]
                 given_N[at] += node.share_C[class_N[at]]
                 asked_N[at] += 1
             trees.append(tree)
