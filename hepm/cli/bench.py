@@ -182,7 +182,7 @@ def replay(
     endpoint = model_endpoint(asking, base_url, "name a model")
     budget, prices = asking.limits()
     chosen = find_arms([arm.strip() for arm in arms.split(",")], trials=1)
-    unshown = [arm for arm in chosen if not (arm.prompt.suggestions or arm.lessons) or arm.summarises or arm.tagged]
+    unshown = [arm for arm in chosen if not (arm.prompt.suggestions or arm.lessons) or arm.summarises or arm.searches]
     if unfit := [arm.name for arm in unshown]:
         raise click.BadParameter(f"{', '.join(unfit)} cannot be shown at one point of a run", param_hint="--arms")
     options = request_options(endpoint, temperature, max_answer_tokens)

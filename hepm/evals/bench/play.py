@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from statistics import fmean
 from threading import Lock
 from typing import Any, Literal, TypeAlias
 
 from hepm.agents.loop import Agent
+from hepm.agents.searching import SearchingAgent
 from hepm.agents.tagged import TaggedAgent
 from hepm.agents.wire import Object
 from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, HepmError
@@ -271,12 +273,12 @@ class Bench:
         try:
             request = task.request or episode.answer("") or ""  # where a model plays the user, it begins
             shown = memory.similar(request, arm.similar) if arm.similar else advice(stream.reflections)
-            agent = (TaggedAgent if arm.tagged else Agent)(
+            agent = _agent_of(arm)(
                 endpoint=self.endpoint,
                 memory=memory,
                 tools=lambda: list(episode.tools),
                 execute=episode.call,
-                system="\n\n".join(part for part in (task.system, shown) if part),
+                system="\n\n".join(part for part in (task.system, arm.instruction, shown) if part),
                 strategy=arm.strategy,
                 prompt_options=arm.prompt,
                 max_turns=self.options.max_turns,
@@ -318,6 +320,12 @@ class Bench:
         ended = Ended(key, facts, run)
         self.folder.add_run(ended)
         return ended
+
+
+def _agent_of(arm: Arm) -> Callable[..., Agent]:
+    if arm.tagged:
+        return partial(TaggedAgent, searches=arm.searches)
+    return SearchingAgent if arm.searches else Agent
 
 
 def _move(message: Object) -> str:

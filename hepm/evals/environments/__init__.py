@@ -127,7 +127,7 @@ class PlayedUser(Environment, Protocol):
 
 
 def _environments() -> dict[str, Callable[[], Environment]]:
-    from hepm.evals.environments import agentdojo, bfcl, functions, tau2
+    from hepm.evals.environments import agentdojo, bfcl, functions, questions, tau2
 
     named: dict[str, tuple[Callable[[str], Environment], Sequence[str]]] = {
         "bfcl": (bfcl.bfcl, bfcl.PARTS),
@@ -139,7 +139,12 @@ def _environments() -> dict[str, Callable[[], Environment]]:
         for name, (make, parts) in named.items()
         for part in parts
     }
-    return packaged | {"functions": functions.FunctionEnvironment}
+    own: dict[str, Callable[[], Environment]] = {
+        "functions": functions.FunctionEnvironment,
+        "questions": questions.island_questions,
+        "questions-files": questions.file_questions,
+    }
+    return packaged | own
 
 
 def environment_names() -> list[str]:
