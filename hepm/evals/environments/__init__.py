@@ -127,7 +127,7 @@ class PlayedUser(Environment, Protocol):
 
 
 def _environments() -> dict[str, Callable[[], Environment]]:
-    from hepm.evals.environments import agentdojo, bfcl, functions, questions, tau2
+    from hepm.evals.environments import agentdojo, bfcl, functions, gyms, questions, tau2
 
     named: dict[str, tuple[Callable[[str], Environment], Sequence[str]]] = {
         "bfcl": (bfcl.bfcl, bfcl.PARTS),
@@ -144,7 +144,9 @@ def _environments() -> dict[str, Callable[[], Environment]]:
         "questions": questions.island_questions,
         "questions-files": questions.file_questions,
     }
-    return packaged | own
+    rules = {name: partial(gyms.Gym, name) for name in gyms.GYMS}
+    listening = {f"{name}-user": partial(gyms.ListeningGym, name) for name in gyms.GYMS if name != "search"}
+    return packaged | own | rules | listening | {gyms.ALL: gyms.AllGyms}
 
 
 def environment_names() -> list[str]:
