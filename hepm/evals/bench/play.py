@@ -26,7 +26,7 @@ from hepm.evals.bench.arms import ARMS, OFF, Arm, KnownMemory, Scratch, advice, 
 from hepm.evals.bench.folder import Ended, Facts, Folder, Key
 from hepm.evals.bench.models import Model, StoppedError, tokens_of
 from hepm.evals.domains import fold_of
-from hepm.evals.environments import Environment, PlayedUser, Task
+from hepm.evals.environments import Environment, PlayedUser, Task, place_of
 from hepm.experience.judge import OutcomeJudge
 from hepm.llm import Endpoint, Usage
 from hepm.types import SUCCESS_FROM, SUMMARY_TOOL, Trajectory
@@ -47,6 +47,7 @@ class BenchOptions:
         options: Further arguments of each request.
         turn_rewards: Whether each turn is stored with what it added to the reward.
         success_from: The reward from which on a run is a success.
+        choose: Whether the agent's model chooses among the experiences found, each turn (PRIME, equation 9).
     """
 
     arms: Sequence[Arm]
@@ -60,6 +61,7 @@ class BenchOptions:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     turn_rewards: bool = False
     success_from: float = SUCCESS_FROM
+    choose: bool = False
 
 
 @dataclass
@@ -280,7 +282,7 @@ class Bench:
                 execute=episode.call,
                 system="\n\n".join(part for part in (task.system, arm.instruction, shown) if part),
                 strategy=arm.strategy,
-                prompt_options=arm.prompt,
+                prompt_options=replace(arm.prompt, model=self._model.client if self.options.choose else None),
                 max_turns=self.options.max_turns,
                 options=self.options.options,
                 complete=self._model.recorded(key, task),
@@ -292,7 +294,7 @@ class Bench:
                 outcome=lambda done: float(episode.reward()),
                 id=f"{self.environment.name}/{self.endpoint.model}/{key}",
                 task=task.id,
-                environment=self.environment.name,
+                environment=place_of(self.environment, task),
                 namespace=memory.namespace,
             )
             scores = dict(episode.scores())

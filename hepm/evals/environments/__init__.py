@@ -126,6 +126,20 @@ class PlayedUser(Environment, Protocol):
         ...
 
 
+@runtime_checkable
+class JoinedEnvironment(Environment, Protocol):
+    """Several environments as one, so that one memory serves all."""
+
+    def part_of(self, task: Task) -> str:
+        """The name of the environment that a task is from."""
+        ...
+
+
+def place_of(environment: Environment, task: Task) -> str:
+    """The environment that runs of a task, and what they teach, are noted under."""
+    return environment.part_of(task) if isinstance(environment, JoinedEnvironment) else environment.name
+
+
 def _environments() -> dict[str, Callable[[], Environment]]:
     from hepm.evals.environments import agentdojo, bfcl, functions, gyms, questions, tau2
 

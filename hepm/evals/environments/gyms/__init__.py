@@ -61,13 +61,13 @@ GYMS: Final[Mapping[str, _Gym]] = {
     ),
     "turtle": _Gym(
         "The user tells a strange story. Find out what happened by questions of yes and no, one thing at a time: begin "
-        "with what is odd, and narrow down. Then answer once, with the whole story. Actions: action (a question), answer.",
+        "with what is odd, and narrow down. Then answer once, with all of it. Actions: action (a question), answer.",
         turtle_tasks,
         turtle_episode,
     ),
     "telepathy": _Gym(
         "The user thinks of something. Find out what by at most "
-        f"{MOST_QUESTIONS} questions of yes and no, each of which should halve what is left. Then answer once, with its "
+        f"{MOST_QUESTIONS} questions of yes and no, each of which should halve what is left. Then answer once, by its "
         "name alone. Actions: action (a question), answer.",
         telepathy_tasks,
         telepathy_episode,
@@ -79,7 +79,7 @@ GYMS: Final[Mapping[str, _Gym]] = {
         intention_episode,
     ),
     "persuade": _Gym(
-        "Change the user's mind. Hear the doubt, search for a fact that answers it, and bring that fact as an argument, "
+        "Change the user's mind. Hear the doubt, search for a fact that answers it, and bring that fact as argument, "
         "one doubt after the other. Then finish. Actions: action (an argument), search, finish.",
         persuade_tasks,
         persuade_episode,
@@ -91,8 +91,8 @@ GYMS: Final[Mapping[str, _Gym]] = {
         search_episode,
     ),
     "tau": _Gym(
-        "You serve customers of a shop. Ask for the number of the order and look at it. Only orders that are processing "
-        "can be cancelled or sent elsewhere, and only items of delivered ones refunded; refuse all else. Before you "
+        "You serve customers of a shop. Ask for the number of the order and look at it. Orders that are processing "
+        "alone can be cancelled or sent elsewhere, and only items of delivered ones refunded; refuse all else. Before you "
         "change an order, say what you will do and ask whether you may go ahead. Then finish.",
         tau_tasks,
         tau_episode,

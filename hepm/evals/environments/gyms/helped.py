@@ -101,7 +101,10 @@ class SearchEpisode(GymEpisode):
 def search_tasks() -> list[GymTask]:
     """20 questions that `questions` does not ask."""
     return [
-        GymTask(f"search-{at}", "search", one.text, [*(("search", query) for query in one.searches), ("answer", one.answers[0])])
+        GymTask(
+            f"search-{at}", "search", one.text,
+            [*(("search", query) for query in one.searches), ("answer", one.answers[0])],
+        )
         for at, one in enumerate(long_questions())
     ]  # fmt: skip
 
@@ -156,8 +159,12 @@ class TauEpisode(GymEpisode):
 
     @property
     def actions(self) -> Mapping[str, Callable[..., str]]:
-        changes = {name: self._changing(name) for name in _CHANGES.values()}
-        return {"action": self._say, "get_order": self._look, **changes, "finish": lambda text: "Goodbye."}
+        changes: dict[str, Callable[..., str]] = {name: self._changing(name) for name in _CHANGES.values()}
+        return {"action": self._say, "get_order": self._look, **changes, "finish": self._finish}
+
+    def _finish(self, text: str) -> str:
+        del text
+        return "Goodbye."
 
     def _say(self, text: str) -> str:
         found = self._hear(text, self._topics)

@@ -17,6 +17,7 @@ MOST_AT_ONCE: Final = 2
 """Questions of one message that a user answers: related ones may be paired (PRIME, figure 9), all at once may not."""
 MOST_QUESTIONS: Final = 20
 _UNKNOWN: Final = "I cannot say."
+_ONE: Final = "Ask one thing at a time."
 
 
 def records(name: str) -> list[dict[str, Any]]:
@@ -37,12 +38,14 @@ _TRAITS: Final = {
     "dangerous": "danger|dangerous|poison|bite",
 }  # fmt: skip
 _THINGS: Final = {
-    "penguin": "alive animal water cold", "eagle": "alive animal flies dangerous", "shark": "alive animal water big dangerous",
-    "cow": "alive animal eaten big", "bee": "alive animal flies dangerous home", "oak": "alive plant big wood old",
-    "tulip": "alive plant home", "apple": "plant eaten home", "Mozart": "person music old", "Cleopatra": "person old dangerous",
-    "pyramid": "place big old", "lighthouse": "place big water old", "library": "place big home", "igloo": "place cold home",
-    "violin": "thing music wood", "fridge": "thing electric cold home metal big", "bicycle": "thing wheels metal",
-    "scarf": "thing worn cold home", "sword": "thing metal dangerous old", "drone": "thing flies electric metal",
+    "penguin": "alive animal water cold", "eagle": "alive animal flies dangerous",
+    "shark": "alive animal water big dangerous", "cow": "alive animal eaten big",
+    "bee": "alive animal flies dangerous home", "oak": "alive plant big wood old", "tulip": "alive plant home",
+    "apple": "plant eaten home", "Mozart": "person music old", "Cleopatra": "person old dangerous",
+    "pyramid": "place big old", "lighthouse": "place big water old", "library": "place big home",
+    "igloo": "place cold home", "violin": "thing music wood", "fridge": "thing electric cold home metal big",
+    "bicycle": "thing wheels metal", "scarf": "thing worn cold home", "sword": "thing metal dangerous old",
+    "drone": "thing flies electric metal",
 }  # fmt: skip
 
 
@@ -67,7 +70,9 @@ class TelepathyEpisode(GymEpisode):
         if self._asked > MOST_QUESTIONS:
             return f"That was question {self._asked}: only {MOST_QUESTIONS} are answered. Guess."
         found = self._hear(text, self._topics)
-        return self._topics[found[0]].says if len(found) == 1 else _UNKNOWN
+        if len(found) > 1:
+            return _ONE
+        return self._topics[found[0]].says if found else _UNKNOWN
 
     def _guess(self, text: str) -> str:
         self._right = plain_answer(self._secret) in plain_answer(text).split()[-4:]
@@ -111,7 +116,7 @@ class TurtleEpisode(GymEpisode):
 
     def _question(self, text: str) -> str:
         said = {self._topics[at].says for at in self._hear(text, self._topics)}
-        return said.pop() if len(said) == 1 else "Ask one thing at a time." if said else "That does not matter."
+        return said.pop() if len(said) == 1 else _ONE if said else "That does not matter."
 
     def _solve(self, text: str) -> str:
         self._share = sum(matched(point, text) is not None for point in self._points) / len(self._points)
@@ -137,15 +142,17 @@ def turtle_episode(task: str, hear: Hearing) -> GymEpisode:  # noqa: D103
 # Intention: what a vague request leaves open.
 
 _ASPECTS: Final = {
-    "age": "age|old\\b|turn", "guests": "guest|how many|people|invite", "place": "place|where|venue|indoor|outdoor|location",
-    "theme": "theme|style|motto|like", "food": "food|eat|diet|allerg", "goal": "goal|aim|which|reach|want to",
+    "age": "age|old\\b|turn", "guests": "guest|how many|people|invite",
+    "place": "place|where|venue|indoor|outdoor|location", "theme": "theme|style|motto|like",
+    "food": "food|eat|diet|allerg", "goal": "goal|aim|which|reach|want to",
     "level": "level|experience|beginner|now|so far|currently", "time": "time|often|hours|days|schedule",
     "means": "equipment|own|have at home|tools|means", "limit": "limit|pain|health|cannot|restrict|problem",
-    "company": "alone|company|together|with you|partner", "use": "use|what for|purpose", "size": "size|big|tall|large|wide",
-    "when": "when|deadline|date|soon", "brand": "brand|maker|make\\b|prefer", "old": "old one|former|previous|last one|had before",
-    "since": "since|begin|start|how long", "where": "where|part|which page|which room", "who": "who|whom|everybody|everyone",
-    "tried": "tried|done so far|attempt", "access": "access|reach|key|password|open it", "urgent": "urgent|deadline|by when|hurry",
-    "budget": "budget|cost|spend|price|afford|money",
+    "company": "alone|company|together|with you|partner", "use": "use|what for|purpose",
+    "size": "size|big|tall|large|wide", "when": "when|deadline|date|soon", "brand": "brand|maker|make\\b|prefer",
+    "old": "old one|former|previous|last one|had before", "since": "since|begin|start|how long",
+    "where": "where|part|which page|which room", "who": "who|whom|everybody|everyone",
+    "tried": "tried|done so far|attempt", "access": "access|reach|key|password|open it",
+    "urgent": "urgent|deadline|by when|hurry", "budget": "budget|cost|spend|price|afford|money",
 }  # fmt: skip
 
 
@@ -212,9 +219,9 @@ def intention_episode(task: str, hear: Hearing) -> GymEpisode:  # noqa: D103
 _WISHES: Final = {
     "climate": ("climate|warm|weather|beach or|destination", ("beach", "mountains", "city", "lakes")),
     "days": ("days|how long|duration|when|dates", ("3 days", "5 days", "8 days", "14 days")),
-    "budget": ("budget|cost|spend|price|afford", ("500 dollars", "1,200 dollars", "2,500 dollars", "4,000 dollars")),
+    "budget": ("budget|cost|spend|price|afford", ("600 dollars", "1,200 dollars", "2,500 dollars", "4,000 dollars")),
     "lodging": ("lodging|hotel|stay|sleep|accommodation", ("hostel", "family hotel", "flat", "campsite")),
-    "food": ("food|eat|meals|dining|restaurant", ("vegetarian meals", "all meals included", "a kitchen", "local cafés")),
+    "food": ("food|eat|meals|dining|restaurant", ("vegetarian meals", "all inclusive", "a kitchen", "local cafés")),
 }  # fmt: skip
 _TRIPS: Final = 20
 
