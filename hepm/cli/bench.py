@@ -65,6 +65,9 @@ class Playing:
     max_turns: MaxTurnsOption = 30
     max_answer_tokens: AnswerLimitOption = None
     temperature: TemperatureOption = None
+    choose: Annotated[
+        bool, Option("--choose", help="Let the model choose among 20 experiences, each turn: a request more.")
+    ] = False
 
     def endpoint(self, asking: ModelChoice) -> Endpoint:
         """The endpoint of the agent's model."""
@@ -75,7 +78,8 @@ class Playing:
         from hepm.evals.bench.play import BenchOptions
 
         options = request_options(endpoint, self.temperature, self.max_answer_tokens)
-        return BenchOptions(concurrency=self.concurrency, max_turns=self.max_turns, options=options, **about)
+        known = {"concurrency": self.concurrency, "max_turns": self.max_turns, "choose": self.choose}
+        return BenchOptions(options=options, **known, **about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +186,7 @@ def replay(
     endpoint = model_endpoint(asking, base_url, "name a model")
     budget, prices = asking.limits()
     chosen = find_arms([arm.strip() for arm in arms.split(",")], trials=1)
-    unshown = [arm for arm in chosen if not (arm.prompt.suggestions or arm.lessons) or arm.summarises or arm.tagged]
+    unshown = [arm for arm in chosen if not (arm.prompt.suggestions or arm.lessons) or arm.summarises or arm.searches]
     if unfit := [arm.name for arm in unshown]:
         raise click.BadParameter(f"{', '.join(unfit)} cannot be shown at one point of a run", param_hint="--arms")
     options = request_options(endpoint, temperature, max_answer_tokens)
@@ -350,6 +354,7 @@ def _settings(
     shaping = {"environment": environment.name, "model": model, "seed": options.seed, "max_turns": options.max_turns}
     shaping |= {"options": dict(options.options)}
     shaping |= {} if options.success_from == SUCCESS_FROM else {"success_from": options.success_from}
+    shaping |= {"choose": True} if options.choose else {}
     shaping |= {"user": user.model} if (user := user_of(environment)) else {}
     if given is not None:
         store = f"{remembered.memory} {given.namespace}, revision {given.header.revision}"

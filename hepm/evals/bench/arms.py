@@ -38,7 +38,9 @@ class Arm:
         prompt: What memory says at each step.
         similar: Whole successful runs of similar tasks in the system prompt.
         reflects: Whether a failed trial leaves a reflection to the next trial of its task.
-        tagged: Whether the agent acts by tags, and searches principles when it likes.
+        tagged: Whether the agent acts by tags.
+        searches: Whether the agent searches principles when it likes.
+        instruction: What is said in the system prompt, behind that of the task.
     """
 
     name: str
@@ -48,11 +50,13 @@ class Arm:
     similar: int = 0
     reflects: bool = False
     tagged: bool = False
+    searches: bool = False
+    instruction: str = ""
 
     @property
     def remembers(self) -> bool:
         """Whether it needs a memory."""
-        return self.prompt != _NOTHING or self.similar > 0 or self.tagged
+        return self.prompt != _NOTHING or self.similar > 0 or self.searches
 
     @property
     def summarises(self) -> bool:
@@ -62,7 +66,7 @@ class Arm:
     @property
     def lessons(self) -> bool:
         """Whether the memory has to be distilled."""
-        return self.prompt.experiences + self.prompt.principles > 0 or self.tagged
+        return self.prompt.experiences + self.prompt.principles > 0 or self.searches
 
 
 def _suggesting(policy: str) -> PromptOptions:
@@ -70,6 +74,10 @@ def _suggesting(policy: str) -> PromptOptions:
 
 
 _LESSONS: Final = PromptOptions(suggestions=0, recalled=0, notes=False)
+_REACT: Final = (
+    "Before each call, write a thought: what the last result tells you, what is still missing, and what you do next "
+    "and why. Then make exactly one call. When a thought says that nothing is missing, end the task."
+)
 OFF: Final = "off"
 LESSONS: Final = "lessons"
 TAGGED: Final = "tagged"
@@ -86,7 +94,10 @@ ARMS: Final = {
         ),
         Arm("hybrid", "suggestions by hepm's default policy", "hybrid", _suggesting("hybrid")),
         Arm(LESSONS, "principles and experiences (EvolveR, PRIME)", "off", _LESSONS),
-        Arm(TAGGED, "an agent that acts by tags and searches principles (EvolveR)", tagged=True),
+        Arm(TAGGED, "an agent that acts by tags and searches principles (EvolveR)", tagged=True, searches=True),
+        Arm("tagged-alone", "the same without search of principles (EvolveR, table 3)", tagged=True),
+        Arm("searching", "an agent with tool calls that searches principles by a tool", searches=True),
+        Arm("react", "no memory; a thought before each call (ReAct, Yao et al. 2022)", instruction=_REACT),
         Arm(
             "all", "suggestions and lessons, as memory says them by default", "hybrid", replace(_LESSONS, suggestions=2)
         ),

@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from statistics import fmean
 from threading import Lock
 from typing import Any, Literal, TypeAlias
 
 from hepm.agents.loop import Agent
+from hepm.agents.searching import SearchingAgent
 from hepm.agents.tagged import TaggedAgent
 from hepm.agents.wire import Object
 from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, HepmError
@@ -24,7 +26,7 @@ from hepm.evals.bench.arms import ARMS, OFF, Arm, KnownMemory, Scratch, advice, 
 from hepm.evals.bench.folder import Ended, Facts, Folder, Key
 from hepm.evals.bench.models import Model, StoppedError, tokens_of
 from hepm.evals.domains import fold_of
-from hepm.evals.environments import Environment, PlayedUser, Task
+from hepm.evals.environments import Environment, PlayedUser, Task, place_of
 from hepm.experience.judge import OutcomeJudge
 from hepm.llm import Endpoint, Usage
 from hepm.types import SUCCESS_FROM, SUMMARY_TOOL, Trajectory
@@ -45,6 +47,7 @@ class BenchOptions:
         options: Further arguments of each request.
         turn_rewards: Whether each turn is stored with what it added to the reward.
         success_from: The reward from which on a run is a success.
+        choose: Whether the agent's model chooses among the experiences found, each turn (PRIME, equation 9).
     """
 
     arms: Sequence[Arm]
@@ -58,6 +61,7 @@ class BenchOptions:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     turn_rewards: bool = False
     success_from: float = SUCCESS_FROM
+    choose: bool = False
 
 
 @dataclass
@@ -271,14 +275,14 @@ class Bench:
         try:
             request = task.request or episode.answer("") or ""  # where a model plays the user, it begins
             shown = memory.similar(request, arm.similar) if arm.similar else advice(stream.reflections)
-            agent = (TaggedAgent if arm.tagged else Agent)(
+            agent = _agent_of(arm)(
                 endpoint=self.endpoint,
                 memory=memory,
                 tools=lambda: list(episode.tools),
                 execute=episode.call,
-                system="\n\n".join(part for part in (task.system, shown) if part),
+                system="\n\n".join(part for part in (task.system, arm.instruction, shown) if part),
                 strategy=arm.strategy,
-                prompt_options=arm.prompt,
+                prompt_options=replace(arm.prompt, model=self._model.client if self.options.choose else None),
                 max_turns=self.options.max_turns,
                 options=self.options.options,
                 complete=self._model.recorded(key, task),
@@ -290,7 +294,7 @@ class Bench:
                 outcome=lambda done: float(episode.reward()),
                 id=f"{self.environment.name}/{self.endpoint.model}/{key}",
                 task=task.id,
-                environment=self.environment.name,
+                environment=place_of(self.environment, task),
                 namespace=memory.namespace,
             )
             scores = dict(episode.scores())
@@ -318,6 +322,12 @@ class Bench:
         ended = Ended(key, facts, run)
         self.folder.add_run(ended)
         return ended
+
+
+def _agent_of(arm: Arm) -> Callable[..., Agent]:
+    if arm.tagged:
+        return partial(TaggedAgent, searches=arm.searches)
+    return SearchingAgent if arm.searches else Agent
 
 
 def _move(message: Object) -> str:
