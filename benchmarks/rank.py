@@ -31,7 +31,6 @@ import numpy as np
 import torch
 from fit_hybrid import FITTED, FLOOR, Judged, Sample, collect, environment, fit, pairs_of
 from parts import rank_cold, rank_followed, rank_scale
-from parts.gnn4plan import Gnn4Plan
 from parts.rank_kept import Kept
 
 from hepm.evals.baselines import Hint
@@ -44,6 +43,7 @@ from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.rank import sgc
 from hepm.rank.data import NEXT, graph_data
+from hepm.rank.gnn4plan import Gnn4Plan
 from hepm.rank.ranker import Ranker
 from hepm.rank.situations import tool_vectors
 from hepm.rank.train import TrainOptions

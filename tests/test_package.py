@@ -174,6 +174,13 @@ def datasets(installed: Installed, _: Loopback) -> None:
     assert "read: 24 agentpile" in installed.said("ingest", "agentpile:runs.jsonl", "--store", "other.hepm")
 
 
+def questions(installed: Installed, _: Loopback) -> None:
+    search = "find_environment('questions').corpus().told('Which town has a lighthouse?')"
+    lines = f"from hepm.evals.environments import find_environment; print({search})"
+    done = subprocess.run([installed.hepm.with_name("python"), "-c", lines], capture_output=True, text=True, check=True)
+    assert "[3]" in done.stdout
+
+
 def neo4j(installed: Installed, _: Loopback) -> None:
     assert f"no answer from neo4j://{NOWHERE}" in installed.said("stats", "--store", f"neo4j://{NOWHERE}")
 
@@ -263,6 +270,7 @@ USES = {
     "view": view, "openai": openai, "llm": llm, "serve": serve, "zstd": zstd, "datasets": datasets, "cypher": cypher,
     "neo4j": neo4j, "neo4j-fast": neo4j, "neo4j-local": neo4j_local,
     "embed": embed, "gnn": gnn, "local": local, "ray": ray, "rl": rl,
+    "questions": questions,
 }  # fmt: skip
 HEAVY = {"embed", "gnn", "local", "ray", "rl"}  # torch and ray take half a minute to be imported for the first time
 

@@ -37,7 +37,7 @@ _ASKED: Final = (
 )
 _SUMMARY: Final = "Write a summary of the current state, including information from the environment and the user."
 
-Strategy: TypeAlias = Literal["off", "weight", "implicit", "explicit", "hybrid"]
+Strategy: TypeAlias = Literal["off", "weight", "implicit", "explicit", "always", "hybrid"]
 Complete: TypeAlias = Callable[[Object], Object]
 """The chat completion for the body of a request."""
 
@@ -50,10 +50,15 @@ def summarize_the_task(summary: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What memory added to one step: its text, "" if it said nothing, and the seconds spent in memory."""
+    """What memory added to one step: its text, "" if it said nothing, and the seconds spent in memory.
+
+    `first_token` has the log-probabilities of the likeliest first tokens of the model's answer, where options ask the
+    endpoint for them.
+    """
 
     hint: str = ""
     memory_s: float = 0.0
+    first_token: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +131,8 @@ class Agent:
         strategy: Where suggestions come from (docs/session.md). "off": there are none. "weight": edge weights alone.
             "implicit": the model summarises its state when it likes. "explicit": it is asked before each step, which
             costs a request and one more for each summary, and keeps summaries out of the conversation (H-EPM, C.4,
-            E.1 and E.4). "hybrid": no summaries; memory compares extracts of the conversation.
+            E.1 and E.4). "always": it writes such a summary before each step. "hybrid": no summaries; memory compares
+            extracts of the conversation.
         placement: Where a hint goes: see `hepm.agents.wire.with_hint`.
         prompt_options: What memory says. "off" and "weight" replace its suggestions or its policy.
         max_turns, max_tokens: Limits of a run. The last step may exceed the tokens.
@@ -216,6 +222,7 @@ class Conversation:
         self.placement: Placement = resolved(agent.placement, agent.endpoint.base_url)
         self.tokens, self.stable = 0, ""  # what memory said first, kept so that a provider's prompt cache works
         self.memory_s, self.steps, self.malformed = 0.0, list[Step](), 0
+        self.first_token: tuple[float, ...] = ()  # of the last answer
 
     def work(self, request: str, answer: Callable[[str], str | None]) -> Done:
         """Turn after turn until the user has an answer, or a limit is reached."""
@@ -256,7 +263,9 @@ class Conversation:
             placement: Placement = "tail" if self.placement == "tail" else "behind"
             return _text_of(self.ask(stable=self.stable, present=question, placement=placement, calls=False))
 
-        if answer(_ASKED).casefold().startswith("yes") and (summary := answer(_SUMMARY)):
+        wanted = self.agent.strategy == "always" or answer(_ASKED).casefold().startswith("yes")
+        summary = answer(_SUMMARY) if wanted else ""
+        if summary:
             with self.metered():
                 self.session.record(SUMMARY_TOOL, {"summary": summary}, hidden=True)
 
@@ -264,7 +273,7 @@ class Conversation:
         if callable(self.agent.tools) and self.steps:
             self.tools = self.agent.toolbox()
         self.memory_s = 0.0
-        if self.agent.strategy == "explicit":
+        if self.agent.strategy in ("explicit", "always"):
             self._ask_for_summary()
         with self.metered():
             names = [spec["function"]["name"] for spec in self.tools.specs]
@@ -273,6 +282,7 @@ class Conversation:
         self.steps.append(Step(prompt.text))
         self.stable = self.stable or prompt.stable
         reply = self.ask(stable=self.stable, present=prompt.present, placement=self.placement)
+        self.steps[-1] = replace(self.steps[-1], first_token=self.first_token)
         self.messages.append(reply)
         text = str(reply.get("content") or "")
         if text:
@@ -294,6 +304,7 @@ class Conversation:
             body |= {} if calls else {"tool_choice": "none"}
         completion = self._completion(partial(with_hint, "chat", body, stable=stable, present=present), placement)
         message: Object = completion["choices"][0]["message"]
+        self.first_token = _first_token(completion["choices"][0])
         usage: Object = completion.get("usage") or {}
         self.tokens += int(usage.get("total_tokens") or estimate_tokens(str((self.messages, message))))
         return message if message.get("tool_calls") else {"content": "", **message}
@@ -321,6 +332,13 @@ class Conversation:
             yield
         finally:
             self.memory_s += time.perf_counter() - started
+
+
+def _first_token(choice: Object) -> tuple[float, ...]:
+    logprobs: Object = choice.get("logprobs") or {}
+    tokens = objects(logprobs.get("content"))
+    likeliest = objects(tokens[0].get("top_logprobs")) if tokens else []
+    return tuple(float(one["logprob"]) for one in likeliest)
 
 
 def _text_of(message: Object) -> str:

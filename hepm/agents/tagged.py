@@ -23,22 +23,27 @@ _ACTION: Final = re.compile(
 )
 _INSTRUCTIONS: Final = """\
 Work step by step. In each message, first think between <think> and </think>. Then take exactly one action, and stop:
-<search_experience>what you want to know</search_experience>
-Principles that earlier runs taught come back between <experience> and </experience>: their type (guiding: it led to \
-success; cautionary: it ended in failure), a score from 0 to 1 by how runs ended that read them, and a description.
-<search_knowledge>{query}</search_knowledge>
+{experience}<search_knowledge>{query}</search_knowledge>
 {knowledge}
 The result comes back between <information> and </information>.
 <answer>your answer to the user</answer>
 This ends your work, unless the user goes on.
 Think again after each result. Search as often as you need, and answer when nothing is missing."""
+_EXPERIENCE: Final = """\
+<search_experience>what you want to know</search_experience>
+Principles that earlier runs taught come back between <experience> and </experience>: their type (guiding: it led to \
+success; cautionary: it ended in failure), a score from 0 to 1 by how runs ended that read them, a description, the \
+same as statements, and runs that taught it, each with its reward.
+"""
 _ONE_TOOL: Final = "A search for the query."
 _TOOLS: Final = 'A call of one of these tools, by its name and its arguments as a JSON object, such as name {"key": 1}:'
 _MALFORMED: Final = (
-    "Nothing was done: {why}. Write one of <search_experience>…</search_experience>, "
+    "Nothing was done: {why}. Write one of {experience}"
     "<search_knowledge>…</search_knowledge> and <answer>…</answer>, with a text between its tags."
 )
-_NO_FLOOR: Final = 0.01  # EvolveR has no least similarity; texts without a common word have 0
+NO_FLOOR: Final = 0.01
+"""EvolveR has no least similarity; texts without a common word have 0."""
+NO_PRINCIPLE: Final = "No principle is like this."
 
 
 class Span(NamedTuple):
@@ -61,9 +66,13 @@ class TaggedAgent(Agent):
     One tool with one text as its argument is a search, and takes the query as it is. Other tools are called by name.
     A search of memory gives three principles (k_e, EvolveR, A.2). Texts without an action are answered by a sentence on
     the form, and counted in `Done.malformed`.
+
+    Attributes:
+        searches: Whether it may search memory; without, it is the control of EvolveR's table 3.
     """
 
     strategy: Strategy = "off"
+    searches: bool = True
 
     @property
     def conversation(self) -> type[Conversation]:
@@ -73,15 +82,21 @@ class TaggedAgent(Agent):
     @property
     def instructions(self) -> str:
         """The system prompt, with the tags and the tools (EvolveR, table 8, in our words)."""
-        specs = self.toolbox().specs
-        query, knowledge = "your query", _ONE_TOOL
-        if _searched(specs) is None:
-            query = "name {arguments}"
-            knowledge = "\n".join((_TOOLS, *(json.dumps(spec["function"], ensure_ascii=False) for spec in specs)))
-        return f"{self.system}\n\n{_INSTRUCTIONS.format(query=query, knowledge=knowledge)}".strip()
+        known = tag_instructions(self.toolbox().specs, searches=self.searches)
+        return f"{self.system}\n\n{known}".strip()
+
+
+def tag_instructions(specs: Sequence[Mapping[str, Any]], *, searches: bool = True) -> str:
+    """What an agent is told of the tags, with these tools."""
+    query, knowledge = "your query", _ONE_TOOL
+    if _searched(specs) is None:
+        query = "name {arguments}"
+        knowledge = "\n".join((_TOOLS, *(json.dumps(spec["function"], ensure_ascii=False) for spec in specs)))
+    return _INSTRUCTIONS.format(experience=_EXPERIENCE if searches else "", query=query, knowledge=knowledge)
 
 
 class _TaggedConversation(Conversation):
+    agent: TaggedAgent
     offers_tools: ClassVar[bool] = False
 
     def turn(self) -> tuple[str, bool]:
@@ -103,18 +118,20 @@ class _TaggedConversation(Conversation):
 
     def observe(self, action: str, query: str) -> str:
         """What the model reads after an action."""
-        if action == "search_experience":
+        searches = self.agent.searches
+        if action == "search_experience" and searches:
             with self.metered():
-                found = self.session.search_principles(query, floor=_NO_FLOOR)
-            said = _principles(found, self.agent.prompt_options) if found else ""
+                found = self.session.search_principles(query, floor=NO_FLOOR)
+            said = principles_text(found, self.agent.prompt_options) if found else ""
             self.steps[-1] = Step(said)
-            return self.written(f"<experience>\n{said or 'No principle is like this.'}\n</experience>")
-        called = _called(query, self.tools.specs) if action else None
+            return self.written(f"<experience>\n{said or NO_PRINCIPLE}\n</experience>")
+        called = _called(query, self.tools.specs) if action == "search_knowledge" else None
         if called is None:
             self.malformed += 1
             names = ", ".join(spec["function"]["name"] for spec in self.tools.specs) or "none"
             why = f"{quoted(query, 80)} names no tool; there are {names}" if action else "the text has no action"
-            return self.written(_MALFORMED.format(why=why))
+            experience = "<search_experience>…</search_experience>, " if searches else ""
+            return self.written(_MALFORMED.format(why=why, experience=experience))
         name, arguments = called
         given, result, failed = self.tools.call(name, arguments)
         with self.metered():
@@ -160,12 +177,23 @@ def spans_of(run: Trajectory, *, absorb: bool = False) -> list[Span]:
     return found
 
 
-def _principles(found: Sequence[FoundPrinciple], options: PromptOptions | None) -> str:
+def principles_text(found: Sequence[FoundPrinciple], options: PromptOptions | None) -> str:
+    """Principles as an agent reads them: type, score, sentence, triples, and runs that taught them (EvolveR, figure 2).
+
+    Of the runs there are the two best and the two worst, with their rewards.
+    """
     redact = (options or PromptOptions()).redact or str
-    lines = [
-        f"- [{one.id}] {one.principle.kind}, score {one.score:.2f}: {quoted(redact(one.principle.text), ITEM_CHARS)}"
-        for one in found
-    ]
+    lines: list[str] = []
+    for one in found:
+        made = one.principle
+        lines.append(f"- [{one.id}] {made.kind}, score {one.score:.2f}: {quoted(redact(made.text), ITEM_CHARS)}")
+        if made.triples:
+            statements = "; ".join(f"({', '.join(triple)})" for triple in made.triples)
+            lines[-1] += f" as statements: {quoted(redact(statements), ITEM_CHARS)}"
+        behind = [source for sources in one.examples for source in sources]
+        if behind:
+            runs = ", ".join(f"{source.run} (reward {source.reward:g})" for source in behind)
+            lines[-1] += f" from runs: {quoted(runs, ITEM_CHARS)}"
     return "\n".join((BLOCK_START, FRAME, *lines, BLOCK_END))
 
 

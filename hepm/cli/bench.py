@@ -51,6 +51,7 @@ TemperatureOption = Annotated[float | None, Option(min=0, help="Sent with each r
 AnswerLimitOption = Annotated[
     int | None, Option(min=1, help="Maximum number of tokens of an answer, sent with each request. Default: none.")
 ]
+MOST_LOGPROBS = 20  # of one token, as OpenAI's API gives them
 MaxTurnsOption = Annotated[int, Option(min=1, help="Maximum number of turns of the model in a run.")]
 EnvArgument = Annotated[str, Argument(help="An environment's name, or module:function of your own.")]
 
@@ -65,17 +66,22 @@ class Playing:
     max_turns: MaxTurnsOption = 30
     max_answer_tokens: AnswerLimitOption = None
     temperature: TemperatureOption = None
+    choose: Annotated[
+        bool, Option("--choose", help="Let the model choose among 20 experiences, each turn: a request more.")
+    ] = False
 
     def endpoint(self, asking: ModelChoice) -> Endpoint:
         """The endpoint of the agent's model."""
         return model_endpoint(asking, self.base_url, "name a model, or gold, or none")
 
-    def bench_options(self, endpoint: Endpoint, **about: Any) -> BenchOptions:
-        """How to run, with what else is known of it."""
+    def bench_options(self, endpoint: Endpoint, *, entropy: bool = False, **about: Any) -> BenchOptions:
+        """How to run, with what else is known of it; with `entropy`, log-probabilities are asked for."""
         from hepm.evals.bench.play import BenchOptions
 
         options = request_options(endpoint, self.temperature, self.max_answer_tokens)
-        return BenchOptions(concurrency=self.concurrency, max_turns=self.max_turns, options=options, **about)
+        options |= {"logprobs": True, "top_logprobs": MOST_LOGPROBS} if entropy else {}
+        known = {"concurrency": self.concurrency, "max_turns": self.max_turns, "choose": self.choose}
+        return BenchOptions(options=options, **known, **about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,12 @@ def bench(
     remembered: Remembered,
     arms: Annotated[str, Option(help="Ways to run the agent, separated by commas.")] = "off,hybrid",
     trials: Annotated[int, Option(min=1, help="Runs of each task in each arm.")] = 1,
+    rollouts: Annotated[
+        int | None, Option(min=1, help="Runs of each task to learn from (H-EPM: 3). Default: as many as --trials.")
+    ] = None,
+    entropy: Annotated[
+        bool, Option(help="Ask for log-probabilities: the entropy of first tokens around summaries is reported.")
+    ] = False,
     seed: Annotated[int, Option(min=0, help="Of the first trial; the next ones count up.")] = 0,
     folder: Annotated[
         Path | None, Option(help="Where answers and runs are kept. Default: hepm-bench/ENV-MODEL.")
@@ -124,12 +136,15 @@ def bench(
         raise click.BadParameter("--memory and --learn-from exclude each other", param_hint="--memory")
     limits = asking.limits()
     chosen = find_arms([arm.strip() for arm in arms.split(",")], trials=trials)
+    if remembered.memory and (digesting := [arm.name for arm in chosen if arm.digests]):
+        message = f"{', '.join(digesting)} digest the runs of this bench: leave --memory out"
+        raise click.BadParameter(message, param_hint="--memory")
     with ExitStack() as stack:
         environment = opened_environment(env, stack)
         given = _given(remembered, stack)
         learning = {"learn": remembered.learn_from or "train", "judge": remembered.judge}
-        about = {**learning, "success_from": _success_from(remembered, given)}
-        options = playing.bench_options(endpoint, arms=chosen, trials=trials, seed=seed, **about)
+        about = {**learning, "success_from": _success_from(remembered, given), "rollouts": rollouts or 0}
+        options = playing.bench_options(endpoint, arms=chosen, trials=trials, seed=seed, entropy=entropy, **about)
         published = environment.tasks()
         if given is None and options.learn == "train" and any(task.split == "train" for task in published):
             published = [task for task in published if task.split != "train"]
@@ -140,7 +155,7 @@ def bench(
         bar = Bar("runs")
         found = Bench(environment, tested, kept, endpoint, options, given=given, on_run=bar.show)
         if dry_run:
-            return tell_estimate(*found.estimate(), "run", place, as_json=as_json)
+            return tell_estimate(*found.estimate(), "run", place, prices=limits[1], as_json=as_json)
         model, ending = played(found, limits, stack, bar, found.play)
         report = _report(found, environment.name, model)
         if as_json:
@@ -182,7 +197,7 @@ def replay(
     endpoint = model_endpoint(asking, base_url, "name a model")
     budget, prices = asking.limits()
     chosen = find_arms([arm.strip() for arm in arms.split(",")], trials=1)
-    unshown = [arm for arm in chosen if not (arm.prompt.suggestions or arm.lessons) or arm.summarises or arm.tagged]
+    unshown = [arm for arm in chosen if not (arm.prompt.suggestions or arm.lessons) or arm.summarises or arm.searches]
     if unfit := [arm.name for arm in unshown]:
         raise click.BadParameter(f"{', '.join(unfit)} cannot be shown at one point of a run", param_hint="--arms")
     options = request_options(endpoint, temperature, max_answer_tokens)
@@ -350,19 +365,26 @@ def _settings(
     shaping = {"environment": environment.name, "model": model, "seed": options.seed, "max_turns": options.max_turns}
     shaping |= {"options": dict(options.options)}
     shaping |= {} if options.success_from == SUCCESS_FROM else {"success_from": options.success_from}
+    shaping |= {"choose": True} if options.choose else {}
     shaping |= {"user": user.model} if (user := user_of(environment)) else {}
     if given is not None:
         store = f"{remembered.memory} {given.namespace}, revision {given.header.revision}"
         return shaping | {"memory": store}
     of_memory = {"memory": f"learned from {options.learn}", "judge": options.judge, "trials": options.trials}
+    of_memory |= {"rollouts": options.rollouts} if options.rollouts else {}
     return shaping | of_memory | {"tasks": sorted(task.id for task in tested)}
 
 
-def tell_estimate(number: int, usage: Usage, what: str, place: Path, *, as_json: bool) -> None:
-    """Print the result of a dry run."""
+def tell_estimate(
+    number: int, usage: Usage, what: str, place: Path, *, prices: Prices | None = None, as_json: bool
+) -> None:
+    """Print the result of a dry run, with the cost where prices are known."""
+    cost = prices and prices.cost_usd(usage)
     if as_json:
-        return print_json({"dry_run": True, f"{what}s": number, "calls": usage.calls, "tokens": usage.tokens})
+        known = {"dry_run": True, f"{what}s": number, "calls": usage.calls, "tokens": usage.tokens}
+        return print_json(known | ({} if cost is None else {"cost_usd": cost}))
     about = f"about {count_of(usage.calls, 'call')} and {count_of(usage.tokens, 'token')}"
+    about += "" if cost is None else f" (${cost:,.2f})"
     print(f"{count_of(number, what)} would take {about}, in {place}")
 
 

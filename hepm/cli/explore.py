@@ -87,6 +87,7 @@ def explore(
         where = folder or default_folder("hepm-explore", name)
         settings = {"environment": environment.name, "model": endpoint.model, "agent": agent, "distiller": distiller}
         settings |= {"episodes": episodes, "rounds": rounds, "max_turns": playing.max_turns, **options.options}
+        settings |= {"choose": True} if playing.choose else {}
         settings |= {"user": user.model} if (user := user_of(environment)) else {}
         settings |= {"seed": seed, "namespace": place.namespace or NAMESPACE}
         settings |= {"tasks": sorted(task.id for task in explored)}

@@ -269,16 +269,24 @@ def export(
     path: Annotated[str, Argument(help="The file to write; .gz or .xz compresses it, - writes to stdout.")] = "-",
     sft: Annotated[bool, Option("--sft", help="Successful runs alone, as chats to train a model on.")] = False,
     hints: Annotated[bool, Option("--hints", help="With --sft: also the tools that hints named.")] = False,
+    cold_start: Annotated[
+        bool, Option("--cold-start", help="Successful runs of tagged agents, as chats, with EvolveR's settings beside.")
+    ] = False,
 ) -> None:
     """Write the runs and lessons of a namespace as lines of hepm's own JSON.
     Example: `hepm export runs.jsonl --namespace retail`
     """
     if hints and not sft:
         raise click.BadParameter("--hints goes with --sft: an export has the hinted tools anyway")
+    if cold_start and (sft or path == "-"):
+        raise click.BadParameter("--cold-start excludes --sft, and needs a file: settings are written beside it")
     if path != "-":
         options.check_target(Path(path), place.store)
     if sft:
         _export_examples(place, path, hints=hints)
+        return
+    if cold_start:
+        _export_cold_start(place, Path(path))
         return
     kinds = Counter[str]()
 
@@ -309,6 +317,18 @@ def _export_examples(place: Place, path: str, *, hints: bool) -> None:
         else:
             written = options.write_lines(lines, Path(path), "the examples")
             print(on_one_line(f"{count_of(written, 'example')} written to {path}"))
+
+
+def _export_cold_start(place: Place, path: Path) -> None:
+    """Write what `hepm.rl.sft.cold_start` gives, one example a line, and the settings beside."""
+    from hepm.rl.sft import COLD_START, cold_start
+
+    settings = path.with_name(f"{path.name}.settings.json")
+    with place.open() as memory:
+        lines = (json.dumps(one, ensure_ascii=False) for one in cold_start(memory, namespace=place.namespace))
+        written = options.write_lines(lines, path, "the examples")
+    options.write_lines([json.dumps(COLD_START)], settings, "the settings")
+    print(on_one_line(f"{count_of(written, 'example')} written to {path}, settings to {settings}"))
 
 
 def import_(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 from weakref import WeakKeyDictionary
 
 from hepm.embed import Embedder
 from hepm.errors import InputError
+from hepm.evals.ablated import EpisodicElseProcedural
 from hepm.evals.baselines import Hint, Method, Ranking, Training, baselines
 from hepm.evals.domains import Event, Run
 from hepm.graph.delta import said_text
@@ -61,21 +62,10 @@ def policies() -> list[Method]:
         ("procedural-c0", "edge weights without efficiency", lambda floors: Procedural(c=0, floors=floors)),
         ("episodic", "best remembered state on each edge", lambda floors: Episodic(floors=floors)),
         ("adaptive", "episodic where the agent summarised, else weights", lambda floors: Adaptive(floors=floors)),
-        ("episodic-else-procedural", "weights where no state is remembered", _EpisodicElseProcedural),
+        ("episodic-else-procedural", "weights where no state is remembered", EpisodicElseProcedural),
         ("hybrid", "all that memory knows, weighed by shipped weights", lambda floors: Hybrid(floors=floors)),
     ]
     return [Method(name, about, partial(PolicyPredictor, make)) for name, about, make in made]
-
-
-@dataclass(frozen=True)
-class _EpisodicElseProcedural:
-    """H-EPM without adaptation (table 4(C)(i))."""
-
-    floors: Floors
-
-    def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
-        found = Episodic(floors=self.floors).suggest(mirror, query)
-        return found or Procedural(floors=self.floors).suggest(mirror, query)
 
 
 class PolicyPredictor:

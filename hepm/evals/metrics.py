@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from math import exp, log
 from statistics import fmean
 from typing import Final, NamedTuple, TypeAlias
 
@@ -49,6 +50,16 @@ def values_of(ranks_E: IntArray) -> FloatArray:
     reciprocal_E = np.where(ranks_E > 0, 1 / np.maximum(ranks_E, 1), 0.0)
     hits = [(ranks_E > 0) & (ranks_E <= k) for k in (1, 2, 3)]
     return np.column_stack([*hits, reciprocal_E]).astype(np.float64)
+
+
+def entropy_of(log_probabilities: Sequence[float]) -> float:
+    """Shannon entropy of a token in nats, from the log-probabilities of its likeliest values: (ln .5, ln .5) → .693.
+
+    What they leave of 1 counts as one more value, so that it is at most the true entropy.
+    """
+    shares = [exp(one) for one in log_probabilities]
+    shares.append(max(1.0 - sum(shares), 0.0))
+    return -sum(share * log(share) for share in shares if share > 1e-12)
 
 
 class Bootstrap:

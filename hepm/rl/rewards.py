@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -66,7 +65,6 @@ class ActionCounts:
 
 
 _THOUGHT: Final = re.compile(r"<think>.*?\S.*?</think>", re.DOTALL | re.IGNORECASE)
-_ARTICLES: Final = re.compile(r"\b(?:a|an|the)\b")
 
 
 def count_actions(texts: Sequence[str]) -> ActionCounts:
@@ -76,11 +74,6 @@ def count_actions(texts: Sequence[str]) -> ActionCounts:
     names = [action for _, action, _ in read]
     counted = (names.count(name) for name in ("search_experience", "search_knowledge", "answer"))
     return ActionCounts(thoughts, *counted)
-
-
-def exact_match(predicted: str, gold: Sequence[str]) -> float:
-    """1 if the answer is one of the gold ones, else 0 (equation 3), without case, punctuation and articles."""
-    return float(_plain(predicted) in [_plain(one) for one in gold])
 
 
 def think_score(thoughts: int, weights: EvolverWeights = EvolverWeights()) -> float:
@@ -102,11 +95,6 @@ def evolver_reward(em: float, counts: ActionCounts, weights: EvolverWeights = Ev
     complete = counts.think and counts.experience + counts.knowledge and counts.answer
     shape = (think_score(counts.think, weights) + search_score(counts.experience, counts.knowledge)) / 2
     return weights.outcome * em + (weights.format * shape if complete else 0.0)
-
-
-def _plain(answer: str) -> str:
-    kept = "".join(character for character in answer.lower() if character not in string.punctuation)
-    return " ".join(_ARTICLES.sub(" ", kept).split())
 
 
 # MultiSessionCollab (4.2)

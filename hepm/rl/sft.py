@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
+from hepm.agents.tagged import read_action, spans_of, tag_instructions
 from hepm.agents.wire import appended, tagged
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import own_tool, tool_names
@@ -56,6 +57,48 @@ def sft_examples(memory: Memory, *, hints: bool = False, namespace: str = DEFAUL
             yield example
 
 
+COLD_START: Final[Mapping[str, Any]] = {
+    "num_train_epochs": 3,
+    "learning_rate": 1e-4,
+    "warmup_steps": 0.1,  # a share, below 1
+    "per_device_train_batch_size": 16,
+    "assistant_only_loss": True,
+}
+"""How EvolveR trains on its cold start data (A.2), as arguments of TRL's `SFTConfig`."""
+
+
+def cold_start(memory: Memory, *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[Example]:
+    """The successful runs of agents that act by tags as chat examples (EvolveR 4, A.4.1); lazy.
+
+    The agent's texts are the assistant's messages; experience and information are the user's, and outside of the loss.
+    The system prompt is what such agents are told of the tags; that of the task is not stored whole. Of each task there
+    is the shortest run. The paper has a large model write some 700 such runs from known answers;
+    here they are runs that were made.
+    """
+    runs = [run for run in _successes(memory, namespace) if any(read_action(turn.text)[1] for turn in run.turns)]
+    best: dict[tuple[str, str], Trajectory] = {}
+    for run in runs:
+        key = run.environment, run.task or run.id
+        known = best.get(key)
+        if known is None or (run.steps, run.id) < (known.steps, known.id):
+            best[key] = run
+    described = {row.name: row for row in memory.tools(namespace=namespace)}
+    redactor = Redactor()
+    for run in best.values():
+        names = sorted({call.name for call in run.calls()})
+        tools = [
+            Tool(row.name, row.description, json.loads(row.parameters))
+            for name in names
+            if (row := described.get(name))
+        ]
+        specs = [{"type": "function", "function": _function_of(tool)} for tool in tools]
+        messages = [{"role": "system", "content": tag_instructions(specs)}]
+        turns = tuple(turn for turn in redactor(run).turns if turn.role != "system")
+        for span in spans_of(replace(run, turns=turns)):
+            messages.append({"role": "assistant" if span.trained else "user", "content": span.text})
+        yield {"messages": messages}
+
+
 def _successes(memory: Memory, namespace: str) -> Iterator[Trajectory]:
     success_from = memory.header.success_from if memory.header.rewards_read else SUCCESS_FROM
     for run in memory.runs(namespace=namespace):
@@ -76,8 +119,11 @@ def example_of(run: Trajectory, *, hints: bool = False) -> Example:
             turns[-1] = _ending_in(turns[-1], line)
         turns.append(turn)
     messages = [{key: value for key, value in message.items() if key in _KEYS} for message in as_messages(turns)]
-    functions = [{part: getattr(tool, part) for part in ("name", "description", "parameters")} for tool in run.tools]
-    return {"messages": messages, "tools": [{"type": "function", "function": function} for function in functions]}
+    return {"messages": messages, "tools": [{"type": "function", "function": _function_of(tool)} for tool in run.tools]}
+
+
+def _function_of(tool: Tool) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
 
 
 def _ending_in(turn: Turn, line: str) -> Turn:

@@ -3,8 +3,8 @@
 import torch
 from torch_geometric.data import HeteroData
 
-from benchmarks.parts.gnn4plan import Gnn4Plan, bpr_loss
 from hepm.rank.data import AFTER, BEFORE, NEXT, families_of, graph_data, read_graph_data
+from hepm.rank.gnn4plan import Gnn4Plan, bpr_loss
 from hepm.rank.leave_out import without
 from hepm.rank.scorer import Batch, Remembered
 from hepm.rank.train import Epoch, TrainOptions, build, export, train

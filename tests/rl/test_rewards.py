@@ -13,7 +13,6 @@ from hepm.rl.rewards import (
     clipped_gain,
     count_actions,
     evolver_reward,
-    exact_match,
     group_advantages,
     reflection_reward,
     search_score,
@@ -80,11 +79,6 @@ def test_actions_are_counted_up_to_the_first_one_of_a_text():
         "<think>e</think><answer>f</answer>",
     ]
     assert count_actions(texts) == ActionCounts(3, 1, 1, 1)
-
-
-def test_an_answer_matches_without_case_articles_and_punctuation():
-    assert exact_match("The Eiffel Tower.", ["eiffel tower"]) == 1
-    assert exact_match("Eiffel", ["eiffel tower"]) == 0
 
 
 ENFORCED = ["No, shorter please.", "I said: no lists."]

@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
 
 from hepm.agents.loop import Strategy
 from hepm.errors import InputError
+from hepm.evals.ablated import EpisodicElseProcedural, StatesOnly
 from hepm.evals.baselines import Training
+from hepm.evals.bench.digests import DigestedRuns, Digests, request_of
 from hepm.evals.domains import Run
+from hepm.evals.planned import PlanGraph
 from hepm.experience.model_distiller import RECORD_IS_DATA, quoted_run
 from hepm.experience.prompt import Prompt, PromptOptions
 from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.rows import Counting
 from hepm.ingest.pipeline import IngestReport
+from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.redact import Redactor
-from hepm.llm import Message, Question
+from hepm.llm import Client, Message, Question
 from hepm.memory import Memory
-from hepm.policy import Floors, Policy, Query
+from hepm.policy import Adaptive, Floors, Policy, Procedural, Query
 from hepm.types import DEFAULT_NAMESPACE, Suggestion, Suggestions, Trajectory
 
+Plans: TypeAlias = Literal["", "compared", "trained"]
 _NOTHING: Final = PromptOptions(suggestions=0, experiences=0, principles=0, recalled=0, notes=False)
 _TOOLNET: Final = "toolnet"
+_VARIANTS: Final[Mapping[str, Policy]] = {
+    "states": StatesOnly(),
+    "states-first": EpisodicElseProcedural(),
+    "procedural-c0": Procedural(c=0),
+    **{f"adaptive-c{c}": Adaptive(c=c) for c in (0, 5, 10)},
+}
+"""H-EPM's ablations as policies of a bench: tables 4 and 7."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +51,14 @@ class Arm:
         prompt: What memory says at each step.
         similar: Whole successful runs of similar tasks in the system prompt.
         reflects: Whether a failed trial leaves a reflection to the next trial of its task.
-        tagged: Whether the agent acts by tags, and searches principles when it likes.
+        tagged: Whether the agent acts by tags.
+        searches: Whether the agent searches principles when it likes.
+        instruction: What is said in the system prompt, behind that of the task.
+        learns_from: The arm whose runs on the train split its memory is made of, unless it learns online. From
+            `SUMMARY`, it is H-EPM's: states are the agents' own summaries alone, and of each task the shortest
+            successful run counts (4.1, D, E.1).
+        plans: Whether the model writes a plan before each run, which GNN4Plan walks on the graph.
+        digests: How a model digests the runs to learn from, for the system prompt; "" for not at all.
     """
 
     name: str
@@ -48,29 +68,43 @@ class Arm:
     similar: int = 0
     reflects: bool = False
     tagged: bool = False
+    searches: bool = False
+    instruction: str = ""
+    learns_from: str = "off"
+    plans: Plans = ""
+    digests: Digests = ""
 
     @property
     def remembers(self) -> bool:
         """Whether it needs a memory."""
-        return self.prompt != _NOTHING or self.similar > 0 or self.tagged
+        return self.prompt != _NOTHING or self.similar > 0 or self.searches or bool(self.digests)
 
     @property
     def summarises(self) -> bool:
         """Whether the agent writes summaries of its state."""
-        return self.strategy in ("implicit", "explicit")
+        return self.strategy in ("implicit", "explicit", "always")
 
     @property
     def lessons(self) -> bool:
         """Whether the memory has to be distilled."""
-        return self.prompt.experiences + self.prompt.principles > 0 or self.tagged
+        return self.prompt.experiences + self.prompt.principles > 0 or self.searches
 
 
-def _suggesting(policy: str) -> PromptOptions:
-    return replace(_NOTHING, suggestions=PromptOptions().suggestions, policy=policy)
+def _suggesting(policy: str, k: int = PromptOptions().suggestions) -> PromptOptions:
+    return replace(_NOTHING, suggestions=k, policy=policy)
+
+
+def _h_epm(name: str, about: str, policy: str = "adaptive", strategy: Strategy = "explicit", k: int = 2) -> Arm:
+    return Arm(name, about, strategy, _suggesting(policy, k), learns_from=SUMMARY)
 
 
 _LESSONS: Final = PromptOptions(suggestions=0, recalled=0, notes=False)
+_REACT: Final = (
+    "Before each call, write a thought: what the last result tells you, what is still missing, and what you do next "
+    "and why. Then make exactly one call. When a thought says that nothing is missing, end the task."
+)
 OFF: Final = "off"
+SUMMARY: Final = "summary"
 LESSONS: Final = "lessons"
 TAGGED: Final = "tagged"
 ARMS: Final = {
@@ -78,15 +112,24 @@ ARMS: Final = {
     for arm in (
         Arm(OFF, "no memory"),
         Arm("weight", "suggestions by edge weights (H-EPM 4.2)", "weight", _suggesting("procedural")),
-        Arm(
-            "implicit", "the agent summarises its state when it likes (H-EPM E.3)", "implicit", _suggesting("adaptive")
-        ),
-        Arm(
-            "explicit", "the agent is asked for summaries at each turn (H-EPM E.4)", "explicit", _suggesting("adaptive")
-        ),
+        Arm(SUMMARY, "no memory, but the tool that notes a summary (H-EPM table 4 A i)", "implicit"),
+        _h_epm("implicit", "the agent summarises its state when it likes (H-EPM E.3)", strategy="implicit"),
+        _h_epm("explicit", "the agent is asked for summaries at each turn (H-EPM E.4)"),
+        _h_epm("no-weight", "explicit, but of all tools those of the nearest states (H-EPM table 4 A ii)", "states"),
+        _h_epm("no-state", "the same graph by weights alone (H-EPM table 4 A iii, B i)", "procedural", "hybrid"),
+        _h_epm("no-efficiency", "no-state with c = 0 (H-EPM table 4 B ii)", "procedural-c0", "hybrid"),
+        _h_epm("no-adapt", "states where an edge has any, else weights (H-EPM table 4 C i)", "states-first", "always"),
+        replace(_h_epm("gnn4plan", "GNN4Plan on the graph (H-EPM table 4 C ii)", "", "hybrid"), plans="compared"),
+        replace(_h_epm("gnn4plan-trained", "the same, trained", "", "hybrid"), plans="trained"),
+        _h_epm("k1", "explicit with one suggestion (H-EPM table 4 D)", k=1),
+        _h_epm("k3", "explicit with three suggestions (H-EPM table 4 D)", k=3),
+        *(_h_epm(f"c{c}", f"explicit with c = {c} (H-EPM table 7)", f"adaptive-c{c}") for c in (0, 5, 10)),
         Arm("hybrid", "suggestions by hepm's default policy", "hybrid", _suggesting("hybrid")),
         Arm(LESSONS, "principles and experiences (EvolveR, PRIME)", "off", _LESSONS),
-        Arm(TAGGED, "an agent that acts by tags and searches principles (EvolveR)", tagged=True),
+        Arm(TAGGED, "an agent that acts by tags and searches principles (EvolveR)", tagged=True, searches=True),
+        Arm("tagged-alone", "the same without search of principles (EvolveR, table 3)", tagged=True),
+        Arm("searching", "an agent with tool calls that searches principles by a tool", searches=True),
+        Arm("react", "no memory; a thought before each call (ReAct, Yao et al. 2022)", instruction=_REACT),
         Arm(
             "all", "suggestions and lessons, as memory says them by default", "hybrid", replace(_LESSONS, suggestions=2)
         ),
@@ -98,6 +141,12 @@ ARMS: Final = {
             "hybrid",
             _suggesting(_TOOLNET),
         ),
+        Arm(
+            "reasoningbank",
+            "what a model drew from the likest run (after ReasoningBank)",
+            digests="reasoningbank",
+        ),
+        Arm("agentevolver", "when to use which experience, by a model (after AgentEvolver)", digests="agentevolver"),
         Arm("reflexion", "reflection on one's own failed trials of the task (after Reflexion)", reflects=True),
     )
 }
@@ -120,6 +169,8 @@ class KnownMemory(Memory):
     namespace = DEFAULT_NAMESPACE
     problem: Exception | None = None
     """What a session went on without a hint for."""
+    own_states: bool = False
+    """Whether states are the agents' own summaries alone."""
 
     def __init__(self, *args: Any, **about: Any) -> None:
         super().__init__(*args, **about)
@@ -153,20 +204,41 @@ class KnownMemory(Memory):
         runs = [run.graded(success_from) for run in self.runs(namespace=self.namespace)]
         training = Training([Run(run, run.environment, run.task, run.task) for run in runs])
         solved = [run.trajectory for run in training.successes]
-        vectors_ND = self.embedder.embed([_request(run) for run in solved]) if solved else np.empty((0, 0))
+        vectors_ND = self.embedder.embed([request_of(run) for run in solved]) if solved else np.empty((0, 0))
         return training, solved, vectors_ND
 
     def learn(self, runs: Sequence[Trajectory], *, distil: bool) -> None:
         """Store runs, so that the next hint knows them; with lessons, if they are to be distilled."""
-        self.ingest([replace(run, ended_at=None) for run in runs], namespace=self.namespace)  # equal when it is resumed
+        known = [replace(run, ended_at=None) for run in runs]  # equal when it is resumed
+        self.ingest(known, namespace=self.namespace, options=IngestOptions(own_states=self.own_states))
         if distil:  # here, as what a background thread distils together depends on the time
             for lessons in (self.experiences, self.principles):
                 lessons.distill(namespace=self.namespace, runs=[run.id for run in runs])
         self.refresh()
         self.follow_now()
-        self.__dict__.pop("_training", None)
+        for known_before in ("_training", "_graphs"):
+            self.__dict__.pop(known_before, None)
+
+    @cached_property
+    def _planned(self) -> dict[str, Policy]:
+        return {}
+
+    @cached_property
+    def _graphs(self) -> dict[Plans, PlanGraph]:
+        return {}
+
+    def plan(self, run: str, steps: Sequence[str], plans: Plans) -> str:
+        """Walk the steps of a run's plan on the graph; returns the name of the policy that follows them."""
+        with self._reading:
+            if plans not in self._graphs:
+                mirror = self.mirror(self.namespace)
+                self._graphs[plans] = PlanGraph(mirror, self.embedder, trained=plans == "trained")
+            self._planned[run] = self._graphs[plans].path(steps)
+        return run
 
     def _policy(self, name: str, c: float, floors: Floors, mirror: NamespaceMirror) -> Policy:
+        if (known := self._planned.get(name) or _VARIANTS.get(name)) is not None:
+            return known
         if name == _TOOLNET:
             with self._reading:
                 return _ToolNet(self._training[0])
@@ -179,6 +251,20 @@ class KnownMemory(Memory):
         except Exception as error:
             self.problem = error
             raise
+
+    @cached_property
+    def _digested(self) -> dict[Digests, DigestedRuns]:
+        return {}
+
+    def digest(self, runs: Sequence[Trajectory], digests: Digests, client: Client | None) -> None:
+        """Have a model digest runs, for `about`."""
+        if digests:
+            self._digested.setdefault(digests, DigestedRuns(self.embedder, digests)).learn(runs, client)
+
+    def about(self, request: str, digests: Digests) -> str:
+        """What the model drew from the runs that help with a request, as text for a system prompt."""
+        known = self._digested.get(digests)
+        return "" if known is None else known.about(request)
 
     def similar(self, request: str, k: int) -> str:
         """The k successful runs of other requests whose request is most similar, as text for a system prompt."""
@@ -204,11 +290,15 @@ class _ToolNet:
 
 
 class Scratch:
-    """A memory in a temporary folder."""
+    """A memory in a temporary folder, which learns from runs of an arm: see `Arm.learns_from`."""
 
-    def __init__(self, success_from: float | None = None) -> None:
+    def __init__(self, success_from: float | None = None, *, learns_from: str = OFF) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="hepm-bench-")
-        self.memory = KnownMemory.open(Path(self._folder.name) / "memory.hepm", success_from=success_from)
+        own = learns_from == SUMMARY
+        file = Path(self._folder.name) / "memory.hepm"
+        counting: Counting = "shortest" if own else "all"
+        self.memory = KnownMemory.open(file, counting=counting, success_from=success_from)
+        self.memory.own_states = own
 
     def __enter__(self) -> Self:
         return self
@@ -216,10 +306,6 @@ class Scratch:
     def __exit__(self, *error: object) -> None:
         self.memory.close()
         self._folder.cleanup()
-
-
-def _request(run: Trajectory) -> str:
-    return next((turn.text for turn in run.turns if turn.role == "user"), "")
 
 
 def reflection_on(run: Trajectory) -> Question[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from random import Random
 from statistics import fmean
@@ -23,8 +23,11 @@ from hepm.evals.bench.arms import KnownMemory
 from hepm.evals.bench.folder import Ended, Key
 from hepm.evals.bench.models import Model
 from hepm.evals.bench.play import Bench
+from hepm.evals.environments import place_of
+from hepm.evals.environments.gyms import CREDIT
 from hepm.evals.metrics import Bootstrap, interval
 from hepm.evals.report import rounded, table_of
+from hepm.experience.distilling import ExtractiveDistiller
 from hepm.experience.evolution import ITERATIONS, EvolutionSettings
 from hepm.experience.lessons import STAGES, ZONES
 from hepm.experience.matching import ModelJudge
@@ -47,6 +50,8 @@ class RoundReport:
         shown: Share of the runs that memory showed a lesson.
         zones, stages, principles: Lessons that are not retired; `supported` principles are taught by two or more runs.
         evolved: What evolution made, by operator, and what it pruned.
+        environments: Of each environment that the tasks are from, its runs, their success and reward, and the
+            experiences that apply there by zone (PRIME, tables 1 and 2).
     """
 
     number: int
@@ -64,6 +69,7 @@ class RoundReport:
     principles: int
     supported: int
     evolved: Mapping[str, int]
+    environments: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
 
 
 class Exploration:
@@ -205,17 +211,35 @@ class Exploration:
             principles=len(principles),
             supported=sum(len(one.row.sources) > 1 for one in principles),
             evolved=evolved,
+            environments={
+                name: {
+                    "runs": len(there),
+                    "success": fmean(one.facts.success for one in there),
+                    "reward": fmean(one.facts.reward for one in there),
+                    **{zone: sum(_is_of(one, zone, name) for one in experiences) for zone in ZONES},
+                }
+                for name, there in self._by_environment(ended).items()
+            },
         )
+
+    def _by_environment(self, ended: Sequence[Ended]) -> Mapping[str, list[Ended]]:
+        found: dict[str, list[Ended]] = {}
+        for one in ended:
+            place = place_of(self.bench.environment, self.bench.tasks[one.key.task])
+            found.setdefault(place, []).append(one)
+        return dict(sorted(found.items()))
 
     def _distil(self, runs: Sequence[str], memory: KnownMemory, distiller: Client | None) -> None:
         for kind in self._kinds:
             distill: Any = memory.experiences.distill if kind == "experience" else memory.principles.distill
             distill = partial(distill, namespace=memory.namespace)
             if distiller is None:
-                distill(runs=runs)  # with the other runs of their tasks, as each run changes what the others teach
+                counting = ExtractiveDistiller(kind, methods=CREDIT)
+                # With the other runs of their tasks, as each run changes what the others teach.
+                distill(runs=runs, distiller=counting)
                 continue
             judge = {"judge": ModelJudge(distiller)} if kind == "principle" else {}
-            if distill(distiller=ModelDistiller(distiller, kind), **judge).unasked:
+            if distill(distiller=ModelDistiller(distiller, kind, methods=CREDIT), **judge).unasked:
                 raise BudgetSpentError("the budget is spent, and runs wait to be distilled: repeat the command.")
 
     def _evolve(self, number: int, memory: KnownMemory, distiller: Client | None) -> Mapping[str, int]:
@@ -256,6 +280,10 @@ class Exploration:
         )
 
 
+def _is_of(experience: Mapping[str, Any], zone: str, environment: str) -> bool:
+    return experience["zone"] == zone and environment in (experience["environments"] or (environment,))
+
+
 def explore_tables(exploration: Exploration) -> list[Table | Text]:
     """The runs and the library, round by round, and why runs broke off."""
     bench = exploration.bench
@@ -273,8 +301,32 @@ def explore_tables(exploration: Exploration) -> list[Table | Text]:
         library.add_row(str(one.number), *lessons, str(one.principles), str(one.supported), made)
     names = f"experiences by zone: {', '.join(ZONES)}; by stage: {', '.join(STAGES)}"
     parts: list[Table | Text] = [runs, library, Text(names, style="dim")] if exploration.rounds else []
+    if any(len(one.environments) > 1 for one in exploration.rounds):
+        parts += [_by_round(exploration.rounds, measure) for measure in ("success", "reward")]
+        parts.append(_zones_by_round(exploration.rounds))
     if bench.failed:
         key, reason = next(iter(bench.failed.items()))
         again = "repeat the command to try them again; those that break off again are left out"
         parts.append(Text(on_one_line(f"{count_of(len(bench.failed), 'run')} broke off ({key}): {reason}; {again}.")))
     return parts
+
+
+def _by_round(rounds: Sequence[RoundReport], measure: str) -> Table:
+    """A measure, rounds by environments (after PRIME, table 1)."""
+    names = sorted({name for one in rounds for name in one.environments})
+    table = table_of(f"{measure} by environment", "round", *names)
+    for one in rounds:
+        cells = [f"{one.environments[name][measure]:.2f}" if name in one.environments else "–" for name in names]
+        table.add_row(str(one.number), *cells)
+    return table
+
+
+def _zones_by_round(rounds: Sequence[RoundReport]) -> Table:
+    names = sorted({name for one in rounds for name in one.environments})
+    table = table_of("experiences by zone", "round", *names)
+    for one in rounds:
+        known = [one.environments.get(name) for name in names]
+        table.add_row(
+            str(one.number), *("–" if of is None else " / ".join(f"{of[zone]:.0f}" for zone in ZONES) for of in known)
+        )
+    return table

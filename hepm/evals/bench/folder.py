@@ -67,6 +67,7 @@ class Facts:
         usage: Of the run's requests.
         lessons: Ids of the lessons that memory showed.
         scores: What the environment judges besides the reward (`Episode.scores`).
+        entropies: Of the first token of each answer, in nats; None where the endpoint gave no log-probabilities.
     """
 
     reward: float
@@ -81,6 +82,7 @@ class Facts:
     usage: Usage
     lessons: tuple[str, ...] = ()
     scores: Mapping[str, float] = field(default_factory=dict[str, float])
+    entropies: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +199,7 @@ class Folder:
         found: dict[Key, Ended] = {}
         for arm, task, trial, facts, run in rows:
             known = json.loads(facts)
-            for name in ("moves", "hints", "memory_s", "lessons"):
+            for name in ("moves", "hints", "memory_s", "lessons", "entropies"):
                 known[name] = tuple(known.get(name, ()))
             key = Key(arm, task, trial)
             found[key] = Ended(key, Facts(**known | {"usage": Usage(**known["usage"])}), parse_run(run))

@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from statistics import fmean
 from threading import Lock
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from hepm.agents.loop import Agent
+from hepm.agents.searching import SearchingAgent
 from hepm.agents.tagged import TaggedAgent
 from hepm.agents.wire import Object
 from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, HepmError
@@ -24,13 +26,16 @@ from hepm.evals.bench.arms import ARMS, OFF, Arm, KnownMemory, Scratch, advice, 
 from hepm.evals.bench.folder import Ended, Facts, Folder, Key
 from hepm.evals.bench.models import Model, StoppedError, tokens_of
 from hepm.evals.domains import fold_of
-from hepm.evals.environments import Environment, PlayedUser, Task
+from hepm.evals.environments import Environment, PlayedUser, Task, place_of
+from hepm.evals.metrics import entropy_of
+from hepm.evals.planned import plan_of, steps_in
 from hepm.experience.judge import OutcomeJudge
 from hepm.llm import Endpoint, Usage
 from hepm.types import SUCCESS_FROM, SUMMARY_TOOL, Trajectory
 
 _log = logging.getLogger("hepm")
 
+DIGEST_TOKENS: Final = 4_000  # of a question about a run, whose record has at most 12,000 characters
 Learning: TypeAlias = Literal["train", "online"]
 
 
@@ -42,15 +47,18 @@ class BenchOptions:
         learn: Where memory comes from, if none is given. "train": from runs without memory on the published train
             split, or else on the task families of other folds. "online": from the arm's own earlier runs.
         judge: Whether the model labels the runs that memory learns from; the environment's reward does otherwise.
+        rollouts: Runs of each task that memory learns from, on the train split (H-EPM, D: 3); 0 for as many as trials.
         options: Further arguments of each request.
         turn_rewards: Whether each turn is stored with what it added to the reward.
         success_from: The reward from which on a run is a success.
+        choose: Whether the agent's model chooses among the experiences found, each turn (PRIME, equation 9).
     """
 
     arms: Sequence[Arm]
     learn: Learning = "train"
     judge: bool = False
     trials: int = 1
+    rollouts: int = 0
     concurrency: int = 4
     folds: int = 5
     seed: int = 0
@@ -58,6 +66,7 @@ class BenchOptions:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     turn_rewards: bool = False
     success_from: float = SUCCESS_FROM
+    choose: bool = False
 
 
 @dataclass
@@ -105,8 +114,9 @@ class Bench:
         remembering = [arm for arm in self.options.arms if arm.remembers]
         plain = [arm.name for arm in self.options.arms if not arm.remembers]
         first: list[Key] = []
-        if remembering and self.given is None and self.options.learn == "train":
-            first = self._keys([OFF], self.training_tasks())
+        if self.given is None and self.options.learn == "train":
+            sources = list(dict.fromkeys(arm.learns_from for arm in remembering))
+            first = self._keys(sources, self.training_tasks(), self.options.rollouts)
         first += self._keys(plain, self.tested)
         return list(dict.fromkeys(first)), self._keys([arm.name for arm in remembering], self.tested)
 
@@ -114,8 +124,9 @@ class Bench:
         """Tasks of the train split; where none is published, the tested ones, whose families are held apart."""
         return [task for task in self.tasks.values() if task.split == "train"] or self.tested
 
-    def _keys(self, arms: Sequence[str], tasks: Sequence[Task]) -> list[Key]:
-        return [Key(arm, task.id, trial) for task in tasks for trial in range(self.options.trials) for arm in arms]
+    def _keys(self, arms: Sequence[str], tasks: Sequence[Task], times: int = 0) -> list[Key]:
+        trials = range(times or self.options.trials)
+        return [Key(arm, task.id, trial) for task in tasks for trial in trials for arm in arms]
 
     def play(self, model: Model) -> None:
         """Make the runs that are not there yet.
@@ -136,8 +147,7 @@ class Bench:
                 for key in second:
                     chains[key.arm, key.trial].append(key)
                 streams = [
-                    _Stream(keys, stack.enter_context(Scratch(self.options.success_from)).memory, True)
-                    for keys in chains.values()
+                    _Stream(keys, self._made(stack, ARMS[arm].learns_from), True) for (arm, _), keys in chains.items()
                 ]
             elif second:
                 streams = list(self._streams(second, self._memories(stack)))
@@ -179,9 +189,21 @@ class Bench:
                 finally:
                     episode.close()
             # One question a turn, and more for summaries; a played user answers at most each turn.
-            times = 1 + (ARMS[key.arm].strategy == "explicit") + isinstance(self.environment, PlayedUser)
-            calls, tokens = calls + times * turns, tokens + times * used
-        return len(waiting), Usage(calls, tokens, estimated=True)
+            arm = ARMS[key.arm]
+            times = 1 + (arm.strategy in ("explicit", "always")) + isinstance(self.environment, PlayedUser)
+            calls, tokens = calls + times * turns + bool(arm.plans), tokens + times * used
+        digested = sum(bool(arm.digests) for arm in self.options.arms) * self._learned_runs()
+        return len(waiting), Usage(calls + digested, tokens + digested * DIGEST_TOKENS, estimated=True)
+
+    def _learned_runs(self) -> int:
+        """How many runs each memory without summaries learns from."""
+        if self.given is not None:
+            return 0
+        return len(
+            self._keys(
+                [OFF], self.training_tasks() if self.options.learn == "train" else self.tested, self.options.rollouts
+            )
+        )
 
     def _streams(self, keys: Sequence[Key], memory: Callable[[Key], KnownMemory]) -> Iterator[_Stream]:
         """Each run by itself, but trials of a task in order where an arm reflects on the one before."""
@@ -202,14 +224,26 @@ class Bench:
         def fold_of_task(id: str) -> int:
             return fold[self.tasks[id].family or id] if apart else 0
 
-        made: dict[int, KnownMemory] = {}
-        trained = [Key(OFF, task.id, trial) for task in self.training_tasks() for trial in range(self.options.trials)]
-        runs = {key: self._labelled(self.ended[key].run) for key in trained if key in self.ended}
-        for number in sorted({fold_of_task(task.id) for task in self.tested}):
-            made[number] = stack.enter_context(Scratch(self.options.success_from)).memory
-            known = [run for key, run in runs.items() if not apart or fold_of_task(key.task) != number]
-            made[number].learn(known, distil=any(arm.lessons for arm in self.options.arms))
-        return lambda key: made[fold_of_task(key.task)]
+        made: dict[tuple[str, int], KnownMemory] = {}
+        for source in dict.fromkeys(arm.learns_from for arm in self.options.arms if arm.remembers):
+            arms = [arm for arm in self.options.arms if arm.remembers and arm.learns_from == source]
+            trained = self._keys([source], self.training_tasks(), self.options.rollouts)
+            runs = {key: self._labelled(self.ended[key].run) for key in trained if key in self.ended}
+            for number in sorted({fold_of_task(task.id) for task in self.tested}):
+                made[source, number] = self._made(stack, source)
+                known = [run for key, run in runs.items() if not apart or fold_of_task(key.task) != number]
+                self._teach(made[source, number], known, arms)
+        return lambda key: made[ARMS[key.arm].learns_from, fold_of_task(key.task)]
+
+    def _made(self, stack: ExitStack, source: str) -> KnownMemory:
+        return stack.enter_context(Scratch(self.options.success_from, learns_from=source)).memory
+
+    def _teach(self, memory: KnownMemory, runs: Sequence[Trajectory], arms: Sequence[Arm]) -> None:
+        """Store runs, with what the arms need of them."""
+        memory.learn(runs, distil=any(arm.lessons for arm in arms))
+        labelled = [replace(run, outcome=run.outcome.graded(self.options.success_from)) for run in runs]
+        for arm in {arm.digests: arm for arm in arms}.values():
+            memory.digest(labelled, arm.digests, self._model.client)
 
     def _labelled(self, run: Trajectory) -> Trajectory:
         """The run with the label that memory learns from."""
@@ -237,7 +271,7 @@ class Bench:
             try:
                 ended = self.ended.get(key) or self._run(key, stream)
                 if stream.learns:
-                    stream.memory.learn([self._labelled(ended.run)], distil=arm.lessons)
+                    self._teach(stream.memory, [self._labelled(ended.run)], [arm])
                 if arm.reflects and not ended.facts.success and key != stream.keys[-1]:
                     stream.reflections += self._reflect(ended.run)
             except (EndpointRefusedError, BudgetSpentError):
@@ -261,6 +295,14 @@ class Bench:
         except AnswerError:  # it has no advice
             return []
 
+    def _steps(self, key: Key, task: Task, request: str) -> list[str]:
+        """The steps of a plan for a task, which the model writes; none without a model."""
+        try:
+            client = self._model.client
+            return [] if client is None else steps_in(client.ask(plan_of(key.task, request, task.system)))
+        except AnswerError:  # it has no plan
+            return []
+
     def _run(self, key: Key, stream: _Stream) -> Ended:
         task, arm, memory = self.tasks[key.task], ARMS[key.arm], stream.memory
         seed = self.options.seed + key.trial
@@ -270,15 +312,20 @@ class Bench:
             episode = self.environment.start(task, seed=seed)
         try:
             request = task.request or episode.answer("") or ""  # where a model plays the user, it begins
+            id = f"{self.environment.name}/{self.endpoint.model}/{key}"
+            prompt = arm.prompt
+            if arm.plans:
+                prompt = replace(prompt, policy=memory.plan(id, self._steps(key, task, request), arm.plans))
             shown = memory.similar(request, arm.similar) if arm.similar else advice(stream.reflections)
-            agent = (TaggedAgent if arm.tagged else Agent)(
+            shown = shown or memory.about(request, arm.digests)
+            agent = _agent_of(arm)(
                 endpoint=self.endpoint,
                 memory=memory,
                 tools=lambda: list(episode.tools),
                 execute=episode.call,
-                system="\n\n".join(part for part in (task.system, shown) if part),
+                system="\n\n".join(part for part in (task.system, arm.instruction, shown) if part),
                 strategy=arm.strategy,
-                prompt_options=arm.prompt,
+                prompt_options=replace(prompt, model=self._model.client if self.options.choose else None),
                 max_turns=self.options.max_turns,
                 options=self.options.options,
                 complete=self._model.recorded(key, task),
@@ -288,9 +335,9 @@ class Bench:
                 request,
                 answer=episode.answer,
                 outcome=lambda done: float(episode.reward()),
-                id=f"{self.environment.name}/{self.endpoint.model}/{key}",
+                id=id,
                 task=task.id,
-                environment=self.environment.name,
+                environment=place_of(self.environment, task),
                 namespace=memory.namespace,
             )
             scores = dict(episode.scores())
@@ -314,10 +361,17 @@ class Bench:
             usage=self.folder.usage(key),
             lessons=shown_lessons,
             scores=scores,
+            entropies=tuple(entropy_of(step.first_token) if step.first_token else None for step in done.steps),
         )
         ended = Ended(key, facts, run)
         self.folder.add_run(ended)
         return ended
+
+
+def _agent_of(arm: Arm) -> Callable[..., Agent]:
+    if arm.tagged:
+        return partial(TaggedAgent, searches=arm.searches)
+    return SearchingAgent if arm.searches else Agent
 
 
 def _move(message: Object) -> str:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import zip_longest
+from itertools import product, zip_longest
 from math import comb
 from pathlib import Path
 from statistics import fmean, median
@@ -22,6 +22,7 @@ from hepm.evals.bench.folder import Ended, Facts, Key
 from hepm.evals.metrics import Bootstrap, Interval, interval
 from hepm.evals.report import Difference, rounded, table_of
 from hepm.text import CUT, count_of, on_one_line
+from hepm.types import SUMMARY_TOOL
 from hepm.uplift.drawing import drawing
 
 if TYPE_CHECKING:
@@ -40,7 +41,10 @@ _MEASURES: Final[Mapping[str, _Measure]] = {
     "calls": lambda facts: facts.calls if facts.success else None,
     "errors": lambda facts: facts.errors,
     "tokens": lambda facts: facts.usage.tokens,
+    "requests_per_turn": lambda facts: facts.usage.calls / facts.turns if facts.turns else None,
+    "tokens_per_turn": lambda facts: facts.usage.tokens / facts.turns if facts.turns else None,
 }
+_AROUND: Final[Mapping[str, int]] = {"summary": 0, "before": -1, "after": 1}  # H-EPM, table 8
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,8 @@ class ArmScores:
         difference: To the reference arm, paired by task; of turns and calls on tasks that both solved.
         memory_ms: Median milliseconds in memory per turn.
         hinted: Share of the turns at which memory said something.
+        entropy: Mean entropy of an answer's first token in nats: of calls of the summary tool, and of the answers
+            before and after them (H-EPM, C.3); empty without log-probabilities.
         cost_usd: None without prices.
         won, lost: Tasks that succeeded more often, and less often, than in the reference arm.
     """
@@ -84,6 +90,7 @@ class ArmScores:
     difference: Mapping[str, Difference]
     memory_ms: float
     hinted: float
+    entropy: Mapping[str, float]
     cost_usd: float | None
     won: Sequence[Change]
     lost: Sequence[Change]
@@ -180,10 +187,22 @@ def _scores(
         difference=differences,
         memory_ms=1_000 * median(memory_s) if memory_s else 0.0,
         hinted=sum(map(bool, hints)) / max(len(hints), 1),
+        entropy=_entropies(every),
         cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
         won=[change for better, change in changes if better],
         lost=[change for better, change in changes if not better],
     )
+
+
+def _entropies(runs: Sequence[Facts]) -> dict[str, float]:
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for facts in runs:
+        known = dict(enumerate(facts.entropies))
+        summaries = [at for at, move in enumerate(facts.moves) if move.startswith(f"{SUMMARY_TOOL}(")]
+        for (name, offset), at in product(_AROUND.items(), summaries):
+            if (entropy := known.get(at + offset)) is not None:
+                found[name].append(entropy)
+    return {name: fmean(found[name]) for name in _AROUND if found[name]}
 
 
 def _judged(facts: Facts, name: str) -> float | None:
@@ -268,6 +287,7 @@ def tables(report: BenchReport) -> list[Table | Text]:
         table,
         Text("turns, calls: of successful runs; ms: median time in memory per turn", style="dim"),
         _differences(report),
+        _overhead(report),
     ]
     for arm, found in report.arms.items():
         for what, changes in (("won", found.won), ("lost", found.lost)):
@@ -296,6 +316,17 @@ def _differences(report: BenchReport) -> Table | Text:
         if arm != report.reference:
             cells = [_cell(found.difference.get(name)) for name in _SHOWN_DIFFERENCES]
             table.add_row(arm, *cells, str(len(found.won)), str(len(found.lost)))
+    return table
+
+
+def _overhead(report: BenchReport) -> Table:
+    """What a turn takes, and how sure the model is around its summaries."""
+    measured = [name for name in _AROUND if any(name in found.entropy for found in report.arms.values())]
+    table = table_of("overhead per turn", "arm", "requests", "tokens", "ms", *(f"entropy {name}" for name in measured))
+    for arm, found in report.arms.items():
+        requests, tokens = found.means["requests_per_turn"] or 0.0, found.means["tokens_per_turn"] or 0.0
+        sure = [f"{found.entropy[name]:.3f}" if name in found.entropy else "–" for name in measured]
+        table.add_row(arm, f"{requests:.2f}", f"{tokens:,.0f}", f"{found.memory_ms:.2f}", *sure)
     return table
 
 

@@ -126,8 +126,22 @@ class PlayedUser(Environment, Protocol):
         ...
 
 
+@runtime_checkable
+class JoinedEnvironment(Environment, Protocol):
+    """Several environments as one, so that one memory serves all."""
+
+    def part_of(self, task: Task) -> str:
+        """The name of the environment that a task is from."""
+        ...
+
+
+def place_of(environment: Environment, task: Task) -> str:
+    """The environment that runs of a task, and what they teach, are noted under."""
+    return environment.part_of(task) if isinstance(environment, JoinedEnvironment) else environment.name
+
+
 def _environments() -> dict[str, Callable[[], Environment]]:
-    from hepm.evals.environments import agentdojo, bfcl, functions, tau2
+    from hepm.evals.environments import agentdojo, bfcl, functions, gyms, questions, tau2
 
     named: dict[str, tuple[Callable[[str], Environment], Sequence[str]]] = {
         "bfcl": (bfcl.bfcl, bfcl.PARTS),
@@ -139,7 +153,14 @@ def _environments() -> dict[str, Callable[[], Environment]]:
         for name, (make, parts) in named.items()
         for part in parts
     }
-    return packaged | {"functions": functions.FunctionEnvironment}
+    own: dict[str, Callable[[], Environment]] = {
+        "functions": functions.FunctionEnvironment,
+        "questions": questions.island_questions,
+        "questions-files": questions.file_questions,
+    }
+    rules = {name: partial(gyms.Gym, name) for name in gyms.GYMS}
+    listening = {f"{name}-user": partial(gyms.ListeningGym, name) for name in gyms.GYMS if name != "search"}
+    return packaged | own | rules | listening | {gyms.ALL: gyms.AllGyms}
 
 
 def environment_names() -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from hepm.evals.environments import Ask, Call, GoldTurn, Schema, Task, ToolFailed
 from hepm.llm import Endpoint
+from hepm.types import SUMMARY_TOOL
 from tests.loopback import Reply, Request, completion
 
 RIGHT: Final = {
@@ -134,9 +135,10 @@ def split_parcels() -> Parcels:
 
 
 def clerk(request: Request) -> Reply:
-    """Looks at the parcel, does what a hint says or else something, and ends."""
+    """Looks at the parcel, notes a summary if it can, does what a hint says or else something, and ends."""
     messages = request.body["messages"]
-    called = [call["function"]["name"] for message in messages for call in message.get("tool_calls", ())]
+    every = [call["function"]["name"] for message in messages for call in message.get("tool_calls", ())]
+    called = [name for name in every if name != SUMMARY_TOOL]
     wish = next(message["content"] for message in messages if message["role"] == "user")
     if "tools" not in request.body:
         return completion("Do another thing.")
@@ -147,6 +149,9 @@ def clerk(request: Request) -> Reply:
         return completion(None, tool_calls=[("get_parcel", parcel)])
     if len(called) > 1:
         return completion("Done.")
+    offered = [tool["function"]["name"] for tool in request.body["tools"]]
+    if SUMMARY_TOOL in offered and SUMMARY_TOOL not in every:
+        return completion(None, tool_calls=[(SUMMARY_TOOL, {"summary": f"The customer says: {wish}"})])
     text = "\n".join(str(message["content"]) for message in (messages[0], messages[-1]))
     named = [
         name

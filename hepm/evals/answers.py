@@ -1,0 +1,42 @@
+"""Exact match and F1 of short answers, as SQuAD, HotpotQA and EvolveR (equation 3) score them."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+_ARTICLES: Final = re.compile(r"\b(?:a|an|the)\b")
+_CLOSED: Final = ("yes", "no", "noanswer")
+
+
+def plain_answer(answer: str) -> str:
+    """An answer in lower case, without punctuation and articles."""
+    kept = "".join(character for character in answer.lower() if character not in string.punctuation)
+    return " ".join(_ARTICLES.sub(" ", kept).split())
+
+
+def exact_match(predicted: str, gold: Sequence[str]) -> float:
+    """1 if the answer is one of the gold ones, else 0, without case, punctuation and articles."""
+    return float(plain_answer(predicted) in [plain_answer(one) for one in gold])
+
+
+def f1(predicted: str, gold: Sequence[str]) -> float:
+    """The best F1 over the gold answers: 2PR / (P + R), with precision and recall of the words they share.
+
+    An answer of yes or no shares nothing with another one (HotpotQA's evaluation).
+    """
+    return max((_f1(plain_answer(predicted), plain_answer(one)) for one in gold), default=0.0)
+
+
+def _f1(predicted: str, gold: str) -> float:
+    if predicted != gold and (predicted in _CLOSED or gold in _CLOSED):
+        return 0.0
+    said, right = Counter(predicted.split()), Counter(gold.split())
+    common = (said & right).total()
+    if not common:
+        return float(predicted == gold)
+    precision, recall = common / said.total(), common / right.total()
+    return 2 * precision * recall / (precision + recall)
