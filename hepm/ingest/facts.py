@@ -28,8 +28,8 @@ _PARSED_CHARS: Final = 20_000  # a longer result is read as words: parsing it ta
 # Ids, dates and amounts inside texts: each run has its own, and some are personal.
 _ID: Final = re.compile(r"\d{2}")
 _WORD: Final = re.compile(r"[^\W\d_]{3,}")
-# A number and what it counts or what it is called: "12 passed", "4 % lost", "exit code: 1". No part of a date, a time, a
-# version or an id.
+# A number and what it counts or what it is called: "12 passed", "4 % lost", "exit code: 1". No part of a date, a time,
+# a version or an id.
 _AMOUNT: Final = r"(?<![\w.:/-])(-?\d{1,6}(?:\.\d{1,6})?)"
 _COUNTING: Final = re.compile(rf"{_AMOUNT} ?%? ([^\W\d_]{{3,}})")
 _NAMED: Final = re.compile(rf"([^\W\d_]{{3,}})[:=] ?{_AMOUNT}(?![\w.:/-]*\d)")

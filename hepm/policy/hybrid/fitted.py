@@ -118,7 +118,7 @@ class FittedMemory:
             if former is not None and former.rows <= rows <= REGROWN * former.rows:
                 self._trees[tool] = former
             elif len(self.calls.run_ids):
-                self._trees[tool] = PlaceTrees.grown(self.calls, tool)
+                self._trees[tool] = PlaceTrees.grown(self.calls, tool, self.families)
         return self._trees.get(tool)
 
     @cached_property

@@ -21,8 +21,8 @@ from hepm.policy.hybrid.known_facts import MOST_TESTS, FactTest, answered, teste
 from hepm.types import Facts
 
 TREES: Final = 16
-"""The first is grown from all calls and gives the reasons, the others from draws of the runs, with all tests: one fact
-often decides alone, and a tree that may not ask for it only guesses (benchmarks/LOG.md, "trees that may ask all")."""
+"""The first is grown from all calls and gives the reasons, the others from draws of the families. All may ask all tests:
+one fact often decides alone, and a tree that may not ask for it guesses (benchmarks/LOG.md, "trees that may ask all")."""
 DEEPEST: Final = 5
 MOST_CALLS: Final = 800
 """Calls after one tool that trees are grown from: half of them the latest."""
@@ -36,7 +36,7 @@ _LEAF_SHARE: Final = 60  # of n calls, a leaf has at least n / 60
 _SPLIT_COST: Final = 1.0  # nats that a split costs beside the choice of its test
 _MOST_SHOWN: Final = 3  # questions in a reason, the last ones
 _TO_PARENT: Final = 1.0  # calls that a leaf is given of its parent's shares
-# How often a run is drawn, by the cumulative probabilities of a Poisson distribution with mean 1.
+# How often a family is drawn, by the cumulative probabilities of a Poisson distribution with mean 1.
 _DRAWS: Final = np.array([0.3679, 0.7358, 0.9197, 0.9810])
 
 
@@ -92,8 +92,13 @@ class PlaceTrees:
     trees: Sequence[Sequence[Node]]
 
     @classmethod
-    def grown(cls, calls: CallMatrix, tool: int) -> PlaceTrees | None:
-        """From the calls of successful runs after a tool; None if there are too few."""
+    def grown(cls, calls: CallMatrix, tool: int, families: Sequence[str]) -> PlaceTrees | None:
+        """From the calls of successful runs after a tool; None if there are too few.
+
+        Args:
+            families: Of each run. A tree is asked for its skill about families that it was not grown from: what the
+                runs of one family share says nothing of a new one.
+        """
         known, rows_N = len(calls.by_last.get(tool, ())), _rows_after(calls, tool)
         if len(rows_N) < FEWEST_CALLS:
             return None
@@ -109,9 +114,10 @@ class PlaceTrees:
         tests, true_NF = [found.tests[at] for at in chosen], found.true_NF[:, best]
         trees = [_grow(label_NC, tests, true_NF)]
         column = {test: at for at, test in enumerate(tests)}
+        run_N: list[int] = calls.run_N[rows_N].tolist()
         given_N, asked_N = np.zeros(len(rows_N)), np.zeros(len(rows_N))
         for number in range(1, TREES):
-            weight_N = _drawn(calls, rows_N, number)
+            weight_N = _drawn([families[run] for run in run_N], number)
             drawn = weight_N > 0
             tree = _grow(label_NC[drawn] * weight_N[drawn, None], tests, true_NF[drawn])
             for at in np.flatnonzero(~drawn).tolist():
@@ -209,13 +215,10 @@ def _rows_after(calls: CallMatrix, tool: int) -> NDArray[np.intp]:
     return np.concatenate([earlier[spread_over(len(earlier), MOST_CALLS - len(latest))], latest])
 
 
-def _drawn(calls: CallMatrix, rows_N: NDArray[np.intp], number: int) -> FloatArray:
-    """How often each call is drawn: by its run's id, so that the order of arrival does not matter."""
-    runs, run_N = np.unique(calls.run_N[rows_N], return_inverse=True)
-    chosen: list[int] = runs.tolist()
-    draws = [crc32(f"{number} {calls.run_ids[run]}".encode("utf-8", "replace")) for run in chosen]
-    chance_R = np.array(draws) / 2**32
-    return np.searchsorted(_DRAWS, chance_R, side="right")[run_N].astype(np.float32)
+def _drawn(families_N: Sequence[str], number: int) -> FloatArray:
+    """How often each call is drawn: by the name of its family, so that the order of arrival does not matter."""
+    draws = {family: crc32(f"{number} {family}".encode("utf-8", "replace")) / 2**32 for family in set(families_N)}
+    return np.searchsorted(_DRAWS, [draws[family] for family in families_N], side="right").astype(np.float32)
 
 
 def _gains(true_NF: FloatArray, label_NC: FloatArray, fewest: float) -> NDArray[np.float64]:
