@@ -21,8 +21,11 @@ from hepm.policy.hybrid.known_facts import MOST_TESTS, FactTest, answered, teste
 from hepm.types import Facts
 
 TREES: Final = 16
-"""The first is grown from all calls and gives the reasons, the others from draws of the families. All may ask all tests:
-one fact often decides alone, and a tree that may not ask for it guesses (benchmarks/LOG.md, "trees that may ask all")."""
+"""The first is grown from all calls and gives the reasons, the others from draws of the families.
+
+All may ask all tests: one fact often decides alone, and a tree that may not ask for it only guesses
+(benchmarks/LOG.md, "trees that may ask all").
+"""
 DEEPEST: Final = 5
 MOST_CALLS: Final = 800
 """Calls after one tool that trees are grown from: half of them the latest."""
