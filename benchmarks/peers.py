@@ -3,17 +3,22 @@
 usage: nice python benchmarks/peers.py [RUNS] [--sizes 100 1000 10000] [--delays 0 1] [--sides ...] [--seconds 240]
 
 RUNS is a folder of recorded runs ($HEPM_RECORDED_RUNS, else ../shared/data). Each peer is its release on PyPI, in an
-environment of its own in the user's cache (XDG_CACHE_HOME), with its telemetry off; one that cannot be installed is left
-out, and said so. All get the same runs, cut as hepm cuts them, and the same questions: what the users of other runs first said.
-mem0 keeps its defaults (Qdrant in a folder, one memory of one user), Graphiti is on Kuzu. Model and embedder answer after
-each of `--delays` seconds (parts/peers/model.py); tokens are characters / 4. A size that takes longer than `--seconds`
-is cut short: the table says how many runs were measured, larger sizes are then not measured, and `whole_h`, the hours
-to store all, is reckoned from the mean write. `hepm-embedder` asks the same embedder, hepm's default asks nobody.
+environment of its own in the user's cache (XDG_CACHE_HOME), with its telemetry off; one that cannot be installed is
+left out, and said so. All get the same runs, cut as hepm cuts them, and the same questions: what the users of other
+runs first said. mem0 keeps its defaults (Qdrant in a folder, one memory of one user), Graphiti is on Kuzu.
+`hepm-embedder` asks the embedder that the peers ask, hepm's default asks nobody.
+
+Model and embedder answer after each of `--delays` seconds (parts/peers/model.py); tokens are characters / 4.
+`model_ms` is the processor time they take for a run, which is part of the write; `write_cpu_ms` is that of the memory's
+own process, which a busy machine changes least. A size that takes longer than `--seconds` is cut short: `measured` says
+how many runs were stored, larger sizes are not tried, and `whole_h`, the hours to store all, is reckoned from the mean.
+`start_s` is from the start of a process to its first answer; hepm's first one ever also fits what it keeps in files.
 
 A kill is a SIGKILL at a random moment while runs are being stored: `lost` are runs that were acknowledged and are gone
-when the memory is opened again, `torn` what hepm's own examination finds there, memories without a history (mem0), and
-entities without an episode or facts without an end (Graphiti). Forgetting looks for a word of one run: in rows by
-reading them, and in the bytes of all files. Prints a JSON line a measurement, then tables.
+when the memory is opened again; `unusable` are stores that then cannot be opened or written, the next kill gets a new
+one; `torn` is what hepm's own examination finds, memories without a history (mem0), and entities without an episode or
+facts without an end (Graphiti), at most after one kill. Forgetting looks for a word of one run: in rows by reading
+them, and in the bytes of all files. Prints a JSON line a measurement, then tables.
 """
 
 from __future__ import annotations
@@ -122,7 +127,9 @@ class Bench:
                 "embedding_calls": round(counts.get("embedding_calls", 0) / len(times), 2),
                 "prompt_tokens": round(counts.get("prompt_tokens", 0) / len(times)),
                 "answer_tokens": round(counts.get("completion_tokens", 0) / len(times)),
+                "model_ms": rounded(counts.get("busy_us", 0) / 1e3 / len(times)),
                 **spread("write", times),
+                "write_cpu_ms": rounded(1e3 * written["cpu_s"] / len(times)),
                 "write_last_tenth_ms": rounded(statistics.median(times[-max(1, len(times) // 10) :])),
                 "whole_h": rounded(size * statistics.mean(times) / 3.6e6),
                 **spread("read", read["read_ms"]),
@@ -140,26 +147,24 @@ class Bench:
         """Kill it while it stores runs, each time on what the last kill left."""
         store, chance = self._new_folder(), random.Random(7)
         acknowledged: set[str] = set()
-        lost: set[str] = set()
-        torn = unopened = 0
+        found = {"acknowledged": 0, "lost": 0, "torn": 0, "unusable": 0}
         for kill in range(number):
             command = self._command("write", store, "--skip", kill * 20, "--most", 20, "--seconds", 600)
-            acknowledged |= self._killed(command, after=chance.randrange(3, 15), fraction=chance.random())
+            known, crashed = self._killed(command, after=chance.randrange(3, 15), fraction=chance.random())
+            acknowledged |= known
+            found["acknowledged"] += len(known)
             try:
-                found = self._driven("held", store)
+                held = self._driven("held", store)
             except subprocess.CalledProcessError:
-                unopened += 1
-                store = self._new_folder()
-                lost |= acknowledged
-                acknowledged = set()
-                continue
-            gone = acknowledged - set(found["held"])
-            lost |= gone
+                held, crashed = {"held": [], "torn": 0}, True
+            gone = acknowledged - set(held["held"])
             acknowledged -= gone
-            torn = max(torn, found["torn"])
-        shutil.rmtree(store)
-        named = {"side": self.name, "kills": number, "acknowledged": len(acknowledged | lost)}
-        return {**named, "lost": len(lost), "torn": torn, "unopened": unopened}
+            found["lost"] += len(gone)
+            found["torn"] = max(found["torn"], held["torn"])
+            if crashed:  # what the last kill left cannot be written or opened: the next one gets a new store
+                found["unusable"] += 1
+                store, acknowledged = self._new_folder(), set()
+        return {"side": self.name, "kills": number, **found}
 
     def forgetting(self) -> Found:
         """Store some runs, one of them with a word of its own, and look for the word when that run is forgotten."""
@@ -186,7 +191,8 @@ class Bench:
     def _command(self, command: str, store: Path, *options: object, delay: float = 0, runs: str = "") -> list[str]:
         endpoint = f"{self._model}/{delay:g}/v1"
         path = self._runs.with_name(runs or self._runs.name)
-        words = (self._python, PARTS / "drive.py", self.name, command, store, endpoint, path, *options)
+        spawned = ("--spawned", time.monotonic())
+        words = (self._python, PARTS / "drive.py", self.name, command, store, endpoint, path, *spawned, *options)
         return [str(word) for word in words]
 
     def _driven(self, command: str, store: Path, *options: object, delay: float = 0, runs: str = "") -> Found:
@@ -197,8 +203,11 @@ class Bench:
             done.check_returncode()
         return json.loads(done.stdout.splitlines()[-1])
 
-    def _killed(self, command: Sequence[str], *, after: int, fraction: float) -> set[str]:
-        """Kill a writer some time after so many acknowledgements: a fraction of what one took. What it acknowledged."""
+    def _killed(self, command: Sequence[str], *, after: int, fraction: float) -> tuple[set[str], bool]:
+        """Kill a writer some time after so many acknowledgements: a fraction of what one took.
+
+        What it acknowledged, and whether it crashed before.
+        """
         with subprocess.Popen(
             command, env=self._environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         ) as child:
@@ -212,13 +221,15 @@ class Bench:
             child.send_signal(signal.SIGKILL)
             known += child.stdout.readlines()
         # A line cut short by the kill acknowledges nothing, and the last line of a writer that ended is no id.
-        return {line.strip() for line in known if line.endswith("\n") and not line.startswith("{")}
+        names = {line.strip() for line in known if line.endswith("\n") and not line.startswith("{")}
+        return names, child.returncode not in (0, -signal.SIGKILL)
 
     def _environment(self) -> dict[str, str]:
         home = self._folder / "home"
         home.mkdir(exist_ok=True)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
-        return {**kept, "HOME": str(home), "MEM0_DIR": str(home / "mem0"), "OPENAI_API_KEY": "none"}
+        silent = {"MEM0_TELEMETRY": "False", "GRAPHITI_TELEMETRY_ENABLED": "false", "PYTHONWARNINGS": "ignore"}
+        return {**kept, **silent, "HOME": str(home), "MEM0_DIR": str(home / "mem0"), "OPENAI_API_KEY": "none"}
 
     def _counts(self) -> Found:
         with urllib.request.urlopen(f"{self._model}/counts") as answer:
@@ -230,7 +241,8 @@ def loopback_model() -> Iterator[str]:
     """The address of a model in a process of its own."""
     command = (sys.executable, str(PARTS / "model.py"))
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout and child.stdin
+        assert child.stdin
+        assert child.stdout
         yield f"http://127.0.0.1:{child.stdout.readline().strip()}"
         child.stdin.close()
 
@@ -250,7 +262,7 @@ def write_runs(path: Path, recorded: Path, most: int) -> int:
 
 
 def line_of(run: Trajectory, number: int) -> Found:
-    """A run as the memories get it. Each has a word of its own, in what its user first says, which `forgetting` replaces."""
+    """A run as the memories get it, with a word in what its user first says that `forgetting` replaces."""
     named = f"Case {MARKED_PLACE} {number}. "
     turns = list(shorten(run).turns)
     first = next(at for at, turn in enumerate(turns) if turn.role == "user" and turn.text)
@@ -306,7 +318,8 @@ def print_table(found: Sequence[Found]) -> None:
     columns = [name for name, value in found[0].items() if not isinstance(value, dict)]
     print("\n| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
     for one in found:
-        print("| " + " | ".join(f"{one[name]:,}" if isinstance(one[name], int) else f"{one[name]}" for name in columns) + " |")
+        cells = [f"{one[name]:,}" if isinstance(one[name], int) else str(one[name]) for name in columns]
+        print("| " + " | ".join(cells) + " |")
 
 
 if __name__ == "__main__":

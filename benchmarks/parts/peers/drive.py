@@ -1,4 +1,4 @@
-"""What peers.py measures in the environment of one memory: python drive.py SIDE COMMAND FOLDER ENDPOINT RUNS [OPTION]...
+"""What peers.py measures in the environment of one memory: python drive.py SIDE COMMAND FOLDER ENDPOINT RUNS.
 
 Commands: write (stores runs one by one; prints the id of each that is kept), read (asks with the requests of runs),
 held (after a kill), forget (one run). The last line is what was found, as JSON.
@@ -6,12 +6,9 @@ held (after a kill), forget (one run). The last line is what was found, as JSON.
 
 from __future__ import annotations
 
-import time
-
-STARTED = time.perf_counter()
-
 import argparse
 import json
+import time
 from collections.abc import Iterator
 from importlib import import_module
 from itertools import islice
@@ -40,6 +37,7 @@ def main() -> None:
     parser.add_argument("--skip", type=int, default=0)
     parser.add_argument("--most", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--spawned", type=float, default=0, help="when this process was started, by time.monotonic()")
     parser.add_argument("--forgotten", default="")
     parser.add_argument("--marker", default="")
     arguments = parser.parse_args()
@@ -59,6 +57,7 @@ def runs_of(arguments: argparse.Namespace) -> Iterator[Found]:
 
 def write(side: Side, arguments: argparse.Namespace) -> Found:
     times: list[float] = []
+    cpu_s = time.process_time()
     until = time.perf_counter() + arguments.seconds
     for run in runs_of(arguments):
         started = time.perf_counter()
@@ -68,7 +67,7 @@ def write(side: Side, arguments: argparse.Namespace) -> Found:
             print(run["id"], flush=True)
         if time.perf_counter() > until:
             break
-    return {"write_ms": times}
+    return {"write_ms": times, "cpu_s": time.process_time() - cpu_s}
 
 
 def read(side: Side, arguments: argparse.Namespace) -> Found:
@@ -81,7 +80,7 @@ def read(side: Side, arguments: argparse.Namespace) -> Found:
         answers += side.read(run["request"])
         times.append(1e3 * (time.perf_counter() - started))
         if first_s is None:
-            first_s = time.perf_counter() - STARTED
+            first_s = time.monotonic() - arguments.spawned
         if time.perf_counter() > until:
             break
     return {"start_s": first_s, "read_ms": times[1:], "answers": answers / max(1, len(times))}

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import warnings
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sides import Side
-
-os.environ["GRAPHITI_TELEMETRY_ENABLED"] = "false"  # before the import
-warnings.simplefilter("ignore", DeprecationWarning)  # Kuzu is no longer maintained, which is said each time
-
 from graphiti_core import Graphiti as Client  # pyright: ignore[reportMissingImports]
-from graphiti_core.cross_encoder.openai_reranker_client import OpenAIRerankerClient  # pyright: ignore[reportMissingImports]
+from graphiti_core.cross_encoder import openai_reranker_client as rerankers  # pyright: ignore[reportMissingImports]
 from graphiti_core.driver.driver import GraphProvider  # pyright: ignore[reportMissingImports]
 from graphiti_core.driver.kuzu_driver import KuzuDriver  # pyright: ignore[reportMissingImports]
-from graphiti_core.embedder.openai import OpenAIEmbedder, OpenAIEmbedderConfig  # pyright: ignore[reportMissingImports]
+from graphiti_core.embedder import openai as embedders  # pyright: ignore[reportMissingImports]
 from graphiti_core.graph_queries import get_fulltext_indices  # pyright: ignore[reportMissingImports]
-from graphiti_core.llm_client.config import LLMConfig  # pyright: ignore[reportMissingImports]
-from graphiti_core.llm_client.openai_generic_client import OpenAIGenericClient  # pyright: ignore[reportMissingImports]
+from graphiti_core.llm_client import openai_generic_client as models  # pyright: ignore[reportMissingImports]
 from graphiti_core.nodes import EpisodeType  # pyright: ignore[reportMissingImports]
+from sides import Side
 
 _TEXTS = (("Episodic", "content"), ("Entity", "name"), ("Entity", "summary"), ("RelatesToNode_", "fact"))
 
@@ -31,17 +24,18 @@ class Graphiti(Side):
     def __init__(self, folder: Path, endpoint: str) -> None:
         self._loop = asyncio.new_event_loop()
         self._driver = KuzuDriver(str(folder / "graph.kuzu"))
-        config = LLMConfig(api_key="none", base_url=endpoint, model="gpt-4.1-mini", small_model="gpt-4.1-nano")
-        embedder = OpenAIEmbedder(OpenAIEmbedderConfig(api_key="none", base_url=endpoint))
+        config = models.LLMConfig(api_key="none", base_url=endpoint, model="gpt-4.1-mini", small_model="gpt-4.1-nano")
+        embedder = embedders.OpenAIEmbedder(embedders.OpenAIEmbedderConfig(api_key="none", base_url=endpoint))
         self._client = Client(
             graph_driver=self._driver,
-            llm_client=OpenAIGenericClient(config),
+            llm_client=models.OpenAIGenericClient(config),
             embedder=embedder,
-            cross_encoder=OpenAIRerankerClient(config),
+            cross_encoder=rerankers.OpenAIRerankerClient(config),
         )
+        # Kuzu crashes when it writes to a table with an index whose extension is not loaded.
+        self._rows("INSTALL FTS; LOAD EXTENSION FTS;")
         if not self._rows("CALL SHOW_INDEXES() RETURN *"):
             # The driver of this release makes none, and its searches fail without them.
-            self._rows("INSTALL FTS; LOAD EXTENSION FTS;")
             for statement in get_fulltext_indices(GraphProvider.KUZU):
                 self._rows(statement)
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
-from sides import Side, rows_of_sqlite
-
-os.environ["MEM0_TELEMETRY"] = "False"  # before the import, which starts it
-
 from mem0 import Memory  # pyright: ignore[reportMissingImports]
+from sides import Side, rows_of_sqlite
 
 USER = "agent"
 

@@ -1,7 +1,8 @@
-"""A loopback model and embedder: python model.py prints its port, serves until its standard input ends, and counts what it is asked.
+"""A loopback model and embedder: python model.py prints its port, and serves until its standard input ends.
 
-Paths are /DELAY/v1/chat/completions and /DELAY/v1/embeddings, DELAY in seconds; GET /counts gives the counts since the last GET.
-Answers follow from the prompt alone: the tools that a run called, and which followed which. Tokens are characters / 4.
+Paths are /DELAY/v1/chat/completions and /DELAY/v1/embeddings, DELAY in seconds; /counts says what was asked since the
+last time. Answers follow from the prompt alone: the tools that a run called, and which followed which. Tokens are
+characters / 4.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import base64
 import json
 import re
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -35,13 +38,13 @@ def request_in(text: str) -> str:
 
 
 def facts_in(text: str) -> list[tuple[str, str, str]]:
-    """Subject, object and sentence of each fact: how the request was begun, then which tool followed which, each once."""
+    """Subject, object and sentence of each fact: how the request was begun, and which tool followed which."""
     tools = _CALL.findall(text)
     request = request_in(text)
     if not tools:
         return []
     facts = [(request, tools[0], f"{tools[0]} was called first when the user asked: {request}")]
-    for before, after in dict.fromkeys(zip(tools, tools[1:], strict=False)):
+    for before, after in dict.fromkeys(pairwise(tools)):
         if before != after:
             facts.append((before, after, f"{after} was called after {before}"))
     return facts[:MOST_FACTS]
@@ -71,11 +74,13 @@ def entities(prompt: str) -> Json:
 def edges(prompt: str) -> Json:
     text = between(prompt, "<CURRENT_MESSAGE>", "</CURRENT_MESSAGE>")
     known = between(prompt, "<ENTITIES>", "</ENTITIES>")
+    # The prompt wants this for what holds at the time. Without it each fact costs another question.
+    now = between(prompt, "<REFERENCE_TIME>", "</REFERENCE_TIME>").split()[0]
     found: list[Json] = []
     for source, target, sentence in facts_in(text):
         if json.dumps(source, ensure_ascii=False) in known and json.dumps(target, ensure_ascii=False) in known:
             ends = {"source_entity_name": source, "target_entity_name": target}
-            found.append({**ends, "relation_type": "FOLLOWED_BY", "fact": sentence})
+            found.append({**ends, "relation_type": "FOLLOWED_BY", "fact": sentence, "valid_at": now})
     return {"edges": found}
 
 
@@ -103,11 +108,6 @@ def summaries(prompt: str) -> Json:
     return {"summaries": found}
 
 
-def times(prompt: str) -> Json:
-    facts = max(1, len(re.findall(r'"fact":|^\s*\d+[.:] ', prompt, re.MULTILINE)))
-    return {"timestamps": [{"valid_at": None, "invalid_at": None}] * facts}
-
-
 ANSWERS: Final[dict[str, Callable[[str], Json]]] = {
     "": memories,
     "ExtractedEntities": entities,
@@ -115,7 +115,6 @@ ANSWERS: Final[dict[str, Callable[[str], Json]]] = {
     "NodeResolutions": resolutions,
     "EdgeDuplicate": duplicates,
     "SummarizedEntities": summaries,
-    "BatchEdgeTimestamps": times,
 }
 
 
@@ -130,7 +129,8 @@ def chat(body: Json, counts: Counter[str]) -> Json:
     counts["completion_tokens"] += usage["completion_tokens"]
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
     usage["total_tokens"] = sum(usage.values())
-    return {"id": "1", "object": "chat.completion", "created": 0, "model": "loopback", "choices": [choice], "usage": usage}
+    about = {"id": "1", "object": "chat.completion", "created": 0, "model": "loopback"}
+    return {**about, "choices": [choice], "usage": usage}
 
 
 @cache
@@ -170,22 +170,25 @@ async def serve_client(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
                 answer = dict(counts)
                 counts.clear()
             else:
+                started = time.process_time_ns()
                 answer = (chat if path.endswith("/chat/completions") else embeddings)(body, counts)
+                counts["busy_us"] += (time.process_time_ns() - started) // 1000
                 await asyncio.sleep(float(path.split("/")[1]))
             content = json.dumps(answer).encode()
             head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
-            # One write: headers in a packet of their own wait for the client's delayed acknowledgement, 40 ms a request.
+            # One write: headers in a packet of their own wait for the client's delayed acknowledgement, 40 ms.
             writer.write(head.encode() + content)
             await writer.drain()
-    except (ConnectionError, asyncio.IncompleteReadError):
-        pass  # the client was killed
+    except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+        pass  # the client was killed, or this server ends
     finally:
         writer.close()
 
 
 async def main() -> None:
     counts = Counter[str]()
-    server = await asyncio.start_server(lambda *ends: serve_client(*ends, counts), "127.0.0.1", 0, limit=2**20)
+    serve = partial(serve_client, counts=counts)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=2**20)
     print(server.sockets[0].getsockname()[1], flush=True)
     await asyncio.to_thread(sys.stdin.read)
     server.close()

@@ -1,4 +1,4 @@
-"""What drive.py asks of a memory, and what two of them share. The standard library only: it runs in each one's environment."""
+"""What drive.py asks of a memory, and what two of them share. Standard library only: each one's environment runs it."""
 
 from __future__ import annotations
 

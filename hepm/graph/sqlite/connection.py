@@ -16,8 +16,9 @@ from typing import Any, Final
 
 from hepm.errors import StoreDamagedError, StoreError, StoreVersionError
 from hepm.graph.rows import no_text
+from hepm.graph.stored_vectors import dimensions_of, packed
 
-SCHEMA_VERSION: Final = 12
+SCHEMA_VERSION: Final = 13
 BUSY_TIMEOUT_S: Final = 60.0
 CACHE_KIB: Final = 64 * 1024
 _LOG_PAGES: Final = 1_000, 65_536
@@ -170,6 +171,8 @@ class Connections:
                 raise StoreDamagedError(
                     f"{self.path} is a database of another program. Name another file for the store."
                 )
+            connection.create_function("packed", 1, packed, deterministic=True)
+            connection.create_function("dimensions_of", 1, dimensions_of, deterministic=True)
             self._turn_on_wal(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             # Rows arrive all over the indexes: with SQLite's 2 MB a large store reads a page again for each.
