@@ -78,6 +78,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="hepm-peers-") as folder, loopback_model() as model:
         runs = Path(folder) / "runs.jsonl"
         stored = write_runs(runs, arguments.recorded, max(sizes[-1], FORGOTTEN_OF) + ASKED)
+        if stored < FORGOTTEN_OF + ASKED:
+            parser.error(f"{arguments.recorded} holds {stored} runs, and {FORGOTTEN_OF + ASKED} are needed")
         about = {"benchmark": "peers", "machine": f"{platform.machine()}, {os.cpu_count()} cores", "runs": stored}
         print(json.dumps(about), flush=True)
         measured: list[Found] = []
