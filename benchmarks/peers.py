@@ -12,7 +12,8 @@ Model and embedder answer after each of `--delays` seconds (parts/peers/model.py
 `model_ms` is the processor time they take for a run, which is part of the write; `write_cpu_ms` is that of the memory's
 own process, which a busy machine changes least. A size that takes longer than `--seconds` is cut short: `measured` says
 how many runs were stored, larger sizes are not tried, and `whole_h`, the hours to store all, is reckoned from the mean.
-`start_s` is from the start of a process to its first answer; hepm's first one ever also fits what it keeps in files.
+`start_s` is from the start of a process to its first answer, `start_again_s` that of a second process: hepm's first one
+also fits what it keeps in files. A memory that asks nobody is measured at one delay only.
 
 A kill is a SIGKILL at a random moment while runs are being stored: `lost` are runs that were acknowledged and are gone
 when the memory is opened again; `unusable` are stores that then cannot be opened or written, the next kill gets a new
@@ -91,6 +92,8 @@ def main() -> None:
                 print(json.dumps({"side": name, "left out": str(error)}), flush=True)
                 continue
             for delay in arguments.delays:
+                if delay and bench.asks_nobody:
+                    continue
                 for found in bench.growth([min(size, stored - ASKED) for size in sizes], delay, arguments.seconds):
                     measured.append(found)
                     print(json.dumps(found), flush=True)
@@ -108,6 +111,7 @@ class Bench:
         self.name = name
         self._python = str(package.interpreter()) if package else sys.executable
         self._folder, self._runs, self._model = folder, runs, model
+        self.asks_nobody = False  # so far: then it makes no difference how long an answer takes
 
     def growth(self, sizes: Sequence[int], delay: float, seconds: float) -> Iterator[Found]:
         """What a run costs, by size, until one does not end in time."""
@@ -119,6 +123,8 @@ class Bench:
             skip = ("--skip", size, "--most", ASKED, "--seconds", max(20, seconds / 4))
             read = self._driven("read", store, *skip, delay=delay)
             asked = self._counts()
+            self.asks_nobody = not any((*counts.values(), *asked.values()))
+            again = self._driven("read", store, "--skip", size, "--most", 1, delay=delay)
             reads = len(read["read_ms"]) + 1
             yield {
                 "side": self.name,
@@ -137,6 +143,7 @@ class Bench:
                 **spread("read", read["read_ms"]),
                 "calls_a_read": round((asked.get("model_calls", 0) + asked.get("embedding_calls", 0)) / reads, 2),
                 "start_s": rounded(read["start_s"]),
+                "start_again_s": rounded(again["start_s"]),
                 "disk_open_mb": rounded(written["disk"] / 1e6),
                 "disk_mb": rounded(size_of(store) / 1e6),
                 "by_kind": {kind.partition(":")[2]: n for kind, n in counts.items() if ":" in kind},
