@@ -32,9 +32,9 @@ from hepm.graph.rows import (
     as_bool,
     known_runs,
     read_each,
-    to_bytes,
     tool_row,
 )
+from hepm.graph.stored_vectors import to_bytes
 from hepm.graph.tool_life import add_alias, own_names, retire
 from hepm.types import Tool, ToolName
 

@@ -10,7 +10,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from hepm.graph.rows import FloatArray, TextEmbedder, of_size
+from hepm.graph.rows import FloatArray, TextEmbedder
+from hepm.graph.stored_vectors import of_size
 from hepm.text import count_of
 
 Columns: TypeAlias = Mapping[str, object]

@@ -328,28 +328,6 @@ def as_bool(stored: int | None) -> bool | None:
     return None if stored is None else bool(stored)
 
 
-# Vectors are stored as float16, little endian, in every store.
-
-
-def to_bytes(vector: FloatArray) -> bytes:
-    """A vector as stored."""
-    import numpy as np
-
-    return np.asarray(vector, dtype="<f2").tobytes()
-
-
-def from_bytes(stored: bytes) -> FloatArray:
-    """A stored vector."""
-    import numpy as np
-
-    return np.frombuffer(stored, dtype="<f2").astype(np.float32)
-
-
-def of_size(stored: bytes | None, dimensions: int) -> FloatArray | None:
-    """A stored vector; None where there is none, or one of another size."""
-    return from_bytes(stored) if stored is not None and len(stored) == 2 * dimensions else None
-
-
 def check_embedder(embedder: str | None, vectors: Vectors, *, header: Header, where: str) -> None:
     """Raise EmbedderMismatchError, in the transaction that writes vectors, if they are of another embedder or size."""
     if embedder is None:

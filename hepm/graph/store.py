@@ -38,11 +38,11 @@ from hepm.graph.rows import (
     as_bool,
     known_runs,
     marks_of,
-    of_size,
     read_each,
     spread_over,
     tool_row,
 )
+from hepm.graph.stored_vectors import dimensions_of, of_size, vectors_of
 from hepm.graph.tool_life import add_alias, remove_alias, retire
 from hepm.graph.trials import TrialSession, trial_session
 from hepm.types import Tool, ToolName
@@ -465,13 +465,10 @@ class Store(Backend):
 
     def states_at(self, places: Sequence[Place], *, namespace: str) -> tuple[list[Place], FloatArray]:
         """Those of the states that have a vector, and the vectors, shape (N, dimensions)."""
-        import numpy as np
-
         size = self.header.dimensions
         rows = self.read("states_at", namespace=namespace, places=list(places)) if size else []
-        rows = [row for row in rows if len(row[1]) == 2 * size]
-        vectors = np.frombuffer(b"".join([row[1] for row in rows]), dtype="<f2").astype(np.float32)
-        return [places[at] for at, _ in rows], vectors.reshape(len(rows), size)
+        rows = [row for row in rows if dimensions_of(row[1]) == size]
+        return [places[at] for at, _ in rows], vectors_of([vector for _, vector in rows], size)
 
     def called_tools(self, *, namespace: str) -> set[ToolName]:
         """Tools that any run called."""
@@ -507,12 +504,9 @@ class Store(Backend):
 
     def _batch(self, rows: Sequence[tuple[Any, ...]]) -> StateBatch:
         """States of rows that end with the vector in bytes; one of another size is left out, as if it had none."""
-        import numpy as np
-
         size = self.header.dimensions
-        right = [row for row in rows if len(row[-1]) == 2 * size]
-        vectors = np.frombuffer(b"".join([row[-1] for row in right]), dtype="<f2").astype(np.float32)
-        return StateBatch([self._state(row) for row in right], vectors.reshape(len(right), size))
+        right = [row for row in rows if dimensions_of(row[-1]) == size]
+        return StateBatch([self._state(row) for row in right], vectors_of([row[-1] for row in right], size))
 
     def _state(self, row: Sequence[Any]) -> StateRow:
         number, *sides, success = row[:4]

@@ -14,8 +14,9 @@ from hepm.graph.changes import replaces
 from hepm.graph.delta import Run
 from hepm.graph.differences import differences
 from hepm.graph.lessons.rows import Reported
-from hepm.graph.rows import FloatArray, Known, of_size
+from hepm.graph.rows import FloatArray, Known
 from hepm.graph.store import Store
+from hepm.graph.stored_vectors import of_size
 from hepm.ingest.pipeline import replay_with
 
 _LESSONS_A_BATCH: Final = 500

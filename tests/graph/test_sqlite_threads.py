@@ -14,6 +14,7 @@ import pytest
 
 from hepm.errors import StoreError
 from hepm.graph.sqlite import SQLiteStore
+from hepm.graph.sqlite.connection import Connections
 from tests.runs import Shelf, trajectory
 
 NS = "team"
@@ -86,6 +87,7 @@ import os, resource, sys
 from pathlib import Path
 from hepm.errors import StoreError
 from hepm.graph.sqlite import SQLiteStore
+from hepm.graph.sqlite.connection import Connections
 store = SQLiteStore(Path(sys.argv[1]))
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 try:
@@ -102,3 +104,16 @@ thread = threading.Thread(target=read); thread.start(); thread.join()
         [sys.executable, "-c", code, str(tmp_path / "runs.hepm")], capture_output=True, text=True, check=True
     )
     assert "too many files open (see `ulimit -n`)" in told.stdout
+
+
+def test_the_log_of_a_large_write_is_cut_when_the_next_one_begins_it_anew(tmp_path: Path) -> None:
+    connections = Connections(tmp_path / "runs.hepm")
+    log = tmp_path / "runs.hepm-wal"
+    with connections.writing() as db:
+        db.execute("INSERT INTO meta (key, value) VALUES ('large', hex(zeroblob(8000000)))")
+    assert log.stat().st_size > 16_000_000
+    with connections.writing() as db:
+        db.execute("INSERT INTO meta (key, value) VALUES ('small', '')")
+    assert log.stat().st_size <= 4 * 2**20
+    connections.close()
+    assert not log.exists()

@@ -11,7 +11,8 @@ from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from hepm.cypher.model import NODES, PropertyType
-from hepm.graph.rows import FloatArray, from_bytes
+from hepm.graph.rows import FloatArray
+from hepm.graph.stored_vectors import from_bytes
 from hepm.types import ToolName
 
 _log = logging.getLogger("hepm")

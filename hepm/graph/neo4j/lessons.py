@@ -8,7 +8,8 @@ from typing import Any, Final
 from hepm.graph.lessons.rows import LessonRow, Showing, to_record
 from hepm.graph.lessons.transaction import LessonTransaction
 from hepm.graph.neo4j.connection import ROWS, VECTOR_ROWS, Sender, bound, to_floats, uid
-from hepm.graph.rows import FloatArray, from_bytes, to_bytes
+from hepm.graph.rows import FloatArray
+from hepm.graph.stored_vectors import from_bytes, to_bytes
 
 _NODES: Final[Mapping[str, str]] = {
     "lesson": "lesson",

@@ -44,11 +44,10 @@ from hepm.graph.rows import (
     Vectors,
     call_text,
     check_embedder,
-    from_bytes,
     marks_of,
-    to_bytes,
 )
 from hepm.graph.store import Store
+from hepm.graph.stored_vectors import from_bytes, to_bytes
 from hepm.types import START, SUCCESS_FROM, SUMMARY_TOOL, Evidence, ToolName
 
 if TYPE_CHECKING:

@@ -16,12 +16,14 @@ from typing import Any, Final
 
 from hepm.errors import StoreDamagedError, StoreError, StoreVersionError
 from hepm.graph.rows import no_text
+from hepm.graph.stored_vectors import dimensions_of, packed
 
-SCHEMA_VERSION: Final = 12
+SCHEMA_VERSION: Final = 13
 BUSY_TIMEOUT_S: Final = 60.0
 CACHE_KIB: Final = 64 * 1024
 _LOG_PAGES: Final = 1_000, 65_536
 """Least and most pages of the write-ahead log at which it is written back."""
+_LOG_BYTES: Final = 4 * 1024 * 1024
 _APPLICATION_ID: Final = 0x6865706D  # "hepm": a file of another program has another one
 _CLOSED: Final = "the store was closed"
 
@@ -170,8 +172,12 @@ class Connections:
                 raise StoreDamagedError(
                     f"{self.path} is a database of another program. Name another file for the store."
                 )
+            connection.create_function("packed", 1, packed, deterministic=True)
+            connection.create_function("dimensions_of", 1, dimensions_of, deterministic=True)
             self._turn_on_wal(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
+            # The log of a large ingest is cut to this when the next write begins it anew, not kept until closing.
+            connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
             # Rows arrive all over the indexes: with SQLite's 2 MB a large store reads a page again for each.
             connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
             return connection

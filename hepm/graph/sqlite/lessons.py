@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from hepm.graph.lessons.rows import LessonRow, to_record
 from hepm.graph.lessons.transaction import LessonTransaction
-from hepm.graph.rows import FloatArray, to_bytes
+from hepm.graph.rows import FloatArray
+from hepm.graph.stored_vectors import to_bytes
 
 _ALSO: Final[Mapping[str, tuple[str, ...]]] = {
     "put_lessons": ("drop_lesson_sources",),

@@ -27,12 +27,12 @@ from hepm.graph.rows import (
     call_text,
     check_embedder,
     marks_of,
-    to_bytes,
 )
 from hepm.graph.sqlite.connection import CACHE_KIB, SCHEMA_VERSION, Connections, load_statements
 from hepm.graph.sqlite.damage import broken_texts, damaged_cells, reset
 from hepm.graph.sqlite.lessons import SQLiteLessonTransaction
 from hepm.graph.store import Store
+from hepm.graph.stored_vectors import to_bytes
 from hepm.types import START, SUCCESS_FROM, Evidence, ToolName
 
 if TYPE_CHECKING:

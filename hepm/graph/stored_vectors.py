@@ -1,0 +1,97 @@
+"""Vectors as stores hold them: float16, little endian, and in the embedded store without their zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from hepm.graph.rows import FloatArray
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+_BEFORE_MASK: Final = 3
+"""Bytes of a packed vector before its mask: 1, and the number of coordinates."""
+
+
+def to_bytes(vector: FloatArray) -> bytes:
+    """A vector as stored: 2 bytes a coordinate."""
+    import numpy as np
+
+    return np.asarray(vector, dtype="<f2").tobytes()
+
+
+def from_bytes(stored: bytes) -> FloatArray:
+    """A vector of 2 bytes a coordinate."""
+    import numpy as np
+
+    return np.frombuffer(stored, dtype="<f2").astype(np.float32)
+
+
+def packed(stored: bytes) -> bytes:
+    """A vector of 2 bytes a coordinate in fewer bytes, if many of them are zero; else as it is.
+
+    Lexical vectors of 512 coordinates have 30 to 80 that are not zero. A packed one is: a byte 1, the number of
+    coordinates in two bytes, a bit for each, set if it is not zero, filled up to a multiple of 16, and those that are
+    not zero. These are an odd number of bytes, so that it is never taken for a vector that was not packed.
+    """
+    import numpy as np
+
+    coordinates = np.frombuffer(stored, dtype="<u2")
+    kept = coordinates != 0
+    mask = np.packbits(kept).tobytes().ljust(_mask_bytes(len(coordinates)), b"\0")
+    found = b"\1" + len(coordinates).to_bytes(2, "little") + mask + coordinates[kept].tobytes()
+    return found if len(found) < len(stored) else stored
+
+
+def dimensions_of(stored: bytes) -> int:
+    """The number of coordinates of a stored vector, packed or not; -1 of bytes that are none."""
+    if len(stored) % 2 == 0:
+        return len(stored) // 2
+    dimensions = int.from_bytes(stored[1:_BEFORE_MASK], "little")
+    values_at = _BEFORE_MASK + _mask_bytes(dimensions)
+    mask = int.from_bytes(stored[_BEFORE_MASK:values_at], "big")
+    beyond = mask & ((1 << (8 * _mask_bytes(dimensions) - dimensions)) - 1)
+    whole = stored[0] == 1 and not beyond and values_at + 2 * mask.bit_count() == len(stored)
+    return dimensions if whole else -1
+
+
+def of_size(stored: bytes | None, dimensions: int) -> FloatArray | None:
+    """A stored vector; None where there is none, or one of another size."""
+    if stored is None or dimensions_of(stored) != dimensions:
+        return None
+    return from_bytes(stored) if len(stored) % 2 == 0 else vectors_of([stored], dimensions)[0]
+
+
+def vectors_of(stored: Sequence[bytes], dimensions: int) -> FloatArray:
+    """Stored vectors of this many coordinates (see `dimensions_of`), packed or not, shape (N, dimensions)."""
+    import numpy as np
+
+    packed_at = [at for at, one in enumerate(stored) if len(one) % 2]
+    if not packed_at:
+        return from_bytes(b"".join(stored)).reshape(len(stored), dimensions)
+    found_ND = np.zeros((len(stored), dimensions), dtype=np.float32)
+    kept_ND = np.zeros((len(stored), dimensions), dtype=bool)
+    kept_ND[packed_at] = _masks([stored[at] for at in packed_at], dimensions)
+    values_at = _BEFORE_MASK + _mask_bytes(dimensions)
+    found_ND[kept_ND] = from_bytes(b"".join([stored[at][values_at:] for at in packed_at]))
+    for at, one in enumerate(stored):
+        if len(one) % 2 == 0:
+            found_ND[at] = from_bytes(one)
+    return found_ND
+
+
+def _masks(stored: Sequence[bytes], dimensions: int) -> NDArray[np.bool_]:
+    """Which coordinates of packed vectors are not zero, shape (N, dimensions)."""
+    import numpy as np
+
+    size = _mask_bytes(dimensions)
+    masks = b"".join([one[_BEFORE_MASK : _BEFORE_MASK + size] for one in stored])
+    bits = np.unpackbits(np.frombuffer(masks, dtype=np.uint8).reshape(len(stored), size), axis=1, count=dimensions)
+    return bits.view(bool)
+
+
+def _mask_bytes(dimensions: int) -> int:
+    return 2 * -(-dimensions // 16)
