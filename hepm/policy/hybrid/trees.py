@@ -20,7 +20,7 @@ from hepm.graph.rows import FloatArray, spread_over
 from hepm.policy.hybrid.known_facts import MOST_TESTS, FactTest, answered, tested
 from hepm.types import Facts
 
-TREES: Final = 16
+TREES: Final = 8
 """The first is grown from all calls and gives the reasons, the others from draws of the families.
 
 All may ask all tests: one fact often decides alone, and a tree that may not ask for it only guesses
