@@ -69,6 +69,7 @@ GUIDED = {
     "mask": GuidedArm("hybrid", 0.5),
     "half": GuidedArm("hybrid", 0.5, "half"),
     "always": GuidedArm("hybrid", 0.0),
+    "always-discard": GuidedArm("hybrid", 0.0, hints="discard"),
     "paper-1": GuidedArm("adaptive", 1.0),
     "paper-.8": GuidedArm("adaptive", 0.8),
     "paper-.8-discard": GuidedArm("adaptive", 0.8, hints="discard"),
