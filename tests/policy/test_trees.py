@@ -110,6 +110,49 @@ def test_where_no_fact_decides_the_tree_of_the_reasons_asks_nothing(tmp_path: Pa
     assert len(trees.trees[0]) == 1
 
 
+def test_facts_that_only_tell_families_apart_earn_no_trust(tmp_path: Path):
+    families = [f"case {letter * 4}" for letter in "abcdefghijkl"]
+    told = {family: ("refund", "escalate")[Random(family).random() < 0.5] for family in families}
+    with Memory.open(tmp_path / "memory") as memory:
+        for number, family in enumerate(families * 8):
+            calls = (ToolCall("get_order", result=json.dumps({"kind": family})), ToolCall(told[family], result="ok"))
+            turns = (Turn("user", f"{family}, please"), *(Turn("assistant", calls=(call,)) for call in calls))
+            memory.ingest([Trajectory(str(number), turns, Outcome(success=True), task=family)])
+        fitted = fitted_of(memory)
+        trees = fitted.trees(fitted.number["get_order"])
+        assert trees is not None
+        assert trees.trust(known=1.0) > 0.9
+        assert trees.trust(known=0.0) < 0.75  # half of the families are guessed right by chance
+
+
+@pytest.mark.parametrize("gold", [True, False])
+@pytest.mark.parametrize("shipped", [True, False])
+def test_two_results_of_one_turn_decide_together(tmp_path: Path, gold: bool, shipped: bool):
+    next_tool = {(True, True): "deny", (True, False): "grant", (False, True): "ask", (False, False): "lend"}
+
+    def parallel(*, gold: bool, shipped: bool) -> tuple[Turn, ...]:
+        customer = ToolCall("get_customer", result=json.dumps({"tier": "gold" if gold else "basic"}))
+        order = ToolCall("find_order", result=json.dumps({"status": "shipped" if shipped else "pending"}))
+        return Turn("user", "Help, please"), Turn("assistant", calls=(customer, order))
+
+    with Memory.open(tmp_path / "memory", speak="weighed") as memory:
+        for number in range(120):
+            state = {"gold": number % 2 == 0, "shipped": number % 4 < 2}
+            turns = (
+                *parallel(**state),
+                Turn("assistant", calls=(ToolCall(next_tool[state["gold"], state["shipped"]]),)),
+            )
+            memory.ingest([Trajectory(str(number), turns, Outcome(success=True))])
+        first, second = parallel(gold=gold, shipped=shipped)
+        calls = [
+            {"id": call.name, "type": "function", "function": {"name": call.name, "arguments": "{}"}}
+            for call in second.calls
+        ]
+        results = [{"role": "tool", "tool_call_id": call.name, "content": call.result} for call in second.calls]
+        asked = [{"role": "user", "content": first.text}, {"role": "assistant", "tool_calls": calls}, *results]
+        assert [one.tool for one in memory.suggest(messages=asked)][:1] == [next_tool[gold, shipped]]
+
+
 def test_fewer_than_six_calls_grow_no_tree(tmp_path: Path):
     with Memory.open(tmp_path / "memory") as memory:
         memory.ingest([a_run(number, "the user's words") for number in range(5)])

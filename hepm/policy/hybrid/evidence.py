@@ -25,11 +25,7 @@ DOUBT: Final = 2
 FACTS_SHARE: Final = 0.9
 """Most of a chance that trees over facts can be (benchmarks/LOG.md, "trees that may ask all")."""
 NEAREST_SHARE: Final = 0.5
-"""Most of a chance that the nearest runs' vote can be,"""
-NEAREST_FROM: Final = 0.2
-"""from this likeness of the request on,"""
-NEAREST_FULLY: Final = 0.7
-"""and as much from this one on (benchmarks/LOG.md, "facts and the nearest run")."""
+"""Most of a chance that the nearest runs' vote can be (benchmarks/LOG.md, "facts and the nearest run")."""
 UNFIT: Final = 0.05  # weight of a vote for a tool that the state speaks against
 DONE: Final = 0.25  # least part of all chances that is with runs which ended here, to say so
 REPEATED: Final = 0.5
@@ -87,7 +83,7 @@ class WeighedTools:
         votes = [one.vote for one in encoded if one.vote is not None]
         vote, share = max(votes, key=lambda vote: vote.match, default=None), 0.0
         if vote is not None:
-            share = NEAREST_SHARE * min(max((vote.likeness - NEAREST_FROM) / (NEAREST_FULLY - NEAREST_FROM), 0.0), 1.0)
+            share = NEAREST_SHARE * vote.known
             chances_C = (1 - share) * chances_C + share * _fitting(vote.shares_T[tools], by_state_C)
         return cls(
             tools,
@@ -214,7 +210,7 @@ def _with_facts(
     for query in encoded:
         trees = fitted.trees(query.before[0]) if query.facts else None
         if trees is not None and trees.rows > known:
-            share, known = FACTS_SHARE * trees.trust, trees.rows
+            share, known = FACTS_SHARE * trees.trust(query.known), trees.rows
             by_facts_C = trees.shares(query.facts, fitted.tools)[tools]
     return np.asarray((1 - share) * chances_C + share * by_facts_C, dtype=np.float32)
 

@@ -314,7 +314,7 @@ class FittedMemory:
         called = Counter(tool for tool in past if tool >= 0)
         facts = summary.facts and with_calls(summary.facts, {self.names[tool]: n for tool, n in called.items()})
         if cosines_N is not None and likeness_N is not None:
-            less_N = self._other_answers(after, before[0], facts)
+            less_N = self._other_answers(after, before[0], facts, known=0.0 if vote is None else vote.known)
             cosines_N, likeness_N = cosines_N - less_N, likeness_N - less_N
         return EncodedQuery(
             before=before,
@@ -333,15 +333,16 @@ class FittedMemory:
             likeness_N=likeness_N,
         )
 
-    def _other_answers(self, after: CallsAfter, tool: int, facts: Facts) -> FloatArray | np.float32:
+    def _other_answers(self, after: CallsAfter, tool: int, facts: Facts, *, known: float) -> FloatArray | np.float32:
         """How much less like this state the compared calls are, since a fact that decides differs: shape (N,)."""
         trees = self.trees(tool) if facts else None
         whole = len(after.calls.learned_N) == len(after.calls.next_N)
-        if trees is None or not trees.trust or not whole or not len(after.compared_N):
+        trust = 0.0 if trees is None else trees.trust(known)
+        if trees is None or not trust or not whole or not len(after.compared_N):
             return np.float32(0)
         if after.leaf_N is None:
             after.leaf_N = trees.leaves(after.calls, after.compared_N)
-        return np.float32(OTHER_ANSWER * trees.trust) * (after.leaf_N != trees.leaf(facts))
+        return np.float32(OTHER_ANSWER * trust) * (after.leaf_N != trees.leaf(facts))
 
     def knows(self, tool: ToolName) -> bool:
         """Whether a run went through a tool; numbers of forgotten ones are not given back."""

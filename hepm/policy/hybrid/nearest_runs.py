@@ -26,6 +26,10 @@ VOTERS: Final = 5
 decide."""
 MOST_VOTERS: Final = 20
 LONGEST_COUNTED: Final = 4  # equal last calls that a vote counts more for
+KNOWN_FROM: Final = 0.2
+"""Likeness of the most similar request from which on a request is a known one,"""
+KNOWN_FULLY: Final = 0.7
+"""and from which on it is so fully."""
 _PER_CALL: Final = 0.05
 _TEMPERATURE: Final = 0.1
 USUAL_SHARE: Final = 0.95
@@ -49,6 +53,11 @@ class Vote:
     ended: float
     likeness: float
     match: int
+
+    @property
+    def known(self) -> float:
+        """How far the request is one that memory knows, in [0, 1]."""
+        return min(max((self.likeness - KNOWN_FROM) / (KNOWN_FULLY - KNOWN_FROM), 0.0), 1.0)
 
 
 class NearestRuns:

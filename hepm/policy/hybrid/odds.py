@@ -77,6 +77,11 @@ class EncodedQuery:
     cosines_N: FloatArray | None = None
     likeness_N: FloatArray | None = None
 
+    @property
+    def known(self) -> float:
+        """How far the request is one that memory knows, in [0, 1]."""
+        return 0.0 if self.vote is None else self.vote.known
+
 
 class Odds:
     """The regression on the successful and failed calls of one snapshot; a failed one counts as much as it is charged.

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from hepm.graph.calls import IN_TURN, CallMatrix
 from hepm.graph.rows import FloatArray, spread_over
-from hepm.policy.hybrid.known_facts import MOST_TESTS, FactTest, answered, tested
+from hepm.policy.hybrid.known_facts import MOST_TESTS, FactTest, TestedCalls, answered, tested
 from hepm.types import Facts
 
-TREES: Final = 8
-"""The first is grown from all calls and gives the reasons, the others from draws of the families.
+DRAWN_TREES: Final = 4
+"""Trees from draws of runs, and as many from draws of families, beside the one of all calls, which gives the reasons.
 
 All may ask all tests: one fact often decides alone, and a tree that may not ask for it only guesses
 (benchmarks/LOG.md, "trees that may ask all").
@@ -39,7 +39,7 @@ _LEAF_SHARE: Final = 60  # of n calls, a leaf has at least n / 60
 _SPLIT_COST: Final = 1.0  # nats that a split costs beside the choice of its test
 _MOST_SHOWN: Final = 3  # questions in a reason, the last ones
 _TO_PARENT: Final = 1.0  # calls that a leaf is given of its parent's shares
-# How often a family is drawn, by the cumulative probabilities of a Poisson distribution with mean 1.
+# How often a group is drawn, by the cumulative probabilities of a Poisson distribution with mean 1.
 _DRAWS: Final = np.array([0.3679, 0.7358, 0.9197, 0.9810])
 
 
@@ -86,12 +86,15 @@ class PlaceTrees:
     Attributes:
         tool_C: Numbers of the tools that follow.
         rows: How many calls after it were known.
-        skill: Mean share that trees gave to the tool called next, of calls that they were not grown from; in [0, 1].
+        known_skill: Mean share that trees gave to the tool called next, of runs that they were not grown from, and
+        new_skill: of families that they were not grown from; both in [0, 1]. What tells families apart says nothing of
+            a new one.
     """
 
     tool_C: NDArray[np.intp]
     rows: int
-    skill: float
+    known_skill: float
+    new_skill: float
     trees: Sequence[Sequence[Node]]
 
     @classmethod
@@ -99,8 +102,7 @@ class PlaceTrees:
         """From the calls of successful runs after a tool; None if there are too few.
 
         Args:
-            families: Of each run. A tree is asked for its skill about families that it was not grown from: what the
-                runs of one family share says nothing of a new one.
+            families: Of each run.
         """
         known, rows_N = len(calls.by_last.get(tool, ())), _rows_after(calls, tool)
         if len(rows_N) < FEWEST_CALLS:
@@ -108,36 +110,27 @@ class PlaceTrees:
         tool_C, class_N = np.unique(calls.next_N[rows_N], return_inverse=True)
         label_NC = np.eye(len(tool_C), dtype=np.float32)[class_N]
         if len(tool_C) == 1:
-            return cls(tool_C.astype(np.intp), known, 1.0, [_grow(label_NC, [], label_NC[:, :0])])
+            return cls(tool_C.astype(np.intp), known, 1.0, 1.0, [_grow(label_NC, [], label_NC[:, :0])])
         fewest = max(_FEWEST_IN_LEAF, len(rows_N) // _LEAF_SHARE)
         found = tested(calls, rows_N, fewest=fewest)
         gain_F = _gains(found.true_NF, label_NC, fewest)
         best = np.sort(np.argsort(-gain_F, kind="stable")[:MOST_TESTS])
         chosen: list[int] = best.tolist()
-        tests, true_NF = [found.tests[at] for at in chosen], found.true_NF[:, best]
-        trees = [_grow(label_NC, tests, true_NF)]
-        column = {test: at for at, test in enumerate(tests)}
+        best_calls = TestedCalls([found.tests[at] for at in chosen], found.true_NF[:, best])
         run_N: list[int] = calls.run_N[rows_N].tolist()
-        given_N, asked_N = np.zeros(len(rows_N)), np.zeros(len(rows_N))
-        for number in range(1, TREES):
-            weight_N = _drawn([families[run] for run in run_N], number)
-            drawn = weight_N > 0
-            tree = _grow(label_NC[drawn] * weight_N[drawn, None], tests, true_NF[drawn])
-            for at in np.flatnonzero(~drawn).tolist():
-                node = tree[0]
-                while node.test is not None:
-                    node = tree[node.yes if true_NF[at, column[node.test]] else node.no]
-                given_N[at] += node.share_C[class_N[at]]
-                asked_N[at] += 1
-            trees.append(tree)
-        left_out = asked_N > 0
-        skill = float((given_N[left_out] / asked_N[left_out]).mean()) if left_out.any() else 0.0
-        return cls(tool_C.astype(np.intp), known, skill, trees)
+        of_runs, known_skill = _grow_from_draws([calls.run_ids[run] for run in run_N], best_calls, label_NC)
+        of_families, new_skill = _grow_from_draws([families[run] for run in run_N], best_calls, label_NC)
+        of_all = _grow(label_NC, best_calls.tests, best_calls.true_NF)
+        return cls(tool_C.astype(np.intp), known, known_skill, new_skill, [of_all, *of_runs, *of_families])
 
-    @property
-    def trust(self) -> float:
-        """How far the trees are heard: not where facts hardly tell what comes next, fully where they decide it."""
-        return min(max((self.skill - UNSKILLED) / (SKILLED - UNSKILLED), 0.0), 1.0)
+    def trust(self, known: float) -> float:
+        """How far the trees are heard: not where facts hardly tell what comes next, fully where they decide it.
+
+        Args:
+            known: How far the request is like one that memory knows, in [0, 1].
+        """
+        skill = known * self.known_skill + (1 - known) * self.new_skill
+        return min(max((skill - UNSKILLED) / (SKILLED - UNSKILLED), 0.0), 1.0)
 
     def shares(self, known: Facts, tools: int) -> FloatArray:
         """How likely each of T tools is to be called next, by the mean of the trees: shape (T,)."""
@@ -190,7 +183,8 @@ class PlaceTrees:
             ]
             for tree in kept["trees"]
         ]
-        return cls(np.array(kept["tools"], dtype=np.intp), kept["rows"], kept["skill"], trees)
+        skills = kept["known_skill"], kept["new_skill"]
+        return cls(np.array(kept["tools"], dtype=np.intp), kept["rows"], *skills, trees)
 
     def to_json(self) -> dict[str, Any]:
         """Everything, in values that JSON can hold."""
@@ -198,7 +192,8 @@ class PlaceTrees:
             [[node.test, node.yes, node.no, node.count_C.tolist(), node.share_C.tolist()] for node in tree]
             for tree in self.trees
         ]
-        return {"tools": self.tool_C.tolist(), "rows": self.rows, "skill": self.skill, "trees": trees}
+        skills = {"known_skill": self.known_skill, "new_skill": self.new_skill}
+        return {"tools": self.tool_C.tolist(), "rows": self.rows, "trees": trees, **skills}
 
 
 def _leaf(tree: Sequence[Node], known: Facts) -> Node:
@@ -218,10 +213,36 @@ def _rows_after(calls: CallMatrix, tool: int) -> NDArray[np.intp]:
     return np.concatenate([earlier[spread_over(len(earlier), MOST_CALLS - len(latest))], latest])
 
 
-def _drawn(families_N: Sequence[str], number: int) -> FloatArray:
-    """How often each call is drawn: by the name of its family, so that the order of arrival does not matter."""
-    draws = {family: crc32(f"{number} {family}".encode("utf-8", "replace")) / 2**32 for family in set(families_N)}
-    return np.searchsorted(_DRAWS, [draws[family] for family in families_N], side="right").astype(np.float32)
+def _grow_from_draws(
+    groups_N: Sequence[str], calls: TestedCalls, label_NC: FloatArray
+) -> tuple[list[list[Node]], float]:
+    """Trees from draws of groups of calls, and their skill on calls of groups that were not drawn; 0 if all were."""
+    column = {test: at for at, test in enumerate(calls.tests)}
+    class_N = label_NC.argmax(axis=1)
+    given_N, asked_N = np.zeros(len(groups_N)), np.zeros(len(groups_N))
+    trees: list[list[Node]] = []
+    for number in range(DRAWN_TREES):
+        weight_N = _drawn(groups_N, number)
+        drawn = weight_N > 0
+        if not drawn.any():
+            continue
+        tree = _grow(label_NC[drawn] * weight_N[drawn, None], calls.tests, calls.true_NF[drawn])
+        for at in np.flatnonzero(~drawn).tolist():
+            node = tree[0]
+            while node.test is not None:
+                node = tree[node.yes if calls.true_NF[at, column[node.test]] else node.no]
+            given_N[at] += node.share_C[class_N[at]]
+            asked_N[at] += 1
+        trees.append(tree)
+    left_out = asked_N > 0
+    skill = float((given_N[left_out] / asked_N[left_out]).mean()) if left_out.any() else 0.0
+    return trees, skill
+
+
+def _drawn(groups_N: Sequence[str], number: int) -> FloatArray:
+    """How often each call is drawn: by the name of its group, so that the order of arrival does not matter."""
+    draws = {group: crc32(f"{number} {group}".encode("utf-8", "replace")) / 2**32 for group in set(groups_N)}
+    return np.searchsorted(_DRAWS, [draws[group] for group in groups_N], side="right").astype(np.float32)
 
 
 def _gains(true_NF: FloatArray, label_NC: FloatArray, fewest: float) -> NDArray[np.float64]:
