@@ -91,9 +91,9 @@ GYMS: Final[Mapping[str, _Gym]] = {
         search_episode,
     ),
     "tau": _Gym(
-        "You serve customers of a shop. Ask for the number of the order and look at it. Orders that are processing "
-        "alone can be cancelled or sent elsewhere, and only items of delivered ones refunded; refuse all else. Before you "
-        "change an order, say what you will do and ask whether you may go ahead. Then finish.",
+        "You serve customers of a shop. Ask for the number of the order and look at it. Only those in "
+        "processing can be cancelled or sent elsewhere, and only items of delivered ones refunded; refuse all else. "
+        "Before you change an order, say what you will do and ask whether you may go ahead. Then finish.",
         tau_tasks,
         tau_episode,
     ),
