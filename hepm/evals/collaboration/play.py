@@ -275,7 +275,7 @@ class _Hints:
     user: str = ""
     model: Model | None = None
     facts: UserFacts | None = None
-    key: Key = Key("", "", 0)
+    key: Key | None = None
 
     def now(self, said: Sequence[Object], memory: str) -> tuple[str, str]:
         """The notes, and what is recalled of them in this turn, by the model where one is asked (4.1, appendix B)."""
@@ -285,9 +285,9 @@ class _Hints:
             return prompt.stable, prompt.present
         return "", self.facts.recalled(said[-1]["content"]) if self.facts else ""
 
-    def heard(self, turns: Sequence[Turn], memory: str) -> None:
+    def heard(self, turns: Sequence[Turn]) -> None:
         """Let mem0 take what was said in a turn."""
-        if self.facts is not None and self.model is not None:
+        if self.facts is not None and self.model is not None and self.key is not None:
             self.facts.add([{"role": one.role, "content": one.text} for one in turns], self.model.recorded(self.key))
 
 
@@ -415,7 +415,7 @@ class Collaboration:
             turns.append(Turn("user", last.message))
             # The greeting is left out: some chat templates refuse a conversation that the assistant begins.
             turns.append(self._answer(complete, model_name, begun, turns[1:]))
-            begun.hints.heard(turns[-2:], begun.memory)
+            begun.hints.heard(turns[-2:])
         success = user.succeeded(number, last)
         about = (begun.memory, user.name, number, success, tuple(enforced), begun.notes, tuple(turns), last.draft)
         return Session(*about, closed=last.done)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeVar
 
-from hepm.evals.collaboration.play import PROBLEMS, REPLY_TOKENS, UserTurn, problem_of
 from hepm.evals.collaboration.personas import personas
+from hepm.evals.collaboration.play import PROBLEMS, REPLY_TOKENS, UserTurn, problem_of
 from hepm.evals.collaboration.rules import drawn_preferences
 from hepm.experience.reflection import quoted_conversation
 from hepm.llm import Client, Message, Question, Usage
@@ -74,18 +74,18 @@ _PLAY: Final = (
     "violated. A reply that only asks for details of the problem violates none. If some are violated, enforced has "
     "their numbers, and message asks for all of them in the user's own words and for nothing else: "
     "it answers no question and gives no detail, the draft stays, and the session goes on. If none is violated, "
-    "enforced is empty, draft takes up what the reply taught, and message answers the agent's question or asks for what is "
-    'missing. draft is what the user would hand in now, "" for nothing yet. done is true once the draft answers the '
+    "enforced is empty, draft takes up what the reply taught, and message answers the agent's question or asks for what "
+    'is missing. draft is what the user would hand in now, "" for nothing yet. done is true once the draft answers the '
     'problem or the agent cannot help any further; message is "" then. Messages are short, as people type them. They '
     "give details only when the agent asks, and never mention a preference that the last reply keeps. Lines that begin "
     f"with > are the conversation. {_IS_DATA}"
 )
 _PLAIN: Final = (
     "You play a user who works on a problem with the help of an agent. The user knows the problem, not its answer, and "
-    "learns the answer from the agent alone. Give: draft, what the user would hand in now by what the last reply taught, "
-    'or "" for nothing yet; message, which answers the agent\'s question or asks for what is missing; done, true once '
-    'the draft answers the problem or the agent cannot help any further; message is "" then. Messages are short, as '
-    "people type them, and give details only when the agent asks. Lines that begin with > are the conversation. "
+    "learns the answer from the agent alone. Give: draft, what the user would hand in now by what the last reply "
+    'taught, or "" for nothing yet; message, which answers the agent\'s question or asks for what is missing; done, '
+    'true once the draft answers the problem or the agent cannot help any further; message is "" then. Messages are '
+    "short, as people type them, and give details only when the agent asks. Lines that begin with > are the conversation. "
     f"{_IS_DATA}"
 )
 _JUDGE: Final = (
