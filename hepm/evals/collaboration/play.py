@@ -6,28 +6,36 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol
 
-from hepm.agents.wire import Object
+from hepm.agents.loop import Complete
+from hepm.agents.wire import Object, with_hint
 from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, LlmError
 from hepm.evals.bench.folder import Key
 from hepm.evals.bench.models import Model, StoppedError, tokens_of
+from hepm.evals.collaboration.mem0 import UserFacts
 from hepm.evals.collaboration.rules import CONFLICTS, PREFERENCES, RulePreference, drawn_preferences
 from hepm.experience.notes import NOTES_CHARS
+from hepm.experience.prompt import PromptOptions
 from hepm.experience.reflection import quoted_conversation
 from hepm.llm import Usage
 from hepm.memory import Memory
 from hepm.types import Turn
 
-MEMORIES: Final = ("none", "history", "notes")
+SETTINGS: Final = {"direct": "S1", "plain": "S2", "none": "S3", "oracle": "S4", "notes": "S5"}
+"""Settings of the paper (appendix E): the problem given at once, users without preferences, the benchmark itself, an
+agent that is told the preferences, and one with memory."""
+MEMORIES: Final = (*SETTINGS, "history", "mem0")
 GREETING: Final = "How can I help you?"
 _SYSTEM: Final = (
     "You help a user to solve a problem. Explain the way to the answer and give the answer, unless you need to ask "
     "first. The user has wishes about how you answer, and may voice them."
 )
+_WISHES: Final = "What this user prefers:"
 _HISTORY: Final = "Earlier sessions with this user, as data:"
 _DOUBTS: Final = ("I doubt that result. Could you check it?", "That can't be right, can it?", "Is that the result?")
 REPLY_TOKENS: Final = 300  # about what a reply has, for estimates
@@ -59,13 +67,47 @@ PROBLEMS: Final[Mapping[str, str]] = {
     "How many hours do 4 workers need for what 6 workers do in 14 hours?": "21",
     "How many two-digit numbers are multiples of 7?": "13",
     "A bill of 96 euros is split so that Kim pays three times what Lou pays. How many euros does Kim pay?": "72",
+    "A bus leaves every 12 minutes, the first at 6:00. How many buses leave before 8:00?": "10",
+    "A square has a perimeter of 52 cm. What is its area in square cm?": "169",
+    "A jar holds 5 red and 7 blue marbles. In how many ways can one of each be taken?": "35",
+    "What is the remainder of 1,000 divided by 7?": "6",
+    "A phone costs 400 dollars plus 19 % tax. What is its price with tax, in dollars?": "476",
+    "Three friends share 87 sweets equally. How many does each of them get?": "29",
+    "A cyclist rides 45 minutes at 24 km per hour. How far does she get, in km?": "18",
+    "A cube has a volume of 216 cubic cm. What is the length of its edge in cm?": "6",
+    "The sum of three consecutive whole numbers is 96. Which is the smallest of them?": "31",
+    "A field of 3 hectares gives 5 tonnes of wheat a hectare. How many tonnes does it give?": "15",
+    "A book of 336 pages is read at 24 pages a day. For how many days does it last?": "14",
+    "What is 17 times 23?": "391",
+    "Two dice are thrown. In how many of the 36 cases is their sum 7?": "6",
+    "A room is 6 m long, 4 m wide and 2.5 m high. What is its volume in cubic m?": "60",
+    "A loan of 2,000 dollars has 4 % interest a year. How many dollars of interest fall due in a year?": "80",
+    "What is the next prime number after 89?": "97",
+    "A tap fills a bath of 150 litres in 12 minutes and 30 seconds. How many litres run in a minute?": "12",
+    "A class of 28 has 4 boys for every 3 girls. How many boys are there?": "16",
+    "How many degrees do the hands of a clock enclose at 4:00?": "120",
+    "A plane flies 2,160 km in 2 hours and 24 minutes. What is its mean speed in km per hour?": "900",
+    "A number doubled and then lowered by 9 is 33. Which number is it?": "21",
+    "How many seconds does a quarter of an hour have?": "900",
+    "A rope of 9.6 m is cut into pieces of 80 cm. How many pieces are there?": "12",
+    "In a sale, 3 shirts cost what 2 did before, 54 dollars. What does one cost now, in dollars?": "18",
+    "What is the median of 3, 9, 4, 20 and 11?": "9",
+    "A farmer has 22 hens and cows with 62 feet in all. How many cows has he?": "9",
+    "The side of a square grows from 10 to 12 cm. By how many per cent does its area grow?": "44",
+    "How many different words can be made of the letters of TREE?": "12",
+    "A car loses a fifth of its value of 15,000 dollars. What is it still worth, in dollars?": "12,000",
+    "Two trains start 300 km apart and meet at 70 and 80 km per hour. After how many hours do they meet?": "2",
+    "What is the sum of the angles of a hexagon, in degrees?": "720",
+    "A baker sells 3 of 8 loaves before noon and has 45 left. How many had he baked?": "72",
+    "A map has a scale of 1 to 50,000. How many km are 8 cm on it?": "4",
+    "What is 0.125 as a percentage?": "12.5",
 }
 """Problems and their answers, which no problem contains."""
 
 
 def is_answered(answer: str, message: str) -> bool:
     """Whether a message contains the answer, not as a part of a longer number or word."""
-    return bool(re.search(rf"(?<![\w.,−-]){answer}(?!\w|,\d|\.0*[1-9])", message.replace("**", " ")))
+    return bool(re.search(rf"(?<![\w.,−-]){re.escape(answer)}(?!\w|,\d|\.0*[1-9])", message.replace("**", " ")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +115,13 @@ class UserTurn:
     """What a user does after a reply.
 
     Attributes:
-        enforced: The preference that the message asks for; "" for none.
+        enforced: The preferences that the message asks for.
         draft: The user's answer so far, which the agent never sees.
         done: Whether the user ends the session, and sends no message.
     """
 
     message: str
-    enforced: str = ""
+    enforced: tuple[str, ...] = ()
     draft: str = ""
     done: bool = False
 
@@ -89,6 +131,19 @@ class User(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def wishes(self) -> Sequence[str]:
+        """The preferences, as an agent can be told them."""
+        ...
+
+    def unbiased(self) -> User:
+        """The same user without preferences."""
+        ...
+
+    def problem(self, session: int, /) -> str:
+        """The problem of a session, from 1."""
+        ...
 
     def respond(self, session: int, turns: Sequence[Turn], before: UserTurn, /) -> UserTurn:
         """React to the last reply, after an own turn; to the greeting with the problem of the session, from 1."""
@@ -103,32 +158,63 @@ class User(Protocol):
         ...
 
 
-def problem_of(user: str, session: int, *, seed: int = 0) -> str:
+def problem_of(user: str, session: int, *, seed: int = 0, problems: Mapping[str, str] = PROBLEMS) -> str:
     """The problem of a session, numbered from 1, the same for all memories; none comes again before all came."""
-    order = [*PROBLEMS]
+    order = [*problems]
     Random(f"{seed}/{user}/problems").shuffle(order)
     return order[(session - 1) % len(order)]
 
 
+def steps_of(problem: str) -> list[str]:
+    """A problem as a user tells it: first what is asked, then the rest, a sentence at a time."""
+    parts = [part.strip() for part in re.split(r"(?<=[.?!])\s+(?=[A-Z\d])", problem) if part.strip()]
+    asked = next((at for at in reversed(range(len(parts))) if "?" in parts[at]), len(parts) - 1)
+    return [parts[asked], *parts[:asked], *parts[asked + 1 :]]
+
+
 @dataclass(frozen=True)
 class RuleUser:
-    """A user who enforces preferences that rules check, one a message: the first that the last reply violates."""
+    """A user who tells the problem step by step, and enforces preferences that rules check.
+
+    A message enforces all that the last reply violates, and nothing else. While details are untold, a reply that ends
+    in a question and has no answer only asks for them, and violates none (appendix B).
+    """
 
     name: str
     preferences: Mapping[str, RulePreference]
     seed: int = 0
+    problems: Mapping[str, str] = field(default_factory=lambda: PROBLEMS)
+
+    @property
+    def wishes(self) -> Sequence[str]:
+        """The first wording of each preference."""
+        return [preference.wordings[0] for preference in self.preferences.values()]
+
+    def unbiased(self) -> RuleUser:
+        """The same user without preferences."""
+        return replace(self, preferences={})
+
+    def problem(self, session: int) -> str:
+        """The problem of a session, from 1."""
+        return problem_of(self.name, session, seed=self.seed, problems=self.problems)
 
     def respond(self, session: int, turns: Sequence[Turn], before: UserTurn) -> UserTurn:
-        """Enforce the first violated preference, or doubt the answer unless it is right."""
-        problem = problem_of(self.name, session, seed=self.seed)
+        """Give a detail that is asked for, enforce what is violated, or give or doubt what is wrong."""
+        problem = self.problem(session)
+        opening, *details = steps_of(problem)
         replies = [turn.text for turn in turns[1:] if turn.role == "assistant"]
         if not replies:
-            return UserTurn(problem)
+            return UserTurn(opening)
+        told = {turn.text for turn in turns if turn.role == "user"}
+        untold = next((detail for detail in details if detail not in told), "")
+        answered = is_answered(self.problems[problem], replies[-1])
+        if untold and not answered and replies[-1].rstrip().endswith("?"):
+            return UserTurn(untold, (), before.draft)
         at = len(replies) - 1
-        for name, preference in self.preferences.items():
-            if not preference.kept(replies):
-                return UserTurn(self.enforce(name, session, at), name, before.draft)
-        return UserTurn(_DOUBTS[at % len(_DOUBTS)], "", replies[-1], is_answered(PROBLEMS[problem], replies[-1]))
+        violated = tuple(name for name, preference in self.preferences.items() if not preference.kept(replies))
+        if violated:
+            return UserTurn(" ".join(self.enforce(name, session, at) for name in violated), violated, before.draft)
+        return UserTurn(untold or _DOUBTS[at % len(_DOUBTS)], (), replies[-1], answered)
 
     def succeeded(self, session: int, last: UserTurn) -> bool:
         """Whether the last reply was right and kept every preference."""
@@ -144,11 +230,11 @@ class RuleUser:
         return Random(f"{self.seed}/{self.name}/{name}/{session}/{turn}").choice(wordings)
 
 
-def users_of(number: int, *, seed: int = 0) -> list[RuleUser]:
+def users_of(number: int, *, seed: int = 0, problems: Mapping[str, str] = PROBLEMS) -> list[RuleUser]:
     """Users with three compatible preferences each."""
     names = [f"user-{at}" for at in range(1, number + 1)]
     drawn = {name: drawn_preferences(name, PREFERENCES, CONFLICTS, seed=seed) for name in names}
-    return [RuleUser(name, {key: PREFERENCES[key] for key in keys}, seed) for name, keys in drawn.items()]
+    return [RuleUser(name, {key: PREFERENCES[key] for key in keys}, seed, problems) for name, keys in drawn.items()]
 
 
 @dataclass(frozen=True)
@@ -157,20 +243,63 @@ class Session:
 
     Attributes:
         success: Whether the user solved the problem.
-        enforced: The preference that the user enforced, by turn in which there was one.
+        enforced: The preferences that the user enforced, by message that did so.
         draft: The user's answer at the end.
         notes: What memory knew of the user when the session began.
         messages: The conversation, greeting included.
+        closed: Whether the user ended it, with a message that the agent never sees.
     """
 
     memory: str
     user: str
     number: int
     success: bool
-    enforced: tuple[str, ...]
+    enforced: tuple[tuple[str, ...], ...]
     notes: str
     messages: tuple[Turn, ...]
     draft: str
+    closed: bool = False
+
+    @property
+    def length(self) -> int:
+        """Messages without the greeting, with the one that ended the session (Len): problem and answer alone are 2."""
+        greeted = self.messages[:1] == (Turn("assistant", GREETING),)
+        return len(self.messages) - greeted + self.closed
+
+
+@dataclass(frozen=True)
+class _Hints:
+    """What an agent is told beside the system prompt of its session, by its memory."""
+
+    store: Memory | None = None
+    user: str = ""
+    model: Model | None = None
+    facts: UserFacts | None = None
+    key: Key | None = None
+
+    def now(self, said: Sequence[Object], memory: str) -> tuple[str, str]:
+        """The notes, and what is recalled of them in this turn, by the model where one is asked (4.1, appendix B)."""
+        if memory == "notes" and self.store is not None and self.model is not None:
+            options = PromptOptions(suggestions=0, experiences=0, principles=0, model=self.model.client)
+            prompt = self.store.prompt(said, user=self.user, options=options)
+            return prompt.stable, prompt.present
+        return "", self.facts.recalled(said[-1]["content"]) if self.facts else ""
+
+    def heard(self, turns: Sequence[Turn]) -> None:
+        """Let mem0 take what was said in a turn."""
+        if self.facts is not None and self.model is not None and self.key is not None:
+            self.facts.add([{"role": one.role, "content": one.text} for one in turns], self.model.recorded(self.key))
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """What an agent knows when a session begins."""
+
+    memory: str
+    number: int
+    system: str
+    notes: str = ""
+    hints: _Hints = _Hints()
 
 
 @dataclass
@@ -184,7 +313,7 @@ class Collaboration:
 
     users: Sequence[User]
     model: Model
-    memories: Sequence[str] = MEMORIES
+    memories: Sequence[str] = ("none", "history", "notes")
     sessions: int = 5
     max_turns: int = 10
     concurrency: int = 4
@@ -231,33 +360,51 @@ class Collaboration:
         tokens = calls * (each + REPLY_TOKENS) + calls // len(self.memories) * past
         if "notes" in self.memories and self.model.client is not None:
             reflections = len(self.users) * self.sessions
-            calls += reflections
-            tokens += reflections * (self.max_turns * REPLY_TOKENS + NOTES_CHARS // 2)
+            recalls = reflections * self.max_turns
+            calls += reflections + recalls
+            tokens += reflections * (self.max_turns * REPLY_TOKENS + NOTES_CHARS // 2) + recalls * NOTES_CHARS // 2
         users = (user.most(len(self.memories) * self.sessions, self.max_turns) for user in self.users)
         return sum(users, start=Usage(calls, tokens, estimated=True))
 
     def _sessions(self, memory: str, user: User, model_name: str) -> list[Session]:
         done: list[Session] = []
+        if memory == "direct":
+            return [self._direct(user, number, model_name) for number in range(1, self.sessions + 1)]
+        known = user.unbiased() if memory == "plain" else user
         # Replayed from recorded answers when the command is repeated, so that nothing of it need last.
-        with TemporaryDirectory(prefix="hepm-collaborate-") as place, Memory.open(place) as store:
+        with ExitStack() as stack:
+            place = stack.enter_context(TemporaryDirectory(prefix="hepm-collaborate-"))
+            store = stack.enter_context(Memory.open(place))
+            facts = stack.enter_context(UserFacts(user.name, place)) if memory == "mem0" else None
             for number in range(1, self.sessions + 1):
                 notes = store.preferences.notes(user.name)
                 system = _SYSTEM
-                if memory == "notes" and notes is not None:
-                    system += "\n\n" + store.prompt(user=user.name).stable
+                if memory == "oracle":
+                    system = "\n".join((f"{_SYSTEM}\n\n{_WISHES}", *(f"- {wish}" for wish in user.wishes)))
                 elif memory == "history" and done:
                     past = (f"Session {one.number}:\n{quoted_conversation(one.messages)}" for one in done)
                     system = "\n\n".join([system, _HISTORY, *past])
-                session = self._session(memory, user, number, system, model_name, notes.text if notes else "")
+                hints = _Hints(store, user.name, self.model, facts, Key("mem0, memory", user.name, number))
+                begun = _Begun(memory, number, system, notes.text if notes else "", hints)
+                session = self._session(known, begun, model_name)
                 done.append(session)
                 if memory == "notes":
                     self._reflect(store, user.name, session)
         return done
 
-    def _session(self, memory: str, user: User, number: int, system: str, model_name: str, notes: str) -> Session:
+    def _direct(self, user: User, number: int, model_name: str) -> Session:
+        """The agent is given the whole problem, and answers once (S1)."""
+        complete = self.model.recorded(Key("direct", user.name, number))
+        turns = [Turn("user", user.problem(number))]
+        turns.append(self._answer(complete, model_name, _Begun("direct", number, _SYSTEM), turns))
+        last = user.unbiased().respond(number, [Turn("assistant", GREETING), *turns], UserTurn(""))
+        return Session("direct", user.name, number, user.succeeded(number, last), (), "", tuple(turns), last.draft)
+
+    def _session(self, user: User, begun: _Begun, model_name: str) -> Session:
         """One conversation: it ends when the user ends it, or with the turns."""
-        complete = self.model.recorded(Key(memory, user.name, number))
-        turns, enforced, last = [Turn("assistant", GREETING)], list[str](), UserTurn("")
+        number = begun.number
+        complete = self.model.recorded(Key(begun.memory, user.name, number))
+        turns, enforced, last = [Turn("assistant", GREETING)], list[tuple[str, ...]](), UserTurn("")
         for turn in range(self.max_turns + 1):
             if self.model.stop.is_set():
                 raise StoppedError("the command is ending")
@@ -267,12 +414,19 @@ class Collaboration:
                 break
             turns.append(Turn("user", last.message))
             # The greeting is left out: some chat templates refuse a conversation that the assistant begins.
-            said = [{"role": one.role, "content": one.text} for one in turns[1:]]
-            body: Object = {"model": model_name, "messages": [{"role": "system", "content": system}, *said]}
-            message: Object = complete(body | dict(self.options))["choices"][0]["message"]
-            turns.append(Turn("assistant", str(message.get("content") or "")))
+            turns.append(self._answer(complete, model_name, begun, turns[1:]))
+            begun.hints.heard(turns[-2:])
         success = user.succeeded(number, last)
-        return Session(memory, user.name, number, success, tuple(enforced), notes, tuple(turns), last.draft)
+        about = (begun.memory, user.name, number, success, tuple(enforced), begun.notes, tuple(turns), last.draft)
+        return Session(*about, closed=last.done)
+
+    def _answer(self, complete: Complete, model_name: str, begun: _Begun, turns: Sequence[Turn]) -> Turn:
+        said = [{"role": one.role, "content": one.text} for one in turns]
+        body: Object = {"model": model_name, "messages": [{"role": "system", "content": begun.system}, *said]}
+        stable, present = begun.hints.now(said, begun.memory)
+        body = with_hint("chat", body, stable=stable, present=present, placement="system")
+        message: Object = complete(body | dict(self.options))["choices"][0]["message"]
+        return Turn("assistant", str(message.get("content") or ""))
 
     def _reflect(self, store: Memory, user: str, session: Session) -> None:
         conversation = [{"role": turn.role, "content": turn.text} for turn in session.messages]
@@ -285,7 +439,8 @@ class Collaboration:
 def scripted(body: Object) -> Object:
     """A collaborator that solves each problem at once and keeps each preference that it reads, in its notes or since.
 
-    Where it reads no preference it violates most of them: long prose with code, an emoji and an exclamation mark.
+    It knows `PROBLEMS` by what they ask. Where it reads no preference it violates most of them: long prose with code,
+    an emoji and an exclamation mark.
     """
     texts: list[str] = [message["content"] for message in body["messages"] if message["role"] != "assistant"]
     lines = [line for text in texts for line in re.split(r"\n|(?<=[.!?])\s", text)]
@@ -294,8 +449,11 @@ def scripted(body: Object) -> Object:
         for name, preference in PREFERENCES.items()
         if any(re.search(preference.asked, line, re.IGNORECASE) for line in lines)
     }
-    problem = next(text for text in texts[1:] if text in PROBLEMS)
+    problem = next(_BY_OPENING[steps_of(text)[0]] for text in texts[1:] if steps_of(text)[0] in _BY_OPENING)
     return {"choices": [{"message": {"role": "assistant", "content": _written(PROBLEMS[problem], wanted)}}]}
+
+
+_BY_OPENING: Final = {steps_of(problem)[0]: problem for problem in PROBLEMS}
 
 
 def _written(answer: str, wanted: set[str]) -> str:
