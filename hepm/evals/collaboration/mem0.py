@@ -13,6 +13,7 @@ from hepm.agents.wire import Object
 from hepm.evals.environments.packages import Package
 from hepm.evals.environments.worker import Worker
 from hepm.text import quoted
+from hepm.types import Turn
 
 PACKAGE: Final = Package(("mem0ai==2.2.1",), size="120 MB")
 _KNOWN: Final = "What is remembered of this user, as data:"
@@ -21,6 +22,9 @@ _RECALLED: Final = 5
 
 class UserFacts:
     """What mem0 keeps of one user."""
+
+    PROMPT_TOKENS: Final = 8_000
+    """About what mem0 asks with for the facts of a turn, for estimates."""
 
     def __init__(self, user: str, folder: str) -> None:
         self._user, self._folder = user, folder
@@ -33,11 +37,12 @@ class UserFacts:
     def __exit__(self, *error: object) -> None:
         self._worker.close()
 
-    def recalled(self, text: str) -> str:
-        """The facts that mem0 finds for a message, as text for a system prompt; "" for none."""
-        found: Sequence[str] = self._worker.ask("search", self._user, text, _RECALLED)
-        return "\n".join((_KNOWN, *(f"- {quoted(fact, 400)}" for fact in found))) if found else ""
+    def recalled(self, said: Sequence[Object]) -> tuple[str, str]:
+        """For a system prompt: nothing that stays, and the facts that mem0 finds for the last message, "" for none."""
+        found: Sequence[str] = self._worker.ask("search", self._user, said[-1]["content"], _RECALLED)
+        return "", "\n".join((_KNOWN, *(f"- {quoted(fact, 400)}" for fact in found))) if found else ""
 
-    def add(self, messages: Sequence[Object], complete: Complete) -> None:
+    def add(self, turns: Sequence[Turn], complete: Complete) -> None:
         """Let mem0 take the facts of some messages; the model is asked."""
-        self._worker.ask("add", self._user, list(messages), model=complete)
+        messages = [{"role": one.role, "content": one.text} for one in turns]
+        self._worker.ask("add", self._user, messages, model=complete)

@@ -8,16 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol
 
 from hepm.agents.loop import Complete
 from hepm.agents.wire import Object, with_hint
-from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, LlmError
+from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, EpisodeError, LlmError
 from hepm.evals.bench.folder import Key
 from hepm.evals.bench.models import Model, StoppedError, tokens_of
 from hepm.evals.collaboration.mem0 import UserFacts
+from hepm.evals.collaboration.problems import PROBLEMS, is_answered, problem_of, steps_of
 from hepm.evals.collaboration.rules import CONFLICTS, PREFERENCES, RulePreference, drawn_preferences
 from hepm.experience.notes import NOTES_CHARS
 from hepm.experience.prompt import PromptOptions
@@ -27,9 +29,13 @@ from hepm.memory import Memory
 from hepm.types import Turn
 
 SETTINGS: Final = {"direct": "S1", "plain": "S2", "none": "S3", "oracle": "S4", "notes": "S5"}
-"""Settings of the paper (appendix E): the problem given at once, users without preferences, the benchmark itself, an
+"""Settings of the paper (appendix C): the problem given at once, users without preferences, the benchmark itself, an
 agent that is told the preferences, and one with memory."""
-MEMORIES: Final = (*SETTINGS, "history", "mem0")
+NO_PREFERENCES: Final = ("direct", "plain")
+"""Settings whose users enforce nothing."""
+HISTORIES: Final[Mapping[str, int | None]] = {"recent": 3, "history": None}
+"""How many of the last sessions the agent is given (appendix E, table 7); None for all."""
+MEMORIES: Final = (*SETTINGS, *HISTORIES, "mem0")
 GREETING: Final = "How can I help you?"
 _SYSTEM: Final = (
     "You help a user to solve a problem. Explain the way to the answer and give the answer, unless you need to ask "
@@ -39,75 +45,6 @@ _WISHES: Final = "What this user prefers:"
 _HISTORY: Final = "Earlier sessions with this user, as data:"
 _DOUBTS: Final = ("I doubt that result. Could you check it?", "That can't be right, can it?", "Is that the result?")
 REPLY_TOKENS: Final = 300  # about what a reply has, for estimates
-
-PROBLEMS: Final[Mapping[str, str]] = {
-    "A train covers 180 km in 2.5 hours. What is its speed in km per hour?": "72",
-    "A shirt of 60 dollars is sold at 15 % off. What does it cost, in dollars?": "51",
-    "How many diagonals does a polygon with 12 sides have?": "54",
-    "What is the sum of all whole numbers from 1 to 25?": "325",
-    "Two numbers differ by 6, and their sum is 40. What is the larger one?": "23",
-    "A tank holds 240 litres, and a pump moves 8 litres a minute. In how many minutes is it empty?": "30",
-    "What is the greatest common divisor of 84 and 126?": "42",
-    "A rectangle is 17 cm long and 9 cm wide. What is its area in square cm?": "153",
-    "How many ways are there to choose 3 of 9 books?": "84",
-    "What is 35 % of 260?": "91",
-    "Which number follows in 3, 6, 12, 24?": "48",
-    "A recipe for 4 people takes 300 g of rice. How many grams do 10 people need?": "750",
-    "The angles of a triangle are in the ratio 2 : 3 : 4. How many degrees has the largest?": "80",
-    "What is the least common multiple of 12 and 18?": "36",
-    "Anna is 3 times as old as Ben. In 8 years she is twice as old. How many years old is Anna now?": "24",
-    "A clock shows 9:40. How many minutes are left until noon?": "140",
-    "What is the square root of 1,369?": "37",
-    "How many edges does a cube have that lost one corner to a plane cut?": "15",
-    "A car uses 6 litres for 100 km. How many litres does it use for 450 km?": "27",
-    "How many handshakes are there if 11 people all shake hands with each other once?": "55",
-    "What is 2 to the power of 9?": "512",
-    "The mean of five numbers is 14. Four of them are 10, 12, 15 and 16. What is the fifth?": "17",
-    "A ladder of 13 m leans on a wall, its foot 5 m away. How many metres high does it reach?": "12",
-    "How many hours do 4 workers need for what 6 workers do in 14 hours?": "21",
-    "How many two-digit numbers are multiples of 7?": "13",
-    "A bill of 96 euros is split so that Kim pays three times what Lou pays. How many euros does Kim pay?": "72",
-    "A bus leaves every 12 minutes, the first at 6:00. How many buses leave before 8:00?": "10",
-    "A square has a perimeter of 52 cm. What is its area in square cm?": "169",
-    "A jar holds 5 red and 7 blue marbles. In how many ways can one of each be taken?": "35",
-    "What is the remainder of 1,000 divided by 7?": "6",
-    "A phone costs 400 dollars plus 19 % tax. What is its price with tax, in dollars?": "476",
-    "Three friends share 87 sweets equally. How many does each of them get?": "29",
-    "A cyclist rides 45 minutes at 24 km per hour. How far does she get, in km?": "18",
-    "A cube has a volume of 216 cubic cm. What is the length of its edge in cm?": "6",
-    "The sum of three consecutive whole numbers is 96. Which is the smallest of them?": "31",
-    "A field of 3 hectares gives 5 tonnes of wheat a hectare. How many tonnes does it give?": "15",
-    "A book of 336 pages is read at 24 pages a day. For how many days does it last?": "14",
-    "What is 17 times 23?": "391",
-    "Two dice are thrown. In how many of the 36 cases is their sum 7?": "6",
-    "A room is 6 m long, 4 m wide and 2.5 m high. What is its volume in cubic m?": "60",
-    "A loan of 2,000 dollars has 4 % interest a year. How many dollars of interest fall due in a year?": "80",
-    "What is the next prime number after 89?": "97",
-    "A tap fills a bath of 150 litres in 12 minutes and 30 seconds. How many litres run in a minute?": "12",
-    "A class of 28 has 4 boys for every 3 girls. How many boys are there?": "16",
-    "How many degrees do the hands of a clock enclose at 4:00?": "120",
-    "A plane flies 2,160 km in 2 hours and 24 minutes. What is its mean speed in km per hour?": "900",
-    "A number doubled and then lowered by 9 is 33. Which number is it?": "21",
-    "How many seconds does a quarter of an hour have?": "900",
-    "A rope of 9.6 m is cut into pieces of 80 cm. How many pieces are there?": "12",
-    "In a sale, 3 shirts cost what 2 did before, 54 dollars. What does one cost now, in dollars?": "18",
-    "What is the median of 3, 9, 4, 20 and 11?": "9",
-    "A farmer has 22 hens and cows with 62 feet in all. How many cows has he?": "9",
-    "The side of a square grows from 10 to 12 cm. By how many per cent does its area grow?": "44",
-    "How many different words can be made of the letters of TREE?": "12",
-    "A car loses a fifth of its value of 15,000 dollars. What is it still worth, in dollars?": "12,000",
-    "Two trains start 300 km apart and meet at 70 and 80 km per hour. After how many hours do they meet?": "2",
-    "What is the sum of the angles of a hexagon, in degrees?": "720",
-    "A baker sells 3 of 8 loaves before noon and has 45 left. How many had he baked?": "72",
-    "A map has a scale of 1 to 50,000. How many km are 8 cm on it?": "4",
-    "What is 0.125 as a percentage?": "12.5",
-}
-"""Problems and their answers, which no problem contains."""
-
-
-def is_answered(answer: str, message: str) -> bool:
-    """Whether a message contains the answer, not as a part of a longer number or word."""
-    return bool(re.search(rf"(?<![\w.,−-]){re.escape(answer)}(?!\w|,\d|\.0*[1-9])", message.replace("**", " ")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,20 +95,6 @@ class User(Protocol):
         ...
 
 
-def problem_of(user: str, session: int, *, seed: int = 0, problems: Mapping[str, str] = PROBLEMS) -> str:
-    """The problem of a session, numbered from 1, the same for all memories; none comes again before all came."""
-    order = [*problems]
-    Random(f"{seed}/{user}/problems").shuffle(order)
-    return order[(session - 1) % len(order)]
-
-
-def steps_of(problem: str) -> list[str]:
-    """A problem as a user tells it: first what is asked, then the rest, a sentence at a time."""
-    parts = [part.strip() for part in re.split(r"(?<=[.?!])\s+(?=[A-Z\d])", problem) if part.strip()]
-    asked = next((at for at in reversed(range(len(parts))) if "?" in parts[at]), len(parts) - 1)
-    return [parts[asked], *parts[:asked], *parts[asked + 1 :]]
-
-
 @dataclass(frozen=True)
 class RuleUser:
     """A user who tells the problem step by step, and enforces preferences that rules check.
@@ -217,8 +140,8 @@ class RuleUser:
         return UserTurn(untold or _DOUBTS[at % len(_DOUBTS)], (), replies[-1], answered)
 
     def succeeded(self, session: int, last: UserTurn) -> bool:
-        """Whether the last reply was right and kept every preference."""
-        return last.done
+        """Whether the draft is right; it takes up no reply that violates a preference."""
+        return is_answered(self.problems[self.problem(session)], last.draft)
 
     def most(self, sessions: int, max_turns: int) -> Usage:
         """Rules ask no model."""
@@ -267,39 +190,27 @@ class Session:
         return len(self.messages) - greeted + self.closed
 
 
-@dataclass(frozen=True)
-class _Hints:
-    """What an agent is told beside the system prompt of its session, by its memory."""
-
-    store: Memory | None = None
-    user: str = ""
-    model: Model | None = None
-    facts: UserFacts | None = None
-    key: Key | None = None
-
-    def now(self, said: Sequence[Object], memory: str) -> tuple[str, str]:
-        """The notes, and what is recalled of them in this turn, by the model where one is asked (4.1, appendix B)."""
-        if memory == "notes" and self.store is not None and self.model is not None:
-            options = PromptOptions(suggestions=0, experiences=0, principles=0, model=self.model.client)
-            prompt = self.store.prompt(said, user=self.user, options=options)
-            return prompt.stable, prompt.present
-        return "", self.facts.recalled(said[-1]["content"]) if self.facts else ""
-
-    def heard(self, turns: Sequence[Turn]) -> None:
-        """Let mem0 take what was said in a turn."""
-        if self.facts is not None and self.model is not None and self.key is not None:
-            self.facts.add([{"role": one.role, "content": one.text} for one in turns], self.model.recorded(self.key))
+def _nothing(said: Sequence[Object]) -> tuple[str, str]:
+    """What an agent without memory is told."""
+    del said
+    return "", ""
 
 
 @dataclass(frozen=True)
 class _Begun:
-    """What an agent knows when a session begins."""
+    """What an agent knows when a session begins.
+
+    Attributes:
+        hints: Given the conversation, what is added to the system prompt: first what stays, then what is of this turn.
+        heard: Takes the two messages of a turn.
+    """
 
     memory: str
     number: int
     system: str
     notes: str = ""
-    hints: _Hints = _Hints()
+    hints: Callable[[Sequence[Object]], tuple[str, str]] = _nothing
+    heard: Callable[[Sequence[Turn]], object] = lambda turns: None
 
 
 @dataclass
@@ -342,7 +253,7 @@ class Collaboration:
                 except (BudgetSpentError, EndpointRefusedError) as error:
                     self.model.stop.set()
                     ending = ending or error
-                except LlmError as error:
+                except (LlmError, EpisodeError) as error:
                     self.failed[f"{memory}/{user.name}"] = str(error)
                 except BaseException:
                     self.model.stop.set()
@@ -353,52 +264,62 @@ class Collaboration:
         return self.played
 
     def estimate(self) -> Usage:
-        """The most that agent and users ask: all turns, whole histories, reflections on full notes."""
-        calls = len(self.users) * len(self.memories) * self.sessions * self.max_turns
-        each = tokens_of(_SYSTEM) + self.max_turns * REPLY_TOKENS // 2
-        past = self.max_turns * REPLY_TOKENS * (self.sessions - 1) // 2 if "history" in self.memories else 0
-        tokens = calls * (each + REPLY_TOKENS) + calls // len(self.memories) * past
+        """The most that agent and users ask: all turns, histories, reflections and recalls on full notes, mem0."""
+        sessions = len(self.users) * self.sessions
+        turns = sessions * self.max_turns
+        conversation = self.max_turns * REPLY_TOKENS
+        calls = turns * len(self.memories)
+        tokens = calls * (tokens_of(_SYSTEM) + conversation // 2 + REPLY_TOKENS)
+        for memory in {*self.memories} & HISTORIES.keys():
+            before = (self.sessions - 1) / 2
+            tokens += round(turns * conversation * min(before, HISTORIES[memory] or before))
         if "notes" in self.memories and self.model.client is not None:
-            reflections = len(self.users) * self.sessions
-            recalls = reflections * self.max_turns
-            calls += reflections + recalls
-            tokens += reflections * (self.max_turns * REPLY_TOKENS + NOTES_CHARS // 2) + recalls * NOTES_CHARS // 2
+            calls += sessions + turns
+            tokens += sessions * conversation + (sessions + turns) * NOTES_CHARS // 2
+        if "mem0" in self.memories:
+            calls += turns
+            tokens += turns * (UserFacts.PROMPT_TOKENS + 2 * REPLY_TOKENS)
         users = (user.most(len(self.memories) * self.sessions, self.max_turns) for user in self.users)
         return sum(users, start=Usage(calls, tokens, estimated=True))
 
     def _sessions(self, memory: str, user: User, model_name: str) -> list[Session]:
-        done: list[Session] = []
+        numbers = range(1, self.sessions + 1)
         if memory == "direct":
-            return [self._direct(user, number, model_name) for number in range(1, self.sessions + 1)]
-        known = user.unbiased() if memory == "plain" else user
+            return [self._direct(user, number, model_name) for number in numbers]
+        done: list[Session] = []
         # Replayed from recorded answers when the command is repeated, so that nothing of it need last.
         with ExitStack() as stack:
             place = stack.enter_context(TemporaryDirectory(prefix="hepm-collaborate-"))
             store = stack.enter_context(Memory.open(place))
             facts = stack.enter_context(UserFacts(user.name, place)) if memory == "mem0" else None
-            for number in range(1, self.sessions + 1):
-                notes = store.preferences.notes(user.name)
-                system = _SYSTEM
-                if memory == "oracle":
-                    system = "\n".join((f"{_SYSTEM}\n\n{_WISHES}", *(f"- {wish}" for wish in user.wishes)))
-                elif memory == "history" and done:
-                    past = (f"Session {one.number}:\n{quoted_conversation(one.messages)}" for one in done)
-                    system = "\n\n".join([system, _HISTORY, *past])
-                hints = _Hints(store, user.name, self.model, facts, Key("mem0, memory", user.name, number))
-                begun = _Begun(memory, number, system, notes.text if notes else "", hints)
-                session = self._session(known, begun, model_name)
+            for number in numbers:
+                begun = _Begun(memory, number, _system(memory, user, done))
+                if memory == "notes":
+                    notes = store.preferences.notes(user.name)
+                    hints = partial(self._recalled, store, user.name)
+                    begun = replace(begun, notes=notes.text if notes else "", hints=hints)
+                elif facts is not None:
+                    ask = self.model.recorded(Key("mem0, memory", user.name, number))
+                    begun = replace(begun, hints=facts.recalled, heard=partial(facts.add, complete=ask))
+                session = self._session(user.unbiased() if memory == "plain" else user, begun, model_name)
                 done.append(session)
                 if memory == "notes":
                     self._reflect(store, user.name, session)
         return done
 
+    def _recalled(self, store: Memory, user: str, said: Sequence[Object]) -> tuple[str, str]:
+        """The notes, and the lines of them that matter in this turn, by the model where one is asked (4.1, app. B)."""
+        options = PromptOptions(suggestions=0, experiences=0, principles=0, model=self.model.client)
+        prompt = store.prompt(said, user=user, options=options)
+        return prompt.stable, prompt.present
+
     def _direct(self, user: User, number: int, model_name: str) -> Session:
-        """The agent is given the whole problem, and answers once (S1)."""
+        """The agent is given the whole problem, and answers once: what it says is the draft (S1)."""
         complete = self.model.recorded(Key("direct", user.name, number))
-        turns = [Turn("user", user.problem(number))]
-        turns.append(self._answer(complete, model_name, _Begun("direct", number, _SYSTEM), turns))
-        last = user.unbiased().respond(number, [Turn("assistant", GREETING), *turns], UserTurn(""))
-        return Session("direct", user.name, number, user.succeeded(number, last), (), "", tuple(turns), last.draft)
+        asked = Turn("user", user.problem(number))
+        answer = self._answer(complete, model_name, _Begun("direct", number, _SYSTEM), [asked])
+        success = user.succeeded(number, UserTurn("", draft=answer.text))
+        return Session("direct", user.name, number, success, (), "", (asked, answer), answer.text)
 
     def _session(self, user: User, begun: _Begun, model_name: str) -> Session:
         """One conversation: it ends when the user ends it, or with the turns."""
@@ -415,7 +336,7 @@ class Collaboration:
             turns.append(Turn("user", last.message))
             # The greeting is left out: some chat templates refuse a conversation that the assistant begins.
             turns.append(self._answer(complete, model_name, begun, turns[1:]))
-            begun.hints.heard(turns[-2:])
+            begun.heard(turns[-2:])
         success = user.succeeded(number, last)
         about = (begun.memory, user.name, number, success, tuple(enforced), begun.notes, tuple(turns), last.draft)
         return Session(*about, closed=last.done)
@@ -423,7 +344,7 @@ class Collaboration:
     def _answer(self, complete: Complete, model_name: str, begun: _Begun, turns: Sequence[Turn]) -> Turn:
         said = [{"role": one.role, "content": one.text} for one in turns]
         body: Object = {"model": model_name, "messages": [{"role": "system", "content": begun.system}, *said]}
-        stable, present = begun.hints.now(said, begun.memory)
+        stable, present = begun.hints(said)
         body = with_hint("chat", body, stable=stable, present=present, placement="system")
         message: Object = complete(body | dict(self.options))["choices"][0]["message"]
         return Turn("assistant", str(message.get("content") or ""))
@@ -434,6 +355,17 @@ class Collaboration:
             store.preferences.reflect(user, conversation, model=self.model.client)
         except AnswerError:
             self.unreflected += 1
+
+
+def _system(memory: str, user: User, done: Sequence[Session]) -> str:
+    """The system prompt of a session after those that are done."""
+    if memory == "oracle":
+        return "\n".join((f"{_SYSTEM}\n\n{_WISHES}", *(f"- {wish}" for wish in user.wishes)))
+    past = done[-(HISTORIES[memory] or len(done)) :] if memory in HISTORIES else ()
+    if not past:
+        return _SYSTEM
+    told = (f"Session {one.number}:\n{quoted_conversation(one.messages)}" for one in past)
+    return "\n\n".join([_SYSTEM, _HISTORY, *told])
 
 
 def scripted(body: Object) -> Object:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeVar
 
 from hepm.evals.collaboration.personas import personas
-from hepm.evals.collaboration.play import PROBLEMS, REPLY_TOKENS, UserTurn, problem_of
+from hepm.evals.collaboration.play import REPLY_TOKENS, UserTurn
+from hepm.evals.collaboration.problems import PROBLEMS, problem_of
 from hepm.evals.collaboration.rules import drawn_preferences
 from hepm.experience.reflection import quoted_conversation
 from hepm.llm import Client, Message, Question, Usage
@@ -37,27 +38,19 @@ PREFERENCES: Final = {
     "headings": "Each part of a reply stands under a heading.",
     "one-line summary": "The last line of a reply sums it up.",
     "confidence": "A reply with a result says how sure the agent is of it.",
-    "plain words": "A technical term is avoided, or explained where it first stands.",
-    "check": "A reply with a result checks it: by an estimate, a test, or another calculation.",
-    "restated": "A reply begins with the question in other words, in one sentence.",
-    "running text": "Replies are running text, without lists, tables and headings.",
-    "formulas": "A calculation is written with letters before numbers are put in.",
-    "units": "Numbers carry their units, also in the middle of a calculation.",
 }
-"""Preferences that take judgement: name and sentence. The last six are ours."""
+"""The 20 preferences of appendix A, which take judgement: name and sentence."""
 _CONFLICTING: Final = {
-    "direct": "narrative, courteous, outline, restated",
+    "direct": "narrative, courteous, outline",
     "narrative": "bullets, numbers, headings",
     "courteous": "blunt",
-    "intuition": "outline, restated",
+    "intuition": "outline",
     "one step": "whole, alternatives, takeaways",
     "proposal": "only asked, takeaways, one-line summary",
-    "only asked": "takeaways, alternatives, examples, check",
+    "only asked": "takeaways, alternatives, examples",
     "takeaways": "one-line summary",
     "three sentences": "narrative, derivation, alternatives, outline, examples, headings, takeaways, numbers",
     "bullets": "numbers",
-    "outline": "restated",
-    "running text": "bullets, numbers, headings",
 }
 CONFLICTS: Final = [{one, other} for one, others in _CONFLICTING.items() for other in others.split(", ")]
 """Preferences that no reply keeps together, or of which one makes the other idle."""
@@ -74,9 +67,9 @@ _PLAY: Final = (
     "violated. A reply that only asks for details of the problem violates none. If some are violated, enforced has "
     "their numbers, and message asks for all of them in the user's own words and for nothing else: "
     "it answers no question and gives no detail, the draft stays, and the session goes on. If none is violated, "
-    "enforced is empty, draft takes up what the reply taught, and message answers the agent's question or asks for what "
-    'is missing. draft is what the user would hand in now, "" for nothing yet. done is true once the draft answers the '
-    'problem or the agent cannot help any further; message is "" then. Messages are short, as people type them. They '
+    "enforced is empty, draft takes up what the reply taught, and message answers the agent's question or asks for "
+    'what is missing. draft is what the user would hand in now, "" for nothing yet. done is true once the draft answers '
+    'the problem or the agent cannot help any further; message is "" then. Messages are short, as people type them. They '
     "give details only when the agent asks, and never mention a preference that the last reply keeps. Lines that begin "
     f"with > are the conversation. {_IS_DATA}"
 )
@@ -85,8 +78,8 @@ _PLAIN: Final = (
     "learns the answer from the agent alone. Give: draft, what the user would hand in now by what the last reply "
     'taught, or "" for nothing yet; message, which answers the agent\'s question or asks for what is missing; done, '
     'true once the draft answers the problem or the agent cannot help any further; message is "" then. Messages are '
-    "short, as people type them, and give details only when the agent asks. Lines that begin with > are the conversation. "
-    f"{_IS_DATA}"
+    "short, as people type them, and give details only when the agent asks. Lines that begin with > are the "
+    f"conversation. {_IS_DATA}"
 )
 _JUDGE: Final = (
     "You decide whether a draft solves a problem, by the right answer. Other words, units or ways to write the same "
@@ -170,7 +163,7 @@ class ModelUser:
 
     @property
     def wishes(self) -> Sequence[str]:
-        """The preferences as the user is given them (appendix E, S4)."""
+        """The preferences as the user is given them (appendix C, S4)."""
         return [PREFERENCES[name] for name in self.preferences]
 
     def unbiased(self) -> ModelUser:
