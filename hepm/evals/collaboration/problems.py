@@ -147,11 +147,11 @@ def _choice(context: str, question: str, options: Sequence[str], right: int) -> 
 
 
 def _of_json(text: str) -> list[tuple[str, str]]:
-    try:
-        whole: Any = json.loads(text)
-    except json.JSONDecodeError:
-        whole = [json.loads(line) for line in text.splitlines() if line.strip()]
-    return [_of_record(whole)] if isinstance(whole, dict) else list(map(_of_record, whole))
+    """One record, a list of them, or one a line."""
+    if text.lstrip().startswith("["):
+        return [_of_record(record) for record in json.loads(text)]
+    between_records = re.compile(r"(?<=})\s*\n\s*(?={)")
+    return [_of_record(record) for record in json.loads(f"[{between_records.sub(',', text)}]")]
 
 
 def _of_record(record: Mapping[str, Any]) -> tuple[str, str]:

@@ -190,16 +190,14 @@ def _differences(report: CollaborationReport) -> list[Table]:
     what = f"difference to {report.reference}, paired by user and problem"
     measures = ("task success", "user effort", "length")
     by_session = table_of(f"{what}, by session", "memory", "session", *measures)
-    over_all = table_of(f"{what}, with 95 % intervals", "memory, sessions", *measures)
+    over_all = table_of(f"{what}, mean over all sessions, with 95 % intervals", "memory", *measures)
     for memory, scores in report.memories.items():
         for number, deltas in enumerate(scores.deltas, 1):
             by_session.add_row(
                 memory if number == 1 else "", str(number), *(f"{one.value:+.2f}" for one in deltas.values())
             )
-        if scores.deltas:
-            over_all.add_row(f"{memory}, all", *map(_signed, scores.gain.values()))
-        if scores.deltas and report.sessions > 1:
-            over_all.add_row(f"{memory}, 2 on", *map(_signed, scores.difference.values()))
+        if scores.gain:
+            over_all.add_row(memory, *map(_signed, scores.gain.values()))
     return [by_session, over_all] if report.sessions > 1 else [over_all]
 
 

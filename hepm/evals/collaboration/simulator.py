@@ -68,10 +68,10 @@ _PLAY: Final = (
     "their numbers, and message asks for all of them in the user's own words and for nothing else: "
     "it answers no question and gives no detail, the draft stays, and the session goes on. If none is violated, "
     "enforced is empty, draft takes up what the reply taught, and message answers the agent's question or asks for "
-    'what is missing. draft is what the user would hand in now, "" for nothing yet. done is true once the draft answers '
-    'the problem or the agent cannot help any further; message is "" then. Messages are short, as people type them. They '
-    "give details only when the agent asks, and never mention a preference that the last reply keeps. Lines that begin "
-    f"with > are the conversation. {_IS_DATA}"
+    'what is missing. draft is what the user would hand in now, "" for nothing yet. done is true once the draft '
+    'answers the problem or the agent cannot help any further; message is "" then. Messages are short, as people type '
+    "them. They give details only when the agent asks, and never mention a preference that the last reply keeps. "
+    f"Lines that begin with > are the conversation. {_IS_DATA}"
 )
 _PLAIN: Final = (
     "You play a user who works on a problem with the help of an agent. The user knows the problem, not its answer, and "
