@@ -204,7 +204,13 @@ def person(request: Request) -> Reply:
     bullet, result = re.findall(r"(- )?The result is \**([\d.]+\d|\d)", text)[-1]
     checks = [{"preference": number, "reason": "", "violated": number == 1 and not bullet} for number in (1, 2, 3)]
     wish = "" if bullet else "From now on, use bullet points."
-    answer = {"checks": checks, "enforced": [] if bullet else [1], "draft": result, "done": bool(bullet), "message": wish}
+    answer = {
+        "checks": checks,
+        "enforced": [] if bullet else [1],
+        "draft": result,
+        "done": bool(bullet),
+        "message": wish,
+    }
     return completion(json.dumps(answer))
 
 
@@ -291,3 +297,73 @@ def test_a_spent_budget_ends_with_a_sentence_and_a_repeated_command_pays_for_the
     answer = quick(*known, *options)
     assert (answer.code, answer.json["users"], answer.json["paid_before"]) == (0, 1, 3)
     assert max(sent(loopback).values()) <= 2  # without memory, both sessions of a problem may begin alike
+
+
+def of_setting(played: list[Session], memory: str) -> list[tuple[int, int]]:
+    """User effort and length of each session."""
+    return [(len(one.enforced), one.length) for one in played if one.memory == memory]
+
+
+def test_an_agent_that_violates_three_preferences_costs_one_effort_and_a_length_of_five(tmp_path):
+    # By hand: problem, reply, one message that asks for all three, reply that keeps them, farewell.
+    user = RuleUser("Ada", {name: PREFERENCES[name] for name in ("bullets", "no emoji", "German")})
+    [session] = play([user], tmp_path, memories=["none"], sessions=1)
+    assert (len(session.enforced), session.length) == (1, 5)
+    assert session.enforced == (("bullets", "no emoji", "German"),)
+
+
+def test_settings_s1_to_s5_serve_the_same_users_with_the_same_problems(tmp_path):
+    played = play(users_of(2), tmp_path, memories=["direct", "plain", "none", "oracle", "notes"], sessions=2)
+    # By hand: S1 is problem and answer; S2 and S4 add a farewell; S3 enforces once, S5 in its first session alone.
+    assert of_setting(played, "direct") == [(0, 2)] * 4
+    assert of_setting(played, "plain") == of_setting(played, "oracle") == [(0, 3)] * 4
+    assert of_setting(played, "none") == [(1, 5)] * 4
+    assert of_setting(played, "notes") == [(1, 5), (0, 3)] * 2
+
+    def told(memory: str) -> dict[tuple[str, int], str]:
+        return {(one.user, one.number): one.messages[1].text for one in played if one.memory == memory}
+
+    whole = {(one.user, one.number): one.messages[0].text for one in played if one.memory == "direct"}
+    openings = {key: steps_of(problem)[0] for key, problem in whole.items()}
+    assert told("plain") == told("none") == told("oracle") == told("notes") == openings
+
+
+def test_an_agent_with_recent_sessions_is_given_the_last_three_alone(tmp_path):
+    systems: list[str] = []
+
+    def listening(body: Any) -> Any:
+        systems.append(body["messages"][0]["content"])
+        return scripted(body)
+
+    play(users_of(1), tmp_path, listening, memories=["recent"], sessions=5)
+    assert re.findall(r"Session (\d):", systems[-1]) == ["2", "3", "4"]
+
+
+def test_the_report_has_the_mean_over_all_sessions_and_differences_by_session(tmp_path):
+    options = ("--users", "3", "--sessions", "3", "--memory", "none,notes", "--json")
+    found = quick("collaborate", "--model", "scripted", *options, cwd=tmp_path).json["memories"]
+    # By hand: notes have effort 1, 0, 0 and length 5, 3, 3; without memory it is 1 and 5 throughout.
+    assert found["notes"]["mean"]["user_effort"]["value"] == pytest.approx(1 / 3, abs=1e-3)
+    assert found["notes"]["mean"]["length"]["value"] == pytest.approx(11 / 3, abs=1e-3)
+    assert [one["user_effort"]["value"] for one in found["notes"]["deltas"]] == [0, -1, -1]
+    assert [one["length"]["value"] for one in found["notes"]["deltas"]] == [0, -2, -2]
+    assert found["notes"]["gain"]["length"]["value"] == pytest.approx(-4 / 3, abs=1e-3)
+    assert found["none"]["deltas"] == []
+
+
+def test_a_rule_user_tells_the_problem_step_by_step_and_enforces_nothing_while_asked(tmp_path):
+    problems = {"Tom has 3 bags. Each bag holds 4 nuts. How many nuts has he?": "12"}
+    user = RuleUser("Ada", {"bullets": PREFERENCES["bullets"]}, problems=problems)
+    replies = iter(["What do you know?", "And what else?", "It is 12.", "- It is 12."])
+
+    def asking(body: Any) -> Any:
+        return {"choices": [{"message": {"content": next(replies)}}]}
+
+    [session] = play([user], tmp_path, asking, memories=["none"], sessions=1)
+    said = [turn.text for turn in session.messages if turn.role == "user"]
+    assert said[:3] == ["How many nuts has he?", "Tom has 3 bags.", "Each bag holds 4 nuts."]
+    assert (session.enforced, session.success, session.length) == ((("bullets",),), True, 9)
+
+
+def test_no_two_problems_of_ours_begin_alike_and_there_are_sixty():
+    assert len({steps_of(problem)[0] for problem in PROBLEMS}) == len(PROBLEMS) == 60

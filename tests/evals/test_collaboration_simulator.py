@@ -27,7 +27,9 @@ def agent(body: Any) -> Reply:
         return completion(json.dumps({"reasoning": "", "lines": [2]}))
     if "response_format" in body:
         lines = [line.removeprefix("> ") for line in body["messages"][-1]["content"].splitlines()]
-        wishes = [wish for line in lines if line.startswith("I want: ") for wish in line[len("I want: ") :].split(" / ")]
+        wishes = [
+            wish for line in lines if line.startswith("I want: ") for wish in line[len("I want: ") :].split(" / ")
+        ]
         notes = [{"text": one, "quote": one, "reply": "", "refines": ""} for one in wishes]
         return completion(json.dumps({"reasoning": "", "notes": notes, "taken_back": []}))
     texts = " ".join(message["content"] for message in body["messages"])
@@ -39,7 +41,8 @@ def agent(body: Any) -> Reply:
 def user(body: Any) -> Reply:
     """Plays users who enforce what a reply does not name, and the judge."""
     about = body["messages"][-1]["content"]
-    problem = json.loads(about.splitlines()[0].removeprefix("The problem: "))
+    told = next(line for line in about.splitlines() if line.startswith("The problem: "))
+    problem = json.loads(told.removeprefix("The problem: "))
     if "response_format" not in body:
         return completion(problem)
     if body["response_format"]["json_schema"]["name"] == "judge":
@@ -185,3 +188,31 @@ def test_preferences_of_a_user_never_conflict() -> None:
         drawn = [set(one.preferences) for one in model_users(60, client)]
     assert all(len(names) == 3 and not any(pair <= names for pair in CONFLICTS) for names in drawn)
     assert set().union(*drawn) == PREFERENCES.keys()
+
+
+def test_lines_of_the_notes_are_recalled_by_the_model_before_each_reply_from_the_second_session_on(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    loopback.script = everyone
+    assert collaborate(loopback, tmp_path / "f", "--memory", "notes", "--users", "1", "--concurrency", "1").code == 0
+    bodies = [one.body for one in loopback.requests if one.body["model"] == "small"]
+    asked = [body.get("response_format", {}).get("json_schema", {}).get("name", "reply") for body in bodies]
+    # Session 1: a violation, and the reply that mends it. Sessions 2 and 3: one reply each.
+    assert asked == ["reply", "reply", "reflect", "recall", "reply", "reflect", "recall", "reply", "reflect"]
+    system = bodies[4]["messages"][0]["content"]
+    line = next(
+        name for name in PREFERENCES.values() if f"2. {json.dumps(name)}" in bodies[3]["messages"][1]["content"]
+    )
+    assert system.count(line) == 2  # among all notes, and recalled for this turn
+
+
+def test_a_hundred_users_have_personas_of_their_own_and_twenty_different_problems_each_by_seed() -> None:
+    with Client(Endpoint("player", "http://localhost:1/v1")) as client:
+        users, again, other = model_users(100, client), model_users(100, client), model_users(100, client, seed=1)
+    assert len({one.persona for one in users}) == 100
+    assert all(len({one.problem(session) for session in range(1, 21)}) == 20 for one in users)
+    assert [(one.persona, one.preferences, one.problem(1)) for one in users] == [
+        (one.persona, one.preferences, one.problem(1)) for one in again
+    ]
+    assert [one.persona for one in users] != [one.persona for one in other]

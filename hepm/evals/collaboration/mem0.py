@@ -23,7 +23,7 @@ _RECALLED: Final = 5
 class UserFacts:
     """What mem0 keeps of one user."""
 
-    PROMPT_TOKENS: Final = 8_000
+    PROMPT_TOKENS: Final = 9_500
     """About what mem0 asks with for the facts of a turn, for estimates."""
 
     def __init__(self, user: str, folder: str) -> None:
