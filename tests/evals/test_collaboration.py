@@ -20,16 +20,8 @@ import pytest
 from hepm.cli import main
 from hepm.evals.bench.folder import Folder
 from hepm.evals.bench.models import Model
-from hepm.evals.collaboration.play import (
-    GREETING,
-    PROBLEMS,
-    Collaboration,
-    RuleUser,
-    Session,
-    is_answered,
-    scripted,
-    users_of,
-)
+from hepm.evals.collaboration.play import GREETING, Collaboration, RuleUser, Session, scripted, users_of
+from hepm.evals.collaboration.problems import PROBLEMS, is_answered, steps_of
 from hepm.evals.collaboration.rules import CONFLICTS, PREFERENCES
 from hepm.experience.wishes import wishes_in
 from tests.faults.command import quick
@@ -58,7 +50,7 @@ def message_of(completed: Any) -> str:
 
 def test_with_notes_user_effort_falls_to_zero_by_the_second_session_and_without_it_does_not(tmp_path):
     played = play(users_of(30), tmp_path)
-    assert effort(played, "notes", 1) == effort(played, "none", 1) == effort(played, "history", 1) > 60
+    assert effort(played, "notes", 1) == effort(played, "none", 1) == effort(played, "history", 1) == 30
     assert effort(played, "notes", 2) == effort(played, "notes", 3) == 0
     assert effort(played, "history", 2) == 0
     assert effort(played, "none", 2) == effort(played, "none", 3) == effort(played, "none", 1)
@@ -68,9 +60,9 @@ def test_with_notes_user_effort_falls_to_zero_by_the_second_session_and_without_
 def test_notes_are_empty_in_the_first_session_and_hold_afterwards_what_was_enforced(tmp_path):
     user = RuleUser("Ada", {name: PREFERENCES[name] for name in ("bullets", "no emoji", "German")})
     first, second, _ = play([user], tmp_path, memories=["notes"])
-    assert (first.notes, first.enforced) == ("", ("bullets", "no emoji", "German"))
-    said = [turn.text for turn in first.messages if turn.role == "user"][1:]
-    assert second.notes.splitlines() == [f"- {one}" for one in said]
+    assert (first.notes, first.enforced) == ("", (("bullets", "no emoji", "German"),))
+    [said] = [turn.text for turn in first.messages if turn.role == "user"][1:]
+    assert second.notes.splitlines() == [f"- {one}" for one in re.split(r"(?<=\.) ", said)]
 
 
 def test_preferences_reach_the_collaborator_through_the_conversation_alone(tmp_path):
@@ -87,7 +79,7 @@ def test_preferences_reach_the_collaborator_through_the_conversation_alone(tmp_p
 
     one, other = sent_to("one", ("bullets", "no emoji", "short")), sent_to("other", ("German", "no code", "bold"))
     assert one[0] == other[0]
-    assert not any(re.search("emoji|50 words", body) for body in one[:2])
+    assert not re.search("emoji|50 words", one[0])
     assert "emoji" in one[-1]
 
 
@@ -102,7 +94,7 @@ def test_without_memory_every_session_begins_with_the_problem_alone(tmp_path):
     first = [body["messages"] for body in bodies if len(body["messages"]) == 2]
     assert len(first) == 3
     assert len({messages[0]["content"] for messages in first}) == 1
-    assert {messages[1]["content"] for messages in first} <= PROBLEMS.keys()
+    assert {messages[1]["content"] for messages in first} <= {steps_of(problem)[0] for problem in PROBLEMS}
 
 
 @pytest.mark.parametrize("name", PREFERENCES)
@@ -156,7 +148,7 @@ def test_a_deaf_collaborator_is_enforced_at_every_turn_up_to_the_limit(tmp_path)
     users = [replace(user, preferences={"bullets": PREFERENCES["bullets"]}) for user in users_of(1)]
     deaf = {"choices": [{"message": {"content": "No."}}]}
     [session] = play(users, tmp_path, lambda body: deaf, memories=["notes"], sessions=1, max_turns=4)
-    assert (session.success, session.enforced) == (False, ("bullets",) * 4)
+    assert (session.success, session.enforced) == (False, (("bullets",),) * 4)
     assert [turn.role for turn in session.messages] == ["assistant", "user"] * 4 + ["assistant"]
     assert session.messages[0].text == GREETING
 
@@ -185,14 +177,16 @@ def test_the_command_needs_no_endpoint_and_says_what_notes_spared(tmp_path):
 def test_an_unknown_memory_is_refused_with_the_known_ones(tmp_path):
     answer = quick("collaborate", "--model", "scripted", "--memory", "none,vectors", cwd=tmp_path)
     assert answer.code == 2
-    assert "'vectors' is none of none, history, notes" in answer.err
+    assert "'vectors' is none of direct, plain, none, oracle, notes, recent, history, mem0" in answer.err
 
 
 def model(request: Request) -> Reply:
-    """Collaborates like the scripted one; asked for notes, it gives the wishes of the conversation."""
+    """Collaborates like the scripted one, recalls the first line, and reflects on the wishes of the conversation."""
     text = request.body["messages"][-1]["content"]
     if "response_format" not in request.body:
         return completion(message_of(scripted(request.body)))
+    if request.body["response_format"]["json_schema"]["name"] == "recall":
+        return completion(json.dumps({"reasoning": "", "lines": [1]}))
     lines = [line.removeprefix("> ") for line in text.splitlines() if line.startswith("> ")]
     notes = [{"text": wish, "quote": wish, "reply": "", "refines": ""} for wish in wishes_in(lines)]
     return completion(json.dumps({"reasoning": "", "notes": notes, "taken_back": []}))
@@ -210,7 +204,13 @@ def person(request: Request) -> Reply:
     bullet, result = re.findall(r"(- )?The result is \**([\d.]+\d|\d)", text)[-1]
     checks = [{"preference": number, "reason": "", "violated": number == 1 and not bullet} for number in (1, 2, 3)]
     wish = "" if bullet else "From now on, use bullet points."
-    answer = {"checks": checks, "enforced": int(not bullet), "draft": result, "done": bool(bullet), "message": wish}
+    answer = {
+        "checks": checks,
+        "enforced": [] if bullet else [1],
+        "draft": result,
+        "done": bool(bullet),
+        "message": wish,
+    }
     return completion(json.dumps(answer))
 
 
@@ -297,3 +297,73 @@ def test_a_spent_budget_ends_with_a_sentence_and_a_repeated_command_pays_for_the
     answer = quick(*known, *options)
     assert (answer.code, answer.json["users"], answer.json["paid_before"]) == (0, 1, 3)
     assert max(sent(loopback).values()) <= 2  # without memory, both sessions of a problem may begin alike
+
+
+def of_setting(played: list[Session], memory: str) -> list[tuple[int, int]]:
+    """User effort and length of each session."""
+    return [(len(one.enforced), one.length) for one in played if one.memory == memory]
+
+
+def test_an_agent_that_violates_three_preferences_costs_one_effort_and_a_length_of_five(tmp_path):
+    # By hand: problem, reply, one message that asks for all three, reply that keeps them, farewell.
+    user = RuleUser("Ada", {name: PREFERENCES[name] for name in ("bullets", "no emoji", "German")})
+    [session] = play([user], tmp_path, memories=["none"], sessions=1)
+    assert (len(session.enforced), session.length) == (1, 5)
+    assert session.enforced == (("bullets", "no emoji", "German"),)
+
+
+def test_settings_s1_to_s5_serve_the_same_users_with_the_same_problems(tmp_path):
+    played = play(users_of(2), tmp_path, memories=["direct", "plain", "none", "oracle", "notes"], sessions=2)
+    # By hand: S1 is problem and answer; S2 and S4 add a farewell; S3 enforces once, S5 in its first session alone.
+    assert of_setting(played, "direct") == [(0, 2)] * 4
+    assert of_setting(played, "plain") == of_setting(played, "oracle") == [(0, 3)] * 4
+    assert of_setting(played, "none") == [(1, 5)] * 4
+    assert of_setting(played, "notes") == [(1, 5), (0, 3)] * 2
+
+    def told(memory: str) -> dict[tuple[str, int], str]:
+        return {(one.user, one.number): one.messages[1].text for one in played if one.memory == memory}
+
+    whole = {(one.user, one.number): one.messages[0].text for one in played if one.memory == "direct"}
+    openings = {key: steps_of(problem)[0] for key, problem in whole.items()}
+    assert told("plain") == told("none") == told("oracle") == told("notes") == openings
+
+
+def test_an_agent_with_recent_sessions_is_given_the_last_three_alone(tmp_path):
+    systems: list[str] = []
+
+    def listening(body: Any) -> Any:
+        systems.append(body["messages"][0]["content"])
+        return scripted(body)
+
+    play(users_of(1), tmp_path, listening, memories=["recent"], sessions=5)
+    assert re.findall(r"Session (\d):", systems[-1]) == ["2", "3", "4"]
+
+
+def test_the_report_has_the_mean_over_all_sessions_and_differences_by_session(tmp_path):
+    options = ("--users", "3", "--sessions", "3", "--memory", "none,notes", "--json")
+    found = quick("collaborate", "--model", "scripted", *options, cwd=tmp_path).json["memories"]
+    # By hand: notes have effort 1, 0, 0 and length 5, 3, 3; without memory it is 1 and 5 throughout.
+    assert found["notes"]["mean"]["user_effort"]["value"] == pytest.approx(1 / 3, abs=1e-3)
+    assert found["notes"]["mean"]["length"]["value"] == pytest.approx(11 / 3, abs=1e-3)
+    assert [one["user_effort"]["value"] for one in found["notes"]["deltas"]] == [0, -1, -1]
+    assert [one["length"]["value"] for one in found["notes"]["deltas"]] == [0, -2, -2]
+    assert found["notes"]["gain"]["length"]["value"] == pytest.approx(-4 / 3, abs=1e-3)
+    assert found["none"]["deltas"] == []
+
+
+def test_a_rule_user_tells_the_problem_step_by_step_and_enforces_nothing_while_asked(tmp_path):
+    problems = {"Tom has 3 bags. Each bag holds 4 nuts. How many nuts has he?": "12"}
+    user = RuleUser("Ada", {"bullets": PREFERENCES["bullets"]}, problems=problems)
+    replies = iter(["What do you know?", "And what else?", "It is 12.", "- It is 12."])
+
+    def asking(body: Any) -> Any:
+        return {"choices": [{"message": {"content": next(replies)}}]}
+
+    [session] = play([user], tmp_path, asking, memories=["none"], sessions=1)
+    said = [turn.text for turn in session.messages if turn.role == "user"]
+    assert said[:3] == ["How many nuts has he?", "Tom has 3 bags.", "Each bag holds 4 nuts."]
+    assert (session.enforced, session.success, session.length) == ((("bullets",),), True, 9)
+
+
+def test_no_two_problems_of_ours_begin_alike_and_there_are_sixty():
+    assert len({steps_of(problem)[0] for problem in PROBLEMS}) == len(PROBLEMS) == 60

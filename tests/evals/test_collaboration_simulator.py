@@ -10,7 +10,8 @@ import pytest
 
 from hepm.errors import AnswerError
 from hepm.evals.bench.folder import Folder
-from hepm.evals.collaboration.play import GREETING, PROBLEMS, UserTurn
+from hepm.evals.collaboration.play import GREETING, UserTurn
+from hepm.evals.collaboration.problems import PROBLEMS
 from hepm.evals.collaboration.simulator import CONFLICTS, PREFERENCES, ModelUser, model_users
 from hepm.llm import Client, Endpoint
 from hepm.types import Turn
@@ -22,9 +23,14 @@ USERS = ("--users", "2", "--sessions", "3", "--concurrency", "2")
 
 def agent(body: Any) -> Reply:
     """Answers right, and names each preference that it reads; asked for notes, it writes what users asked for."""
+    if "response_format" in body and body["response_format"]["json_schema"]["name"] == "recall":
+        return completion(json.dumps({"reasoning": "", "lines": [2]}))
     if "response_format" in body:
         lines = [line.removeprefix("> ") for line in body["messages"][-1]["content"].splitlines()]
-        notes = [{"text": one, "quote": one, "reply": "", "refines": ""} for one in lines if one.startswith("I want: ")]
+        wishes = [
+            wish for line in lines if line.startswith("I want: ") for wish in line[len("I want: ") :].split(" / ")
+        ]
+        notes = [{"text": one, "quote": one, "reply": "", "refines": ""} for one in wishes]
         return completion(json.dumps({"reasoning": "", "notes": notes, "taken_back": []}))
     texts = " ".join(message["content"] for message in body["messages"])
     answer = next(PROBLEMS[one["content"]] for one in body["messages"] if one["content"] in PROBLEMS)
@@ -35,7 +41,8 @@ def agent(body: Any) -> Reply:
 def user(body: Any) -> Reply:
     """Plays users who enforce what a reply does not name, and the judge."""
     about = body["messages"][-1]["content"]
-    problem = json.loads(about.splitlines()[0].removeprefix("The problem: "))
+    told = next(line for line in about.splitlines() if line.startswith("The problem: "))
+    problem = json.loads(told.removeprefix("The problem: "))
     if "response_format" not in body:
         return completion(problem)
     if body["response_format"]["json_schema"]["name"] == "judge":
@@ -45,10 +52,11 @@ def user(body: Any) -> Reply:
     reply = about.rpartition("agent:\n> ")[2]
     violated = [f"[{name}]" not in reply for name in names]
     checks = [{"preference": at, "reason": "", "violated": one} for at, one in enumerate(violated, 1)]
-    turn: dict[str, Any] = {"checks": checks, "enforced": 0, "draft": reply, "done": True, "message": ""}
+    turn: dict[str, Any] = {"checks": checks, "enforced": [], "draft": reply, "done": True, "message": ""}
     if any(violated):
-        at = violated.index(True)
-        turn |= {"enforced": at + 1, "draft": "spoilt", "done": False, "message": f"I want: {PREFERENCES[names[at]]}"}
+        wishes = [PREFERENCES[name] for name, one in zip(names, violated, strict=True) if one]
+        numbers = [at for at, one in enumerate(violated, 1) if one]
+        turn |= {"enforced": numbers, "draft": "spoilt", "done": False, "message": f"I want: {' / '.join(wishes)}"}
     return completion(json.dumps(turn))
 
 
@@ -70,7 +78,7 @@ def test_users_that_a_model_plays_enforce_less_with_notes_and_a_repeated_command
     assert answer.code == 0, answer.err
     found = answer.json["memories"]
     effort = {name: [one["user_effort"]["value"] for one in found[name]["sessions"]] for name in found}
-    assert effort == {"none": [3, 3, 3], "history": [3, 0, 0], "notes": [3, 0, 0]}
+    assert effort == {"none": [1, 1, 1], "history": [1, 0, 0], "notes": [1, 0, 0]}
     assert all(one["task_success"]["value"] == 1 for name in found for one in found[name]["sessions"])
     assert (answer.json["simulator"], answer.json["failed"]) == ("player", {})
     assert (tmp_path / "plot.svg").stat().st_size > 5_000
@@ -93,7 +101,7 @@ def test_the_agent_reads_a_preference_only_after_a_user_enforced_it(loopback: Lo
         else:
             text = json.dumps(request.body["messages"])
             seen |= (known := {name for name, wish in PREFERENCES.items() if wish in text})
-            assert all(f"I want: {PREFERENCES[name]}" in voiced for name in known)
+            assert all(PREFERENCES[name] in voiced for name in known)
     assert len(seen) == 3
 
 
@@ -135,11 +143,11 @@ def test_another_simulator_is_refused_for_a_folder_and_scripted_understands_none
     ("changed", "problem"),
     [
         ({"checks": []}, "once"),
-        ({"enforced": 0}, "0 only if none"),
-        ({"enforced": 2}, "number of a violated preference"),
+        ({"enforced": []}, "numbers of the violated preferences"),
+        ({"enforced": [2]}, "numbers of the violated preferences"),
         ({"done": True}, "does not end"),
         ({"message": " "}, "message is empty"),
-        ({"enforced": 7}, "enforced"),
+        ({"enforced": [7]}, "enforced"),
     ],
 )
 def test_a_turn_that_contradicts_itself_is_asked_once_more_and_then_named(
@@ -149,16 +157,16 @@ def test_a_turn_that_contradicts_itself_is_asked_once_more_and_then_named(
     problem: str,
 ) -> None:
     checks = [{"preference": at, "reason": "", "violated": at == 1} for at in (1, 2, 3)]
-    good: dict[str, Any] = {"checks": checks, "enforced": 1, "draft": "new", "done": False, "message": "Shorter."}
+    good: dict[str, Any] = {"checks": checks, "enforced": [1], "draft": "new", "done": False, "message": "Shorter."}
     turns = [Turn("assistant", GREETING), Turn("user", "Help me."), Turn("assistant", "It is 1.")]
     with Folder(tmp_path / "f", {}) as folder, Client(Endpoint("player", loopback.url), ledger=folder) as client:
-        one = ModelUser("Ada", ("direct", "check", "units"), client)
+        one = ModelUser("Ada", ("direct", "examples", "confidence"), client)
         loopback.script = lambda request: completion(json.dumps(good | changed))
         with pytest.raises(AnswerError, match=f"simulate.*Ada, session 1.*{problem}"):
             one.respond(1, turns, UserTurn(""))
         assert len(loopback.requests) == 2
         loopback.replies = [completion(json.dumps(good | changed)), completion(json.dumps(good))]
-        assert one.respond(1, turns, UserTurn("", draft="old")) == UserTurn("Shorter.", "direct", "old")
+        assert one.respond(1, turns, UserTurn("", draft="old")) == UserTurn("Shorter.", ("direct",), "old")
 
 
 def test_a_session_whose_user_cannot_be_read_is_named_as_failed(loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
@@ -174,9 +182,37 @@ def test_a_session_whose_user_cannot_be_read_is_named_as_failed(loopback: Loopba
 
 
 def test_preferences_of_a_user_never_conflict() -> None:
-    assert len(PREFERENCES) >= 20
+    assert len(PREFERENCES) == 20
     assert set().union(*CONFLICTS) <= PREFERENCES.keys()
     with Client(Endpoint("player", "http://localhost:1/v1")) as client:
         drawn = [set(one.preferences) for one in model_users(60, client)]
     assert all(len(names) == 3 and not any(pair <= names for pair in CONFLICTS) for names in drawn)
     assert set().union(*drawn) == PREFERENCES.keys()
+
+
+def test_lines_of_the_notes_are_recalled_by_the_model_before_each_reply_from_the_second_session_on(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    loopback.script = everyone
+    assert collaborate(loopback, tmp_path / "f", "--memory", "notes", "--users", "1", "--concurrency", "1").code == 0
+    bodies = [one.body for one in loopback.requests if one.body["model"] == "small"]
+    asked = [body.get("response_format", {}).get("json_schema", {}).get("name", "reply") for body in bodies]
+    # Session 1: a violation, and the reply that mends it. Sessions 2 and 3: one reply each.
+    assert asked == ["reply", "reply", "reflect", "recall", "reply", "reflect", "recall", "reply", "reflect"]
+    system = bodies[4]["messages"][0]["content"]
+    line = next(
+        name for name in PREFERENCES.values() if f"2. {json.dumps(name)}" in bodies[3]["messages"][1]["content"]
+    )
+    assert system.count(line) == 2  # among all notes, and recalled for this turn
+
+
+def test_a_hundred_users_have_personas_of_their_own_and_twenty_different_problems_each_by_seed() -> None:
+    with Client(Endpoint("player", "http://localhost:1/v1")) as client:
+        users, again, other = model_users(100, client), model_users(100, client), model_users(100, client, seed=1)
+    assert len({one.persona for one in users}) == 100
+    assert all(len({one.problem(session) for session in range(1, 21)}) == 20 for one in users)
+    assert [(one.persona, one.preferences, one.problem(1)) for one in users] == [
+        (one.persona, one.preferences, one.problem(1)) for one in again
+    ]
+    assert [one.persona for one in users] != [one.persona for one in other]

@@ -6,66 +6,45 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol
 
-from hepm.agents.wire import Object
-from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, LlmError
+from hepm.agents.loop import Complete
+from hepm.agents.wire import Object, with_hint
+from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, EpisodeError, LlmError
 from hepm.evals.bench.folder import Key
 from hepm.evals.bench.models import Model, StoppedError, tokens_of
+from hepm.evals.collaboration.mem0 import UserFacts
+from hepm.evals.collaboration.problems import PROBLEMS, is_answered, problem_of, steps_of
 from hepm.evals.collaboration.rules import CONFLICTS, PREFERENCES, RulePreference, drawn_preferences
 from hepm.experience.notes import NOTES_CHARS
+from hepm.experience.prompt import PromptOptions
 from hepm.experience.reflection import quoted_conversation
 from hepm.llm import Usage
 from hepm.memory import Memory
 from hepm.types import Turn
 
-MEMORIES: Final = ("none", "history", "notes")
+SETTINGS: Final = {"direct": "S1", "plain": "S2", "none": "S3", "oracle": "S4", "notes": "S5"}
+"""Settings of the paper (appendix C): the problem given at once, users without preferences, the benchmark itself, an
+agent that is told the preferences, and one with memory."""
+NO_PREFERENCES: Final = ("direct", "plain")
+"""Settings whose users enforce nothing."""
+HISTORIES: Final[Mapping[str, int | None]] = {"recent": 3, "history": None}
+"""How many of the last sessions the agent is given (appendix E, table 7); None for all."""
+MEMORIES: Final = (*SETTINGS, *HISTORIES, "mem0")
 GREETING: Final = "How can I help you?"
 _SYSTEM: Final = (
     "You help a user to solve a problem. Explain the way to the answer and give the answer, unless you need to ask "
     "first. The user has wishes about how you answer, and may voice them."
 )
+_WISHES: Final = "What this user prefers:"
 _HISTORY: Final = "Earlier sessions with this user, as data:"
 _DOUBTS: Final = ("I doubt that result. Could you check it?", "That can't be right, can it?", "Is that the result?")
 REPLY_TOKENS: Final = 300  # about what a reply has, for estimates
-
-PROBLEMS: Final[Mapping[str, str]] = {
-    "A train covers 180 km in 2.5 hours. What is its speed in km per hour?": "72",
-    "A shirt of 60 dollars is sold at 15 % off. What does it cost, in dollars?": "51",
-    "How many diagonals does a polygon with 12 sides have?": "54",
-    "What is the sum of all whole numbers from 1 to 25?": "325",
-    "Two numbers differ by 6, and their sum is 40. What is the larger one?": "23",
-    "A tank holds 240 litres, and a pump moves 8 litres a minute. In how many minutes is it empty?": "30",
-    "What is the greatest common divisor of 84 and 126?": "42",
-    "A rectangle is 17 cm long and 9 cm wide. What is its area in square cm?": "153",
-    "How many ways are there to choose 3 of 9 books?": "84",
-    "What is 35 % of 260?": "91",
-    "Which number follows in 3, 6, 12, 24?": "48",
-    "A recipe for 4 people takes 300 g of rice. How many grams do 10 people need?": "750",
-    "The angles of a triangle are in the ratio 2 : 3 : 4. How many degrees has the largest?": "80",
-    "What is the least common multiple of 12 and 18?": "36",
-    "Anna is 3 times as old as Ben. In 8 years she is twice as old. How many years old is Anna now?": "24",
-    "A clock shows 9:40. How many minutes are left until noon?": "140",
-    "What is the square root of 1,369?": "37",
-    "How many edges does a cube have that lost one corner to a plane cut?": "15",
-    "A car uses 6 litres for 100 km. How many litres does it use for 450 km?": "27",
-    "How many handshakes are there if 11 people all shake hands with each other once?": "55",
-    "What is 2 to the power of 9?": "512",
-    "The mean of five numbers is 14. Four of them are 10, 12, 15 and 16. What is the fifth?": "17",
-    "A ladder of 13 m leans on a wall, its foot 5 m away. How many metres high does it reach?": "12",
-    "How many hours do 4 workers need for what 6 workers do in 14 hours?": "21",
-    "How many two-digit numbers are multiples of 7?": "13",
-    "A bill of 96 euros is split so that Kim pays three times what Lou pays. How many euros does Kim pay?": "72",
-}
-"""Problems and their answers, which no problem contains."""
-
-
-def is_answered(answer: str, message: str) -> bool:
-    """Whether a message contains the answer, not as a part of a longer number or word."""
-    return bool(re.search(rf"(?<![\w.,−-]){answer}(?!\w|,\d|\.0*[1-9])", message.replace("**", " ")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +52,13 @@ class UserTurn:
     """What a user does after a reply.
 
     Attributes:
-        enforced: The preference that the message asks for; "" for none.
+        enforced: The preferences that the message asks for.
         draft: The user's answer so far, which the agent never sees.
         done: Whether the user ends the session, and sends no message.
     """
 
     message: str
-    enforced: str = ""
+    enforced: tuple[str, ...] = ()
     draft: str = ""
     done: bool = False
 
@@ -89,6 +68,19 @@ class User(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def wishes(self) -> Sequence[str]:
+        """The preferences, as an agent can be told them."""
+        ...
+
+    def unbiased(self) -> User:
+        """The same user without preferences."""
+        ...
+
+    def problem(self, session: int, /) -> str:
+        """The problem of a session, from 1."""
+        ...
 
     def respond(self, session: int, turns: Sequence[Turn], before: UserTurn, /) -> UserTurn:
         """React to the last reply, after an own turn; to the greeting with the problem of the session, from 1."""
@@ -103,36 +95,53 @@ class User(Protocol):
         ...
 
 
-def problem_of(user: str, session: int, *, seed: int = 0) -> str:
-    """The problem of a session, numbered from 1, the same for all memories; none comes again before all came."""
-    order = [*PROBLEMS]
-    Random(f"{seed}/{user}/problems").shuffle(order)
-    return order[(session - 1) % len(order)]
-
-
 @dataclass(frozen=True)
 class RuleUser:
-    """A user who enforces preferences that rules check, one a message: the first that the last reply violates."""
+    """A user who tells the problem step by step, and enforces preferences that rules check.
+
+    A message enforces all that the last reply violates, and nothing else. While details are untold, a reply that ends
+    in a question and has no answer only asks for them, and violates none (appendix B).
+    """
 
     name: str
     preferences: Mapping[str, RulePreference]
     seed: int = 0
+    problems: Mapping[str, str] = field(default_factory=lambda: PROBLEMS)
+
+    @property
+    def wishes(self) -> Sequence[str]:
+        """The first wording of each preference."""
+        return [preference.wordings[0] for preference in self.preferences.values()]
+
+    def unbiased(self) -> RuleUser:
+        """The same user without preferences."""
+        return replace(self, preferences={})
+
+    def problem(self, session: int) -> str:
+        """The problem of a session, from 1."""
+        return problem_of(self.name, session, seed=self.seed, problems=self.problems)
 
     def respond(self, session: int, turns: Sequence[Turn], before: UserTurn) -> UserTurn:
-        """Enforce the first violated preference, or doubt the answer unless it is right."""
-        problem = problem_of(self.name, session, seed=self.seed)
+        """Give a detail that is asked for, enforce what is violated, or give or doubt what is wrong."""
+        problem = self.problem(session)
+        opening, *details = steps_of(problem)
         replies = [turn.text for turn in turns[1:] if turn.role == "assistant"]
         if not replies:
-            return UserTurn(problem)
+            return UserTurn(opening)
+        told = {turn.text for turn in turns if turn.role == "user"}
+        untold = next((detail for detail in details if detail not in told), "")
+        answered = is_answered(self.problems[problem], replies[-1])
+        if untold and not answered and replies[-1].rstrip().endswith("?"):
+            return UserTurn(untold, (), before.draft)
         at = len(replies) - 1
-        for name, preference in self.preferences.items():
-            if not preference.kept(replies):
-                return UserTurn(self.enforce(name, session, at), name, before.draft)
-        return UserTurn(_DOUBTS[at % len(_DOUBTS)], "", replies[-1], is_answered(PROBLEMS[problem], replies[-1]))
+        violated = tuple(name for name, preference in self.preferences.items() if not preference.kept(replies))
+        if violated:
+            return UserTurn(" ".join(self.enforce(name, session, at) for name in violated), violated, before.draft)
+        return UserTurn(untold or _DOUBTS[at % len(_DOUBTS)], (), replies[-1], answered)
 
     def succeeded(self, session: int, last: UserTurn) -> bool:
-        """Whether the last reply was right and kept every preference."""
-        return last.done
+        """Whether the draft is right; it takes up no reply that violates a preference."""
+        return is_answered(self.problems[self.problem(session)], last.draft)
 
     def most(self, sessions: int, max_turns: int) -> Usage:
         """Rules ask no model."""
@@ -144,11 +153,11 @@ class RuleUser:
         return Random(f"{self.seed}/{self.name}/{name}/{session}/{turn}").choice(wordings)
 
 
-def users_of(number: int, *, seed: int = 0) -> list[RuleUser]:
+def users_of(number: int, *, seed: int = 0, problems: Mapping[str, str] = PROBLEMS) -> list[RuleUser]:
     """Users with three compatible preferences each."""
     names = [f"user-{at}" for at in range(1, number + 1)]
     drawn = {name: drawn_preferences(name, PREFERENCES, CONFLICTS, seed=seed) for name in names}
-    return [RuleUser(name, {key: PREFERENCES[key] for key in keys}, seed) for name, keys in drawn.items()]
+    return [RuleUser(name, {key: PREFERENCES[key] for key in keys}, seed, problems) for name, keys in drawn.items()]
 
 
 @dataclass(frozen=True)
@@ -157,20 +166,51 @@ class Session:
 
     Attributes:
         success: Whether the user solved the problem.
-        enforced: The preference that the user enforced, by turn in which there was one.
+        enforced: The preferences that the user enforced, by message that did so.
         draft: The user's answer at the end.
         notes: What memory knew of the user when the session began.
         messages: The conversation, greeting included.
+        closed: Whether the user ended it, with a message that the agent never sees.
     """
 
     memory: str
     user: str
     number: int
     success: bool
-    enforced: tuple[str, ...]
+    enforced: tuple[tuple[str, ...], ...]
     notes: str
     messages: tuple[Turn, ...]
     draft: str
+    closed: bool = False
+
+    @property
+    def length(self) -> int:
+        """Messages without the greeting, with the one that ended the session (Len): problem and answer alone are 2."""
+        greeted = self.messages[:1] == (Turn("assistant", GREETING),)
+        return len(self.messages) - greeted + self.closed
+
+
+def _nothing(said: Sequence[Object]) -> tuple[str, str]:
+    """What an agent without memory is told."""
+    del said
+    return "", ""
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """What an agent knows when a session begins.
+
+    Attributes:
+        hints: Given the conversation, what is added to the system prompt: first what stays, then what is of this turn.
+        heard: Takes the two messages of a turn.
+    """
+
+    memory: str
+    number: int
+    system: str
+    notes: str = ""
+    hints: Callable[[Sequence[Object]], tuple[str, str]] = _nothing
+    heard: Callable[[Sequence[Turn]], object] = lambda turns: None
 
 
 @dataclass
@@ -184,7 +224,7 @@ class Collaboration:
 
     users: Sequence[User]
     model: Model
-    memories: Sequence[str] = MEMORIES
+    memories: Sequence[str] = ("none", "history", "notes")
     sessions: int = 5
     max_turns: int = 10
     concurrency: int = 4
@@ -213,7 +253,7 @@ class Collaboration:
                 except (BudgetSpentError, EndpointRefusedError) as error:
                     self.model.stop.set()
                     ending = ending or error
-                except LlmError as error:
+                except (LlmError, EpisodeError) as error:
                     self.failed[f"{memory}/{user.name}"] = str(error)
                 except BaseException:
                     self.model.stop.set()
@@ -224,40 +264,68 @@ class Collaboration:
         return self.played
 
     def estimate(self) -> Usage:
-        """The most that agent and users ask: all turns, whole histories, reflections on full notes."""
-        calls = len(self.users) * len(self.memories) * self.sessions * self.max_turns
-        each = tokens_of(_SYSTEM) + self.max_turns * REPLY_TOKENS // 2
-        past = self.max_turns * REPLY_TOKENS * (self.sessions - 1) // 2 if "history" in self.memories else 0
-        tokens = calls * (each + REPLY_TOKENS) + calls // len(self.memories) * past
+        """The most that agent and users ask: all turns, histories, reflections and recalls on full notes, mem0."""
+        sessions = len(self.users) * self.sessions
+        turns = sessions * self.max_turns
+        conversation = self.max_turns * REPLY_TOKENS
+        calls = turns * len(self.memories)
+        tokens = calls * (tokens_of(_SYSTEM) + conversation // 2 + REPLY_TOKENS)
+        for memory in {*self.memories} & HISTORIES.keys():
+            before = (self.sessions - 1) / 2
+            tokens += round(turns * conversation * min(before, HISTORIES[memory] or before))
         if "notes" in self.memories and self.model.client is not None:
-            reflections = len(self.users) * self.sessions
-            calls += reflections
-            tokens += reflections * (self.max_turns * REPLY_TOKENS + NOTES_CHARS // 2)
+            calls += sessions + turns
+            tokens += sessions * conversation + (sessions + turns) * NOTES_CHARS // 2
+        if "mem0" in self.memories:
+            calls += turns
+            tokens += turns * (UserFacts.PROMPT_TOKENS + 2 * REPLY_TOKENS)
         users = (user.most(len(self.memories) * self.sessions, self.max_turns) for user in self.users)
         return sum(users, start=Usage(calls, tokens, estimated=True))
 
     def _sessions(self, memory: str, user: User, model_name: str) -> list[Session]:
+        numbers = range(1, self.sessions + 1)
+        if memory == "direct":
+            return [self._direct(user, number, model_name) for number in numbers]
         done: list[Session] = []
         # Replayed from recorded answers when the command is repeated, so that nothing of it need last.
-        with TemporaryDirectory(prefix="hepm-collaborate-") as place, Memory.open(place) as store:
-            for number in range(1, self.sessions + 1):
-                notes = store.preferences.notes(user.name)
-                system = _SYSTEM
-                if memory == "notes" and notes is not None:
-                    system += "\n\n" + store.prompt(user=user.name).stable
-                elif memory == "history" and done:
-                    past = (f"Session {one.number}:\n{quoted_conversation(one.messages)}" for one in done)
-                    system = "\n\n".join([system, _HISTORY, *past])
-                session = self._session(memory, user, number, system, model_name, notes.text if notes else "")
+        with ExitStack() as stack:
+            place = stack.enter_context(TemporaryDirectory(prefix="hepm-collaborate-"))
+            store = stack.enter_context(Memory.open(place))
+            facts = stack.enter_context(UserFacts(user.name, place)) if memory == "mem0" else None
+            for number in numbers:
+                begun = _Begun(memory, number, _system(memory, user, done))
+                if memory == "notes":
+                    notes = store.preferences.notes(user.name)
+                    hints = partial(self._recalled, store, user.name)
+                    begun = replace(begun, notes=notes.text if notes else "", hints=hints)
+                elif facts is not None:
+                    ask = self.model.recorded(Key("mem0, memory", user.name, number))
+                    begun = replace(begun, hints=facts.recalled, heard=partial(facts.add, complete=ask))
+                session = self._session(user.unbiased() if memory == "plain" else user, begun, model_name)
                 done.append(session)
                 if memory == "notes":
                     self._reflect(store, user.name, session)
         return done
 
-    def _session(self, memory: str, user: User, number: int, system: str, model_name: str, notes: str) -> Session:
+    def _recalled(self, store: Memory, user: str, said: Sequence[Object]) -> tuple[str, str]:
+        """The notes, and the lines of them that matter in this turn, by the model where one is asked (4.1, app. B)."""
+        options = PromptOptions(suggestions=0, experiences=0, principles=0, model=self.model.client)
+        prompt = store.prompt(said, user=user, options=options)
+        return prompt.stable, prompt.present
+
+    def _direct(self, user: User, number: int, model_name: str) -> Session:
+        """The agent is given the whole problem, and answers once: what it says is the draft (S1)."""
+        complete = self.model.recorded(Key("direct", user.name, number))
+        asked = Turn("user", user.problem(number))
+        answer = self._answer(complete, model_name, _Begun("direct", number, _SYSTEM), [asked])
+        success = user.succeeded(number, UserTurn("", draft=answer.text))
+        return Session("direct", user.name, number, success, (), "", (asked, answer), answer.text)
+
+    def _session(self, user: User, begun: _Begun, model_name: str) -> Session:
         """One conversation: it ends when the user ends it, or with the turns."""
-        complete = self.model.recorded(Key(memory, user.name, number))
-        turns, enforced, last = [Turn("assistant", GREETING)], list[str](), UserTurn("")
+        number = begun.number
+        complete = self.model.recorded(Key(begun.memory, user.name, number))
+        turns, enforced, last = [Turn("assistant", GREETING)], list[tuple[str, ...]](), UserTurn("")
         for turn in range(self.max_turns + 1):
             if self.model.stop.is_set():
                 raise StoppedError("the command is ending")
@@ -267,12 +335,19 @@ class Collaboration:
                 break
             turns.append(Turn("user", last.message))
             # The greeting is left out: some chat templates refuse a conversation that the assistant begins.
-            said = [{"role": one.role, "content": one.text} for one in turns[1:]]
-            body: Object = {"model": model_name, "messages": [{"role": "system", "content": system}, *said]}
-            message: Object = complete(body | dict(self.options))["choices"][0]["message"]
-            turns.append(Turn("assistant", str(message.get("content") or "")))
+            turns.append(self._answer(complete, model_name, begun, turns[1:]))
+            begun.heard(turns[-2:])
         success = user.succeeded(number, last)
-        return Session(memory, user.name, number, success, tuple(enforced), notes, tuple(turns), last.draft)
+        about = (begun.memory, user.name, number, success, tuple(enforced), begun.notes, tuple(turns), last.draft)
+        return Session(*about, closed=last.done)
+
+    def _answer(self, complete: Complete, model_name: str, begun: _Begun, turns: Sequence[Turn]) -> Turn:
+        said = [{"role": one.role, "content": one.text} for one in turns]
+        body: Object = {"model": model_name, "messages": [{"role": "system", "content": begun.system}, *said]}
+        stable, present = begun.hints(said)
+        body = with_hint("chat", body, stable=stable, present=present, placement="system")
+        message: Object = complete(body | dict(self.options))["choices"][0]["message"]
+        return Turn("assistant", str(message.get("content") or ""))
 
     def _reflect(self, store: Memory, user: str, session: Session) -> None:
         conversation = [{"role": turn.role, "content": turn.text} for turn in session.messages]
@@ -282,10 +357,22 @@ class Collaboration:
             self.unreflected += 1
 
 
+def _system(memory: str, user: User, done: Sequence[Session]) -> str:
+    """The system prompt of a session after those that are done."""
+    if memory == "oracle":
+        return "\n".join((f"{_SYSTEM}\n\n{_WISHES}", *(f"- {wish}" for wish in user.wishes)))
+    past = done[-(HISTORIES[memory] or len(done)) :] if memory in HISTORIES else ()
+    if not past:
+        return _SYSTEM
+    told = (f"Session {one.number}:\n{quoted_conversation(one.messages)}" for one in past)
+    return "\n\n".join([_SYSTEM, _HISTORY, *told])
+
+
 def scripted(body: Object) -> Object:
     """A collaborator that solves each problem at once and keeps each preference that it reads, in its notes or since.
 
-    Where it reads no preference it violates most of them: long prose with code, an emoji and an exclamation mark.
+    It knows `PROBLEMS` by what they ask. Where it reads no preference it violates most of them: long prose with code,
+    an emoji and an exclamation mark.
     """
     texts: list[str] = [message["content"] for message in body["messages"] if message["role"] != "assistant"]
     lines = [line for text in texts for line in re.split(r"\n|(?<=[.!?])\s", text)]
@@ -294,8 +381,11 @@ def scripted(body: Object) -> Object:
         for name, preference in PREFERENCES.items()
         if any(re.search(preference.asked, line, re.IGNORECASE) for line in lines)
     }
-    problem = next(text for text in texts[1:] if text in PROBLEMS)
+    problem = next(_BY_OPENING[steps_of(text)[0]] for text in texts[1:] if steps_of(text)[0] in _BY_OPENING)
     return {"choices": [{"message": {"role": "assistant", "content": _written(PROBLEMS[problem], wanted)}}]}
+
+
+_BY_OPENING: Final = {steps_of(problem)[0]: problem for problem in PROBLEMS}
 
 
 def _written(answer: str, wanted: set[str]) -> str:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from hepm.errors import InputError
 from hepm.evals.bench.report import FEWEST_TASKS, endings
-from hepm.evals.collaboration.play import Collaboration, Session
+from hepm.evals.collaboration.play import NO_PREFERENCES, SETTINGS, Collaboration, Session
 from hepm.evals.metrics import Bootstrap, FloatArray, Interval, interval
 from hepm.evals.report import rounded, table_of
 from hepm.text import count_of
@@ -22,7 +22,7 @@ from hepm.uplift.drawing import drawing
 MEASURES: Final[Mapping[str, Callable[[Session], float]]] = {
     "task_success": lambda session: float(session.success),
     "user_effort": lambda session: len(session.enforced),
-    "length": lambda session: len(session.messages),
+    "length": lambda session: session.length,
 }
 
 _LABELS: Final = {
@@ -46,12 +46,18 @@ class MemoryScores:
 
     Attributes:
         sessions: Means over users, one mapping for each session.
+        mean: Means over all sessions, as the paper's tables have them (3.4).
         later: Means over the sessions from the second on, where there is something to remember.
-        difference: Of `later` to the reference memory, paired by user and problem.
+        deltas: Differences to the reference memory by session, paired by user and problem (6, figure 3).
+        gain: The difference of `mean` to the reference memory.
+        difference: Of `later` to the reference memory.
     """
 
     sessions: Sequence[Mapping[str, Measured]]
+    mean: Mapping[str, Measured]
     later: Mapping[str, Measured]
+    deltas: Sequence[Mapping[str, Measured]]
+    gain: Mapping[str, Measured]
     difference: Mapping[str, Measured]
 
 
@@ -104,16 +110,25 @@ def report_on(
         def measured(values_U: FloatArray) -> Measured:
             return Measured(float(values_U.mean()), interval(draws.means(values_U)))
 
-        first = min(1, sessions - 1)  # a single session is reported as it is
+        def by_session(all_US: Mapping[str, FloatArray]) -> list[Mapping[str, Measured]]:
+            return [{name: measured(one_US[:, at]) for name, one_US in all_US.items()} for at in range(sessions)]
+
+        def from_session(first: int, all_US: Mapping[str, FloatArray]) -> Mapping[str, Measured]:
+            return {name: measured(one_US[:, first:].mean(axis=1)) for name, one_US in all_US.items()}
+
+        second = min(1, sessions - 1)  # a single session is reported as it is
         for memory in memories:
             all_US = {measure: values_of(memory, measure) for measure in MEASURES}
-            others_US = {measure: values_of(reference, measure) for measure in MEASURES}
+            gains_US = {
+                measure: all_US[measure] - values_of(reference, measure) for measure in MEASURES if memory != reference
+            }
             scores[memory] = MemoryScores(
-                [{name: measured(values_US[:, at]) for name, values_US in all_US.items()} for at in range(sessions)],
-                {name: measured(values_US[:, first:].mean(axis=1)) for name, values_US in all_US.items()},
-                {name: measured((all_US[name] - others_US[name])[:, first:].mean(axis=1)) for name in MEASURES}
-                if memory != reference
-                else {},
+                sessions=by_session(all_US),
+                mean=from_session(0, all_US),
+                later=from_session(second, all_US),
+                deltas=by_session(gains_US) if gains_US else [],
+                gain=from_session(0, gains_US),
+                difference=from_session(second, gains_US),
             )
     return CollaborationReport(
         model,
@@ -127,7 +142,9 @@ def report_on(
         unreflected=made.unreflected,
         paid_before=paid_before,
         sentences=[
-            _sentence(memory, reference, scores, len(whole), sessions) for memory in scores if memory != reference
+            _sentence(memory, reference, scores, len(whole), sessions)
+            for memory in scores
+            if memory not in (reference, *NO_PREFERENCES)
         ],
     )
 
@@ -154,20 +171,34 @@ def tables(report: CollaborationReport) -> list[Table | Text]:
     """The report for a terminal."""
     table = table_of(_title(report), "memory", "session", "task success", "user effort", "length")
     for memory, scores in report.memories.items():
+        name = f"{memory} ({SETTINGS[memory]})" if memory in SETTINGS else memory
         for number, means in enumerate(scores.sessions, 1):
-            table.add_row(memory if number == 1 else "", str(number), *_cells(means))
+            table.add_row(name if number == 1 else "", str(number), *_cells(means))
+        if report.sessions > 1:
+            table.add_row("", "all", *_cells(scores.mean))
     parts: list[Table | Text] = [table]
     if len(report.memories) > 1:
-        what = f"difference to {report.reference} from session 2 on, paired by user and problem, with 95 % intervals"
-        differences = table_of(what, "memory", "task success", "user effort", "length")
-        for memory, scores in report.memories.items():
-            if scores.difference:
-                differences.add_row(memory, *(_signed(one) for one in scores.difference.values()))
-        parts.append(differences)
+        parts += _differences(report)
     if report.unreflected:
         said = count_of(report.unreflected, "session")
         parts.append(Text(f"After {said} the model's notes could not be read, and the old ones stayed."))
     return [*parts, *endings(report, "user", "user")]
+
+
+def _differences(report: CollaborationReport) -> list[Table]:
+    """By session, and over sessions with intervals."""
+    what = f"difference to {report.reference}, paired by user and problem"
+    measures = ("task success", "user effort", "length")
+    by_session = table_of(f"{what}, by session", "memory", "session", *measures)
+    over_all = table_of(f"{what}, mean over all sessions, with 95 % intervals", "memory", *measures)
+    for memory, scores in report.memories.items():
+        for number, deltas in enumerate(scores.deltas, 1):
+            by_session.add_row(
+                memory if number == 1 else "", str(number), *(f"{one.value:+.2f}" for one in deltas.values())
+            )
+        if scores.gain:
+            over_all.add_row(memory, *map(_signed, scores.gain.values()))
+    return [by_session, over_all] if report.sessions > 1 else [over_all]
 
 
 def _title(report: CollaborationReport) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeVar
 
-from hepm.evals.collaboration.play import PROBLEMS, REPLY_TOKENS, UserTurn, problem_of
+from hepm.evals.collaboration.personas import personas
+from hepm.evals.collaboration.play import REPLY_TOKENS, UserTurn
+from hepm.evals.collaboration.problems import PROBLEMS, problem_of
 from hepm.evals.collaboration.rules import drawn_preferences
 from hepm.experience.reflection import quoted_conversation
 from hepm.llm import Client, Message, Question, Usage
@@ -36,27 +38,19 @@ PREFERENCES: Final = {
     "headings": "Each part of a reply stands under a heading.",
     "one-line summary": "The last line of a reply sums it up.",
     "confidence": "A reply with a result says how sure the agent is of it.",
-    "plain words": "A technical term is avoided, or explained where it first stands.",
-    "check": "A reply with a result checks it: by an estimate, a test, or another calculation.",
-    "restated": "A reply begins with the question in other words, in one sentence.",
-    "running text": "Replies are running text, without lists, tables and headings.",
-    "formulas": "A calculation is written with letters before numbers are put in.",
-    "units": "Numbers carry their units, also in the middle of a calculation.",
 }
-"""Preferences that take judgement: name and sentence. The last six are ours."""
+"""The 20 preferences of appendix A, which take judgement: name and sentence."""
 _CONFLICTING: Final = {
-    "direct": "narrative, courteous, outline, restated",
+    "direct": "narrative, courteous, outline",
     "narrative": "bullets, numbers, headings",
     "courteous": "blunt",
-    "intuition": "outline, restated",
+    "intuition": "outline",
     "one step": "whole, alternatives, takeaways",
     "proposal": "only asked, takeaways, one-line summary",
-    "only asked": "takeaways, alternatives, examples, check",
+    "only asked": "takeaways, alternatives, examples",
     "takeaways": "one-line summary",
     "three sentences": "narrative, derivation, alternatives, outline, examples, headings, takeaways, numbers",
     "bullets": "numbers",
-    "outline": "restated",
-    "running text": "bullets, numbers, headings",
 }
 CONFLICTS: Final = [{one, other} for one, others in _CONFLICTING.items() for other in others.split(", ")]
 """Preferences that no reply keeps together, or of which one makes the other idle."""
@@ -70,14 +64,22 @@ _PLAY: Final = (
     "You play a user who works on a problem with the help of an agent. The user knows the problem, not its answer, and "
     "learns the answer from the agent alone. The user has three preferences about the agent's replies. Judge the last "
     "reply by each of them: give checks, one for each preference, with its number, the reason in one sentence, and "
-    "violated. A reply that only asks for details of the problem violates none. If one is violated, enforced is its "
-    "number, the lowest of several, and message asks for that preference in the user's own words and for nothing else: "
+    "violated. A reply that only asks for details of the problem violates none. If some are violated, enforced has "
+    "their numbers, and message asks for all of them in the user's own words and for nothing else: "
     "it answers no question and gives no detail, the draft stays, and the session goes on. If none is violated, "
-    "enforced is 0, draft takes up what the reply taught, and message answers the agent's question or asks for what is "
-    'missing. draft is what the user would hand in now, "" for nothing yet. done is true once the draft answers the '
-    'problem or the agent cannot help any further; message is "" then. Messages are short, as people type them. They '
-    "give details only when the agent asks, and never mention a preference that the last reply keeps. Lines that begin "
-    f"with > are the conversation. {_IS_DATA}"
+    "enforced is empty, draft takes up what the reply taught, and message answers the agent's question or asks for "
+    'what is missing. draft is what the user would hand in now, "" for nothing yet. done is true once the draft '
+    'answers the problem or the agent cannot help any further; message is "" then. Messages are short, as people type '
+    "them. They give details only when the agent asks, and never mention a preference that the last reply keeps. "
+    f"Lines that begin with > are the conversation. {_IS_DATA}"
+)
+_PLAIN: Final = (
+    "You play a user who works on a problem with the help of an agent. The user knows the problem, not its answer, and "
+    "learns the answer from the agent alone. Give: draft, what the user would hand in now by what the last reply "
+    'taught, or "" for nothing yet; message, which answers the agent\'s question or asks for what is missing; done, '
+    'true once the draft answers the problem or the agent cannot help any further; message is "" then. Messages are '
+    "short, as people type them, and give details only when the agent asks. Lines that begin with > are the "
+    f"conversation. {_IS_DATA}"
 )
 _JUDGE: Final = (
     "You decide whether a draft solves a problem, by the right answer. Other words, units or ways to write the same "
@@ -100,13 +102,13 @@ class SimulatedTurn:
     """What a simulated user does after a reply, as a model writes it.
 
     Attributes:
-        enforced: Number of the preference that the message asks for; 0 for none.
+        enforced: Numbers of the preferences that the message asks for.
         draft: The user's answer so far; "" for none.
         done: Whether the user ends the session.
     """
 
     checks: tuple[Check, ...]
-    enforced: Literal[0, 1, 2, 3]
+    enforced: tuple[Literal[1, 2, 3], ...]
     draft: str
     done: bool
     message: str
@@ -114,10 +116,23 @@ class SimulatedTurn:
     def __post_init__(self) -> None:
         if sorted(check.preference for check in self.checks) != [1, 2, 3]:
             raise ValueError("checks holds each of the preferences 1, 2 and 3 once")
-        if self.enforced not in ({check.preference for check in self.checks if check.violated} or {0}):
-            raise ValueError("enforced is the number of a violated preference, and 0 only if none is violated")
+        if sorted(self.enforced) != sorted(check.preference for check in self.checks if check.violated):
+            raise ValueError("enforced has the numbers of the violated preferences, and is empty if none is violated")
         if self.done and self.enforced:
             raise ValueError("a session does not end while a preference is enforced")
+        if not (self.done or self.message.strip()):
+            raise ValueError("message is empty, and the session is not done")
+
+
+@dataclass(frozen=True, slots=True)
+class PlainTurn:
+    """What a simulated user without preferences does after a reply."""
+
+    draft: str
+    done: bool
+    message: str
+
+    def __post_init__(self) -> None:
         if not (self.done or self.message.strip()):
             raise ValueError("message is empty, and the session is not done")
 
@@ -135,36 +150,58 @@ class ModelUser:
     """A user whom a model plays. An answer that cannot be read is an AnswerError, after a repair too.
 
     Attributes:
-        preferences: Names of three.
+        preferences: Names of three, or of none.
+        persona: Who the user is, in a sentence; "" for anybody.
     """
 
     name: str
     preferences: tuple[str, ...]
     client: Client
     seed: int = 0
+    problems: Mapping[str, str] = field(default_factory=lambda: PROBLEMS)
+    persona: str = ""
+
+    @property
+    def wishes(self) -> Sequence[str]:
+        """The preferences as the user is given them (appendix C, S4)."""
+        return [PREFERENCES[name] for name in self.preferences]
+
+    def unbiased(self) -> ModelUser:
+        """The same user without preferences."""
+        return replace(self, preferences=())
+
+    def problem(self, session: int) -> str:
+        """The problem of a session, from 1."""
+        return problem_of(self.name, session, seed=self.seed, problems=self.problems)
 
     def respond(self, session: int, turns: Sequence[Turn], before: UserTurn) -> UserTurn:
         """Ask the model. Where a preference is enforced, the draft stays what it was."""
         if len(turns) == 1:
             return UserTurn(self.client.ask(self._question(session, "open", _OPEN, str)))
+        talk = f"The draft: {_quoted(before.draft)}\n\nThe conversation:\n{quoted_conversation(turns)}"
+        if not self.preferences:
+            free = self.client.ask(self._question(session, "simulate", _PLAIN, PlainTurn, talk))
+            return UserTurn(free.message, (), free.draft, free.done)
         preferences = "\n".join(f"{number}. {PREFERENCES[name]}" for number, name in enumerate(self.preferences, 1))
-        about = f"The preferences:\n{preferences}\n\nThe draft: {_quoted(before.draft)}"
-        text = f"{about}\n\nThe conversation:\n{quoted_conversation(turns)}"
+        text = f"The preferences:\n{preferences}\n\n{talk}"
         turn = self.client.ask(self._question(session, "simulate", _PLAY, SimulatedTurn, text))
         if turn.enforced:
-            return UserTurn(turn.message, self.preferences[turn.enforced - 1], before.draft)
-        return UserTurn(turn.message, "", turn.draft, turn.done)
+            enforced = tuple(self.preferences[number - 1] for number in turn.enforced)
+            return UserTurn(turn.message, enforced, before.draft)
+        return UserTurn(turn.message, (), turn.draft, turn.done)
 
     def succeeded(self, session: int, last: UserTurn) -> bool:
         """Whether the judge finds the draft right; without a draft it is not asked."""
         if not last.draft.strip():
             return False
-        answer = PROBLEMS[problem_of(self.name, session, seed=self.seed)]
+        answer = self.problems[self.problem(session)]
         text = f"The right answer: {_quoted(answer)}\n\nThe draft: {_quoted(last.draft)}"
         return self.client.ask(self._question(session, "judge", _JUDGE, JudgedDraft, text)).correct
 
     def _question(self, session: int, step: str, task: str, form: type[T], text: str = "") -> Question[T]:
-        problem = f"The problem: {_quoted(problem_of(self.name, session, seed=self.seed))}"
+        problem = f"The problem: {_quoted(self.problem(session))}"
+        if self.persona and step != "judge":
+            problem = f"The user: {self.persona}\n\n{problem}"
         messages = (Message("system", task), Message("user", f"{problem}\n\n{text}".strip()))
         return Question(step, f"{self.name}, session {session}", messages, form, temperature=0.0)
 
@@ -175,10 +212,17 @@ class ModelUser:
         return Usage(calls, calls * each, estimated=True)
 
 
-def model_users(number: int, client: Client, *, seed: int = 0) -> list[ModelUser]:
-    """Users with three compatible preferences each."""
+def model_users(
+    number: int, client: Client, *, seed: int = 0, problems: Mapping[str, str] = PROBLEMS
+) -> list[ModelUser]:
+    """Users with a persona of their own and three compatible preferences each."""
     names = [f"user-{at}" for at in range(1, number + 1)]
-    return [ModelUser(n, drawn_preferences(n, PREFERENCES, CONFLICTS, seed=seed), client, seed) for n in names]
+    who = personas(number, seed=seed)
+    drawn = [drawn_preferences(name, PREFERENCES, CONFLICTS, seed=seed) for name in names]
+    return [
+        ModelUser(name, chosen, client, seed, problems, persona)
+        for name, chosen, persona in zip(names, drawn, who, strict=True)
+    ]
 
 
 def _quoted(text: str) -> str:

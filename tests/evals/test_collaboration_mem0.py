@@ -1,0 +1,39 @@
+"""`hepm collaborate --memory mem0` with the release of mem0 from PyPI, in a process of its own."""
+
+import json
+
+import pytest
+
+from hepm.evals.bench.folder import Folder
+from hepm.evals.bench.models import Model
+from hepm.evals.collaboration.play import Collaboration, RuleUser, scripted
+from hepm.evals.collaboration.rules import PREFERENCES
+
+
+@pytest.mark.soak
+def test_facts_that_mem0_takes_of_each_turn_reach_the_agent_in_the_next_session_and_are_paid_once(tmp_path):
+    asked: list[str] = []
+
+    def model(body):
+        if "response_format" not in body:
+            return scripted(body)
+        said = body["messages"][-1]["content"].partition("## New Messages\nuser: ")[2].splitlines()[0]
+        asked.append(said)
+        facts = {"memory": [{"id": "0", "text": said}]}
+        return {"choices": [{"message": {"role": "assistant", "content": json.dumps(facts)}}]}
+
+    user = RuleUser("Ada", {name: PREFERENCES[name] for name in ("bullets", "no emoji", "German")})
+
+    def efforts() -> list[int]:
+        with Folder(tmp_path / "f", {}) as folder:
+            made = Collaboration([user], Model(lambda task: model, folder), ["mem0"], sessions=2)
+            played = made.play("small")
+        assert made.failed == {}
+        return [len(one.enforced) for one in played]
+
+    assert efforts() == [1, 0]
+    # By hand: two turns in the first session and one in the second; the repeated command takes them from the folder.
+    assert len(asked) == 3
+    assert efforts() == [1, 0]
+    assert len(asked) == 3
+    assert "bullet" in asked[1]
