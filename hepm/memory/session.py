@@ -252,7 +252,9 @@ class Session:
             if trial is None:
                 return Trial(CONTROL, self.holdout)
             self._note(trial)
-            self.keep()  # whatever ends this process, the arm stays
+            if trial.arm != CONTROL or trial.shadow:
+                self.keep()  # whatever ends this process, the arm stays
+            # A control waits for no disk: it reads nothing, and before its first turn is kept it draws the same again.
             return trial
 
     @property
