@@ -212,7 +212,7 @@ class Session:
             return Prompt()
         if tools is None and self._tools is not None:
             tools = [tool.name for tool in self._tools]
-        trial = self.enter()
+        trial = self.enter(keep=keep)
         if self.is_control:
             if keep:
                 self.keep()
@@ -234,10 +234,14 @@ class Session:
                 self.note_hint([one.tool for one in found.suggestions], calls=calls_in(self._turns()))
         return found or Prompt()
 
-    def enter(self) -> Trial | None:
+    def enter(self, *, keep: bool = True) -> Trial | None:
         """The session's part in an experiment, whose arm is drawn once; None if it is in none.
 
         A control, if it cannot be drawn now.
+
+        Args:
+            keep: Whether a control waits until its arm is on disk; False if `keep` follows its reply. It reads nothing
+                before, and draws the same again.
         """
         with self._recording:
             if self._trial is not None or not self.holdout:
@@ -252,9 +256,8 @@ class Session:
             if trial is None:
                 return Trial(CONTROL, self.holdout)
             self._note(trial)
-            if trial.arm != CONTROL or trial.shadow:
+            if keep or trial.arm != CONTROL or trial.shadow:
                 self.keep()  # whatever ends this process, the arm stays
-            # A control waits for no disk: it reads nothing, and before its first turn is kept it draws the same again.
             return trial
 
     @property
