@@ -182,6 +182,11 @@ class Session:
             return ""
         return next((turn.text for turn in turns if turn.role == "user"), "")
 
+    @property
+    def so_far(self) -> Trajectory:
+        """The run as it is now, without hints of this session."""
+        return replace(self._run, turns=self._turns())
+
     def hint(self, messages: Sequence[object] | None = None) -> str:
         """A hint for the system prompt or a last message; "" if there is none or memory fails.
 
