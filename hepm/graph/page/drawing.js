@@ -209,6 +209,7 @@ function dots(zoom) {
 
 /** Where arrowheads lie on the screen, as squares. */
 function arrowheads(zoom) {
+  if (!byCalls.length) return []; // no dots yet
   return EDGES.filter((edge) => isShown(edge) && edge.source !== edge.target).flatMap((edge) => {
     const via = network.body.edges[edge.id]?.edgeType.getViaNode?.();
     const to = network.getPosition(edge.target);
