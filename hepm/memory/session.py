@@ -336,7 +336,7 @@ class Session:
 
         A control and a shadow session read none, and others not what chance leaves out of their hints.
         """
-        from hepm.llm.usage import estimate_tokens
+        from hepm.experience.prompt import Prompt
 
         if self.is_control:
             return Suggestions(abstained=HELD_OUT)
@@ -347,7 +347,7 @@ class Session:
         kept = found.without(out, LEFT_OUT_HERE) if out else found
         shown = [one.tool for one in kept.ranked]
         text = kept.prompt()
-        tokens = estimate_tokens(text) if text else 0
+        tokens = Prompt(present=text).tokens
         if trial is not None and trial.shadow:
             self._note_withheld(trial.with_hint(tokens, (), ()), kept, calls=calls)
             return Suggestions(abstained=HELD_OUT)
@@ -364,7 +364,7 @@ class Session:
         Args:
             write: The text of those that are left.
         """
-        from hepm.llm.usage import estimate_tokens
+        from hepm.experience.prompt import Prompt
 
         if self.is_control or not lessons:
             return ""
@@ -375,7 +375,7 @@ class Session:
         kept = [id for id in lessons if id not in out]
         text = write(kept) if kept else ""
         if trial is not None:
-            self._note(trial.with_hint(estimate_tokens(text) if text else 0, kept, out))
+            self._note(trial.with_hint(Prompt(present=text).tokens, kept, out))
             if trial.shadow:
                 self.keep()
                 return ""
