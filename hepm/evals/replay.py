@@ -315,10 +315,8 @@ def _sentence(arm: str, kind: str, found: ReplayScores) -> str:
     enough = found.points >= FEWEST_DIVERGENCES
     said = effect_sentence(_right(found).effect if enough else None, found.points, what="right calls", of="turn")
     where = "where a failed run left the way of a successful one" if kind == "parting" else "in successful runs"
-    return (
-        f"{arm}, {where}: {said} It changed the call in {shares['changed']:.1%}: towards that of a successful run in "
-        f"{shares['towards']:.1%}, away from it in {shares['away']:.1%}."
-    )
+    changed = f"{arm} changed the call in {shares['changed']:.1%}: towards that of a successful run in"
+    return f"{arm}, {where}: {said} {changed} {shares['towards']:.1%}, away from it in {shares['away']:.1%}."
 
 
 def _right(found: ReplayScores) -> Measured:
