@@ -39,7 +39,7 @@ def play_day(memory: Memory, desk: Desk, episodes: Sequence[Episode], day: int) 
 
         calls, success = desk.run(episode, hint, follow=FOLLOW)
         finish.append(partial(session.finish, success=success, messages=episode.messages(calls)))
-        ended.append(Ended(day, session.trial.arm, success))
+        ended.append(Ended(day, "" if session.trial is None else session.trial.arm, success))
     for end in finish:
         end()
     return ended
@@ -64,7 +64,7 @@ def draw_month(sessions: Sequence[Ended], report: UpliftReport, axes: Sequence[A
             if won:
                 share = 100 * sum(won) / len(won)
                 left.bar(week + 1 + shift, share, 0.38, color=colour)
-                left.text(week + 1 + shift, share + 1, len(won), ha="center", fontsize=7)
+                left.text(week + 1 + shift, share + 1, str(len(won)), ha="center", fontsize=7)
         left.bar(0, 0, color=colour, label={"control": "held out", "memory": "with memory"}[arm])
     left.set(xlabel="week", ylabel="% succeeded", ylim=(0, 108), xlim=(0.5, len(weeks) + 0.5))
     left.set_xticks([week + 1 for week in weeks])
