@@ -4,11 +4,12 @@ usage: python benchmarks/serve.py [--runs 300 20000 100000] [--requests 200] [--
 
 The upstream, `hepm serve` and this client are processes of one machine. The baseline is the same request to the same
 upstream without the proxy, sent in turns; a second one is a bare proxy of the same libraries, uvicorn and httpx2, that
-only passes requests on: what it adds is their cost and not memory's. The memory holds runs at a generated service desk,
-and a conversation is one that it has not seen: a request of 20 kB for each call, 20 ms apart, with a long system
-prompt, the desk's tools, and each reply as it came, with the result of its call. `hinted` is the share of requests that
-reached the upstream with a hint. The streams all last for `--seconds`, an event each 250 ms; how late an event is
-counts from its sending. Prints a JSON line a size, then a table.
+only passes requests on: what it adds is their cost and not memory's. "held out" is a second `hepm serve` on a copy of
+the memory, all of whose sessions are controls (`--holdout 0.999999`): recorded and told nothing. The memory holds runs
+at a generated service desk, and a conversation is one that it has not seen: a request of 20 kB for each call, 20 ms
+apart, with a long system prompt, the desk's tools, and each reply as it came, with the result of its call. `hinted` is
+the share of requests that reached the upstream with a hint. The streams all last for `--seconds`, an event each 250 ms;
+how late an event is counts from its sending. Prints a JSON line a size, then a table.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import itertools
 import json
 import os
 import platform
+import shutil
 import socket
 import statistics
 import subprocess
@@ -37,11 +39,14 @@ import httpx2
 import numpy as np
 
 from hepm import Memory
+from hepm.agents import wire
+from hepm.agents.runs import LiveRuns
 from hepm.evals.service_desk import Episode, make_desk
 from hepm.types import HINT
 
 DESK = make_desk(7)
 BAR_MS = {"request": 2.0, "first byte": 1.0}
+NEARLY_ALL = 0.999_999
 EVERY_S = 0.25
 _PAUSE_S = 0.02  # a model's answer takes far longer
 _NUMBERS = itertools.count(1)
@@ -64,15 +69,19 @@ def main() -> None:
         return
     rows: list[dict[str, Any]] = []
     python = [sys.executable, __file__]
+    hepm = str(Path(sysconfig.get_path("scripts"), "hepm"))
     with _process([*python, "--upstream"]) as (direct, _), _process([*python, "--bare", direct]) as (bare, _):
         for count in arguments.runs:
             with tempfile.TemporaryDirectory() as folder:
                 with Memory.open(folder) as memory:
                     memory.ingest(DESK.record(one, *DESK.run(one)) for one in DESK.training(count))
-                hepm = str(Path(sysconfig.get_path("scripts"), "hepm"))
-                command = [hepm, "serve", "--store", folder, "--port", "0", "--upstream", f"{direct}/v1"]
-                with _process(command) as (proxied, pid):
-                    rows.append({"runs": count} | measured(direct, bare, proxied, pid, arguments))
+                copy = shutil.copytree(folder, f"{folder}-copy")
+                work = {"held_out_work_ms": held_out_work(copy)}
+                command = [hepm, "serve", "--port", "0", "--upstream", f"{direct}/v1", "--store"]
+                held_out = [*command, copy, "--holdout", str(NEARLY_ALL)]
+                with _process([*command, folder]) as (proxied, pid), _process(held_out) as (held, _):
+                    rows.append({"runs": count} | measured(direct, bare, held, proxied, pid, arguments) | work)
+                shutil.rmtree(copy)
             machine = f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
             print(json.dumps(rows[-1] | {"machine": machine, "python": platform.python_version()}), flush=True)
     _print_table(rows)
@@ -89,10 +98,12 @@ def _process(command: list[str]) -> Iterator[tuple[str, int]]:
             process.terminate()
 
 
-def measured(direct: str, bare: str, proxied: str, pid: int, arguments: argparse.Namespace) -> dict[str, Any]:
+def measured(
+    direct: str, bare: str, held_out: str, proxied: str, pid: int, arguments: argparse.Namespace
+) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for kind, bar_ms in BAR_MS.items():
-        ways: dict[str, list[float]] = {direct: [], bare: [], proxied: []}
+        ways: dict[str, list[float]] = {direct: [], bare: [], held_out: [], proxied: []}
         hints: list[bool] = []
         for number, episode in enumerate(itertools.cycle(DESK.held_out())):
             for url, took, hinted in conversation(episode, list(ways), stream=kind == "first byte"):
@@ -101,13 +112,14 @@ def measured(direct: str, bare: str, proxied: str, pid: int, arguments: argparse
                     hints += [hinted] if url == proxied else []
             if len(hints) >= arguments.requests:
                 break
-        without, only, within = (np.array(ways[url]) * 1e3 for url in ways)
+        without, only, control, within = (np.array(ways[url]) * 1e3 for url in ways)
         added = np.median(within) - np.median(without)
         found[kind] = {
             "without_ms": _rounded(np.median(without)),
             "with_ms": _rounded(np.median(within)),
             "added_ms": _rounded(added),
             "bare_added_ms": _rounded(np.median(only) - np.median(without)),
+            "held_out_added_ms": _rounded(np.median(control) - np.median(without)),
             "ratio": _rounded(np.median(within) / np.median(without)),
             "added_p95_ms": _rounded(np.percentile(within, 95) - np.percentile(without, 95)),
             "hinted": _rounded(np.mean(hints)),
@@ -116,6 +128,36 @@ def measured(direct: str, bare: str, proxied: str, pid: int, arguments: argparse
     if arguments.seconds:
         found["streams"] = asyncio.run(streams(direct, proxied, pid, arguments.streams, arguments.seconds))
     return found
+
+
+def held_out_work(folder: str) -> dict[str, float]:
+    """Milliseconds of memory's own work on a control's first request and on a later one, medians, in this process.
+
+    It reads the body, finds the run, draws the arm, and gives the body back as it came.
+    """
+    took: dict[bool, list[float]] = {True: [], False: []}
+    with Memory.open(folder, holdout=NEARLY_ALL) as memory:
+        runs = LiveRuns(memory)
+        for number, episode in enumerate(DESK.held_out()):
+            said = episode.messages(DESK.run(episode)[0])
+            messages = [system_prompt(), said[0] | {"content": f"{said[0]['content']} (ticket {next(_NUMBERS)})"}]
+            for at, (reply, result) in enumerate(zip(said[1::2], said[2::2], strict=True)):
+                raw = request_body(messages, False)
+                started = time.perf_counter()
+                body = wire.read_body("chat", raw)
+                tools = wire.tools_of(body)
+                about = {"namespace": "default", "door": "proxy", "tools": tools}
+                run = runs.continued(wire.messages_of("chat", body), id="", sequel="", group="", **about)
+                prompt = runs.hint(run, keep=run.behind)
+                own = wire.without_foreign_hints("chat", body)
+                sent = wire.with_hint("chat", own, stable=run.stable, present=prompt.present, placement="behind")
+                ended = time.perf_counter()
+                assert sent is body
+                if number:
+                    took[not at].append(1e3 * (ended - started))
+                runs.replied(run, wire.Reply((reply,)))
+                messages += [reply, result]
+    return {"first": _rounded(statistics.median(took[True])), "later": _rounded(statistics.median(took[False]))}
 
 
 def _rounded(number: float | np.floating[Any]) -> float:
@@ -301,8 +343,9 @@ async def _events(given: dict[bytes, bytes], reply: dict[str, Any]) -> AsyncIter
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
-    print("\n| runs | of | without, ms | with, ms | added, ms | by a bare proxy | ratio | added p95, ms | bar |")
-    print("|--:|--|--:|--:|--:|--:|--:|--:|--|")
+    head = "runs | of | without, ms | with, ms | added, ms | held out | by a bare proxy | ratio | added p95, ms | bar"
+    print(f"\n| {head} |")
+    print("|--:|--|--:|--:|--:|--:|--:|--:|--:|--|")
     for row in rows:
         for kind, bar in BAR_MS.items():
             one = row[kind]
@@ -313,6 +356,7 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
                 one["without_ms"],
                 one["with_ms"],
                 one["added_ms"],
+                one["held_out_added_ms"],
                 one["bare_added_ms"],
                 one["ratio"],
             ]

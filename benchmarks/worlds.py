@@ -6,7 +6,9 @@ usage: python benchmarks/worlds.py [--quick] [--world shop]... [--agent "habit o
 *Online*: each arm begins with an empty memory; every run is hinted by what those before it left there, and stored when
 it ends. Arms of a world, an agent and a seed have the same tasks and draws. *From logs*: a memory of runs of agents
 without hints is asked at branches, along right runs, and in further such runs. Prints one JSON line, or tables.
---show prints each wrong hint and each warning of the right call of an arm. --hidden runs the world that nothing is
+--show prints each wrong hint and each warning of the right call of an arm. Arms that are not measured by default fix
+one level of the guard for all sessions ("at silent" to "at 0.6"), or hold a tenth of them out beside the guard ("guard
+and control"). --hidden runs the world that nothing is
 tuned on, alone.
 """
 
@@ -33,7 +35,7 @@ from parts.worlds.agents import Agent, Heard, Run
 from parts.worlds.asked import Answers, answers_from_logs, calibration_error, warned_of_right
 from parts.worlds.clinic import CLINIC
 from parts.worlds.office import OFFICE
-from parts.worlds.online import ARMS, learn_online
+from parts.worlds.online import ARMS, LEVEL_ARMS, learn_online
 from parts.worlds.shop import SHOP
 from parts.worlds.workflows import WORKFLOWS
 from parts.worlds.world import DONE, World
@@ -41,6 +43,7 @@ from parts.worlds.world import DONE, World
 WORLDS = {world.name: world for world in (SHOP, WORKFLOWS, OFFICE)}
 HIDDEN = {CLINIC.name: CLINIC}
 PARTS = (10, 20, 30, 40)  # runs, one after another; the last part also has all further ones
+LAST = 60  # runs at the end
 
 
 def agents() -> Iterator[Agent]:
@@ -70,7 +73,7 @@ class Job(NamedTuple):
 
 
 def online(job: Job) -> list[Run]:
-    return learn_online(named(job.world), AGENTS[job.agent], ARMS[job.arm], runs=job.runs, seed=job.seed)
+    return learn_online(named(job.world), AGENTS[job.agent], (ARMS | LEVEL_ARMS)[job.arm], runs=job.runs, seed=job.seed)
 
 
 def from_logs(job: Job) -> list[Answers]:
@@ -133,6 +136,7 @@ def online_rows(played: Sequence[tuple[Job, Sequence[Run]]]) -> list[dict[str, A
                 "runs": sum(map(len, of_seeds)),
                 "success": sum(run.success for runs in of_seeds for run in runs),
                 "parts": [sum(parts) for parts in zip(*map(by_parts, of_seeds), strict=True)],
+                "last": [sum(run.success for runs in of_seeds for run in runs[-LAST:]), LAST * len(of_seeds)],
                 "hints": hints,
                 "at_branches": at_branches,
                 "warnings": warnings,
@@ -197,14 +201,15 @@ def online_table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield "Online from an empty memory: successes, in sum and in parts of the runs of each seed; hints at all turns:\n"
     parts = ", ".join(map(str, PARTS))
     warned = "warned of the right call, in successes | before mistakes"
-    yield f"| world | agent | arm | successes | {parts} runs | hints right | at branches | {warned} |"
-    yield "|---" * 9 + "|"
+    yield f"| world | agent | arm | successes | {parts} runs | last {LAST} | hints right | at branches | {warned} |"
+    yield "|---" * 10 + "|"
     for row in rows:
         parts = ", ".join(map(str, row["parts"]))
         shares = (row["hints"], row["at_branches"], (row["warned_of_right"], row["warnings"]), row["before_mistakes"])
         cells = " | ".join(f"{some} of {whole}" for some, whole in shares)
         setting = f"{row['world']} | {row['agent']} | {row['arm']}"
-        yield f"| {setting} | {row['success']} of {row['runs']} | {parts} | {cells} |"
+        last = f"{row['last'][0]} of {row['last'][1]}"
+        yield f"| {setting} | {row['success']} of {row['runs']} | {parts} | {last} | {cells} |"
 
 
 def log_table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
@@ -247,7 +252,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="one agent, 60 runs, one seed, logs of 150 runs")
     parser.add_argument("--world", action="append", default=[], choices=WORLDS)
     parser.add_argument("--agent", action="append", default=[], choices=AGENTS, help="four of them by default")
-    parser.add_argument("--arm", action="append", default=[], choices=ARMS)
+    parser.add_argument("--arm", action="append", default=[], choices=ARMS | LEVEL_ARMS)
     parser.add_argument(
         "--runs", type=int, help="of each arm and seed; 100 by default, 60 with --quick; 0 for logs alone"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal, TypeAlias, overload
@@ -404,6 +404,11 @@ class Suggestions(Sequence[Suggestion]):
             f"{tool_in_prompt(way.tool)} ({way if way.before is not None else way.counted})" for way in self.warnings
         ]
         return FAILED_HINT + ", ".join(warned) if warned else ""
+
+    def without(self, tools: Collection[ToolName], why: str) -> Suggestions:
+        """The same without tools, whose warnings stay; `why` it abstains if none is left."""
+        left = tuple(one for one in self.ranked if one.tool not in tools)
+        return replace(self, ranked=left, abstained=None if left else why)
 
     @overload
     def __getitem__(self, index: int) -> Suggestion: ...

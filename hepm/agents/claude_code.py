@@ -79,7 +79,9 @@ class ClaudeCode:
         return []
 
     def _said(self, run: LiveRun, event: Object, calls: Sequence[ToolCall], *, begins: bool) -> str:
-        """What memory says at an event."""
+        """What memory says at an event; a control is told nothing, and waits for nothing."""
+        if run.session.is_control:
+            return ""
         kind = event.get("hook_event_name")
         if kind == "PreToolUse":
             return self._advice.before(run, str(event.get("tool_name") or ""), event.get("tool_input"))

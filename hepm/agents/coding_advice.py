@@ -65,14 +65,13 @@ class CodingAdvice:
 
     def _told(self, run: LiveRun, found: Iterable[StoredLesson], *, most: int = 2) -> str:
         """The text of lessons that the session has not read yet; as in prompts, they do not depend on its level."""
-        fresh = [one for one in found if one.row.id not in run.said][:most]
-        if not fresh:
-            return ""
-        run.said.update((one.row.id, one.row.text) for one in fresh)
-        lines = [BLOCK_START, _INTRODUCTION, *(f"- {line}" for line in _lines(fresh)), BLOCK_END]
-        text = "\n".join(lines)
-        run.session.note_lessons(text, [one.row.id for one in fresh])
-        return text
+        fresh = {one.row.id: one for one in [one for one in found if one.row.id not in run.said][:most]}
+        run.said.update((id, one.row.text) for id, one in fresh.items())
+        return run.session.tell_lessons(list(fresh), lambda ids: _block([fresh[id] for id in ids]))
+
+
+def _block(lessons: Iterable[StoredLesson]) -> str:
+    return "\n".join([BLOCK_START, _INTRODUCTION, *(f"- {line}" for line in _lines(lessons)), BLOCK_END])
 
 
 def _lines(lessons: Iterable[StoredLesson]) -> Iterator[str]:

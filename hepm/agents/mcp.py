@@ -23,10 +23,12 @@ from hepm.errors import HepmError, NotFoundError
 from hepm.graph.trials import CONTROL
 from hepm.ingest.transitions import own_tool
 from hepm.memory.levels import CHANCES, at_level
+from hepm.memory.session import HELD_OUT
 from hepm.types import START, SUMMARY_TOOL, ToolName
 
 _SEARCHED: Final = 50  # situations, among which many go on in the same way
 _LESSONS: Final = 3  # of each kind
+NOTHING: Final = "memory has nothing to say here"
 
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
@@ -107,26 +109,56 @@ class _Tools:
         history = [name for name in history if not own_tool(name)]
         told = self._of(session_id)
         told.history = history
-        run = self._run_of(session_id) if WRITES.get() else None
-        trial = None if run is None else run.session.enter()
-        if trial is not None and trial.arm == CONTROL:
-            return NextTools(tools=[], prompt="", no_opinion="this session is a control: memory tells it nothing")
+        run = self._run_of(session_id)
+        if self._is_control(session_id, run):
+            return NextTools(tools=[], prompt="", no_opinion=HELD_OUT)
         level = "" if run is None else run.session.draw()
         asked: dict[str, Any] = {"tools": tools, "k": k, "floor": CHANCES.get(level), "namespace": NAMESPACE.get()}
         with _explained():
             found = at_level(level, self._runs.memory.suggest(history=history, state=state or None, **asked))
+        if run is not None:
+            found = run.session.tell_tools(found, calls=len(history))
         ranked = [NextTool.model_validate(one, from_attributes=True) for one in found]
         told.named[len(history)] = [one.tool for one in ranked]
-        if run is not None:
-            run.session.note_hint(told.named[len(history)], calls=len(history))
         return NextTools(tools=ranked, prompt=found.prompt(), no_opinion=found.abstained)
 
     def _run_of(self, session_id: str) -> LiveRun | None:
-        """The run of a session; in an experiment it begins with its first question, as it draws its arm then."""
+        """The run of a session; in an experiment it begins with its first question, as it draws its arm then.
+
+        None for a token that only reads.
+        """
         namespace = NAMESPACE.get()
+        if not WRITES.get():
+            return None
         if self._runs.memory.holdout:
             return self._runs.named(session_id, namespace=namespace, door=MCP_DOOR)
         return self._runs.find(session_id, namespace=namespace)
+
+    def _may_search(self, session_id: str) -> bool:
+        """Whether a session may read what earlier runs did. In an experiment it says who it is, as it has an arm.
+
+        Raises:
+            ToolError: it does not.
+        """
+        if not session_id:
+            if self._runs.memory.holdout:
+                raise ToolError("give the session_id of this task: an experiment is under way")
+            return True
+        run = self._run_of(session_id)
+        trial = None if run is None else run.session.enter()
+        shadow = trial is not None and trial.shadow
+        return not (shadow or self._is_control(session_id, run))
+
+    def _is_control(self, session_id: str, run: LiveRun | None) -> bool:
+        """Whether memory says nothing to a session; one that this token cannot record has the same arm."""
+        memory, namespace = self._runs.memory, NAMESPACE.get()
+        if run is not None:
+            return run.session.is_control
+        if not memory.holdout or WRITES.get():
+            return False
+        with _explained():
+            holdout = memory.holdout_now(memory.holdout, namespace=namespace)
+            return memory.lots.arm(session_id, holdout, namespace=namespace) == CONTROL
 
     def _of(self, session_id: str) -> _Told:
         """What a session told and was told."""
@@ -140,9 +172,14 @@ class _Tools:
         self,
         query: Annotated[str, Field(description="The situation, in a few words", min_length=1)],
         k: Annotated[int, Field(ge=1, le=20)] = 5,
+        session_id: Annotated[
+            str, Field(description="The id of this task, as for the other tools", max_length=200)
+        ] = "",
     ) -> EarlierRuns:
         """Find the situations of earlier runs most similar to this one, what was called there, and lessons from it."""
         memory, namespace = self._runs.memory, NAMESPACE.get()
+        if not self._may_search(session_id):
+            return EarlierRuns(situations=[], lessons=[])
         with _explained():
             found = memory.search(query, k=_SEARCHED, namespace=namespace)
             mirror = memory.mirror(namespace)
@@ -180,10 +217,12 @@ class _Tools:
                     _record_calls(run, history, told.named)
                 run.session.record(SUMMARY_TOOL, {"summary": summary}, "")
             found = self._runs.hint(run)
+        elif self._is_control(session_id, None):
+            return NOTHING
         else:  # a token that only reads gets the answer, and nothing is recorded
             with _explained():
                 found = self._runs.memory.prompt(state=summary, history=history, namespace=NAMESPACE.get())
-        return found.text or "memory has nothing to say here"
+        return found.text or NOTHING
 
     def record_outcome(
         self,

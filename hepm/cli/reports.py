@@ -210,6 +210,7 @@ def write_page(
     """Write the page; returns how many tools and edges it has, and what is left out, in words."""
     from hepm.atomic_file import atomic_file
     from hepm.graph.page import left_out_of, part_of, read_content, render_page
+    from hepm.memory.latest import read_latest
 
     totals, mirror = memory.totals(namespace=namespace), memory.mirror(namespace)
     content = read_content(
@@ -219,6 +220,7 @@ def write_page(
         outcomes=(totals.successes, totals.failures),
         focus=focus,
         max_tools=max_tools,
+        latest=read_latest(memory.library.store, namespace=namespace),
     )
     html = render_page(content, title=title).encode("utf-8")
     with atomic_file(page, "the page") as file:

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, replace
+from math import inf
 from statistics import fmean
 from typing import Any, Final, Literal, NamedTuple
 
@@ -32,6 +33,8 @@ from hepm.llm import Endpoint, Usage
 from hepm.memory.session import as_messages
 from hepm.text import count_of, on_one_line
 from hepm.types import SUMMARY_TOOL, Tool, ToolName
+from hepm.uplift.saying import COLUMNS, Measured, effect_sentence
+from hepm.uplift.sequence import Effect
 
 WITHOUT: Final = "without"
 _SHARES: Final = ("hinted", "changed", "towards", "away", "gain")
@@ -306,17 +309,20 @@ def _scores(asked: Sequence[Asked], arm: str) -> ReplayScores:
 
 
 def _sentence(arm: str, kind: str, found: ReplayScores) -> str:
-    shares, (low, high) = found.shares, found.interval["gain"]
+    shares = found.shares
     if not shares["changed"]:
         return f"{arm} changed no call at {count_of(found.points, 'point')}."
-    few = low <= 0 <= high or found.points < FEWEST_DIVERGENCES
-    so = "too few points to say" if few else "more than chance explains"
+    enough = found.points >= FEWEST_DIVERGENCES
+    said = effect_sentence(_right(found).effect if enough else None, found.points, what="right calls", of="turn")
     where = "where a failed run left the way of a successful one" if kind == "parting" else "in successful runs"
-    return (
-        f"At {count_of(found.points, 'point')} {where}, {arm} changed the call in {shares['changed']:.1%}: towards the "
-        f"call of a successful run in {shares['towards']:.1%}, away from it in {shares['away']:.1%} "
-        f"({100 * shares['gain']:+.1f} points [{100 * low:+.1f}, {100 * high:+.1f}]); {so}."
-    )
+    changed = f"{arm} changed the call in {shares['changed']:.1%}: towards that of a successful run in"
+    return f"{arm}, {where}: {said} {changed} {shares['towards']:.1%}, away from it in {shares['away']:.1%}."
+
+
+def _right(found: ReplayScores) -> Measured:
+    """How often the model called a tool of a successful run."""
+    effect = Effect(found.shares["gain"], *found.interval["gain"], found.points, inf)
+    return Measured("right", *found.right, effect, share=True)
 
 
 def replay_tables(report: ReplayReport) -> list[Table | Text]:
@@ -329,16 +335,14 @@ def replay_tables(report: ReplayReport) -> list[Table | Text]:
         table = table_of(
             f"{report.model} at {count_of(first.points, one)} {about}, of {families}",
             "memory",
-            *_SHARES,
-            "95 %",
-            "right",
+            *_SHARES[:-1],
+            *COLUMNS,
         )
         for arm, found in by_arm.items():
-            low, high = found.interval["gain"]
-            cells = [f"{found.shares[name]:.3f}" for name in _SHARES]
-            table.add_row(arm, *cells, f"{low:+.3f} … {high:+.3f}", " → ".join(f"{share:.3f}" for share in found.right))
+            cells = [f"{found.shares[name]:.3f}" for name in _SHARES[:-1]]
+            table.add_row(arm, *cells, *_right(found).cells[1:])
         parts.append(table)
-    parts.append(Text("right: a tool of the successful runs was called, without memory → with it", style="dim"))
+    parts.append(Text("without, with: how often a tool of the successful runs was called", style="dim"))
     if report.failed:
         parts.append(Text(on_one_line(f"{count_of(len(report.failed), 'request')} failed, first {report.failed[0]}")))
     if report.left_out:

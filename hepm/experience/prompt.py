@@ -26,7 +26,7 @@ from hepm.experience.run_steps import step_of
 from hepm.graph.delta import said_text, state_key
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.tool_life import ToolNames
-from hepm.graph.trials import hint_id
+from hepm.graph.trials import LEFT_OUT_HERE, hint_id
 from hepm.ingest.chat import read_messages
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import agent_state
@@ -304,12 +304,7 @@ def render_without(
     tools = [one.tool for one in ranked if leaves_out(hint_id(one.tool))]
     if not lessons and not tools:
         return whole
-    suggestions = found.suggestions
-    if tools:
-        left = tuple(one for one in ranked if one.tool not in tools)
-        suggestions = replace(
-            suggestions, ranked=left, abstained=None if left else "left out here, to see what it does"
-        )
+    suggestions = found.suggestions.without(tools, LEFT_OUT_HERE) if tools else found.suggestions
     kept = replace(
         found,
         principles=[one for one in found.principles if one.id not in lessons],

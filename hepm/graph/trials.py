@@ -19,6 +19,10 @@ REQUEST_CHARS: Final = 300
 """What is kept of a request, to tell which kind it is of."""
 
 
+LEFT_OUT_HERE: Final = "left out here, to see what it does"
+"""Why a hint names no tool whose tools chance left out."""
+
+
 class Withheld(NamedTuple):
     """A hint of a shadow session: after how many calls, the tools that it would have named, the chance of the first."""
 

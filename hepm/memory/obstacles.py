@@ -87,7 +87,7 @@ def obstacles(store: Store, guards: Mapping[str, GuardState]) -> list[Obstacle]:
         here = Surveyed.of(store, namespace)
         for look in _LOOKS:
             found += look(here)
-        found += _hints_that_hurt(namespace, guard)
+        found += _hints_that_hurt(here, guard)
     found.sort(key=lambda one: (one.kind == "secrets", -one.runs))  # what was removed costs memory next to nothing
     return found[:MOST_LINES]
 
@@ -295,8 +295,14 @@ def _environment_at(here: Surveyed, seq: int) -> str | None:
     return None
 
 
-def _hints_that_hurt(namespace: str, guard: GuardState) -> Iterator[Obstacle]:
-    """Levels of the guard with which sessions did worse than silent ones."""
+def _hints_that_hurt(here: Surveyed, guard: GuardState) -> Iterator[Obstacle]:
+    """Memory that lowers success, as held-out sessions show; or levels of the guard that do worse than silence."""
+    if guard.harm:
+        what = guard.harm.removeprefix("silent, since ")
+        mend = "nearly all sessions are left alone; see what harms, and check the labels of the runs behind it"
+        command = f"hepm uplift {_option(here.namespace)}"
+        yield Obstacle(here.namespace, "hints-hurt", what, mend, command, here.totals.trajectories)
+        return
     silent, outcomes = guard.outcomes[SILENT], guard.outcomes
     tried = [level for level in CHANCES if outcomes[level].sessions >= FEWEST]
     worse = [level for level in tried if silent.better_than(outcomes[level]) >= _SURE]
@@ -306,7 +312,7 @@ def _hints_that_hurt(namespace: str, guard: GuardState) -> Iterator[Obstacle]:
     what = f"hints hurt: {outcomes[most]} sessions with hints from {most} on succeeded, and {silent} without"
     mend = "the guard gives them to a few sessions only; see why, and check the labels of the runs behind them"
     sessions = sum(outcomes[level].sessions for level in worse)
-    yield Obstacle(namespace, "hints-hurt", what, mend, f"hepm stats {_option(namespace)}", sessions)
+    yield Obstacle(here.namespace, "hints-hurt", what, mend, f"hepm stats {_option(here.namespace)}", sessions)
 
 
 def _unseen_lessons(here: Surveyed) -> Iterator[Obstacle]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 from hepm.errors import ConflictError, HepmError, InputError
 from hepm.graph.delta import said_text
 from hepm.graph.mirror import switching_often
-from hepm.graph.trials import CONTROL, Trial, Withheld, hint_id
+from hepm.graph.trials import CONTROL, LEFT_OUT_HERE, Trial, Withheld, hint_id
 from hepm.ingest.chat import GrowingConversation, read_messages
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import RecordError, decoded, graded, without_surrogates
@@ -32,6 +32,7 @@ from hepm.types import (
     START,
     TRIAL,
     Outcome,
+    Suggestions,
     Tool,
     ToolCall,
     ToolName,
@@ -50,6 +51,7 @@ T = TypeVar("T")
 
 _OF_FIRST: Final = (RECORDED_BY, LEVEL, TRIAL)
 """Tags that a run keeps from its beginning, whichever process goes on with it."""
+HELD_OUT: Final = "this session is held out, to see what memory does: memory tells it nothing"
 _OPENING: Final = 12
 """Messages at the beginning of a run: coding agents send several of instructions before the user's."""
 
@@ -180,6 +182,11 @@ class Session:
             return ""
         return next((turn.text for turn in turns if turn.role == "user"), "")
 
+    @property
+    def so_far(self) -> Trajectory:
+        """The run as it is now, without hints of this session."""
+        return replace(self._run, turns=self._turns())
+
     def hint(self, messages: Sequence[object] | None = None) -> str:
         """A hint for the system prompt or a last message; "" if there is none or memory fails.
 
@@ -210,8 +217,8 @@ class Session:
             return Prompt()
         if tools is None and self._tools is not None:
             tools = [tool.name for tool in self._tools]
-        trial = self.enter()
-        if trial is not None and trial.arm == CONTROL and not trial.shadow:
+        trial = self.enter(keep=keep)
+        if self.is_control:
             if keep:
                 self.keep()
             return self._wishes()
@@ -222,7 +229,7 @@ class Session:
             self._withhold(self._ask(lambda: self._prompt(self._turns(), **about)))
             return self._wishes()
         if trial is not None:
-            about["leaves_out"] = partial(self._memory.lots.leaves_out, self.id, namespace=self._namespace)
+            about["leaves_out"] = self._leaves_out
         found = self._ask(lambda: self._prompt(self._turns(), **about))
         if found is not None:
             self._note_trial(found)
@@ -232,10 +239,14 @@ class Session:
                 self.note_hint([one.tool for one in found.suggestions], calls=calls_in(self._turns()))
         return found or Prompt()
 
-    def enter(self) -> Trial | None:
+    def enter(self, *, keep: bool = True) -> Trial | None:
         """The session's part in an experiment, whose arm is drawn once; None if it is in none.
 
         A control, if it cannot be drawn now.
+
+        Args:
+            keep: Whether a control waits until its arm is on disk; False if `keep` follows its reply. It reads nothing
+                before, and draws the same again.
         """
         with self._recording:
             if self._trial is not None or not self.holdout:
@@ -250,8 +261,15 @@ class Session:
             if trial is None:
                 return Trial(CONTROL, self.holdout)
             self._note(trial)
-            self.keep()  # whatever ends this process, the arm stays
+            if keep or trial.arm != CONTROL or trial.shadow:
+                self.keep()  # whatever ends this process, the arm stays
             return trial
+
+    @property
+    def is_control(self) -> bool:
+        """Whether memory says nothing of its own to this session, and need not find anything either."""
+        trial = self.enter()
+        return trial is not None and trial.arm == CONTROL and not trial.shadow
 
     def _note(self, trial: Trial) -> None:
         self._trial = trial
@@ -268,10 +286,13 @@ class Session:
         if found is None or self._trial is None:
             return
         trial = self._trial.with_hint(found.tokens, found.lessons, ())
-        ranked = found.suggestions.ranked
-        if ranked and HINT in found.present:
-            tools = tuple(one.tool for one in ranked)
-            trial = trial.with_withheld(Withheld(calls_in(self._turns()), tools, round(ranked[0].score, 3)))
+        said = found.suggestions if HINT in found.present else Suggestions()
+        self._note_withheld(trial, said, calls=calls_in(self._turns()))
+
+    def _note_withheld(self, trial: Trial, found: Suggestions, *, calls: int) -> None:
+        if found.ranked:
+            tools = tuple(one.tool for one in found.ranked)
+            trial = trial.with_withheld(Withheld(calls, tools, round(found.ranked[0].score, 3)))
         self._note(trial)
 
     def _wishes(self) -> Prompt:
@@ -310,11 +331,62 @@ class Session:
         """
         self._hinted.note(tools, calls=calls)
 
-    def note_lessons(self, text: str, lessons: Iterable[str]) -> None:
-        """Note lessons that the agent read in a text of memory: `prompt` does it, what speaks otherwise must."""
-        self._shown.update(dict.fromkeys(lessons))
+    def tell_tools(self, found: Suggestions, *, calls: int) -> Suggestions:
+        """What the agent reads of suggestions after so many calls, which another than `prompt` asked for.
+
+        A control and a shadow session read none, and others not what chance leaves out of their hints.
+        """
+        from hepm.experience.prompt import Prompt
+
+        if self.is_control:
+            return Suggestions(abstained=HELD_OUT)
+        trial = self.enter()
+        out: list[ToolName] = []
+        if trial is not None and not trial.shadow:
+            out = [one.tool for one in found.ranked if self._leaves_out(hint_id(one.tool))]
+        kept = found.without(out, LEFT_OUT_HERE) if out else found
+        shown = [one.tool for one in kept.ranked]
+        text = kept.prompt()
+        tokens = Prompt(present=text).tokens
+        if trial is not None and trial.shadow:
+            self._note_withheld(trial.with_hint(tokens, (), ()), kept, calls=calls)
+            return Suggestions(abstained=HELD_OUT)
+        if trial is not None:
+            self._note(trial.with_hint(tokens, [hint_id(tool) for tool in shown], [hint_id(tool) for tool in out]))
+        self.note_hint(shown, calls=calls)
+        return kept
+
+    def tell_lessons(self, lessons: Sequence[str], write: Callable[[Sequence[str]], str]) -> str:
+        """What the agent reads of lessons, by their ids, that another than `prompt` found; "" if it reads none.
+
+        A control and a shadow session read none, and others not what chance leaves out of their hints.
+
+        Args:
+            write: The text of those that are left.
+        """
+        from hepm.experience.prompt import Prompt
+
+        if self.is_control or not lessons:
+            return ""
+        trial = self.enter()
+        out: list[str] = []
+        if trial is not None and not trial.shadow:
+            out = [id for id in lessons if self._leaves_out(id)]
+        kept = [id for id in lessons if id not in out]
+        text = write(kept) if kept else ""
+        if trial is not None:
+            self._note(trial.with_hint(Prompt(present=text).tokens, kept, out))
+            if trial.shadow:
+                self.keep()
+                return ""
+        self._shown.update(dict.fromkeys(kept))
         self._said.update(hints_in(text))
         self.keep()
+        return text
+
+    def _leaves_out(self, what: str) -> bool:
+        """Whether chance leaves a lesson, or a tool (`hint_id`), out of this session's hints."""
+        return self._memory.lots.leaves_out(self.id, what, namespace=self._namespace)
 
     @property
     def project(self) -> str:
@@ -341,7 +413,7 @@ class Session:
             return list({one.id: one for one in (*alike, *here)}.values())[:k]
 
         trial = self.enter()
-        if trial is not None and trial.arm == CONTROL:
+        if trial is not None and trial.arm == CONTROL:  # also in a shadow session
             return []
         found = self._ask(search) or []
         self._shown.update(dict.fromkeys(one.id for one in found))

@@ -135,7 +135,7 @@ class Surveyed:
         """Read the latest runs and some of tasks, no more than `MOST_CHARS` of either."""
         totals = store.totals(namespace=namespace)
         success_from = store.header.success_from
-        latest = list(_read(_latest_records(store, namespace), success_from))
+        latest = list(_read(latest_records(store, namespace, LATEST_RUNS), success_from))
         tasks = store.largest_tasks(namespace=namespace, most=_TASKS_COUNTED)
         by_task = _runs_of(store, namespace, _tasks_to_read(tasks), success_from)
         return cls(store, namespace, totals, latest, tasks, by_task)
@@ -176,8 +176,9 @@ def _read(records: Iterable[tuple[str, str]], success_from: float) -> Iterator[S
         yield SeenRun.of(run.graded(success_from), record)
 
 
-def _latest_records(store: Store, namespace: str) -> Iterator[tuple[str, str]]:
-    before, left = LAST_ROW, LATEST_RUNS
+def latest_records(store: Store, namespace: str, most: int) -> Iterator[tuple[str, str]]:
+    """Ids and records of the latest runs, the last stored first; lazy."""
+    before, left = LAST_ROW, most
     while left > 0:
         rows = store.latest_records(namespace=namespace, before=before, limit=min(left, _READ_AT_ONCE))
         if not rows:

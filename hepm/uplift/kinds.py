@@ -45,7 +45,7 @@ def kinds_of(sessions: Sequence[TrialSession], before: Sequence[tuple[int, str, 
     """
     asked = [Asked(seq, environment, task, said[:REQUEST_CHARS]) for seq, environment, task, said in before]
     asked += [Asked(one.seq, one.environment, one.task, one.request) for one in sessions]
-    names = _names(asked)
+    names = kind_names(asked)
     first: dict[object, int] = {}
     for one, name in sorted(zip(asked, names, strict=True), key=lambda pair: pair[0].seq):
         first.setdefault(name, one.seq)
@@ -56,8 +56,8 @@ def kinds_of(sessions: Sequence[TrialSession], before: Sequence[tuple[int, str, 
     return Kinds(kind_T, np.array(known, dtype=np.bool_))
 
 
-def _names(asked: Sequence[Asked]) -> list[object]:
-    """A name of the kind of each run."""
+def kind_names(asked: Sequence[Asked]) -> list[object]:
+    """A name of the kind of each run; equal for runs of one kind."""
     runs = Counter((one.environment, one.task) for one in asked if one.task)
     alone: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for one in asked:

@@ -322,11 +322,11 @@ def _credits(with_memory: Sequence[TrialSession], kind_T: IntArray, left_out: fl
     return tuple(sorted(found, key=_by_certainty))
 
 
-def _by_certainty(one: Credit) -> tuple[bool, float, str]:
-    """The surest first."""
+def _by_certainty(one: Credit) -> tuple[int, float, str]:
+    """The surest first; those of which nothing is known yet come last."""
     if one.effect is None:
-        return True, -one.shown, one.id
-    return not one.effect.sure, one.effect.high - one.effect.low, one.id
+        return 2, -one.shown, one.id
+    return 0 if one.effect.sure else 1, one.effect.high - one.effect.low, one.id
 
 
 def _shadow(sessions: Sequence[TrialSession], chances: Mapping[str, float]) -> Shadow:

@@ -66,7 +66,8 @@ def effect_sentence(
         of: What is counted, in the singular.
     """
     if effect is None:
-        return f"Not yet known: {count_of(sessions, of)} with an outcome {'is' if sessions == 1 else 'are'} too few."
+        ended = " with an outcome" if of == "session" else ""
+        return f"Not yet known: {count_of(sessions, of)}{ended} {'is' if sessions == 1 else 'are'} too few."
     value, low, high = figures(effect)
     if effect.sure:
         by = value.removeprefix("−")

@@ -55,7 +55,8 @@ class Effect(NamedTuple):
     Attributes:
         value, low, high: The difference and its interval; of shares in [-1, 1].
         sessions: How many of both arms are behind it.
-        sd: Standard deviation of what one session says of it.
+        sd: Standard deviation of what one session says of it; infinite where the interval is not of this module, as of
+            paired tasks.
     """
 
     value: float

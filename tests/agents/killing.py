@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import signal
 import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,7 +24,9 @@ from typing import Any, Protocol
 import httpx2
 
 from hepm import Memory
+from hepm.graph.trials import CONTROL, Trial
 from hepm.memory.journal import Journal
+from hepm.types import HINT
 from tests.agents.raw import RawEndpoint, Taken
 from tests.faults.command import HEPM
 
@@ -70,6 +74,22 @@ class Served:
         return self.process.returncode
 
 
+_TAG = re.compile(r"_by_[a-z]+\d+x\d+")
+
+
+class Model:
+    """The played model, which notes the runs whose requests came with a hint."""
+
+    def __init__(self) -> None:
+        self.hinted: set[str] = set()
+
+    def __call__(self, connection: socket.socket, request: Taken) -> None:
+        said = request.body.decode("utf-8", "replace")
+        if HINT in said and (tag := _TAG.search(said)):
+            self.hinted.add(tag[0])
+        answer(connection, request)
+
+
 def answer(connection: socket.socket, request: Taken) -> None:
     """The played model: the next step of a conversation, streamed or not, and a last word."""
     body = json.loads(request.body)
@@ -103,6 +123,7 @@ class Expected:
         sent: All of them.
         ending: Whether its outcome is sent.
         done: Whether its outcome is acknowledged.
+        hinted: Whether a tool of MCP told it anything.
     """
 
     tag: str
@@ -112,6 +133,7 @@ class Expected:
     sent: list[str] = field(default_factory=list[str])
     ending: bool = False
     done: bool = False
+    hinted: bool = False
 
 
 class Addressed(Protocol):
@@ -129,6 +151,9 @@ class Agents:
         self._folder = folder
         self.runs: list[Expected] = []
         self.faults: list[str] = []
+        self.arms: dict[str, set[str]] = {}
+        self.by_arm: Counter[str] = Counter()
+        self.hinted = 0
         self.answered = 0
         self._stop = threading.Event()
         self._client = httpx2.Client(timeout=60)
@@ -239,6 +264,7 @@ class Agents:
             answer = self._post("/mcp", body, mcp_protocol_version="2025-06-18")
             assert answer is not None
             result = answer.json()["result"]
+            expected.hinted |= HINT in answer.text
             if result.get("isError"):
                 raise AssertionError(f"{name}: {result}")
         expected.calls = calls
@@ -250,6 +276,8 @@ class Agents:
             if expected.ending or not session or expected.kind == "_mcp":
                 continue
             kept = Journal(self._folder).find("default", session)
+            if kept is not None and (trial := Trial.of(kept.run)) is not None:
+                self.arms.setdefault(session, set()).add(trial.arm)
             calls = [] if kept is None else [call.name for turn in kept.run.turns for call in turn.calls]
             if kept is not None and not _holds(calls, acknowledged):
                 self.faults.append(f"{expected.tag}: {acknowledged} were acknowledged, and {calls} are kept")
@@ -275,6 +303,28 @@ class Agents:
             if run["success"] is not True:
                 self.faults.append(f"{expected.tag} lacks its outcome")
 
+    def check_arms(self, store: Path | str, holdout: float, hinted: Collection[str]) -> None:
+        """At the end: each run has the arm that it had at every kill, counts once, and no control was hinted."""
+        arms: Counter[str] = Counter()
+        with Memory.open(store) as memory:
+            for expected in self.runs:
+                stored = memory.run(expected.session)
+                trial = None if stored is None else Trial.of(stored)
+                if trial is None:
+                    self.faults.append(f"{expected.tag} has no arm")
+                    continue
+                arms[trial.arm] += 1
+                drawn = memory.lots.arm(expected.session, holdout, namespace="default")
+                if {trial.arm} != {drawn, *self.arms.get(expected.session, ())}:
+                    self.faults.append(f"{expected.tag} was drawn {drawn}, and is {trial.arm}")
+                if trial.arm == CONTROL and (expected.tag in hinted or expected.hinted or trial.tokens):
+                    self.faults.append(f"{expected.tag} is a control, and was told something")
+            report = memory.uplift()
+            if (report.sessions, report.controls) != (arms.total(), arms[CONTROL]):
+                self.faults.append(f"{arms} are counted as {report.sessions} with {report.controls} controls")
+        self.by_arm = arms
+        self.hinted = len(hinted)
+
 
 def _holds(whole: list[str], part: list[str]) -> bool:
     """Whether the calls of `part` are in `whole`, in order, none twice."""
@@ -282,12 +332,14 @@ def _holds(whole: list[str], part: list[str]) -> bool:
     return all(name in rest for name in part) and len(set(whole)) == len(whole)
 
 
-def killed_under_load(folder: Path, endpoint: RawEndpoint, kills: int, *, seed: int = 0) -> Agents:
+def killed_under_load(
+    folder: Path, endpoint: RawEndpoint, kills: int, *, seed: int = 0, holdout: float = 0.0
+) -> Agents:
     """Kill it so many times, at random moments, and once let it end by SIGTERM."""
     draw = random.Random(seed)
     store = folder / "m.hepm"
-    endpoint.answer = answer
-    served = Served(store, endpoint.url)
+    endpoint.answer = model = Model()
+    served = Served(store, endpoint.url, *(["--holdout", str(holdout)] if holdout else []))
     agents = Agents(served, store.with_name(f"{store.name}-sessions"))
     try:
         for _ in range(kills):
@@ -305,4 +357,6 @@ def killed_under_load(folder: Path, endpoint: RawEndpoint, kills: int, *, seed: 
         agents.faults.append(f"it ended with {code}: {served.said[-3:]}")
     agents.faults += [line for line in served.said if "Traceback" in line]
     agents.check_stored(store)
+    if holdout:
+        agents.check_arms(store, holdout, model.hinted)
     return agents

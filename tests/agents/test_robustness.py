@@ -492,6 +492,18 @@ def test_an_outcome_told_again_after_a_crash_between_store_and_journal_is_stored
 
 
 @pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.soak)])
+def test_no_session_changes_its_arm_and_none_counts_twice_when_the_server_is_killed(
+    tmp_path: Path, endpoint: RawEndpoint, kills: int
+) -> None:
+    agents = killed_under_load(tmp_path, endpoint, kills, seed=1, holdout=0.5)
+    assert agents.faults == []
+    if kills > 2:  # else there may be too few runs
+        assert len(agents.by_arm) == 2
+        assert agents.hinted > 10  # so that controls had something to miss
+
+
+@pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("kills", [1, pytest.param(50, marks=pytest.mark.soak)])
 def test_nothing_acknowledged_is_lost_or_doubled_when_the_server_is_killed(
     tmp_path: Path, endpoint: RawEndpoint, kills: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from hepm.agents.guard import Access
 from hepm.experience.lessons import Principle
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
+from hepm.graph.trials import CONTROL, MEMORY, Trial
+from hepm.types import TRIAL
 from tests.agents.serving import serving
 from tests.graph.test_page import HOSTILE
 from tests.loopback import Loopback, completion, tool_call
@@ -125,20 +128,98 @@ def test_a_run_through_the_proxy_grows_the_graph_and_its_suggestions_are_shown_a
     assert graph.inner_text("#panel h2") == "refund"
     assert "close_ticket" in graph.inner_text("#panel")
     graph.locator("#panel .why").first.click()
-    graph.wait_for_function("() => document.querySelector('#panel .runs')?.textContent.includes('followed')")
+    graph.wait_for_function("() => document.querySelector('#panel .asked [title=followed]')")
+    graph.click("#panel .asked [title=followed]")
+    graph.locator("#run[open] .call", has_text="close_ticket").wait_for()
+    assert graph.inner_text("#panel .asked [title=followed]") == WISH
+    graph.click("#run-close")
     hints.wait_for_function("() => document.querySelectorAll('#hints .mark.no').length >= 2")
     rows = [" ".join(row.split()) for row in hints.locator("#hints li").all_inner_texts()]
-    assert any("refund" in row and " followed" in row and "succeeded followed" in row for row in rows), rows
+    assert any("refund" in row and " followed" in row and f"succeeded {WISH}" in row for row in rows), rows
     assert any("get_order" in row and "not followed called close_ticket" in row and "failed" in row for row in rows)
     live.play("waits", "get_order", success=None)
-    hints.wait_for_function("() => document.querySelector('#runs').textContent.includes('waits')")
-    assert WISH in hints.inner_text("#runs")
+    hints.locator("#runs [title='Run waits']").wait_for()
+    assert hints.inner_text("#runs [title='Run waits']") == WISH
+    hints.click("#runs [title='Run waits']")
+    hints.locator("#run[open]", has_text="under way").wait_for()
+    hints.keyboard.press("Escape")
     hints.locator("#runs").get_by_role("button", name="It failed").click()
     hints.get_by_role("button", name="End it").click()
     hints.get_by_text("No run is under way.").wait_for()
     run = live.memory.run("waits")
     assert run is not None
     assert run.outcome.success is False
+
+
+def test_runs_are_listed_by_request_and_lead_to_their_calls_with_what_memory_had_suggested(
+    live: Live, sheet: Callable[..., Any]
+):
+    live.play("opened", "get_order", "refund")
+    page = sheet(live.url, "hints")
+    page.locator("#stored [title='Run opened']").wait_for()
+    row = page.locator("#stored li", has=page.locator("[title='Run opened']"))
+    assert row.inner_text().split("\n")[1:] == [WISH, "2 calls", "succeeded"]
+    page.click("#stored [title='Run opened']")
+    turns = page.locator("#run[open] .turns > li")
+    assert turns.nth(0).inner_text().split("\n")[-1] == WISH
+    assert "memory had suggested get_order" in turns.nth(1).inner_text()
+    assert "delivered" in turns.nth(1).inner_text()
+    assert "refund" in turns.nth(2).inner_text()
+    page.click("#run-close")
+    assert not page.locator("#run[open]").count()
+
+
+def test_the_page_leads_with_what_memory_does_and_says_what_keeps_it_from_helping(
+    sheet: Callable[..., Any], tmp_path: Path
+):
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        runs: list[Trajectory] = []
+        for number in range(400):
+            arm = CONTROL if number % 4 == 0 else MEMORY
+            won = number % 10 < (4 if arm == CONTROL else 9)
+            run = replace(run_of(number, "get_order", "refund", success=won), task=f"broken {number % 7}")
+            runs.append(replace(run, tags={TRIAL: Trial(arm, 0.25).to_tag()}))
+        memory.ingest(runs)
+        open_ones = (replace(run_of(number, "get_order"), outcome=Outcome()) for number in range(400, 440))
+        memory.ingest(open_ones)
+        with serving(memory) as (_, url):
+            page = sheet(url, "hints")
+            page.locator("#uplift-plot polyline").wait_for()
+            assert page.inner_text("#uplift").startswith("Memory raised success by ")
+            first = page.locator("#figures > div").first.inner_text().split("\n")
+            assert (first[0], first[1][0]) == ("Uplift", "+")
+            page.locator("#advice li", has_text="40 of 440 runs have no outcome and teach nothing.").wait_for()
+            assert page.locator("#advice code").first.inner_text() == "hepm label --namespace default"
+            page.click("#uplift-more summary")
+            assert "recognised requests" in page.inner_text("#uplift-table")
+
+
+def test_the_graph_is_filtered_by_kind_of_request_and_says_where_runs_end(sheet: Callable[..., Any], tmp_path: Path):
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        kinds = {"refund": ("get_order", "refund"), "address": ("get_user", "set_address", "get_order")}
+        memory.ingest(
+            [
+                replace(run_of(number, *tools, success=number < 4), id=f"{kind} {number}", task=kind)
+                for kind, tools in kinds.items()
+                for number in range(6)
+            ]
+        )
+        with serving(memory) as (_, url):
+            page = sheet(url)
+            page.wait_for_function("() => TOOLS.length === 5")
+            texts = page.locator("#kind option").all_inner_texts()
+            assert texts == [
+                "all requests", "address (6 runs, 67 % succeeded)", "refund (6 runs, 67 % succeeded)",
+            ]  # fmt: skip
+            assert page.inner_text("#shown") == "5 of 5 edges shown"
+            page.select_option("#kind", "refund")
+            assert page.inner_text("#shown") == "2 of 5 edges shown"
+            shown = page.evaluate("EDGES.filter(isShown).map((e) => [nameOf(e.source), nameOf(e.target)])")
+            assert shown == [["start of a run", "get_order"], ["get_order", "refund"]]
+            page.click("#reset")
+            assert page.inner_text("#shown") == "5 of 5 edges shown"
+            page.locator("#panel .all .tool", has_text="get_order").click()
+            assert "6 of 12, 67 % of them succeeded" in page.inner_text("#panel")
 
 
 def test_a_principle_is_retired_and_revived_and_notes_are_edited(live: Live, sheet: Callable[..., Any]):

@@ -337,6 +337,15 @@ def test_200_tools_lie_inside_the_window_and_many_names_are_written_none_over_an
     assert not sheet.page.evaluate("written.some((a) => written.some((b) => a !== b && overlap(a, b)))")
 
 
+@pytest.mark.parametrize("tools", [12, 30])
+def test_hardly_any_name_lies_on_an_arrowhead_where_there_is_room(tools: int, look: Callable[..., Sheet]):
+    sheet = look(wide(tools))
+    covered = sheet.page.evaluate(
+        "written.filter((name) => arrowheads(network.getScale()).some((head) => overlap(name, head))).length"
+    )
+    assert covered <= sheet.page.evaluate("written.length") / 4
+
+
 def test_every_name_is_written_at_five_tools(look: Callable[..., Sheet]):
     sheet = look(shop())
     assert sheet.page.evaluate("written.length") == 5

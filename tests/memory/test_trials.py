@@ -231,6 +231,22 @@ def test_a_lesson_that_harms_with_confidence_retires_itself_and_says_why(
     assert f"the lesson {bad} of 'default' is retired: it lowered success by " in caplog.text
 
 
+def test_credits_come_surest_first_and_those_of_which_nothing_is_known_last(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        dice = Random(4)
+        runs: list[Trajectory] = []
+        for number in range(600):
+            out = dice.random() < LEFT_OUT
+            shown, left = (("even",), ("good",)) if out else (("even", "good"), ())
+            rare = ("rare",) if number < 12 else ()
+            about = {"shown": (*shown, *rare), "left_out": left}
+            runs.append(ended(MEMORY, f"c{number}", dice.random() < (0.1 if out else 0.9), **about))
+        memory.ingest(runs)
+        found = memory.uplift().credits
+    assert [one.id for one in found] == ["good", "even", "rare"]
+    assert [one.effect is not None and one.effect.sure for one in found] == [1, 0, False]
+
+
 def test_where_memory_harms_the_guard_leaves_nearly_all_sessions_alone_and_says_so(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "m.hepm", holdout=0.2) as memory:
         add_world(memory, sessions=500, control=0.9, memory_rate=0.4)

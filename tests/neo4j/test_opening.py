@@ -192,7 +192,7 @@ def test_missing_migrations_run_on_opening(server: Neo4jServer) -> None:
     store._connection.write(lambda tx: tx.run("MATCH (m:Memory) SET m.schema_version = 0").consume())
     store.close()
     reopened = Neo4jStore(login(server))
-    assert reopened.header.schema_version == 10
+    assert reopened.header.schema_version == 11
     reopened.close()
 
 
@@ -234,6 +234,21 @@ def test_a_store_of_before_gets_the_new_reading_of_rewards_and_no_word_of_distru
         assert (memory.totals().successes, memory.totals().failures) == (1, 1)
         assert memory.examine() == []
         assert memory._store.latest_outcomes(["refund"], namespace="default") == {"refund": "11"}
+
+
+def test_a_server_of_before_finds_the_failed_runs_of_a_task(server: Neo4jServer) -> None:
+    auth = (server.username, server.password)
+    with Memory.open(server.uri, auth=auth, speak="weighed") as memory:
+        memory.ingest([trajectory(f"r{at}", "look", success=at > 1, task="t") for at in range(4)])
+    store = Neo4jStore(login(server))
+    older = "MATCH (t:Trajectory) WHERE NOT t.success SET t.task_uid = null"
+    store._connection.write(lambda tx: tx.run(older).consume())
+    assert len(store.runs_beside(["r3"], namespace="default", latest=9)) == 2
+    store._connection.write(lambda tx: tx.run("MATCH (m:Memory) SET m.schema_version = 10").consume())
+    store.close()
+    with Memory.open(server.uri, auth=auth, speak="weighed") as memory:
+        assert len(memory.library.store.runs_beside(["r0"], namespace="default", latest=9)) == 4
+        assert memory.examine() == []
 
 
 def test_a_server_of_before_drops_the_tool_of_the_agents_own_summaries(server: Neo4jServer) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 from hepm import Memory
 from hepm.experience.prompt import Prompt, PromptOptions
-from hepm.types import Suggestions
+from hepm.memory.levels import LEVELS
+from hepm.types import LEVEL, Suggestions
 
 from .agents import Agent, Message, Run, run, silent
 from .world import World
@@ -58,8 +59,17 @@ ARMS = {
         Arm("lessons", session={}),
     )
 }
-"""Without memory; warnings alone, hints alone, both as surely as by default, both as for agents that weigh; and both
+"""Without memory; warnings alone, hints alone, both as the guard draws them, both as for agents that weigh; and both
 with what the lessons of the same runs advise."""
+
+LEVEL_ARMS = {
+    arm.name: arm
+    for arm in (
+        *(Arm(f"at {level}", session={**PLAIN, "tags": {LEVEL: level}}) for level in LEVELS),
+        Arm("guard and control", opened={"holdout": 0.1}),
+    )
+}
+"""One level of the guard for all sessions; and the guard, with a tenth of the sessions held out."""
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import asyncio
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -24,13 +24,18 @@ from starlette.routing import Route
 from hepm.agents.guard import access_of, json_object, namespace_of, refused
 from hepm.agents.live_run import LiveRun
 from hepm.agents.runs import LiveRuns
-from hepm.errors import InputError, MissingExtraError, NotFoundError
+from hepm.errors import InputError, MissingExtraError, NotFoundError, StoreDamagedError
 from hepm.experience.library import sentence_of
+from hepm.experience.likeness import request_of
 from hepm.graph.lessons.rows import Kind, StoredLesson
 from hepm.graph.mirror import switching_often
 from hepm.graph.page import counts_of, fill, graph_data, graph_scripts, part_of, read_content, texts_of
 from hepm.graph.rows import Totals
+from hepm.graph.trials import Trial
+from hepm.ingest.hepm import parse_stored
 from hepm.ingest.redact import Redactor
+from hepm.memory.latest import latest_trajectories, read_latest
+from hepm.types import Trajectory, Turn
 from hepm.uplift.saying import COLUMNS, figures
 
 Json: TypeAlias = dict[str, Any]
@@ -38,6 +43,10 @@ _Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 MOST_TOOLS: Final = 200
 """Tools drawn at once, the most called first. Others are found by name, each with its neighbours."""
+MOST_RUNS: Final = 50
+"""Stored runs that are listed."""
+MOST_TURNS: Final = 200
+"""Turns that are shown of a run."""
 MOST_LISTED: Final = 100
 """Hints, runs or lessons of one answer."""
 
@@ -47,7 +56,9 @@ _PAUSE_FACTOR: Final = 10.0
 # The part of a user's request that is read, and the part that is shown.
 _READ_CHARS: Final = 4_000
 _REQUEST_CHARS: Final = 160
-_SCRIPTS: Final = ("api.js", "uplift.js", "hints.js", "lessons.js", "live.js")
+_TURN_CHARS: Final = 1_000
+_MOST_REQUESTS: Final = 2_000
+_SCRIPTS: Final = ("api.js", "uplift.js", "runs.js", "hints.js", "lessons.js", "live.js")
 _HEADERS: Final = {
     "cache-control": "no-store",
     "x-content-type-options": "nosniff",
@@ -67,6 +78,15 @@ class _Drawn:
     until: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Advised:
+    """Advice at a revision; it stands until a time on the monotonic clock."""
+
+    revision: int
+    found: list[Json]
+    until: float
+
+
 def routes(runs: LiveRuns) -> list[Route]:
     """The page and its data."""
     page = _Page(runs)
@@ -75,6 +95,9 @@ def routes(runs: LiveRuns) -> list[Route]:
         Route("/api/now", page.answering(page.now)),
         Route("/api/graph", page.answering(page.graph)),
         Route("/api/edge", page.answering(page.edge)),
+        Route("/api/runs", page.answering(page.latest_runs)),
+        Route("/api/run", page.answering(page.run)),
+        Route("/api/advice", page.answering(page.advice)),
         _read_or_changed("/api/lessons", page.answering(page.lessons), page.changing(page.retire_or_revive)),
         _read_or_changed("/api/notes", page.answering(page.notes), page.changing(page.edit_notes)),
     ]
@@ -95,6 +118,8 @@ class _Page:
         self._memory = runs.memory
         self._graphs: OrderedDict[tuple[str, str | None], _Drawn] = OrderedDict()
         self._totals: dict[str, tuple[int, Totals]] = {}
+        self._advice: dict[str, _Advised] = {}
+        self._requests: OrderedDict[tuple[str, str], str] = OrderedDict()
         # One thread of its own, so that no number of open pages takes the threads that answer agents.
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="hepm-page")
 
@@ -163,7 +188,8 @@ class _Page:
         recent = list(self._runs.recent.get(namespace, ()))[: -MOST_LISTED - 1 : -1]
         known = self._memory.library.outcomes([one.run for one in recent], namespace=namespace)
         under_way = self._runs.under_way(namespace)
-        hints = [{**asdict(one), "success": known.get(one.run)} for one in recent]
+        requests = self._requests_of([one.run for one in recent], namespace)
+        hints = [{**asdict(one), "success": known.get(one.run), "request": requests[one.run]} for one in recent]
         counts = {what: count for (what, name), count in list(self._runs.counts.items()) if name == namespace}
         return {
             "namespace": namespace,
@@ -236,6 +262,7 @@ class _Page:
             outcomes=(totals.successes, totals.failures),
             focus=tool,
             max_tools=MOST_TOOLS,
+            latest=read_latest(self._memory.library.store, namespace=namespace),
         )
         data = graph_data(content, None if before is None else before.places)
         data |= {"counts": counts_of(content), "others": content.left_out}
@@ -246,8 +273,62 @@ class _Page:
     def edge(self, request: Request) -> Json:
         """Runs and summaries behind the edge between two tools."""
         ends = _query(request, "source"), _query(request, "target")
-        (behind,) = self._memory.mirror(namespace_of(request)).evidence_of([ends])
-        return texts_of(behind)
+        namespace = namespace_of(request)
+        (behind,) = self._memory.mirror(namespace).evidence_of([ends])
+        found = texts_of(behind)
+        return {**found, "requests": self._requests_of(found["runs"], namespace)}
+
+    # Runs
+
+    def latest_runs(self, request: Request) -> Json:
+        """The runs that were stored last, by what was asked for."""
+        namespace = namespace_of(request)
+        stored = latest_trajectories(self._memory.library.store, namespace=namespace, most=MOST_RUNS)
+        return {"runs": [_stored_run(one) for one in stored]}
+
+    def run(self, request: Request) -> Json:
+        """One run, stored or under way, turn by turn, without secrets."""
+        namespace, id = namespace_of(request), _query(request, "id")
+        live = next((one for one in self._runs.under_way(namespace) if one.id == id), None)
+        known = live.session.so_far if live is not None else self._memory.run(id, namespace=namespace)
+        if known is None:
+            raise NotFoundError(f"there is no run {id!r} in {namespace!r}")
+        known = Redactor()(known)
+        trial = Trial.of(known)
+        turns = [turn for turn in known.turns if turn.role != "system"]
+        return {
+            **_stored_run(known),
+            "stored": live is None,
+            "arm": "" if trial is None else "shadow" if trial.shadow else trial.arm,
+            "turns": [_turn(one) for one in turns[:MOST_TURNS]],
+            "all_turns": len(turns),
+        }
+
+    def advice(self, request: Request) -> Json:
+        """What keeps memory from helping here, as it was known lately."""
+        namespace, now = namespace_of(request), time.monotonic()
+        revision = self._memory.header.revision
+        known = self._advice.get(namespace)
+        if known is None or (known.revision != revision and now > known.until):
+            found = [one.to_json() for one in self._memory.advice(namespace=namespace)]
+            ended = time.monotonic()
+            known = self._advice[namespace] = _Advised(revision, found, ended + _PAUSE_FACTOR * (ended - now))
+        return {"advice": known.found}
+
+    def _requests_of(self, runs: Sequence[str], namespace: str) -> dict[str, str]:
+        """What was asked for in each run; "" if it is not known."""
+        live = {one.id: one for one in self._runs.under_way(namespace)}
+        found = {name: self._requests.get((namespace, name)) for name in runs}
+        missing = [name for name, text in found.items() if text is None and name not in live]
+        records = self._memory.library.store.records_of(missing, namespace=namespace) if missing else {}
+        for name, text in found.items():
+            if name in live:
+                found[name] = _request(live[name])
+            elif text is None and name in records:
+                found[name] = self._requests[namespace, name] = _line(_asked(name, records[name]))
+        while len(self._requests) > _MOST_REQUESTS:
+            self._requests.popitem(last=False)
+        return {name: text or "" for name, text in found.items()}
 
     # Lessons
 
@@ -322,7 +403,42 @@ def _run(run: LiveRun) -> Json:
 
 def _request(run: LiveRun) -> str:
     """What the user asked for first, without secrets; "" if it is not known."""
-    line = " ".join(Redactor().text(run.session.request[:_READ_CHARS]).split())
+    return _line(Redactor().text(run.session.request[:_READ_CHARS]))
+
+
+def _asked(name: str, record: str) -> str:
+    """What was asked for in a stored run."""
+    try:
+        return request_of(parse_stored(name, record))
+    except StoreDamagedError:
+        return ""
+
+
+def _stored_run(run: Trajectory) -> Json:
+    about = {"id": run.id, "at": run.ended_at, "request": _line(request_of(run)), "task": run.task}
+    calls = sum(1 for _ in run.calls())
+    return about | {"success": run.outcome.success, "environment": run.environment, "calls": calls}
+
+
+def _turn(turn: Turn) -> Json:
+    calls = [
+        {
+            "name": call.name,
+            "arguments": _cut(json.dumps(call.arguments, default=str) if call.arguments else ""),
+            "result": _cut(call.result or ""),
+            "error": call.error,
+        }
+        for call in turn.calls
+    ]
+    return {"role": turn.role, "text": _cut(turn.text), "calls": calls, "hinted": list(turn.hinted)}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _TURN_CHARS else text[: _TURN_CHARS - 1] + "…"
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
     return line if len(line) <= _REQUEST_CHARS else line[: _REQUEST_CHARS - 1] + "…"
 
 

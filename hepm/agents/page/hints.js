@@ -58,7 +58,7 @@ function runRow(run) {
     "li",
     { class: "run" },
     time(run.at),
-    make("span", { class: "request", dir: "auto" }, run.request || "(no request known)", " ", make("span", { class: "id" }, clipped(run.id, 40))),
+    make("span", { class: "request", dir: "auto" }, runLink(run)),
     make("span", { class: "mark" }, run.door),
     mayWrite ? make("span", { class: "end" }, ...[true, false].map((success) => outcomeButton(run, success))) : "",
   );
@@ -110,7 +110,7 @@ function hintRow(hint, latest) {
       ...(word === "no call" ? [] : [make("div", { class: "reason", dir: "auto" }, clipped(hint.reason, 400))]),
     ),
     make("div", {}, make("span", { class: `mark ${kind}` }, word), ...calledInstead(hint)),
-    make("div", { class: "ended" }, ...(end ? [make("span", { class: `mark ${how}`, title: "How the run ended" }, end)] : []), make("div", { class: "id", title: "The run" }, clipped(hint.run, 60))),
+    make("div", { class: "ended" }, ...(end ? [make("span", { class: `mark ${how}`, title: "How the run ended" }, end)] : []), make("div", { class: "of", dir: "auto" }, runLink({ id: hint.run, request: hint.request }))),
   );
 }
 

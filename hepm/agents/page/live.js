@@ -14,6 +14,7 @@ let lastNow = null;
 let timer = null;
 let round = 0;
 let lessonsAt = null; // revision of the lessons in sight
+let runsAt = null; // and of the runs
 let around = null; // the tool whose neighbourhood is drawn; null for the whole graph
 let placed = "";
 
@@ -41,6 +42,7 @@ function arrive() {
   for (const element of document.querySelectorAll("main")) element.hidden = element.dataset.shows !== place.view;
   document.body.dataset.view = place.view;
   if (place.view === "lessons") lessonsAt = null;
+  if (place.view === "hints") runsAt = null;
   if (place.view === "graph") requestAnimationFrame(() => placed || reset(false));
   start();
 }
@@ -48,7 +50,7 @@ function arrive() {
 function forgetNamespace() {
   say(null); // it may offer to undo what was done elsewhere
   etags.clear();
-  lessonsAt = around = editing = null;
+  lessonsAt = runsAt = around = editing = null;
   placed = "";
   load(NO_GRAPH);
   reset(false);
@@ -67,6 +69,10 @@ async function poll() {
     if (mine !== round) return;
     if (now !== null) showNow(now);
     if (place.view === "graph") await updateGraph();
+    if (place.view === "hints" && runsAt !== lastNow.revision) {
+      runsAt = lastNow.revision;
+      await loadRuns();
+    }
     if (place.view === "lessons" && lessonsAt !== lastNow.revision) {
       lessonsAt = lastNow.revision;
       await loadLessons();
@@ -136,7 +142,7 @@ async function updateGraph() {
 }
 
 askForTexts = async (edge) => {
-  const none = { summaries: [], runs: [], all_summaries: 0, all_runs: 0 };
+  const none = { summaries: [], runs: [], all_summaries: 0, all_runs: 0, requests: {} };
   const ends = { source: TOOLS[edge.source].name, target: TOOLS[edge.target].name };
   return (await ask("/api/edge", { query: ends }).catch(explain)) || none;
 };

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import product, zip_longest
-from math import comb
+from math import comb, inf
 from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -23,7 +23,9 @@ from hepm.evals.metrics import Bootstrap, Interval, interval
 from hepm.evals.report import Difference, rounded, table_of
 from hepm.text import CUT, count_of, on_one_line
 from hepm.types import SUMMARY_TOOL
-from hepm.uplift.drawing import drawing
+from hepm.uplift.drawing import draw_effects
+from hepm.uplift.saying import COLUMNS, Measured, effect_sentence
+from hepm.uplift.sequence import Effect
 
 if TYPE_CHECKING:
     from hepm.evals.collaboration.report import CollaborationReport
@@ -238,16 +240,14 @@ def _sentence(arm: str, found: ArmScores, reference: str, tasks: int) -> str:
             return f"With {arm}{hints} {so}.{besides}"
         so = "too few tasks, or no effect"
         return f"With {arm}{hints} each task was solved as often as with {reference}: {so}.{besides}"
-    low, high = (round(100 * end, 1) for end in gain.interval)
-    if tasks < FEWEST_TASKS or low <= 0 <= high:
-        so = "too few tasks to say"
-    else:
-        so = "more than chance explains" if gain.value > 0 else "it did worse, by more than chance explains"
-    return (
-        f"With {arm}{hints} the agent solved {count_of(len(found.won), 'task')} that it failed with {reference}, and "
-        f"failed {len(found.lost):,} that it had solved: {_points(gain.value)} points "
-        f"[{_points(low / 100)}, {_points(high / 100)}]; {so}.{besides}"
-    )
+    said = effect_sentence(_effect(gain, tasks) if tasks >= FEWEST_TASKS else None, tasks, of="task")
+    won = count_of(len(found.won), "task")
+    changed = f"It solved {won} that failed with {reference}, and failed {len(found.lost):,} that were solved."
+    return f"{arm} beside {reference}: {said} {changed}{besides}"
+
+
+def _effect(found: Difference, tasks: int) -> Effect:
+    return Effect(found.value, *found.interval, tasks, inf)
 
 
 def _judgement(name: str, found: ArmScores, reference: str) -> str:
@@ -310,12 +310,17 @@ def endings(report: BenchReport | CollaborationReport, run: str, task: str) -> I
 def _differences(report: BenchReport) -> Table | Text:
     if len(report.arms) < 2:
         return Text("")
-    title = f"difference to {report.reference}, paired by task, with 95 % intervals"
-    table = table_of(title, "arm", *(f"more {name}" for name in _SHOWN_DIFFERENCES), "won", "lost")
+    title = f"memory beside {report.reference}, paired by task"
+    table = table_of(title, "arm", *COLUMNS, "won", "lost")
+    without = report.arms[report.reference].means
     for arm, found in report.arms.items():
-        if arm != report.reference:
-            cells = [_cell(found.difference.get(name)) for name in _SHOWN_DIFFERENCES]
-            table.add_row(arm, *cells, str(len(found.won)), str(len(found.lost)))
+        for name in _SHOWN_DIFFERENCES:
+            gain, mean, other = found.difference.get(name), found.means[name], without[name]
+            if arm == report.reference or gain is None or mean is None or other is None:
+                continue
+            row = Measured(f"{arm}: {name}", other, mean, _effect(gain, report.tasks), share=name == "success")
+            tasks = [str(len(changes)) for changes in (found.won, found.lost)] if row.share else ["", ""]
+            table.add_row(*row.cells, *tasks)
     return table
 
 
@@ -328,13 +333,6 @@ def _overhead(report: BenchReport) -> Table:
         sure = [f"{found.entropy[name]:.3f}" if name in found.entropy else "–" for name in measured]
         table.add_row(arm, f"{requests:.2f}", f"{tokens:,.0f}", f"{found.memory_ms:.2f}", *sure)
     return table
-
-
-def _cell(found: Difference | None) -> str:
-    if found is None:
-        return "–"
-    digits = 2 if max(map(abs, (found.value, *found.interval))) < 10 else 0
-    return " ".join(f"{value:+,.{digits}f}" for value in (found.value, *found.interval))
 
 
 def _side_by_side(reference: str, arm: str, what: str, change: Change) -> Table | Text:
@@ -359,15 +357,13 @@ def _cut(text: str) -> str:
 
 
 def draw(report: BenchReport, file: Path) -> None:
-    """Draw success by arm with its interval; see `drawing`."""
-    if not report.arms:
-        raise InputError("there is nothing to draw: no task is finished in every arm.")
-    title = f"{report.environment} with {report.model}, {count_of(report.tasks, 'task')}"
-    with drawing(file, title, size=(6, 1.2 + 0.4 * len(report.arms))) as [axes]:
-        for at, found in enumerate(report.arms.values()):
-            axes.plot([100 * end for end in found.interval], [at, at], color="tab:blue")
-            axes.plot([100 * (found.means["success"] or 0.0)], [at], "o", color="tab:blue")
-        axes.set_yticks(range(len(report.arms)), list(report.arms))
-        axes.invert_yaxis()
-        axes.set_xlim(0, 100)
-        axes.set_xlabel("tasks solved, %, with 95 % intervals over tasks")
+    """Draw by how much each arm solves more than the reference; see `hepm.uplift.drawing.draw_effects`."""
+    effects = {
+        arm: _effect(found.difference["success"], report.tasks)
+        for arm, found in report.arms.items()
+        if "success" in found.difference
+    }
+    if not effects:
+        raise InputError("there is nothing to draw: no task is finished in two arms.")
+    tasks = count_of(report.tasks, "task")
+    draw_effects(file, f"{report.environment} with {report.model}, {tasks}, beside {report.reference}", effects)

@@ -60,6 +60,7 @@ KEPT_CHANGES: Final = 10_000
 _OUTCOMES_SINCE: Final = 3  # the schema version since which stores know which runs failed with which tool
 
 _REWARDS_SINCE: Final = 5  # since which rewards are read by a threshold, and distrusted runs break no tool
+_TASKS_SINCE: Final = 11  # since which each run with a task has the task's hash
 _SUMMARY_TOOL_UNTIL: Final = 6  # until which the agent's own summary tool was a node
 
 _ORPHANS: Final = (
@@ -121,6 +122,8 @@ class Neo4jStore(Store):
                     self._connection.write(lambda tx, space=space: run(tx, "drop_distrusted_outcomes", space=space))
             if version == _SUMMARY_TOOL_UNTIL and found:
                 self._drop_summary_tool()
+            if version == _TASKS_SINCE and found:
+                self._fill_task_uids()
             self._connection.write(lambda tx, v=version: run(tx, "set_schema_version", schema_version=v))
         if pending:
             self._upgraded_from = found
@@ -133,6 +136,14 @@ class Neo4jStore(Store):
 
         for namespace in self.namespaces():
             self._connection.write(partial(work, space=uid(namespace)))
+
+    def _fill_task_uids(self) -> None:
+        for namespace in self.namespaces():
+            space = uid(namespace)
+            found = self._connection.read("runs_without_task_uid", space=space)
+            rows = ({"run": one, "task_uid": uid(space, environment, task)} for one, environment, task in found)
+            while part := list(islice(rows, ROWS)):
+                self._connection.write(lambda tx, part=part: run(tx, "fill_task_uids", rows=part))
 
     def _fill_outcomes(self) -> None:
         for namespace in self.namespaces():
@@ -497,8 +508,7 @@ def columns_of(run: Run, namespace: str) -> dict[str, Any]:
         "uid": uid(space, "run", run.id),
         "namespace": namespace,
         "space": space,
-        # The shortest run is elected among those with this key.
-        "task_uid": uid(space, run.environment, run.task) if run.success and run.task else None,
+        "task_uid": uid(space, run.environment, run.task) if run.task else None,
         "day": day_of(run.ended_at),
         "token": run.token or None,
         "level": run.level or None,

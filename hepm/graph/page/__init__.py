@@ -24,6 +24,7 @@ import networkx as nx
 
 from hepm.errors import MissingExtraError, NotFoundError
 from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.page.latest import LatestRuns
 from hepm.graph.page.layout import layout
 from hepm.text import count_of
 from hepm.types import START, Evidence, ToolName
@@ -49,6 +50,7 @@ class PageContent:
         left_out: Tools beyond `max_tools`.
         outcomes: Successful and failed runs of the whole log; colours are relative to their ratio.
         edges_left_out: Edges among these tools beyond the strongest.
+        latest: What the latest runs show; None if they were not read.
     """
 
     tools: list[dict[str, Any]]
@@ -58,6 +60,7 @@ class PageContent:
     left_out: list[ToolName]
     outcomes: tuple[int, int]
     edges_left_out: int = 0
+    latest: LatestRuns | None = None
 
 
 def part_of(mirror: NamespaceMirror, *, focus: ToolName | None, max_tools: int) -> nx.DiGraph[ToolName]:
@@ -89,6 +92,7 @@ def read_content(
     outcomes: tuple[int, int],
     focus: ToolName | None = None,
     max_tools: int | None = None,
+    latest: LatestRuns | None = None,
 ) -> PageContent:
     """The part of a graph of `Memory.graph` that a page shows, whatever order nodes and edges were added in.
 
@@ -96,6 +100,7 @@ def read_content(
         evidence: Returns runs and summaries behind edges, in their order; None leaves them out.
         lessons: Lessons about each tool, the best supported first.
         focus: Keep this tool, the tools before and after it, and the edges among them.
+        latest: What the latest runs show, to draw where they end and to filter by kind of request.
         max_tools: Keep the most called; in a neighbourhood, the tools with the strongest edge to its centre. Of the
             edges among them keep ten per tool, the strongest.
     Raises:
@@ -142,9 +147,8 @@ def read_content(
     ]
     edges.sort(key=lambda e: (e["source"], -e["weight"], -e["support"], e["target"]))
     centre = None if focus is None else index.get(focus)
-    return PageContent(
-        tools, edges, len(kept), centre, ordered[len(kept) :], outcomes, edges_left_out=len(among) - len(drawn)
-    )
+    more: dict[str, Any] = {"edges_left_out": len(among) - len(drawn), "latest": latest}
+    return PageContent(tools, edges, len(kept), centre, ordered[len(kept) :], outcomes, **more)
 
 
 def _strongest(
@@ -216,6 +220,50 @@ def graph_data(content: PageContent, places: Mapping[ToolName, tuple[int, int]] 
         "base": round(content.outcomes[1] / runs, 6) if runs else None,
         "tools": [{**tool, "x": x, "y": y, "radius": radius} for tool, (x, y, radius) in placed],
         "edges": content.edges,
+        "clusters": clusters_of(content),
+        **({} if content.latest is None else _latest_data(content, content.latest)),
+    }
+
+
+def clusters_of(content: PageContent) -> list[int | None]:
+    """Of each tool the number of its cluster, the largest first: tools that runs went between more than by chance.
+
+    Greedy modularity (Clauset, Newman and Moore 2004), over the runs that took an edge either way. None for the start
+    and for tools alone.
+    """
+    together: nx.Graph[int] = nx.Graph()
+    for edge in content.edges:
+        a, b = sorted((edge["source"], edge["target"]))
+        runs = (edge["support"] or 0) + (edge["failures"] or 0)
+        if a != b and START not in (content.tools[a]["name"], content.tools[b]["name"]) and runs:
+            before = together.get_edge_data(a, b, {"weight": 0})["weight"]
+            together.add_edge(a, b, weight=before + runs)
+    found: list[int | None] = [None] * len(content.tools)
+    if not together:
+        return found
+    groups = [sorted(group) for group in nx.community.greedy_modularity_communities(together, weight="weight")]
+    for number, group in enumerate(sorted(groups, key=lambda one: (-len(one), one))):
+        for tool in group:
+            found[tool] = number
+    return found
+
+
+def _latest_data(content: PageContent, latest: LatestRuns) -> dict[str, Any]:
+    """Where the latest runs ended, by tool, and the edges that requests of each kind took, by their numbers."""
+    numbers: dict[tuple[ToolName, ToolName], int] = {
+        (content.tools[edge["source"]]["name"], content.tools[edge["target"]]["name"]): number
+        for number, edge in enumerate(content.edges)
+    }
+    ends = [latest.ends.get(tool["name"]) for tool in content.tools]
+    kinds: list[dict[str, Any]] = []
+    for kind in latest.kinds:
+        edges = sorted(numbers[edge] for edge in kind.edges if edge in numbers)
+        if edges:
+            kinds.append({**kind._asdict(), "edges": edges})
+    return {
+        "latest_runs": latest.runs,
+        "ends": [None if one is None else {**one._asdict(), "ended": one.ended} for one in ends],
+        "kinds": kinds,
     }
 
 

@@ -3,7 +3,7 @@
 
 const plane = document.getElementById("graph");
 const still = matchMedia("(prefers-reduced-motion: reduce)");
-const view = { tool: null, edge: null, hovered: null, perTool: 1, weight: 0 };
+const view = { tool: null, edge: null, hovered: null, perTool: 1, weight: 0, kind: null };
 
 // Blue to orange, told apart by people who see no red or no green: fewer failures than in the log as a whole, as many
 // (grey), more. Of few runs little is known, so their share is drawn towards that of the log.
@@ -36,14 +36,19 @@ const css = (rgb, alpha = 1) => `rgba(${rgb.join(",")},${alpha})`;
 
 const isStart = (id) => id === DATA.start;
 
+/** The edges of the kind of request that is looked at; null for all. */
+let ofKind = null;
+
 function isShown(edge) {
   if (edge.id === view.edge) return true;
+  if (ofKind) return ofKind.has(edge.id) && (edge.weight ?? 0) >= view.weight;
   if (view.tool !== null && (edge.source === view.tool || edge.target === view.tool)) return true;
   return isStrong(edge, view.perTool) && (edge.weight ?? 0) >= view.weight;
 }
 
 /** Ids of the tools that stand out now: the selected one and its neighbours; null when all do. */
 function standingOut() {
+  if (view.edge === null && view.tool === null && ofKind) return new Set([...ofKind].flatMap((id) => [EDGES[id].source, EDGES[id].target]));
   if (view.edge !== null) return new Set([EDGES[view.edge].source, EDGES[view.edge].target]);
   if (view.tool === null) return null;
   const around = [...nextOf[view.tool].map((e) => e.target), ...beforeOf[view.tool].map((e) => e.source)];
@@ -51,7 +56,7 @@ function standingOut() {
 }
 
 function edgeStyle(edge) {
-  const chosen = view.tool === null && view.edge === null;
+  const chosen = view.tool === null && view.edge === null; // nothing is selected
   const mine = edge.id === view.edge || (view.tool !== null && (edge.source === view.tool || edge.target === view.tool));
   const strong = css(failureColour(edge), mine ? 0.9 : chosen ? 0.15 + 0.8 * backing(edge) : 0.1);
   return {
@@ -64,10 +69,14 @@ function edgeStyle(edge) {
   };
 }
 
+// Of tools that runs go between. Further ones, and those alone, are grey as before.
+const CLUSTERS = 6;
+const clusterColour = (tool) => colour((tool.cluster ?? CLUSTERS) < CLUSTERS ? `cluster-${tool.cluster}` : "node");
+
 function nodeStyle(tool, id, out) {
   const faded = out !== null && !out.has(id);
   const selected = id === view.tool;
-  const fill = isStart(id) ? colour("start") : selected ? colour("chosen") : colour("node");
+  const fill = isStart(id) ? colour("start") : selected ? colour("chosen") : clusterColour(tool);
   const border = selected ? colour("text") : colour("page");
   return {
     id,
@@ -166,7 +175,12 @@ function widthOf(context, id) {
   return textWidth.get(key);
 }
 
+/** Places around a dot, the nearest first. */
 function places(at, away, width) {
+  return [...placesAt(at, away, width), ...placesAt(at, away + LINE, width)];
+}
+
+function placesAt(at, away, width) {
   const [above, level, below] = [at.y - away - LINE, at.y - LINE / 2, at.y + away];
   const [left, middle, right] = [at.x - width, at.x - width / 2, at.x];
   return [
@@ -193,8 +207,25 @@ function dots(zoom) {
   });
 }
 
+/** Where arrowheads lie on the screen, as squares. */
+function arrowheads(zoom) {
+  if (!byCalls.length) return []; // no dots yet
+  return EDGES.filter((edge) => isShown(edge) && edge.source !== edge.target).flatMap((edge) => {
+    const via = network.body.edges[edge.id]?.edgeType.getViaNode?.();
+    const to = network.getPosition(edge.target);
+    if (!via) return [];
+    const [dx, dy] = [via.x - to.x, via.y - to.y];
+    const length = Math.hypot(dx, dy) || 1;
+    const head = 7.5 + 1.5 * (edgeStyle(edge).width ?? 1); // as vis-network draws it at this scaleFactor
+    const from = TOOLS[edge.target].radius + head / 2;
+    const at = network.canvasToDOM({ x: to.x + (from * dx) / length, y: to.y + (from * dy) / length });
+    const half = (zoom * head) / 2;
+    return [{ x: at.x - half, y: at.y - half, width: 2 * half, height: 2 * half }];
+  });
+}
+
 /** A place no other name has, inside the window. The most called may cover the dots of less called ones. */
-function freePlace(choices, dot, onScreen, important) {
+function freePlace(choices, dot, onScreen, heads, important) {
   const free = choices.filter(
     (place) =>
       place.x >= 0 &&
@@ -204,7 +235,8 @@ function freePlace(choices, dot, onScreen, important) {
       !written.some((other) => overlap(place, other)),
   );
   const covers = (place, some) => onScreen.some((other) => other !== dot && some(other) && overlap(place, other));
-  const clear = free.find((place) => !covers(place, () => true));
+  const off = free.filter((place) => !covers(place, () => true));
+  const clear = off.find((place) => !heads.some((head) => overlap(place, head))) ?? off[0];
   return clear ?? (important ? free.find((place) => !covers(place, (other) => other.id < mostNamed())) : undefined);
 }
 
@@ -212,13 +244,14 @@ function placeNames(context, out) {
   const onScreen = dots(network.getScale()).filter(
     ({ at }) => at.x > -50 && at.y > -50 && at.x < plane.clientWidth + 50 && at.y < plane.clientHeight + 50,
   );
+  const heads = arrowheads(network.getScale());
   const urgency = ({ id }) => (id === view.hovered ? 3 : id === view.tool || isStart(id) ? 2 : out?.has(id) ? 1 : 0);
   onScreen.sort((a, b) => urgency(b) - urgency(a) || a.id - b.id);
   written = [];
   for (const dot of onScreen) {
     context.font = font(dot.id);
     const choices = places(dot.at, dot.half + 3, widthOf(context, dot.id));
-    const place = freePlace(choices, dot, onScreen, urgency(dot) > 0 || dot.id < mostNamed());
+    const place = freePlace(choices, dot, onScreen, heads, urgency(dot) > 0 || dot.id < mostNamed());
     if (place) written.push({ ...place, id: dot.id });
     else if (urgency(dot) > 1) written.push({ ...choices[0], id: dot.id });
   }
@@ -239,7 +272,26 @@ function writeNames(context) {
   }
 }
 
+/** A ring around each dot: the share of the runs with it that ended there. */
+function drawEnds(context, out) {
+  context.save();
+  context.lineCap = "butt";
+  context.lineWidth = 3.5;
+  context.strokeStyle = colour("start");
+  for (const id of byCalls) {
+    const share = endShare(TOOLS[id]);
+    if (!share || isStart(id)) continue;
+    const { x, y } = network.getPosition(id);
+    context.globalAlpha = out !== null && !out.has(id) ? 0.25 : 1;
+    context.beginPath();
+    context.arc(x, y, TOOLS[id].radius + 3, -Math.PI / 2, -Math.PI / 2 + 2 * Math.PI * share);
+    context.stroke();
+  }
+  context.restore();
+}
+
 network.on("afterDrawing", (context) => {
+  drawEnds(context, standingOut());
   context.save();
   const ratio = context.canvas.width / plane.clientWidth;
   context.setTransform(ratio, 0, 0, ratio, 0, 0);

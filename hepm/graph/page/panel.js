@@ -4,6 +4,7 @@
 // The live page's own: texts behind an edge that came without them, and a tool that is not drawn.
 let askForTexts;
 let showNeighbours;
+let openRun;
 
 const panel = document.getElementById("panel");
 const tip = document.getElementById("tip");
@@ -75,6 +76,14 @@ function callsOf(tool) {
   return facts([["Calls", asCount(tool.calls)], ...(tool.errors ? [["Errors", asCount(tool.errors) + share]] : [])]);
 }
 
+/** How many of the latest runs with a tool ended with it, and how. */
+function endsOf(tool) {
+  if (!tool.ends) return [];
+  const { runs, ended, succeeded, failed } = tool.ends;
+  const how = succeeded + failed ? `, ${asPercent(succeeded / (succeeded + failed))} of them succeeded` : "";
+  return [facts([["Runs end here", ended ? `${asCount(ended)} of ${asCount(runs)}${how}` : `none of ${asCount(runs)}`]])];
+}
+
 function toolPanel(id) {
   const tool = TOOLS[id];
   const about = isStart(id)
@@ -83,6 +92,7 @@ function toolPanel(id) {
         make("p", { class: "about", dir: "auto" }, tool.description || "No description recorded."),
         ...(tool.retired ? [make("p", { class: "none" }, "Retired: it is never suggested.")] : []),
         callsOf(tool),
+        ...endsOf(tool),
       ];
   return [
     make("h2", { dir: "auto" }, nameOf(id)),
@@ -118,12 +128,21 @@ function edgePanel(edge) {
       ? [make("p", { class: "none" }, "Loading…")]
       : [
           ...texts("What agents knew", edge.summaries, edge.all_summaries, "summaries"),
-          ...texts("Runs", edge.runs, edge.all_runs, "runs"),
+          ...runsBehind(edge),
         ]),
   ];
 }
 
-const textsOf = ({ summaries, runs, all_summaries, all_runs }) => ({ summaries, runs, all_summaries, all_runs });
+/** The runs behind an edge: on the live page by what was asked for, each leading to its calls. */
+function runsBehind(edge) {
+  if (!openRun) return texts("Runs", edge.runs, edge.all_runs, "runs");
+  const found = texts("Runs", edge.runs, edge.all_runs, "asked");
+  found[1].querySelectorAll?.("li").forEach((item, at) => item.replaceChildren(runButton(edge.runs[at], edge.requests?.[edge.runs[at]])));
+  return found;
+}
+const runButton = (id, request) => make("button", { type: "button", class: "tool", dir: "auto", title: id, onclick: () => openRun(id) }, request || id);
+
+const textsOf = ({ summaries, runs, all_summaries, all_runs, requests }) => ({ summaries, runs, all_summaries, all_runs, requests });
 async function completeEdge(edge) {
   Object.assign(edge, await askForTexts(edge));
   if (EDGES[view.edge] === edge) fillPanel();
@@ -169,7 +188,7 @@ function tipBody(found) {
   return [
     make("b", {}, tool.label),
     ...(tool.description ? [make("p", { dir: "auto" }, cut(tool.description))] : []),
-    ...(isStart(found.tool) ? [] : [callsOf(tool)]),
+    ...(isStart(found.tool) ? [] : [callsOf(tool), ...endsOf(tool)]),
     make("p", {}, next.length ? `Next: ${next.join(", ")}` : "Nothing followed it."),
   ];
 }

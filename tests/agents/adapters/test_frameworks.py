@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from hepm import Memory, Trajectory
-from hepm.types import HINT
+from hepm.graph.trials import CONTROL, Trial
+from hepm.types import BLOCK_START, HINT
 from tests.agents.adapters.frameworks import ROOT, drive, run_block
 from tests.loopback import Loopback, Reply, Request, Script, completion, error, tool_call
 
@@ -24,7 +25,8 @@ AGENTS = [
     ),
 ]
 LITELLM = pytest.param("litellm", marks=[pytest.mark.exhaustive, pytest.mark.xdist_group("litellm")])
-ALL = ("once", "in_async", "streamed", "raising", "together", "broken", "own_session", "thread")
+ALL = ("once", "in_async", "streamed", "raising", "together", "broken", "own_session", "thread", "held_out")
+HELD_OUT = {"plays": "once", "holdout": 0.999_999}
 SCENARIOS: dict[str, tuple[str, ...]] = {
     "pydantic_ai": (*ALL, "sequel", "inner"),
     "langchain": (*ALL, "sequel", "inner"),
@@ -36,6 +38,7 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
         "together",
         "broken",
         "repeated",
+        "held_out",
     ),  # it sees requests, no runs and no tools
 }
 WISH = "Refund parcel 7, the glass is broken."
@@ -117,7 +120,9 @@ def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             models[name] = Loopback()
             models[name].script = failing_once(script) if name == "repeated" else script
             stack.callback(models[name].stop)
-        given = {name: {"store": str(folder / f"{name}.hepm"), "url": models[name].url} for name in scenarios}
+        places = {name: (str(folder / f"{name}.hepm"), models[name].url) for name in scenarios}
+        given: dict[str, Any] = {name: {"store": store, "url": url} for name, (store, url) in places.items()}
+        given["held_out"] |= HELD_OUT
         reported = drive(request.param, f"drive_{request.param}", given)
         yield {
             name: Played(
@@ -162,6 +167,17 @@ def test_an_agent_is_hinted_before_each_call_of_its_model_and_its_run_is_recorde
     assert HINT not in repr(run)
     assert run.outcome.success is True
     assert not it.logged
+
+
+def test_an_agent_that_is_held_out_is_told_nothing_and_its_run_is_recorded(played: dict[str, Played]) -> None:
+    it = played["held_out"]
+    assert not any(HINT in json.dumps(request.body) for request in it.requests)
+    assert not any(BLOCK_START in json.dumps(request.body) for request in it.requests)
+    [run] = it.runs
+    trial = Trial.of(run)
+    assert trial is not None
+    assert (trial.arm, trial.tokens, trial.shadow) == (CONTROL, 0, False)
+    assert calls_of(run, it.framework) == CALLS
 
 
 def test_only_the_agents_own_tools_are_suggested(played: dict[str, Played]) -> None:

@@ -49,13 +49,20 @@ def test_hints_help_an_agent_that_guesses_and_the_sentence_says_so(clerks: Loopb
     assert "Suggested next tools" in won["hint"]
     assert won["without"][0] != won["with_memory"][0]
     assert won["with_memory"][-1] == "Done."
-    assert found["sentences"][0].startswith(f"With hybrid hints the agent solved {len(hybrid['won'])} tasks that it")
+    said = found["sentences"][0]
+    assert said.startswith("hybrid beside off: Memory raised success by ")
+    assert f") in 24 tasks. It solved {len(hybrid['won'])} tasks that failed with off, and failed" in said
     assert found["calls"] == len(clerks.requests) == 2 * 24 * 3
     assert off["means"]["tokens"] == 20 + 5 + 2 * 15
     assert off["hinted"] == 0 < hybrid["hinted"]
     shown = bench(tmp_path, clerks.url)
     assert len(clerks.requests) == 2 * 24 * 3
-    for part in ("difference to off, paired by task", "won with hybrid", "memory said: Suggested next tools:"):
+    for part in (
+        "memory beside off, paired by task",
+        "hybrid: success",
+        "won with hybrid",
+        "memory said: Suggested next tools:",
+    ):
         assert part in shown.out
 
 

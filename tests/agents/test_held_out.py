@@ -1,0 +1,239 @@
+"""Sessions that are held out, through each door: memory tells them nothing, and records them."""
+
+# ruff: noqa: F811, as fixtures are arguments
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+
+from hepm import Memory
+from hepm.agents.adapter import AgentRun
+from hepm.agents.claude_code import ClaudeCode
+from hepm.agents.guard import Access
+from hepm.agents.runs import LiveRuns
+from hepm.graph.trials import CONTROL, MEMORY, Trial
+from hepm.memory.session import HELD_OUT
+from hepm.types import HINT
+from tests.agents.made_up_repository import sessions
+from tests.agents.serving import serving
+from tests.agents.test_coding_advice import Hooks
+from tests.agents.test_coding_advice import memory as coding_memory  # noqa: F401
+from tests.agents.test_guarded import TEXT, converse
+from tests.agents.test_proxy import WISH
+from tests.agents.test_proxy import memory as told_memory  # noqa: F401
+from tests.loopback import Loopback, completion, loopback, tool_call  # noqa: F401
+from tests.memory.test_session import called
+
+HOLDOUT = 0.5
+ARMS = pytest.mark.parametrize("arm", [CONTROL, MEMORY])
+
+
+@pytest.fixture
+def memory(told_memory: Memory, tmp_path: Path) -> Iterator[Memory]:
+    """A memory that knows what comes next, of which half of the sessions are held out."""
+    told_memory.close()
+    with Memory.open(tmp_path / "m.hepm", speak="weighed", holdout=HOLDOUT) as memory:
+        yield memory
+
+
+def id_in(memory: Memory, arm: str, *tools: str) -> str:
+    """An id of a session that draws an arm, and of whose hints chance leaves none of these tools out."""
+    lots = memory.lots
+    return next(
+        name
+        for name in (f"s{number}" for number in count())
+        if lots.arm(name, HOLDOUT, namespace="default") == arm
+        and not any(lots.leaves_out(name, f"hint {tool}", namespace="default") for tool in tools)
+    )
+
+
+def trial_of(memory: Memory, name: str) -> Trial:
+    stored = memory.run(name)
+    assert stored is not None
+    trial = Trial.of(stored)
+    assert trial is not None
+    return trial
+
+
+@ARMS
+def test_the_proxy_adds_nothing_to_the_requests_of_a_control(memory: Memory, loopback: Loopback, arm: str) -> None:
+    name = id_in(memory, arm, "get_order", "refund")
+    loopback.replies = [tool_call("get_order", {}), completion("done")]
+    with serving(memory, upstream=loopback.url) as (_, url):
+        converse(url, name)
+        httpx2.post(f"{url}/outcome", json={"session": name, "success": True})
+    told = [HINT in str(request.body["messages"]) for request in loopback.requests]
+    assert told == [arm == MEMORY] * 2
+    trial = trial_of(memory, name)
+    assert (trial.arm, trial.tokens > 0) == (arm, arm == MEMORY)
+
+
+def test_a_client_that_sends_a_request_again_stays_in_its_arm_and_cannot_choose_it(
+    memory: Memory, loopback: Loopback, tmp_path: Path
+) -> None:
+    wishes = {"X-Hepm-Tags": '{"hepm:trial": "memory"}', "X-Hepm-Holdout": "0", "X-Hepm-Arm": MEMORY}
+    name = id_in(memory, CONTROL)
+    for _ in range(2):  # as after a restart
+        with serving(memory, upstream=loopback.url) as (_, url):
+            loopback.replies = [completion("done")] * 3
+            body = {"model": "small", "messages": [WISH]}
+            for _ in range(3):
+                httpx2.post(f"{url}/v1/chat/completions", json=body, headers={"X-Hepm-Session": name, **wishes})
+    with Memory.open(tmp_path / "m.hepm", holdout=HOLDOUT) as other, serving(other) as (_, url):
+        httpx2.post(f"{url}/outcome", json={"session": name, "success": True})
+        assert trial_of(other, name).arm == CONTROL
+        assert (other.uplift().sessions, other.uplift().controls) == (1, 1)
+    assert not any(HINT in str(request.body["messages"]) for request in loopback.requests)
+
+
+@ARMS
+def test_hooks_tell_a_control_no_lesson_and_no_warning(coding_memory: Memory, arm: str) -> None:
+    coding_memory.holdout = HOLDOUT
+    hooks, told = Hooks(coding_memory), 0
+    for session in sessions(24, seed=2):
+        in_arm = coding_memory.lots.arm(session.id, HOLDOUT, namespace="default") == arm
+        told += sum(bool(text) for _, _, text in hooks.play(session) if in_arm)
+    assert (told == 0) == (arm == CONTROL)
+
+
+def test_hooks_leave_a_lesson_out_of_some_sessions_and_note_what_was_told(coding_memory: Memory) -> None:
+    coding_memory.holdout = 0.001
+    hooks = Hooks(coding_memory)
+    shown: set[str] = set()
+    left_out: set[str] = set()
+    for session in sessions(60, seed=3):
+        texts = [text for *_, text in hooks.play(session)]
+        hooks(session.id, "SessionEnd", reason="other")
+        trial = trial_of(coding_memory, session.id)
+        assert (trial.tokens > 0) == any(texts)
+        assert not set(trial.shown) & set(trial.left_out)
+        shown.update(trial.shown)
+        left_out.update(trial.left_out)
+    assert left_out
+    assert left_out <= shown  # by other sessions
+
+
+def test_a_shadow_session_of_hooks_is_told_nothing_and_notes_what_it_would_have_been_told(
+    coding_memory: Memory,
+) -> None:
+    coding_memory.holdout = 1.0
+    hooks = Hooks(coding_memory)
+    tokens = 0
+    for session in sessions(8, seed=2):
+        assert not any(text for *_, text in hooks.play(session))
+        hooks(session.id, "SessionEnd", reason="other")
+        tokens += trial_of(coding_memory, session.id).tokens
+    assert tokens > 0
+
+
+@ARMS
+def test_the_hooks_of_the_claude_agent_sdk_draw_the_same_arm(memory: Memory, arm: str) -> None:
+    """Its adapter answers by the same class, without a server."""
+    for number in range(5):
+        with memory.session(id=f"own-{number}", holdout=0) as session:
+            session.say("user", f"Refund parcel {number}, the glass is broken.")
+            session.record("mcp__desk__get_order", {}, "delivered")
+            session.finish(success=True)
+    name = id_in(memory, arm, "mcp__desk__get_order")
+    event = {"session_id": name, "hook_event_name": "UserPromptSubmit", "prompt": TEXT}
+    answer = ClaudeCode(LiveRuns(memory)).answer(event, "default")
+    assert (HINT in str(answer)) == (arm == MEMORY)
+
+
+async def _talk(url: str, name: str) -> dict[str, Any]:
+    async with Client(f"{url}/mcp") as client:
+        asked = {"session_id": name, "history": ["get_order"], "state": TEXT}
+        found = {"suggested": await client.call_tool("suggest_next_tools", asked)}
+        searched = {"query": TEXT, "session_id": name}
+        found["searched"] = await client.call_tool("search_experience", searched)
+        found["nameless"] = await client.call_tool("search_experience", {"query": TEXT})
+        said = {"session_id": name, "summary": TEXT}
+        found["summarised"] = await client.call_tool("summarize_the_task", said)
+        ended = {"session_id": name, "success": True, "calls": ["get_order", "refund"]}
+        found["ended"] = await client.call_tool("record_outcome", ended)
+        return found
+
+
+@ARMS
+def test_no_tool_of_mcp_tells_a_control_anything(memory: Memory, arm: str) -> None:
+    name = id_in(memory, arm, "get_order", "refund")
+    with serving(memory) as (_, url):
+        got = asyncio.run(_talk(url, name))
+    told = arm == MEMORY
+    suggested = got["suggested"].structured_content
+    assert (bool(suggested["tools"]), suggested["no_opinion"] == HELD_OUT) == (told, not told)
+    searched = got["searched"].structured_content
+    assert bool(searched["situations"]) == told
+    assert (HINT in str(got["summarised"].content)) == told
+    assert "session_id" in str(got["nameless"].content)
+    assert got["nameless"].is_error  # who does not say who it is has no arm
+    trial = trial_of(memory, name)
+    assert (trial.arm, trial.tokens > 0, bool(trial.shown)) == (arm, told, told)
+
+
+def test_mcp_leaves_out_what_chance_leaves_out_and_notes_it(memory: Memory) -> None:
+    lots = memory.lots
+    name = next(
+        name
+        for name in (f"s{number}" for number in count())
+        if lots.arm(name, HOLDOUT, namespace="default") == MEMORY
+        and lots.leaves_out(name, "hint refund", namespace="default")
+    )
+    with serving(memory) as (_, url):
+        got = asyncio.run(_talk(url, name))
+    assert "refund" not in str(got["suggested"].structured_content["tools"])
+    assert trial_of(memory, name).left_out == ("hint refund",)
+
+
+def test_mcp_computes_and_hides_what_a_shadow_session_would_be_told(memory: Memory) -> None:
+    memory.holdout = 1.0
+    with serving(memory) as (_, url):
+        got = asyncio.run(_talk(url, "s"))
+    assert got["suggested"].structured_content["no_opinion"] == HELD_OUT
+    assert got["searched"].structured_content == {"situations": [], "lessons": []}
+    [withheld] = trial_of(memory, "s").withheld
+    assert (withheld.calls, withheld.tools) == (1, ("refund",))
+
+
+@ARMS
+def test_an_adapter_tells_a_control_nothing(memory: Memory, arm: str) -> None:
+    said: list[tuple[str, str]] = []
+    name = id_in(memory, arm, "get_order", "refund")
+    run = AgentRun(memory, id=name)
+    calls = called("get_order")
+    put: Callable[[str, str], None] = lambda stable, present: said.append((stable, present))  # noqa: E731
+    run.hinted(None, lambda: [WISH], put)
+    run.replied(lambda: calls[:1])
+    run.hinted(None, lambda: [WISH, *calls], put)
+    run.finish(lambda: True)
+    assert [HINT in present for _, present in said] == [arm == MEMORY] * 2
+    assert (said == [("", "")] * 2) == (arm == CONTROL)
+    assert trial_of(memory, name).arm == arm
+
+
+def test_a_token_that_only_reads_tells_a_control_nothing_either(memory: Memory) -> None:
+    names = {arm: id_in(memory, arm) for arm in (CONTROL, MEMORY)}
+    tokens = {"a-token-that-reads": Access(write=False)}
+
+    def asked(url: str, tool: str, **arguments: Any) -> str:
+        params = {"name": tool, "arguments": arguments}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
+        return httpx2.post(f"{url}/mcp", json=body, headers=headers | {"X-Hepm-Token": "a-token-that-reads"}).text
+
+    with serving(memory, tokens=tokens) as (_, url):
+        for arm, name in names.items():
+            told = asked(url, "suggest_next_tools", session_id=name, history=["get_order"], state=TEXT)
+            assert ("refund" in told) == (arm == MEMORY), told
+            told = asked(url, "search_experience", session_id=name, query=TEXT)
+            assert ("refund" in told) == (arm == MEMORY), told
+            told = asked(url, "summarize_the_task", session_id=name, summary=TEXT)
+            assert (HINT in told) == (arm == MEMORY), told
+    assert memory.run(names[CONTROL]) is None

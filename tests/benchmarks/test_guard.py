@@ -1,0 +1,32 @@
+"""The streams of benchmarks/guard.py: what the guard and the control arm make of hints that help or harm."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from benchmarks.guard import CASES, CONTROL_RATE, HARMFUL_LESSONS, HELD_OUT_CASES, SOON, stream
+from hepm.memory.levels import SILENT, drawn
+from hepm.memory.trials import HARMED_HOLDOUT
+
+
+@pytest.mark.parametrize("case", ["all harm a lot", "all harm a little"])
+def test_where_hints_harm_silence_is_in_force_after_60_sessions_with_a_tenth_held_out(case: str) -> None:
+    rates = CASES[case]
+    found = [stream(rates, drawn, Random(seed), holdout=0.1, control=rates[0], sessions=SOON + 1) for seed in range(20)]
+    assert sum(one.in_force[SOON] == SILENT for one in found) >= 18
+
+
+def test_where_lessons_harm_at_each_level_nearly_all_sessions_are_held_out_at_last() -> None:
+    rates = HELD_OUT_CASES[HARMFUL_LESSONS]
+    found = stream(rates, drawn, Random(1), holdout=0.1, control=CONTROL_RATE)
+    assert found.harmed[-1]
+    later = found.controls[found.harmed.index(True) :]
+    assert sum(later) / len(later) > HARMED_HOLDOUT - 0.1
+
+
+def test_a_control_succeeds_as_controls_do_and_draws_no_level() -> None:
+    found = stream((0.1,) * 5, drawn, Random(2), holdout=0.5, control=0.7)
+    assert {rate for rate, held_out in zip(found.rates, found.controls, strict=True) if held_out} == {0.7}
+    assert {rate for rate, held_out in zip(found.rates, found.controls, strict=True) if not held_out} == {0.1}
