@@ -1,6 +1,7 @@
 """Are lessons shown where they hold, and how long are they? In made-up worlds where the right call is known.
 
-usage: python benchmarks/lesson_conditions.py [--world shop]... [--runs 150] [--asked 40] [--seed 0] [--size 14000] [--show N]
+usage: python benchmarks/lesson_conditions.py [--world shop]... [--runs 150] [--asked 40] [--seed 0]
+           [--show N]
 
 A memory learns from runs of an agent that errs at branches, and is asked before each call of further runs that go
 right. A lesson that is shown *holds* if what it advises next is among the right calls, or, of a warning alone, if what
@@ -36,7 +37,6 @@ from hepm.experience.place import Advice, Place
 from hepm.experience.prompt import Moment, Prompt
 from hepm.llm.usage import estimate_tokens
 from hepm.memory import Memory
-from hepm.types import HINT
 
 WORLDS = {world.name: world for world in (SHOP, WORKFLOWS, OFFICE, CLINIC)}
 CODE = re.compile(r"\b[ep]-[0-9a-f]{16}\b|[0-9a-f]{8}-[0-9a-f]{4}-|\{\"")

@@ -48,19 +48,21 @@ class Told(NamedTuple):
         conditions: The place, with the words and facts under which the lesson is right.
         right, turns: Of the turns under them that count, those that bear the lesson out. Of advice successful turns
             count, and of a warning those that called the tool.
+        all_turns: How many turns of the place count; of a place with hardly any, everything is told.
         tried, worked: Labelled runs that did what it is about under them, and how many of those succeeded.
     """
 
     conditions: Conditions
     right: int = 0
     turns: int = 0
+    all_turns: int = 0
     tried: int = 0
     worked: int = 0
 
     @property
     def reliable(self) -> bool:
         """Whether enough of the turns under its conditions bear the lesson out for it to be shown there."""
-        return self.right >= FEWEST and self.right >= RELIABLE * self.turns
+        return self.right >= max(min(FEWEST, self.all_turns), RELIABLE * self.turns, 1)
 
 
 class Occasions:
@@ -152,7 +154,7 @@ class _Place:
         right, turns = int((among_N & right_N & under_N).sum()), int((among_N & under_N).sum())
         tried = set(self._runs_N[did_N & under_N].tolist())
         worked = set(self._runs_N[did_N & under_N & self._well_N].tolist())
-        return Told(conditions, right, turns, len(tried), len(worked))
+        return Told(conditions, right, turns, int(among_N.sum()), len(tried), len(worked))
 
 
 class _Search:
@@ -237,9 +239,20 @@ class _Search:
             said_N |= self._words_NW[:, best]
         if not chosen:
             return (), 0.0, said_N
+        needed = len(chosen)
+        chosen += self._as_sure(now_N, chosen)
+        said_N |= self._words_NW[:, chosen].any(axis=1)
         right_said, wrong_said = self._counts(now_N & said_N)
-        worth = _gain(np.array([right_said]), np.array([wrong_said]), right, wrong)[0] - cost * len(chosen)
+        worth = _gain(np.array([right_said]), np.array([wrong_said]), right, wrong)[0] - cost * needed
         return tuple(self._words[word] for word in chosen), float(worth), said_N
+
+    def _as_sure(self, now_N: _Column, chosen: Sequence[int]) -> list[int]:
+        """Further words that were said where the lesson is right and nowhere else: another user may say these alone."""
+        right_W = (self._words_NW & (now_N & self._right_N)[:, None]).sum(axis=0)
+        wrong_W = (self._words_NW & (now_N & ~self._right_N)[:, None]).sum(axis=0)
+        right_W[(wrong_W > 0) | (right_W < FEWEST)] = 0
+        order: list[int] = np.argsort(-right_W, kind="stable").tolist()
+        return [word for word in order if right_W[word] and word not in chosen][: MOST_WORDS - len(chosen)]
 
 
 def _conditions_of(test: FactTest) -> list[FactCondition]:

@@ -11,18 +11,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
+from hepm.experience.comparison import compares
 from hepm.experience.content import in_brackets
 from hepm.experience.experiences import FoundExperience
 from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, is_content
 from hepm.experience.occasions import Occasions, Told
-from hepm.experience.place import Advice, Place, lower_bound
+from hepm.experience.place import Advice, Place, lower_bound, places_of
 from hepm.experience.principles import FoundPrinciple
 from hepm.experience.transcript import listed
 from hepm.graph.tool_life import ToolNames
+from hepm.ingest.facts import facts_of_message
 from hepm.llm.usage import estimate_tokens
 from hepm.policy.hybrid.known_facts import with_calls
 from hepm.text import count_of, quoted
-from hepm.types import Facts, StateSummary, Suggestions, ToolName
+from hepm.types import SAID, Facts, StateSummary, Suggestions, ToolName
 
 SENTENCE_TOKENS: Final = 60
 """Of one lesson with its evidence."""
@@ -89,6 +91,8 @@ class Voice:
         for tool in self._after:
             called.setdefault(tool, 1)
         facts = {names.own(source): of_source for source, of_source in state.facts.items()}
+        if not facts:  # described in words, not read from messages
+            facts = {SAID: facts_of_message("\n".join(state.said))}
         self._known: Facts = with_calls(facts, called)
         self._environment, self._user = environment, user
 
@@ -153,7 +157,8 @@ class Voice:
         told = self._told(side)
         conditions = told.conditions
         if told.tried:
-            counted = f"{told.right} of {count_of(told.turns, 'successful run' if side.better else 'run')}"
+            turns = count_of(told.turns, "successful run" if side.better else "run")
+            counted = f"{told.right} of {turns}"
             plain = replace(plain, evidence="; ".join(filter(None, (counted, fading))))
         return replace(
             plain,
@@ -180,9 +185,10 @@ def _words(lesson: Principle | Experience) -> str:
 
 
 def _counted(lesson: Principle | Experience) -> bool:
-    """Whether a lesson was made without a model, and says which tool comes next."""
-    content = isinstance(lesson, Principle) and is_content(lesson)
-    return lesson.distilled_by == EXTRACTIVE and not content
+    """Whether a lesson was made without a model, and tells which calls runs made."""
+    if lesson.distilled_by != EXTRACTIVE:
+        return False
+    return compares(lesson.lesson) if isinstance(lesson, Experience) else bool(places_of(lesson))
 
 
 def _joined(one: SaidLesson, other: SaidLesson) -> SaidLesson:

@@ -295,7 +295,7 @@ def test_a_prompt_gives_the_rule_of_the_kind_of_request_at_hand(memory: Memory, 
     memory.principles.distill(namespace=NS)
     prompt = memory.prompt(state=now, after="get_order", options=PromptOptions(experiences=0))
     _, right, wrong = KINDS[kind]
-    assert re.findall(r"calling (\w+) rather than (\w+) led to success", prompt.text) == [(right, wrong)]
+    assert re.findall(r"call (\w+) rather than (\w+)\.", prompt.text) == [(right, wrong)]
     assert {one.tool for one in prompt.suggestions[:1]} <= {right}
 
 
@@ -335,7 +335,7 @@ def test_where_a_result_decides_no_lesson_of_a_prompt_contradicts_it(
     ]
     prompt = memory.prompt(messages, namespace=NS)
     assert prompt.suggestions[0].tool == right
-    advised = set(re.findall(r"calling (\w+) rather than (\w+) led to success", prompt.text))
+    advised = set(re.findall(r"call (\w+) rather than (\w+)\.", prompt.text))
     assert right not in {worse for _, worse in advised}
     assert set(re.findall(r"look_up, then (\w+)", prompt.text)) <= {right}
 
