@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.experience.conditions import Conditions, FactCondition
+from hepm.experience.place import lower_bound
 from hepm.experience.transcript import Tools
 from hepm.graph.calls import IN_TURN, CallMatrix
-from hepm.policy.hybrid.known_facts import CALLED, FactTest, answered, tested
+from hepm.policy.hybrid.known_facts import CALLED, FactTest, tested, words_said
 from hepm.types import SAID, SAID_LAST, START, ToolName
 
 MOST_OCCASIONS: Final = 800
@@ -48,13 +49,15 @@ class Told(NamedTuple):
         conditions: The place, with the words and facts under which the lesson is right.
         right, turns: Of the turns under them that count, those that bear the lesson out. Of advice successful turns
             count, and of a warning those that called the tool.
-        all_turns: How many turns of the place count; of a place with hardly any, everything is told.
+        usual: Share of the other turns there that bear it out too; 0 for advice, which is compared with nothing.
+        all_turns: How many turns there are at the place; of one with hardly any, everything is told.
         tried, worked: Labelled runs that did what it is about under them, and how many of those succeeded.
     """
 
     conditions: Conditions
     right: int = 0
     turns: int = 0
+    usual: float = 0.0
     all_turns: int = 0
     tried: int = 0
     worked: int = 0
@@ -62,7 +65,9 @@ class Told(NamedTuple):
     @property
     def reliable(self) -> bool:
         """Whether enough of the turns under its conditions bear the lesson out for it to be shown there."""
-        return self.right >= max(min(FEWEST, self.all_turns), RELIABLE * self.turns, 1)
+        enough = self.right >= max(min(FEWEST, self.all_turns), RELIABLE * self.turns, 1)
+        # Where nearly all fail, a tool that failed is no worse than the others.
+        return enough and (not self.usual or lower_bound(self.right, self.turns - self.right) > self.usual)
 
 
 class Occasions:
@@ -125,13 +130,16 @@ class _Place:
 
     @cached_property
     def _tests(self) -> tuple[list[FactTest], NDArray[np.bool_]]:
-        """Tests of facts and of the user's words, and which is true of which turn, shape (N, F)."""
+        """Tests of results and calls, and which is true of which turn, shape (N, F)."""
         fewest = max(FEWEST, len(self._rows_N) // 100)
-        found = tested(self._calls, self._rows_N, fewest=fewest).tests
-        # Where users write once, `tested` keeps what they said last and drops the same as said at any time.
-        at_any_time = [test._replace(source=SAID) if test.source == SAID_LAST else test for test in found]
-        tests = list(dict.fromkeys(at_any_time))
-        return tests, answered(self._calls, self._rows_N, tests)
+        found = tested(self._calls, self._rows_N, fewest=fewest)
+        kept = [at for at, test in enumerate(found.tests) if test.source not in (SAID, SAID_LAST)]
+        return [found.tests[at] for at in kept], found.true_NF[:, kept] > 0
+
+    @cached_property
+    def _words(self) -> tuple[list[str], NDArray[np.bool_]]:
+        """What users had said. Equal words all stay: another user may say one of them alone."""
+        return words_said(self._calls, self._rows_N, fewest=FEWEST)
 
     def told(self, tools: Tools, *, works: bool) -> Told:
         key = tools, works
@@ -147,14 +155,16 @@ class _Place:
         right_N = did_N if works else ~self._well_N
         conditions, under_N = self._conditions, np.ones_like(did_N)
         if (among_N & right_N).sum() >= FEWEST and (among_N & ~right_N).any():
-            search = _Search(*self._tests, among_N, right_N)
+            search = _Search(*self._tests, *self._words, among_N, right_N)
             search.run()
             conditions = replace(conditions, says=search.says, facts=tuple(search.facts))
             under_N = search.everywhere
         right, turns = int((among_N & right_N & under_N).sum()), int((among_N & under_N).sum())
         tried = set(self._runs_N[did_N & under_N].tolist())
         worked = set(self._runs_N[did_N & under_N & self._well_N].tolist())
-        return Told(conditions, right, turns, int(among_N.sum()), len(tried), len(worked))
+        others_N = ~did_N & under_N
+        usual = 0.0 if works or not others_N.any() else float(np.mean(~self._well_N[others_N]))
+        return Told(conditions, right, turns, usual, len(did_N), len(tried), len(worked))
 
 
 class _Search:
@@ -166,15 +176,19 @@ class _Search:
     """
 
     def __init__(
-        self, tests: Sequence[FactTest], true_NF: NDArray[np.bool_], among_N: _Column, right_N: _Column
+        self,
+        tests: Sequence[FactTest],
+        true_NF: NDArray[np.bool_],
+        words: Sequence[str],
+        words_NW: NDArray[np.bool_],
+        among_N: _Column,
+        right_N: _Column,
     ) -> None:
         self.says: tuple[str, ...] = ()
         self.facts: list[FactCondition] = []
         self.everywhere = np.ones_like(among_N)
         self._among_N, self._right_N = among_N, right_N
-        is_word = [test.source == SAID for test in tests]
-        self._words = [test.fact.removeprefix("~") for test, word in zip(tests, is_word, strict=True) if word]
-        self._words_NW = true_NF[:, np.array(is_word, dtype=np.bool_)]
+        self._words, self._words_NW = words, words_NW
         self._asked: list[FactCondition] = []
         columns: list[_Column] = []
         for column, test in enumerate(tests):
@@ -256,9 +270,7 @@ class _Search:
 
 
 def _conditions_of(test: FactTest) -> list[FactCondition]:
-    """A test as conditions. That a value is not there says little, that a word or a call is not there may."""
-    if test.source == SAID:
-        return [FactCondition(test, true=False)]
+    """A test as conditions. That a value is not there says little, that a call is not there may say much."""
     if test.source == CALLED or test.numeric:
         return [FactCondition(test), FactCondition(test, true=False)]
     return [FactCondition(test)]

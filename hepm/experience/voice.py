@@ -117,7 +117,7 @@ class Voice:
 
     def _supports(self, side: Advice) -> bool:
         told = self._told(side)
-        if not told.tried:
+        if not told.all_turns:
             return True  # nothing is known of it here: it came with other runs
         return told.reliable and told.conditions.holds(self._known, self._after)
 
@@ -156,7 +156,7 @@ class Voice:
             return plain
         told = self._told(side)
         conditions = told.conditions
-        if told.tried:
+        if told.all_turns:
             turns = count_of(told.turns, "successful run" if side.better else "run")
             counted = f"{told.right} of {turns}"
             plain = replace(plain, evidence="; ".join(filter(None, (counted, fading))))
@@ -171,7 +171,7 @@ class Voice:
 def advice_sentence(when: str, side: Advice) -> str:
     """Advice in words: "after get_order, when the user says 'cancel', call cancel_order rather than refund"."""
     better, worse = listed(sorted(side.better)), listed(sorted(side.worse))
-    does = f"call {better}" if better else f"{worse} failed"
+    does = f"call {better}" if better else f"runs that called {worse} failed"
     if better and worse:
         does += f" rather than {worse}"
     text = f"{when}, {does}." if when else f"{does}."
