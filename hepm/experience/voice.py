@@ -192,6 +192,9 @@ def _counted(lesson: Principle | Experience) -> bool:
 
 
 def _joined(one: SaidLesson, other: SaidLesson) -> SaidLesson:
+    """One sentence for both; of the same advice, the one that also says what to do without."""
+    if other.advice.worse and not one.advice.worse:
+        one, other = other, one
     lessons = dict.fromkeys((*one.lessons, *other.lessons))
     runs = dict.fromkeys((*one.runs, *other.runs))
     return replace(one, lessons=tuple(lessons), runs=tuple(runs), sure=max(one.sure, other.sure))
