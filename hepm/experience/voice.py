@@ -99,10 +99,12 @@ class Voice:
     def holds(self, lesson: Principle | Experience) -> bool:
         """Whether a lesson may be told now: its own condition holds, and that of what it advises here."""
         own = lesson.conditions
-        if not own.holds(self._known, self._after, environment=self._environment, user=self._user):
-            return False
         if not _counted(lesson):
-            return True
+            return own.holds(self._known, self._after, environment=self._environment, user=self._user)
+        # What the store holds is of the day it was distilled; what decides is asked anew.
+        outside = self._environment and own.environments and self._environment not in own.environments
+        if outside or own.user not in ("", self._user):
+            return False
         return any(self._advice(lesson))
 
     def _advice(self, lesson: Principle | Experience) -> Advice:

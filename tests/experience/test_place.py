@@ -371,7 +371,9 @@ def test_a_prompt_names_what_worked_first_and_never_what_failed_without_its_warn
     line = told.text.splitlines()[-2]
     assert line.startswith("Suggested next tools: refund")
     assert "close_ticket" not in line or re.search(r"close_ticket(: | \()failed in 10 of 1[03] (like )?runs", line)
-    rule = r"After get_order, when the user says .*, call refund rather than close_ticket.\" \(10 of 10 successful runs\)"
+    rule = (
+        r"After get_order, when the user says .*, call refund rather than close_ticket.\" \(10 of 10 successful runs\)"
+    )
     assert re.search(rule, told.text)
 
 
