@@ -8,6 +8,7 @@ the lesson holds wherever its place is. Ours.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -95,6 +96,11 @@ class Occasions:
         place = self._at(Tools(after) or Tools((START,)))
         return place.told(right or wrong, works=bool(right))
 
+    def among(self, after: Collection[ToolName], runs: Collection[str], *, right: Tools, wrong: Tools) -> Told:
+        """`told` of the turns of some runs alone, under no other condition."""
+        place = self._at(Tools(after) or Tools((START,)))
+        return place.among(right or wrong, runs, works=bool(right))
+
     def _at(self, after: Tools) -> _Place:
         with self._lock:
             if after not in self._places:
@@ -146,6 +152,22 @@ class _Place:
         if key not in self._known:
             self._known[key] = self._find(tools, works=works)
         return self._known[key]
+
+    def among(self, tools: Tools, runs: Collection[str], *, works: bool) -> Told:
+        rows = [at for run in runs for at in self._turns_of.get(run, ())]
+        turns = [(not tools.isdisjoint(self._called[at]), bool(self._well_N[at]), self._runs_N[at]) for at in rows]
+        counted = [did == well for did, well, _ in turns if (well if works else did)]
+        tried = {run for did, _, run in turns if did}
+        worked = {run for did, well, run in turns if did and well}
+        right = sum(counted) if works else sum(not well for did, well, _ in turns if did)
+        return Told(self._conditions, right, len(counted), 0.0, len(turns), len(tried), len(worked))
+
+    @cached_property
+    def _turns_of(self) -> dict[str, list[int]]:
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for at, run in enumerate(self._runs_N.tolist()):
+            found[self._calls.run_ids[run]].append(at)
+        return found
 
     def _find(self, tools: Tools, *, works: bool) -> Told:
         did_N = np.array([not tools.isdisjoint(called) for called in self._called], dtype=np.bool_)

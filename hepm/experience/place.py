@@ -86,6 +86,11 @@ class Place:
         """The runs behind what is said about this place; of many a sample."""
         return list(dict.fromkeys(run for sides in self._runs.values() for side in sides for run in side))
 
+    @property
+    def alike(self) -> frozenset[str]:
+        """The runs behind it whose users may have wanted what this one wants."""
+        return self._likeness.alike
+
     def weighed(self, likeness: Likeness) -> Place:
         """The same place, where runs count by how like their requests are."""
         found = copy(self)

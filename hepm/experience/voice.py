@@ -28,6 +28,8 @@ from hepm.types import SAID, Facts, StateSummary, Suggestions, ToolName
 
 SENTENCE_TOKENS: Final = 60
 """Of one lesson with its evidence."""
+FEWEST_ALIKE: Final = 2
+"""Turns of runs with like requests that bear a lesson out, where nothing else tells the runs apart."""
 _WRITTEN: Final = 0.5  # how surely a lesson is right that nothing counts
 
 FoundLesson: TypeAlias = FoundPrinciple | FoundExperience
@@ -95,6 +97,7 @@ class Voice:
             facts = {SAID: facts_of_message("\n".join(state.said))}
         self._known: Facts = with_calls(facts, called)
         self._environment, self._user = environment, user
+        self._heard: dict[Advice, Told] = {}
 
     def holds(self, lesson: Principle | Experience) -> bool:
         """Whether a lesson may be told now: its own condition holds, and that of what it advises here."""
@@ -119,13 +122,25 @@ class Voice:
 
     def _supports(self, side: Advice) -> bool:
         told = self._told(side)
-        if not told.all_turns:
-            return True  # nothing is known of it here: it came with other runs
-        return told.reliable and told.conditions.holds(self._known, self._after)
+        return (
+            not told.all_turns or told.reliable
+        )  # without turns it came with other runs, and nothing speaks against it
 
     def _told(self, side: Advice) -> Told:
+        """What is known of advice here and now; nothing reliable if its condition does not hold."""
+        if side not in self._heard:
+            self._heard[side] = self._find(side)
+        return self._heard[side]
+
+    def _find(self, side: Advice) -> Told:
         better, worse = (frozenset(map(self._names.own, tools)) for tools in side)
-        return self._occasions.told(self._after, right=better, wrong=worse)
+        told = self._occasions.told(self._after, right=better, wrong=worse)
+        if told.reliable and told.conditions.holds(self._known, self._after):
+            return told
+        like = self._occasions.among(self._after, self._here.alike, right=better, wrong=worse)
+        if like.right >= FEWEST_ALIKE and like.reliable:
+            return like
+        return told._replace(right=0)
 
     def tell(self, found: Sequence[FoundLesson], suggestions: Suggestions, fading: dict[str, str]) -> list[SaidLesson]:
         """The lessons as sentences, the surest first: each thing once, nothing that `suggestions` says already.
