@@ -51,7 +51,8 @@ class Told(NamedTuple):
         right, turns: Of the turns under them that count, those that bear the lesson out. Of advice successful turns
             count, and of a warning those that called the tool.
         usual: Share of the other turns there that bear it out too; 0 for advice, which is compared with nothing.
-        all_turns: How many turns there are at the place; of one with hardly any, everything is told.
+        all_turns: How many turns of the place count; where hardly any do, everything is told.
+        known: How many turns there are at the place.
         tried, worked: Labelled runs that did what it is about under them, and how many of those succeeded.
     """
 
@@ -60,6 +61,7 @@ class Told(NamedTuple):
     turns: int = 0
     usual: float = 0.0
     all_turns: int = 0
+    known: int = 0
     tried: int = 0
     worked: int = 0
 
@@ -160,7 +162,7 @@ class _Place:
         tried = {run for did, _, run in turns if did}
         worked = {run for did, well, run in turns if did and well}
         right = sum(counted) if works else sum(not well for did, well, _ in turns if did)
-        return Told(self._conditions, right, len(counted), 0.0, len(turns), len(tried), len(worked))
+        return Told(self._conditions, right, len(counted), 0.0, len(counted), len(turns), len(tried), len(worked))
 
     @cached_property
     def _turns_of(self) -> dict[str, list[int]]:
@@ -186,7 +188,7 @@ class _Place:
         worked = set(self._runs_N[did_N & under_N & self._well_N].tolist())
         others_N = ~did_N & under_N
         usual = 0.0 if works or not others_N.any() else float(np.mean(~self._well_N[others_N]))
-        return Told(conditions, right, turns, usual, len(did_N), len(tried), len(worked))
+        return Told(conditions, right, turns, usual, int(among_N.sum()), len(did_N), len(tried), len(worked))
 
 
 class _Search:

@@ -122,9 +122,7 @@ class Voice:
 
     def _supports(self, side: Advice) -> bool:
         told = self._told(side)
-        return (
-            not told.all_turns or told.reliable
-        )  # without turns it came with other runs, and nothing speaks against it
+        return not told.known or told.reliable  # without turns it came with other runs, and nothing speaks against it
 
     def _told(self, side: Advice) -> Told:
         """What is known of advice here and now; nothing reliable if its condition does not hold."""
@@ -173,7 +171,7 @@ class Voice:
             return plain
         told = self._told(side)
         conditions = told.conditions
-        if told.all_turns:
+        if told.known:
             turns = count_of(told.turns, "successful run" if side.better else "run")
             counted = f"{told.right} of {turns}"
             plain = replace(plain, evidence="; ".join(filter(None, (counted, fading))))
@@ -222,9 +220,7 @@ def _repeats(said: SaidLesson, suggestions: Suggestions) -> bool:
     better, worse = said.advice
     suggested = {one.tool for one in suggestions.ranked}
     warned = {one.tool for one in suggestions.warnings}
-    if better:
-        return better <= suggested and not said.reasoned
-    return bool(worse) and worse <= warned
+    return bool(better or worse) and better <= suggested and worse <= warned and not (better and said.reasoned)
 
 
 def _opposes(one: Advice, other: Advice) -> bool:
