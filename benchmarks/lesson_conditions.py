@@ -1,14 +1,15 @@
 """Are lessons shown where they hold, and how long are they? In made-up worlds where the right call is known.
 
 usage: python benchmarks/lesson_conditions.py [--world shop]... [--runs 150] [--asked 40] [--seed 0]
-           [--show N]
+           [--size 14000] [--show N]
 
 A memory learns from runs of an agent that errs at branches, and is asked before each call of further runs that go
 right. A lesson that is shown *holds* if what it advises next is among the right calls, or, of a warning alone, if what
 it warns of is not. Prints one JSON line: by world the shown lessons, the share that does not hold (and of those at
 branches), tokens of all lessons of a prompt (median and maximum, of prompts with any), UUIDs, ids and JSON in texts,
 prompts in which one lesson advises what another one warns of; and how long it takes to find lessons among `--size`
-ones with conditions. The baseline is the same memory where no condition is asked (`everywhere`).
+ones with conditions.
+The baseline is the version before lessons had conditions: it runs with `PYTHONPATH` on its checkout and `--size 0`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from random import Random
 from typing import Any, NamedTuple
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -32,11 +34,18 @@ from parts.worlds.shop import SHOP
 from parts.worlds.workflows import WORKFLOWS
 from parts.worlds.world import DONE, Progress, World
 
-from hepm.experience.lessons import Experience, Principle
+from hepm.experience.conditions import Conditions, FactCondition
+from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle
 from hepm.experience.place import Advice, Place
 from hepm.experience.prompt import Moment, Prompt
+from hepm.experience.voice import Voice
+from hepm.graph.lessons.rows import Triple
+from hepm.graph.lessons.transaction import LessonChange
+from hepm.graph.tool_life import ToolNames
 from hepm.llm.usage import estimate_tokens
 from hepm.memory import Memory
+from hepm.policy.hybrid.known_facts import FactTest
+from hepm.types import SAID, StateSummary
 
 WORLDS = {world.name: world for world in (SHOP, WORKFLOWS, OFFICE, CLINIC)}
 CODE = re.compile(r"\b[ep]-[0-9a-f]{16}\b|[0-9a-f]{8}-[0-9a-f]{4}-|\{\"")
@@ -65,7 +74,46 @@ def main() -> None:
         found[name] = summary(asked)
         shown = [one for one in asked if one.holds and not all(one.holds)][: arguments.show]
         print("\n".join(one.text + f"\n  holds: {one.holds}\n" for one in shown), end="")
+    if arguments.size:
+        found["retrieval"] = retrieval(arguments.size, arguments.seed)
     print(json.dumps(found))
+
+
+def retrieval(size: int, seed: int) -> dict[str, Any]:
+    """Milliseconds until the three best rules of a place are known whose conditions hold, among `size` rules."""
+    random = Random(seed)
+    tools = [f"tool_{number}" for number in range(200)]
+    rules = [made_up_rule(number, tools, random) for number in range(size)]
+    with tempfile.TemporaryDirectory() as folder, Memory.open(folder) as memory:
+        memory.library.change(LessonChange(put=[rule.row() for rule in rules], imported=True))
+        found: dict[str, Any] = {"lessons": size}
+        for name, asks in (("without_conditions", False), ("with_conditions", True)):
+            times: list[float] = []
+            for number in range(600):
+                after = (tools[number % len(tools)],)
+                known = StateSummary(facts={SAID: {f"~word{random.randrange(9)}": 1.0}, after[0]: {"state=1": 1.0}})
+                began = time.perf_counter()
+                here = memory.principles.place(after)
+                names = ToolNames()
+                occasions = memory.library.occasions("default")
+                voice = Voice(here, occasions, state=known, after=after, history=after, names=names)
+                here.best(3, keep=voice.holds if asks else None)
+                times.append(1000 * (time.perf_counter() - began))
+            warm = sorted(times[len(tools) :])
+            found[name] = {"median_ms": round(statistics.median(warm), 3), "p95_ms": round(warm[-len(warm) // 20], 3)}
+    return found
+
+
+def made_up_rule(number: int, tools: Sequence[str], random: Random) -> Principle:
+    after, better, worse = random.sample(tools, 3)
+    conditions = Conditions(
+        after=(after,),
+        says=(f"word{random.randrange(9)}",),
+        facts=(FactCondition(FactTest(after, f"state={random.randrange(3)}", 0.5)),),
+    )
+    triples = (Triple(after, FOLLOWED_BY, better), Triple(worse, FAILS_AFTER, after))
+    text = f"Rule {number}: after {after}, calling {better} rather than {worse} led to success."
+    return Principle("guiding", text, triples, (), (better, worse, after), conditions, distilled_by="a model")
 
 
 def learn(memory: Memory, world: World, runs: int, seed: int) -> None:
@@ -145,6 +193,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=150)
     parser.add_argument("--asked", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--size", type=int, default=14_000, help="rules to search; 0 to leave that out")
     parser.add_argument("--show", type=int, default=0, help="print so many prompts with a lesson that does not hold")
     arguments = parser.parse_args()
     arguments.world = arguments.world or list(WORLDS)

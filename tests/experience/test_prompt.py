@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.experience.lessons import Notes
-from hepm.experience.prompt import ITEM_CHARS, PromptOptions, Recollection, render
+from hepm.experience.prompt import ITEM_CHARS, PromptOptions, Recollection, render, unsaid
 from hepm.experience.voice import SENTENCE_TOKENS, SaidLesson
 from hepm.graph.lessons.rows import Uses
 from hepm.ingest.prepare import IngestOptions, prepare_here
@@ -374,3 +374,11 @@ def test_what_memory_told_is_not_learned_back(place: Callable[[str], list[Turn]]
         assert len(learned) == 2
         assert "zebra" not in repr(learned)
         assert "zebra" not in memory.prompt(LOOKED).text
+
+
+def test_an_agent_that_keeps_what_it_reads_is_told_a_lesson_once_whatever_its_counts() -> None:
+    said: dict[str, str] = {}
+    first = unsaid(render(Recollection(lessons=[lesson(1, "Look first.")])).text, said)
+    assert '- "Look first." (3 of 4 runs)' in first
+    later = Recollection(lessons=[lesson(1, "Look first.", "4 of 5 runs"), lesson(2, "Then buy.")])
+    assert re.findall(r'- "(.*)" ', unsaid(render(later).text, said)) == ["Then buy."]
