@@ -167,8 +167,8 @@ class _Place:
     @cached_property
     def _turns_of(self) -> dict[str, list[int]]:
         found: defaultdict[str, list[int]] = defaultdict(list)
-        for at, run in enumerate(self._runs_N.tolist()):
-            found[self._calls.run_ids[run]].append(at)
+        for at, run in enumerate(self._runs_N):
+            found[self._calls.run_ids[int(run)]].append(at)
         return found
 
     def _find(self, tools: Tools, *, works: bool) -> Told:
