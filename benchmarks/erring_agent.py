@@ -5,7 +5,7 @@ usage: python benchmarks/erring_agent.py ENVIRONMENT FOLDER [--rounds 4] [--epis
 
 The agent knows the authors' calls. At each step it does what is right with probability `skill`; else it makes the
 mistake that it always makes there, another tool or an answer too early. With probability `heed` it then reads the
-lessons about its last call: where they warn of what it is about to call, or recommend another call (but not the one
+lessons: where they warn of what it is about to call, or recommend another call (but not the one
 that it just made), it takes a recommended tool, or else does what is right in half of the cases and nothing in the
 others. Calls are made with the authors' arguments, or none. A command that was killed goes on when it is repeated,
 with other draws.
@@ -19,7 +19,7 @@ import argparse
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -35,32 +35,18 @@ from hepm.llm import Endpoint
 
 Object = dict[str, Any]
 START = "the start"
-BETTER = re.compile(r"(?:after|at) ([\w, ]+?), calling (\w+)(?: rather than (\w+))? led to success", re.IGNORECASE)
-WORSE = re.compile(
-    r"(?:after|at) ([\w, ]+?), (?:calling )?(\w+)(?: rather than (\w+))?(?: gave an error and the run)? ended in"
-)
-HERE = re.compile(r"(?:After|At) ([\w, ]+?), .*succeeded,? called (\w+); .*failed,? called (\w+)")
-WAY = re.compile(r"way led to (success|failure)[^:]*: ([\w, ]+)\.")
+BETTER = re.compile(r"\bcall ([\w, ]+?)(?: rather than ([\w, ]+?))?\.")
+WORSE = re.compile(r"runs that called ([\w, ]+?) failed")
+LISTED = re.compile(r", | and ")
 
 
-def advice(hint: str, called: Sequence[str]) -> Iterator[tuple[str, str, bool]]:
-    """After which call which tool is recommended (True) or warned of, in what memory said.
-
-    Of a whole way, only the step after the calls that were made so far.
-    """
+def advice(hint: str) -> Iterator[tuple[str, bool]]:
+    """Which tools are recommended (True) or warned of, in what memory said: all of it is about the next call."""
     for found in BETTER.finditer(hint):
-        yield found[1], found[2], True
+        yield from ((tool, True) for tool in LISTED.split(found[1]))
+        yield from ((tool, False) for tool in LISTED.split(found[2] or "") if tool)
     for found in WORSE.finditer(hint):
-        yield found[1], found[2], False
-        if found[3]:
-            yield found[1], found[3], True
-    for found in HERE.finditer(hint):
-        yield found[1], found[2], True
-        yield found[1], found[3], False
-    for found in WAY.finditer(hint):
-        way = [START, *found[2].split(", then ")]
-        if way[: len(called)] == [*called] and len(way) > len(called):
-            yield called[-1], way[len(called)], found[1] == "success"
+        yield from ((tool, False) for tool in LISTED.split(found[1]))
 
 
 class Erring:
@@ -98,7 +84,7 @@ class Erring:
         called = [call["function"]["name"] for message in messages for call in message.get("tool_calls") or ()]
         hint = "\n".join(re.findall(r"(?s)<hepm-memory>(.*?)</hepm-memory>", str(messages[-1]["content"])))
         called = [START, *called]
-        said = {(tool, good) for after, tool, good in advice(hint, called) if after == called[-1] and tool in names}
+        said = {(tool, good) for tool, good in advice(hint) if tool in names}
         good, bad = sorted({tool for tool, is_good in said if is_good}), {tool for tool, is_good in said if not is_good}
         self.counts.update(
             hinted=bool(hint), recommends=bool(good), recommends_right=right in good, warns=bool(bad),

@@ -100,6 +100,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--seen", action="store_true", help="lessons_at_divergences.py alone")
     parser.add_argument("--every", action="store_true", help="lessons_at_divergences.py alone")
+    parser.add_argument("--folds", type=int, default=0, help="prompts_at_divergences.py alone")
     return parser.parse_args()
 
 

@@ -1,10 +1,11 @@
 """Does a whole prompt point the right way where it matters? What its suggestion and its lessons name as the next tool.
 
-usage: python benchmarks/prompts_at_divergences.py [RUNS] [--seed 0] [--seen]
+usage: python benchmarks/prompts_at_divergences.py [RUNS] [--seed 0] [--seen] [--folds N]
 
 RUNS is a folder of recorded runs ($HEPM_RECORDED_RUNS, else ../shared/data). At each point where a failed run left a
 successful one, and at a sixth of the calls of successful runs, `Memory.prompt` is asked of a memory without the task's
-family (five folds); with `--seen` of one without the run (ten folds). Prints a Markdown table of gain (see
+family (five folds); with `--seen` of one without the run (ten folds); with `--folds` only the
+first N of them are measured. Prints a Markdown table of gain (see
 hepm.evals.metrics), of how often what is named misses the next call of a successful run, and of how often it is silent.
 The first row, the hybrid policy alone, is the baseline.
 """
@@ -103,6 +104,8 @@ def main() -> None:
     places = read_places(arguments.runs, every=True)
     folds = by_run if arguments.seen else by_family
     jobs = [(place, fold, arguments.seen) for place in places for fold in range(len(list(folds(place.runs))))]
+    if arguments.folds:
+        jobs = [job for job in jobs if job[1] < arguments.folds]
     with ProcessPoolExecutor(2) as pool:
         found = [one for part in pool.map(measure_fold, jobs) for one in part]
     print("\n".join(markdown(found, arguments.seed)))

@@ -134,11 +134,12 @@ def prompt(
     k: Annotated[int, Option("-k", min=0, help="Maximum number of tools.")] = 2,
     experiences: Annotated[int, Option(min=0, help="Maximum number of experiences.")] = 3,
     principles: Annotated[int, Option(min=0, help="Maximum number of principles.")] = 3,
+    lesson_tokens: Annotated[int, Option(min=0, help="Maximum number of tokens of all lessons.")] = 200,
     speak: SpeakOption = "sure",
     model: ModelOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print what memory adds to a prompt now: notes, principles, experiences by zone, the next tools.
+    """Print what memory adds to a prompt now: notes, lessons as sentences, the next tools.
 
     With a model, it chooses which experiences apply, and which lines of the user's notes matter now.
     Example: `hepm prompt --state "wants to return two items" --after get_order_details --user alice`
@@ -151,7 +152,9 @@ def prompt(
         memory.speak = speak
         # With a user, answers contain the user's words: they are stored to be forgotten with the user.
         client = ModelChoice(model).client(memory, place.namespace, "user" if user else "lesson")
-        chosen = PromptOptions(suggestions=k, experiences=experiences, principles=principles, model=client)
+        chosen = PromptOptions(
+            suggestions=k, experiences=experiences, principles=principles, lesson_tokens=lesson_tokens, model=client
+        )
         about: dict[str, Any] = {"state": state, "user": user, "environment": environment, "run": run, **calls.names()}
         chat = None if messages is None else read_messages_file(messages)
         found = memory.prompt(chat, options=chosen, budget=budget, namespace=place.namespace, **about)
@@ -160,10 +163,10 @@ def prompt(
             parts |= {name: list(getattr(found, name)) for name in ("lessons", "left_out", "runs")}
             print_json({**parts, "suggestions": _to_json(found.suggestions), "cost": cost_of(client)})
         else:
-            silent = "there was no room: raise --budget" if found.left_out else "memory has nothing to say"
-            print(found.text or silent)
+            more = "raise --budget or --lesson-tokens"
+            print(found.text or (f"there was no room: {more}" if found.left_out else "memory has nothing to say"))
             if found.text and found.left_out:
-                print(f"no room for {', '.join(found.left_out)}: raise --budget", file=sys.stderr)
+                print(f"no room for {', '.join(found.left_out)}: {more}", file=sys.stderr)
     tell_cost(client)
 
 

@@ -29,6 +29,8 @@ _NOTHING: Final = re.compile(
     r"|the tools did not decide\.$"
 )
 
+_WAY: Final = re.compile("This way led to (success|failure)")
+
 
 class Difference(NamedTuple):
     """The tools that only one of two runs called in the turn where they diverge; none if the runs are equal."""
@@ -159,6 +161,11 @@ def sides_of(lesson: str, tools: Sequence[ToolName]) -> tuple[frozenset[ToolName
                 names = set(re.split(r", | and ", found[1]))
                 named[how] = frozenset(tool for tool in tools if listed([tool]) in names)
     return named["succeeded"], named["failed"]
+
+
+def compares(lesson: str) -> bool:
+    """Whether a sentence is one of ours on runs and their ways, whatever it says about the next call."""
+    return _WAY.match(lesson) is not None or any(f"that {how} called" in lesson for how in ("succeeded", "failed"))
 
 
 def next_in_way(lesson: str, tools: Sequence[ToolName], last: Collection[ToolName]) -> frozenset[ToolName]:

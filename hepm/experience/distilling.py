@@ -19,7 +19,17 @@ from hepm.experience.comparison import RunComparison, compare_runs, lesson_of, p
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
 from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY, Experience, Principle, is_content
 from hepm.experience.library import Library, Task
-from hepm.experience.transcript import ENVIRONMENT_CHARS, Move, listed, plain, sequence, situation_text, went_wrong
+from hepm.experience.occasions import Occasions, Told
+from hepm.experience.transcript import (
+    ENVIRONMENT_CHARS,
+    Move,
+    Tools,
+    listed,
+    plain,
+    sequence,
+    situation_text,
+    went_wrong,
+)
 from hepm.experience.zones import reward_of, zone_of
 from hepm.graph.lessons.rows import Kind, LessonRow, Source, Triple
 from hepm.graph.lessons.transaction import Changed, LessonChange
@@ -68,22 +78,36 @@ class Distiller(Protocol):
 
 
 class ExtractiveDistiller:
-    """Distils without a model; `methods` say how turns are credited, by environment."""
+    """Distils without a model; `methods` say how turns are credited, by environment.
+
+    With `occasions`, a lesson says under which conditions it holds.
+    """
 
     name = EXTRACTIVE
 
-    def __init__(self, kind: Kind, *, methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO) -> None:
+    def __init__(
+        self,
+        kind: Kind,
+        *,
+        methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO,
+        occasions: Occasions | None = None,
+    ) -> None:
         self.kind: Kind = kind
         self._methods = methods
+        self._occasions = occasions
+
+    def with_occasions(self, occasions: Occasions) -> ExtractiveDistiller:
+        """The same distiller, which tells conditions."""
+        return ExtractiveDistiller(self.kind, methods=self._methods, occasions=occasions)
 
     def distill(self, tasks: Iterable[Task]) -> Iterator[Distilled]:
         """See `Distiller`."""
         for task in tasks:
             made: Sequence[Experience | Principle]
             if self.kind == "experience":
-                made = distill(task.runs, methods=self._methods, alike=task.alike)
+                made = distill(task.runs, methods=self._methods, alike=task.alike, occasions=self._occasions)
             else:
-                made = distill_principles(task.runs, alike=task.alike)
+                made = distill_principles(task.runs, alike=task.alike, occasions=self._occasions)
             kept = [lesson for lesson in made if any(source.run in task.wanted for source in lesson.sources)]
             # A run without a label waits for it.
             seen = [run.id for run in task.runs if run.id in task.wanted and reward_of(run.outcome) is not None]
@@ -157,6 +181,8 @@ def distill_into(
         runs: Process only the tasks of these runs, and all of these again (see `Library.tasks_of`).
         on_progress: Called with the report so far after each batch.
     """
+    if isinstance(distiller, ExtractiveDistiller):
+        distiller = distiller.with_occasions(library.occasions(namespace))
     step = f"{distiller.kind}/{distiller.name}"
     report = DistilReport()
     former = _distilled_by(library, distiller, namespace, runs) if again or runs is not None else {}
@@ -320,22 +346,41 @@ class BackgroundDistiller:
 
 
 def distill(
-    runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO, alike: bool = False
+    runs: Sequence[Trajectory],
+    *,
+    methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO,
+    alike: bool = False,
+    occasions: Occasions | None = None,
 ) -> list[Experience]:
     """What each labelled run of one task taught; equal words make one experience. See `compare_runs`."""
-    return _merged(_experience(one) for one in compare_runs(runs, methods, alike=alike))
+    return _merged(_experience(one, occasions) for one in compare_runs(runs, methods, alike=alike))
 
 
-def distill_principles(runs: Sequence[Trajectory], *, alike: bool = False) -> list[Principle]:
+def distill_principles(
+    runs: Sequence[Trajectory], *, alike: bool = False, occasions: Occasions | None = None
+) -> list[Principle]:
     """The rules that runs of one task teach; equal sentences make one with several sources.
 
     A success gives where it left the failed runs, or the way it took; a failure where it left the successful runs, or
     what failed last.
     """
-    return _merged(found for one in compare_runs(runs, alike=alike) if (found := _principle(one)))
+    return _merged(found for one in compare_runs(runs, alike=alike) if (found := _principle(one, occasions)))
 
 
-def _experience(it: RunComparison) -> Experience:
+def _occasion_of(it: RunComparison, occasions: Occasions | None) -> Told:
+    """When what sets a run apart is right, with the counts; as far as that is known."""
+    contrast = it.contrast
+    if occasions is None or contrast is None or not contrast.decides:
+        return Told(it.conditions)
+    told = occasions.told(contrast.after, right=Tools(contrast.better), wrong=Tools(contrast.worse))
+    if not told.reliable:
+        return Told(it.conditions)
+    found = told.conditions
+    return told._replace(conditions=replace(it.conditions, after=found.after, says=found.says, facts=found.facts))
+
+
+def _experience(it: RunComparison, occasions: Occasions | None) -> Experience:
+    told = _occasion_of(it, occasions)
     end = "It succeeded" if it.well else "It failed"
     reward = "" if it.run.outcome.reward is None else f", with reward {it.reward:g}"
     # Not what errors said: others may write there, and who lets a page begin with "Error: " would be quoted in nearly
@@ -358,9 +403,11 @@ def _experience(it: RunComparison) -> Experience:
         zone=zone_of(it.reward, succeeded=it.well),
         stage=it.stage,
         reward=it.reward,
-        conditions=it.conditions,
+        conditions=told.conditions,
         sources=(Source(it.run.id, it.run.outcome.reward),),
         tools=it.tools,
+        tried=told.tried,
+        worked=told.worked,
     )
 
 
@@ -376,7 +423,8 @@ def _calls(move: Move) -> str:
     return " and ".join(texts[:4]) + (f" and {CUT}" if len(texts) > 4 else "")
 
 
-def _principle(it: RunComparison) -> Principle | None:
+def _principle(it: RunComparison, occasions: Occasions | None) -> Principle | None:
+    told = _occasion_of(it, occasions)
     rule = _rule(it)
     if rule is None:
         return None
@@ -390,7 +438,9 @@ def _principle(it: RunComparison) -> Principle | None:
         triples=tuple(triples),
         sources=(Source(it.run.id, it.run.outcome.reward, words=False),),
         tools=tuple(dict.fromkeys(tools)),
-        conditions=it.conditions,
+        conditions=told.conditions,
+        tried=told.tried,
+        worked=told.worked,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -89,6 +89,7 @@ class Experiences:
         floor: float | None = None,
         here: Place | None = None,
         model: Client | None = None,
+        keep: Callable[[Experience], bool] | None = None,
     ) -> list[FoundExperience]:
         """Experiences for the current state, the most similar first (PRIME, equation 9 and figure 11).
 
@@ -102,6 +103,7 @@ class Experiences:
             floor: Minimum cosine; None for the embedder's default.
             here: Where the run is (see `hepm.experience.principles.Principles.place`).
             model: Chooses among the 20 most similar; if it cannot be reached, similarity does, and a warning is logged.
+            keep: Which of these may be given; None for all.
         """
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one experience.")
@@ -115,6 +117,7 @@ class Experiences:
             FoundExperience(one.row.id, made := Experience.of(one.row), cosine, stage in (None, made.stage), one.uses)
             for one, cosine in found
         ]
+        candidates = [one for one in candidates if keep is None or keep(one.experience)]
         near = {one.id: ABOUT_HERE * (here is not None and here.concerns(one.experience)) for one in candidates}
         candidates.sort(key=lambda one: (-round(one.similarity + near[one.id], 3), not one.aligned))
         return candidates[:k] if model is None or not candidates else _chosen(model, known.text, candidates, k)

@@ -71,8 +71,8 @@ class Experience:
 
     @property
     def text(self) -> str:
-        """The text that searches compare."""
-        return "\n".join(part for part in (self.situation, self.action, self.lesson) if part)
+        """The text that searches compare: situations with situations, so that an equal request is found."""
+        return self.situation or self.lesson
 
     @property
     def id(self) -> str:
@@ -183,7 +183,8 @@ def _id(letter: str, *parts: str) -> str:
 def lesson_key(one: StoredLesson) -> tuple[object, int]:
     """Equal for lessons of one zone or kind whose texts differ only in digits, case or white space."""
     properties = one.row.properties
-    return properties.get("zone") or properties.get("kind"), state_key(one.row.text)
+    words = f"{one.row.text}\n{properties.get('lesson', '')}"
+    return properties.get("zone") or properties.get("kind"), state_key(words)
 
 
 def is_content(lesson: LessonRow | Principle) -> bool:

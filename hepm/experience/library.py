@@ -20,6 +20,7 @@ from hepm.experience.age import Ages
 from hepm.experience.comparison import says_nothing
 from hepm.experience.lessons import applies_in, lesson_key
 from hepm.experience.likeness import LikeRequests, RequestGroups, request_of
+from hepm.experience.occasions import Occasions
 from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.lessons.rows import Answer, Kind, LessonRow, StoredLesson
 from hepm.graph.lessons.store import LessonStore
@@ -118,6 +119,10 @@ class Library:
         """How old the lessons of a namespace are."""
         mirror = self._mirror.namespace(namespace)
         return self._ages.setdefault(namespace, Ages(mirror))
+
+    def occasions(self, namespace: str) -> Occasions:
+        """When tools were right in a namespace, by what tells its runs apart."""
+        return self._mirror.namespace(namespace).fits.of(Occasions)
 
     def list(
         self, kind: Kind, *, namespace: str = DEFAULT_NAMESPACE, retired: bool = False

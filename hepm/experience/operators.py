@@ -146,7 +146,8 @@ def generalised(parent: Experience) -> Experience | None:
     words = general(parent.situation), general(parent.action), general(parent.lesson)
     preconditions = tuple(map(general, parent.conditions.preconditions))
     child = _child([parent], "generalisation", words, Conditions(preconditions=preconditions))
-    return None if child.text == parent.text else replace(child, outcome=general(child.outcome))
+    same = (child.situation, child.action, child.lesson) == (parent.situation, parent.action, parent.lesson)
+    return None if same else replace(child, outcome=general(child.outcome))
 
 
 def without_particulars(text: str, places: Sequence[str], *, keep: Sequence[str]) -> str:
@@ -266,7 +267,7 @@ def reworded(operator: str, parents: Sequence[Member], written: RewordedExperien
     }[operator]
     words = (written.situation, written.action, written.lesson)
     child = _child(experiences, operator, words, conditions, made_by=model)
-    text = "\n".join((child.text, *preconditions))
+    text = "\n".join((child.situation, child.action, child.lesson, *preconditions))
     if operator == "generalisation" and (named := [place for place in parents[0].places if _word(place).search(text)]):
         return f"it still names the environment {min(named)!r}"
     return child

@@ -86,6 +86,11 @@ class Place:
         """The runs behind what is said about this place; of many a sample."""
         return list(dict.fromkeys(run for sides in self._runs.values() for side in sides for run in side))
 
+    @property
+    def alike(self) -> frozenset[str]:
+        """The runs behind it whose users may have wanted what this one wants."""
+        return self._likeness.alike
+
     def weighed(self, likeness: Likeness) -> Place:
         """The same place, where runs count by how like their requests are."""
         found = copy(self)
@@ -160,12 +165,19 @@ class Place:
         runs = ((tool, self.runs(tool)) for tool in self._runs)
         return {tool: lower_bound(right, wrong) - lower_bound(wrong, right) for tool, (right, wrong) in runs}
 
-    def best(self, k: int, *, least_runs: int = LEAST_RUNS, chances: Mapping[ToolName, float] = {}) -> list[Principle]:
+    def best(
+        self,
+        k: int,
+        *,
+        least_runs: int = LEAST_RUNS,
+        chances: Mapping[ToolName, float] = {},
+        keep: Callable[[Principle], bool] | None = None,
+    ) -> list[Principle]:
         """The k principles most surely right (see `lower_bound`), guiding before cautionary ones, then by their runs.
 
         A principle that adds nothing to those before is skipped. One from fewer than `least_runs` runs is given only if
         one of these had a like request, or if there is no other. None is given that `chances` are against
-        (see `in_one_voice`).
+        (see `in_one_voice`), nor one that `keep` refuses.
         """
         alike = self._likeness.alike
         runs = {tool: self.runs(tool) for tool in self._runs}
@@ -174,7 +186,7 @@ class Place:
         kept = [
             (min(bounds[what] for what in said), one, sound.intersection(said))
             for one, sides, said in self._here
-            if sound.issuperset(said) and _likely(sides, chances)
+            if sound.issuperset(said) and _likely(sides, chances) and (keep is None or keep(one))
         ]
         kept.sort(key=lambda three: (-three[0], three[1].kind != "guiding", -len(three[1].sources), three[1].text))
         given: list[Principle] = []

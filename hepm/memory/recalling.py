@@ -291,7 +291,7 @@ class RecallingMemory(OpenMemory):
         leaves_out: Callable[[str], bool] | None = None,
         namespace: str = DEFAULT_NAMESPACE,
     ) -> Prompt:
-        """The text for an agent's prompt now: notes, principles, experiences by zone, the next tools.
+        """The text for an agent's prompt now: notes, lessons in one sentence each, the next tools.
 
         Args:
             messages, state, after, history, tools: The conversation so far, as for `suggest`, or a `Moment` of it.

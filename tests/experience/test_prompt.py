@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,11 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
-from hepm.experience.experiences import FoundExperience
-from hepm.experience.lessons import ZONES, Experience, Notes, Principle, Zone
-from hepm.experience.principles import FoundPrinciple
-from hepm.experience.prompt import BUDGET, ITEM_CHARS, PromptOptions, Recollection, render
-from hepm.graph.lessons.rows import UNUSED, Source, Uses
+from hepm.experience.lessons import Notes
+from hepm.experience.prompt import ITEM_CHARS, PromptOptions, Recollection, render, unsaid
+from hepm.experience.voice import SENTENCE_TOKENS, SaidLesson
+from hepm.graph.lessons.rows import Uses
 from hepm.ingest.prepare import IngestOptions, prepare_here
 from hepm.ingest.records import ReadOptions
 from hepm.llm.usage import estimate_tokens
@@ -69,17 +69,9 @@ a_text = st.one_of(
 )
 
 
-def experience(
-    number: int, situation: str = "s", action: str = "a", outcome: str = "o", lesson: str = "l", zone: Zone = "golden"
-) -> FoundExperience:
-    behind = (Source(f"run-{number}"),)
-    made = Experience(situation, action, outcome, lesson, zone, "exploration", 1.0, sources=behind, tools=("look",))
-    return FoundExperience(f"e-{number}", made, 0.9, True, UNUSED)
-
-
-def principle(number: int, text: str = "Look first.", uses: Uses = UNUSED) -> FoundPrinciple:
-    made = Principle("guiding", text, sources=(Source(f"case-{number}", words=False),))
-    return FoundPrinciple(f"p-{number}", made, 0.9, uses)
+def lesson(number: int, text: str = "Look first.", evidence: str = "3 of 4 runs") -> SaidLesson:
+    """A sentence that two lessons say."""
+    return SaidLesson(text, evidence, (f"p-{number}", f"e-{number}"), (f"run-{number}",))
 
 
 def suggested(*tools: str) -> Suggestions:
@@ -90,8 +82,7 @@ def everything(text: Callable[[], str]) -> Recollection:
     """Something of every kind, each text asked for once."""
     return Recollection(
         notes=Notes("ann", text(), session="run-9"),
-        principles=[principle(1, text()), principle(2, text(), Uses(3, 2, 1))],
-        experiences=[experience(number, text(), text(), text(), text(), zone) for number, zone in enumerate(ZONES, 1)],
+        lessons=[lesson(1, text()), lesson(2, text(), ""), lesson(3, text())],
         recalled=[text()],
         suggestions=suggested("look", "buy"),
     )
@@ -134,11 +125,17 @@ def test_no_text_changes_a_character_outside_of_quotes(texts: list[str]) -> None
 
 @given(text=a_text)
 def test_what_is_quoted_is_json_of_the_text_itself(text: str) -> None:
-    others = {"situation": "one thing", "action": "another", "outcome": "a third"}
-    told = render(Recollection(experiences=[experience(1, lesson=text, **others)], principles=[principle(1, text)]))
-    names = ("situation", "action", "outcome", "lesson", "run-1", *others.values())
-    inside = [said for said in parted(told.text)[1] if said not in names or said == text]
-    assert inside.count(as_json(as_told(text))) >= 2
+    told = render(Recollection(notes=Notes("ann", "x"), lessons=[lesson(1, text)], recalled=[text]), budget=9_000)
+    _, short, whole = parted(told.text)[1]
+    assert whole == as_json(as_told(text))
+    assert whole.startswith(short.removesuffix("…"))
+    assert short == whole or estimate_tokens(lesson(1, text).line()) > SENTENCE_TOKENS - 20
+
+
+@given(text=a_text)
+def test_a_lesson_takes_at_most_sixty_tokens_whatever_its_length(text: str) -> None:
+    assert estimate_tokens(lesson(1, text * 50).line()) <= SENTENCE_TOKENS
+    assert lesson(1, text * 50).line().startswith('- "')
 
 
 @given(texts=st.lists(a_text, min_size=16, max_size=16))
@@ -177,9 +174,10 @@ def test_names_of_tools_stand_as_they_are(name: str) -> None:
 
 def test_a_lesson_of_a_megabyte_is_cut() -> None:
     long = "All work and no play. " * 50_000
-    told = render(Recollection(experiences=[experience(1, lesson=long)]), redact=PromptOptions().redact)
-    assert parted(told.text)[1][-2:] == [as_told(long), "run-1"]
-    assert told.tokens < BUDGET
+    told = render(Recollection(lessons=[lesson(1, long)]), redact=PromptOptions().redact)
+    (said,) = parted(told.text)[1]
+    assert long.startswith(said.removesuffix("…"))
+    assert told.tokens < 120
 
 
 # Secrets
@@ -208,24 +206,26 @@ def test_a_prompt_never_takes_more_than_its_room(texts: list[str], budget: int) 
 @given(budget=st.integers(0, 1_500))
 def test_the_lessons_told_are_those_in_the_prompt_and_the_others_are_left_out(budget: int) -> None:
     told = render(everything(lambda: "some words about it " * 8), budget=budget)
-    of_text = [name for name in ("p-1", "p-2", "e-1", "e-2", "e-3") if f"[{name}]" in told.text]
     notes = Notes("ann", "x").id
-    assert [name for name in told.lessons if name != notes] == sorted(of_text, key=told.text.index)
+    lines = told.text.partition("runs taught:")[2].partition("Of what")[0].count("\n- ")
+    assert sum(name.startswith("p-") for name in told.lessons) == lines
     assert (notes in told.lessons) == ("What this user prefers:" in told.text or "Of what this user" in told.text)
-    assert {*told.lessons, *told.left_out} == {"p-1", "p-2", "e-1", "e-2", "e-3", notes}
+    assert {*told.lessons, *told.left_out} == {"p-1", "p-2", "p-3", "e-1", "e-2", "e-3", notes}
     assert not {*told.lessons} & {*told.left_out}
 
 
-def test_runs_behind_what_is_told_are_named() -> None:
-    told = render(Recollection(experiences=[experience(1)], principles=[principle(2)]))
-    assert told.runs == ("case-2", "run-1")
-    assert '(runs: "run-1")' in told.text
+def test_which_lessons_were_told_stands_beside_the_text_and_not_in_it() -> None:
+    told = render(Recollection(lessons=[lesson(1), lesson(2)]))
+    assert told.lessons == ("p-1", "e-1", "p-2", "e-2")
+    assert told.runs == ("run-1", "run-2")
+    assert told.text.count('- "Look first." (3 of 4 runs)') == 2
+    assert not re.search(r"[pe]-\d|run-|\{", told.text)
 
 
 def test_a_suggestion_without_room_leaves_its_room_to_others() -> None:
-    found = Recollection(experiences=[experience(1)], suggestions=suggested("x" * 120, "y" * 120, "z" * 120))
+    found = Recollection(lessons=[lesson(1)], suggestions=suggested("x" * 120, "y" * 120, "z" * 120))
     told = render(found, budget=110)
-    assert (HINT in told.text, told.lessons) == (False, ("e-1",))
+    assert (HINT in told.text, told.lessons) == (False, ("p-1", "e-1"))
 
 
 def test_nothing_found_says_nothing() -> None:
@@ -252,15 +252,12 @@ def test_the_first_part_stays_whatever_the_turn_adds(
     assert told.text.startswith(alone.stable)
 
 
-def test_the_order_is_notes_then_rules_then_zones_then_what_is_recalled_then_the_suggestion() -> None:
+def test_the_order_is_notes_then_lessons_then_what_is_recalled_then_the_suggestion() -> None:
     told = render(everything(lambda: "x"))
     heads = [line for line in told.text.splitlines() if line.endswith(":") or line.startswith(HINT)]
     assert heads == [
         "What this user prefers:",
-        "Rules about wishes like this:",
-        "What worked in situations like this:",
-        "Pitfalls in situations like this:",
-        "What users want in situations like this:",
+        "What earlier runs taught:",
         "Of what this user prefers, now:",
         f"{HINT}look, buy",
     ]
@@ -304,7 +301,7 @@ def test_an_empty_memory_says_nothing(tmp_path: Path) -> None:
 def test_a_memory_says_the_same_twice_and_within_its_budget(memory: Memory) -> None:
     told = memory.prompt(LOOKED)
     assert f"{HINT}buy" in told.present
-    assert told.lessons
+    assert memory.prompt(LOOKED, options=PromptOptions(suggestions=0)).lessons
     assert memory.prompt(LOOKED).text == told.text
     for budget in (0, 40, 120, 400):
         assert memory.prompt(LOOKED, budget=budget).tokens <= budget
@@ -317,7 +314,20 @@ def test_what_was_shown_is_credited_with_how_the_run_ended(memory: Memory) -> No
     memory.ingest([trajectory("live", "look", "buy", goal="I want red shoes", success=False)])
     every = [*memory.library.list("experience", namespace=NS), *memory.library.list("principle", namespace=NS)]
     assert {one.row.id: one.uses for one in every if one.uses.shown} == dict.fromkeys(shown, Uses(1, 1, 0))
-    assert "of 1 use:" in memory.prompt(LOOKED).text
+
+
+def test_a_lesson_that_the_suggestion_says_already_is_not_told(memory: Memory) -> None:
+    alone = memory.prompt(LOOKED, options=PromptOptions(suggestions=0))
+    assert '- "After look, call buy rather than leave." (3 of 3 successful runs)' in alone.text
+    beside = memory.prompt(LOOKED)
+    assert beside.text.count("buy") == 1
+    assert not {*beside.lessons} & {*alone.lessons}
+
+
+def test_equal_lessons_of_a_memory_are_one_line_and_all_are_credited(memory: Memory) -> None:
+    alone = memory.prompt(LOOKED, options=PromptOptions(suggestions=0))
+    assert alone.text.count("\n- ") == 1
+    assert {name[0] for name in alone.lessons} == {"p", "e"}
 
 
 def test_nothing_is_remembered_of_a_prompt_for_no_run(memory: Memory) -> None:
@@ -364,3 +374,11 @@ def test_what_memory_told_is_not_learned_back(place: Callable[[str], list[Turn]]
         assert len(learned) == 2
         assert "zebra" not in repr(learned)
         assert "zebra" not in memory.prompt(LOOKED).text
+
+
+def test_an_agent_that_keeps_what_it_reads_is_told_a_lesson_once_whatever_its_counts() -> None:
+    said: dict[str, str] = {}
+    first = unsaid(render(Recollection(lessons=[lesson(1, "Look first.")])).text, said)
+    assert '- "Look first." (3 of 4 runs)' in first
+    later = Recollection(lessons=[lesson(1, "Look first.", "4 of 5 runs"), lesson(2, "Then buy.")])
+    assert re.findall(r'- "(.*)" ', unsaid(render(later).text, said)) == ["Then buy."]

@@ -375,7 +375,9 @@ def test_a_copy_holds_every_lesson_with_what_was_shown_and_paid_for(make_two_sto
     source.add(runs, RUNS.vectors(runs), namespace=NS, replay=RUNS.replay)
     first, second = experience("ask", "won").row(prior=Uses(4, 3, 2)), principle("Look.", "lost").row()
     put(source, first, second, Notes("ann", "- one").row())
-    child = experience("ask twice", "won", parents=(Parent(first.id, "mutation"),)).row(made_by="v1")
+    child = experience(
+        "ask twice", "won", situation="a user wants two refunds", parents=(Parent(first.id, "mutation"),)
+    ).row(made_by="v1")
     source.lessons.change(LessonChange(put=[child], retire={first.id: "superseded"}, by="v1"), {}, namespace=NS)
     source.lessons.show("won", [first.id, second.id], namespace=NS)
     source.lessons.show("elsewhere", [second.id], namespace=NS)

@@ -31,6 +31,8 @@ _LATER: Final[Mapping[str, Any]] = {
 """What experiences or principles of before lack, with what it means that they do."""
 _COUNTS: Final = ("tried", "worked")
 """Properties that change as runs come in; they are no part of a lesson's words."""
+_COUNTED_UNDER: Final = ("after", "says", "facts", "condition")
+"""The conditions that counts are of: they change with them."""
 _OF_EVERY_KIND: Final = NODES["Experience"].keys() & NODES["Principle"].keys() & NODES["Notes"].keys()
 
 Value: TypeAlias = str | int | float | bool | tuple[str, ...]
@@ -131,9 +133,10 @@ class LessonRow:
         return replace(self, sources=(*self.sources, *new.values())) if new else self
 
     def with_counts(self, properties: Mapping[str, Value]) -> LessonRow:
-        """The same lesson with the counts of these properties, which are newer, if they have any."""
+        """The same lesson with the counts of these properties, which are newer, and their conditions, if any."""
         counts = {name: properties[name] for name in _COUNTS if properties.get(name) and name in self.properties}
-        counts |= {"worked": properties["worked"]} if "tried" in counts else {}
+        if "tried" in counts:
+            counts |= {name: properties[name] for name in ("worked", *_COUNTED_UNDER) if name in properties}
         return replace(self, properties={**self.properties, **counts}) if counts else self
 
 

@@ -123,6 +123,19 @@ def tested(calls: CallMatrix, rows_N: NDArray[np.intp], *, fewest: int) -> Teste
     return TestedCalls([tests[at] for at in chosen], true_NF)
 
 
+def words_said(calls: CallMatrix, rows_N: NDArray[np.intp], *, fewest: int) -> tuple[list[str], NDArray[np.bool_]]:
+    """Words that users had said before at least `fewest` of these calls, and before which, shape (N, W)."""
+    words: list[str] = []
+    columns: list[NDArray[np.bool_]] = []
+    for name, at_X, _ in _by_fact(calls, rows_N):
+        if name.source == SAID and len(at_X) >= fewest:
+            column = np.zeros(len(rows_N), dtype=np.bool_)
+            column[at_X] = True
+            words.append(name.fact.removeprefix("~"))
+            columns.append(column)
+    return words, np.stack(columns, axis=1) if columns else np.zeros((len(rows_N), 0), dtype=np.bool_)
+
+
 def answered(calls: CallMatrix, rows_N: NDArray[np.intp], tests: Sequence[FactTest]) -> NDArray[np.bool_]:
     """Which of some tests is true of which of these calls, shape (N, F)."""
     by_name: dict[FactName, list[int]] = {}

@@ -175,7 +175,7 @@ def test_each_arm_shows_what_it_is_called_after(arm: str, clerks: Loopback, tmp_
     found = report(bench(tmp_path, clerks.url, "--arms", f"off,{arm}", "--tasks", "l*-Ada,l*-Ben,[bd]*-Ada", "--json"))
     sent = [str(request.body["messages"]) for request in clerks.requests]
     shown = {
-        "lessons": "Pitfalls in situations like this",
+        "lessons": "What earlier runs taught",
         "similar-1": "Similar tasks that were solved before",
         "implicit": "summarize_the_task whenever",
         "explicit": "does the conversation need to be summarized",

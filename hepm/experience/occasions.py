@@ -1,0 +1,320 @@
+"""What tells apart the moments in which a tool was right from those at the same place where another one was.
+
+An *occasion* is a turn of a labelled run after given tools. Of the successful ones, those that called a tool are held
+against those that called none of it: a few facts, or words of the user, that are true of the former alone are the
+condition of the lesson. Each has to pay for its description, as in `hepm.policy.hybrid.trees`; without one that does,
+the lesson holds wherever its place is. Ours.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from functools import cached_property
+from threading import Lock
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepm.experience.conditions import Conditions, FactCondition
+from hepm.experience.place import lower_bound
+from hepm.experience.transcript import Tools
+from hepm.graph.calls import IN_TURN, CallMatrix
+from hepm.policy.hybrid.known_facts import CALLED, FactTest, tested, words_said
+from hepm.types import SAID, SAID_LAST, START, ToolName
+
+MOST_OCCASIONS: Final = 800
+"""Turns at one place that are compared, the latest."""
+MOST_FACTS: Final = 3
+MOST_WORDS: Final = 12
+PURE: Final = 0.95
+"""Share of the successful turns under a condition that did what the lesson says, from which on no more is asked."""
+RELIABLE: Final = 0.75
+"""Share from which on a lesson is shown under its condition; wrong labels alone make it lower than 1."""
+GROWN: Final = 1.1
+"""By so much the turns at a place may grow until its conditions are looked for again."""
+FEWEST: Final = 3
+"""Turns that bear a lesson out, below which nothing is known of it."""
+_SPLIT_COST: Final = 1.0  # nats beside the choice of the test
+_SURE_WORD: Final = 0.9
+
+_Column = NDArray[np.bool_]
+
+
+class Told(NamedTuple):
+    """What the occasions say of a lesson.
+
+    Attributes:
+        conditions: The place, with the words and facts under which the lesson is right.
+        right, turns: Of the turns under them that count, those that bear the lesson out. Of advice successful turns
+            count, and of a warning those that called the tool.
+        usual: Share of the other turns there that bear it out too; 0 for advice, which is compared with nothing.
+        all_turns: How many turns of the place count; where hardly any do, everything is told.
+        known: How many turns there are at the place.
+        tried, worked: Labelled runs that did what it is about under them, and how many of those succeeded.
+    """
+
+    conditions: Conditions
+    right: int = 0
+    turns: int = 0
+    usual: float = 0.0
+    all_turns: int = 0
+    known: int = 0
+    tried: int = 0
+    worked: int = 0
+
+    @property
+    def reliable(self) -> bool:
+        """Whether enough of the turns under its conditions bear the lesson out for it to be shown there."""
+        enough = self.right >= max(min(FEWEST, self.all_turns), RELIABLE * self.turns, 1)
+        # Where nearly all fail, a tool that failed is no worse than the others.
+        return enough and (not self.usual or lower_bound(self.right, self.turns - self.right) > self.usual)
+
+
+class Occasions:
+    """The occasions of a namespace, by place; each place is read when it is first asked for.
+
+    `hepm.graph.fits.Fits` makes it of all calls. Of a place that has hardly more turns than before, what was found
+    stays.
+    """
+
+    def __init__(self, calls: CallMatrix, former: Occasions | None = None) -> None:
+        self._calls = calls
+        self._numbers = {name: number for number, name in enumerate(calls.names)}
+        self._former = {} if former is None else dict(former._places)
+        self._places: dict[Tools, _Place] = {}
+        self._lock = Lock()
+
+    def told(self, after: Collection[ToolName], *, right: Tools, wrong: Tools) -> Told:
+        """Under which conditions tools were right at a place, or, if none is, under which others were wrong.
+
+        Args:
+            after: The tools of the turn before; none at the start.
+            right: Tools that the lesson advises.
+            wrong: Tools that it warns of; they count where it advises none.
+        """
+        place = self._at(Tools(after) or Tools((START,)))
+        return place.told(right or wrong, works=bool(right))
+
+    def among(self, after: Collection[ToolName], runs: Collection[str], *, right: Tools, wrong: Tools) -> Told:
+        """`told` of the turns of some runs alone, under no other condition."""
+        place = self._at(Tools(after) or Tools((START,)))
+        return place.among(right or wrong, runs, works=bool(right))
+
+    def _at(self, after: Tools) -> _Place:
+        with self._lock:
+            if after not in self._places:
+                rows_N = self._turns_after(after)
+                known = self._former.pop(after, None)
+                if known is None or len(rows_N) > GROWN * known.turns or len(rows_N) < known.turns:
+                    known = _Place(self._calls, after, rows_N)
+                self._places[after] = known
+            return self._places[after]
+
+    def _turns_after(self, after: Tools) -> NDArray[np.intp]:
+        """The first rows of the turns right after one that called some tools."""
+        rows_N: NDArray[np.intp] | None = None
+        for tool in after:
+            found = self._calls.by_turn.get(self._numbers.get(tool, -1), np.zeros(0, dtype=np.intp))
+            found = found[self._calls.flags_N[found] & IN_TURN == 0]
+            rows_N = found if rows_N is None else np.intersect1d(rows_N, found)
+        return np.zeros(0, dtype=np.intp) if rows_N is None else rows_N
+
+
+class _Place:
+    """The latest N turns at one place, each by the row of its first call; `turns` counts all."""
+
+    def __init__(self, calls: CallMatrix, after: Tools, rows_N: NDArray[np.intp]) -> None:
+        self.turns = len(rows_N)
+        self._calls = calls
+        self._conditions = Conditions(after=tuple(sorted(after)))
+        self._rows_N = rows_N[-MOST_OCCASIONS:]
+        self._runs_N = calls.run_N[self._rows_N]
+        self._well_N = calls.success_R[self._runs_N]
+        self._called = [_tools_of_turn(calls, row) for row in self._rows_N.tolist()]
+        self._known: dict[tuple[Tools, bool], Told] = {}
+
+    @cached_property
+    def _tests(self) -> tuple[list[FactTest], NDArray[np.bool_]]:
+        """Tests of results and calls, and which is true of which turn, shape (N, F)."""
+        fewest = max(FEWEST, len(self._rows_N) // 100)
+        found = tested(self._calls, self._rows_N, fewest=fewest)
+        kept = [at for at, test in enumerate(found.tests) if test.source not in (SAID, SAID_LAST)]
+        return [found.tests[at] for at in kept], found.true_NF[:, kept] > 0
+
+    @cached_property
+    def _words(self) -> tuple[list[str], NDArray[np.bool_]]:
+        """What users had said. Equal words all stay: another user may say one of them alone."""
+        return words_said(self._calls, self._rows_N, fewest=FEWEST)
+
+    def told(self, tools: Tools, *, works: bool) -> Told:
+        key = tools, works
+        if key not in self._known:
+            self._known[key] = self._find(tools, works=works)
+        return self._known[key]
+
+    def among(self, tools: Tools, runs: Collection[str], *, works: bool) -> Told:
+        rows = [at for run in runs for at in self._turns_of.get(run, ())]
+        turns = [(not tools.isdisjoint(self._called[at]), bool(self._well_N[at]), self._runs_N[at]) for at in rows]
+        counted = [did == well for did, well, _ in turns if (well if works else did)]
+        tried = {run for did, _, run in turns if did}
+        worked = {run for did, well, run in turns if did and well}
+        right = sum(counted) if works else sum(not well for did, well, _ in turns if did)
+        return Told(self._conditions, right, len(counted), 0.0, len(counted), len(turns), len(tried), len(worked))
+
+    @cached_property
+    def _turns_of(self) -> dict[str, list[int]]:
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for at, run in enumerate(self._runs_N):
+            found[self._calls.run_ids[int(run)]].append(at)
+        return found
+
+    def _find(self, tools: Tools, *, works: bool) -> Told:
+        did_N = np.array([not tools.isdisjoint(called) for called in self._called], dtype=np.bool_)
+        # Advice is right where successful runs followed it, and wrong where they did without; a warning is right where
+        # those who called the tool failed, and wrong where they succeeded.
+        among_N = self._well_N if works else did_N
+        right_N = did_N if works else ~self._well_N
+        conditions, under_N = self._conditions, np.ones_like(did_N)
+        if (among_N & right_N).sum() >= FEWEST and (among_N & ~right_N).any():
+            search = _Search(*self._tests, *self._words, among_N, right_N)
+            search.run()
+            conditions = replace(conditions, says=search.says, facts=tuple(search.facts))
+            under_N = search.everywhere
+        right, turns = int((among_N & right_N & under_N).sum()), int((among_N & under_N).sum())
+        tried = set(self._runs_N[did_N & under_N].tolist())
+        worked = set(self._runs_N[did_N & under_N & self._well_N].tolist())
+        others_N = ~did_N & under_N
+        usual = 0.0 if works or not others_N.any() else float(np.mean(~self._well_N[others_N]))
+        return Told(conditions, right, turns, usual, int(among_N.sum()), len(did_N), len(tried), len(worked))
+
+
+class _Search:
+    """Narrows turns down, one condition at a time, to those where a lesson is right.
+
+    Attributes:
+        says, facts: The conditions found.
+        everywhere: Of which turns they are true, of whatever outcome.
+    """
+
+    def __init__(
+        self,
+        tests: Sequence[FactTest],
+        true_NF: NDArray[np.bool_],
+        words: Sequence[str],
+        words_NW: NDArray[np.bool_],
+        among_N: _Column,
+        right_N: _Column,
+    ) -> None:
+        self.says: tuple[str, ...] = ()
+        self.facts: list[FactCondition] = []
+        self.everywhere = np.ones_like(among_N)
+        self._among_N, self._right_N = among_N, right_N
+        self._words, self._words_NW = words, words_NW
+        self._asked: list[FactCondition] = []
+        columns: list[_Column] = []
+        for column, test in enumerate(tests):
+            for condition in _conditions_of(test):
+                self._asked.append(condition)
+                columns.append(true_NF[:, column] if condition.true else ~true_NF[:, column])
+        self._true_NF = np.stack(columns, axis=1) if columns else np.zeros((len(among_N), 0), dtype=np.bool_)
+
+    def run(self) -> None:
+        """Ask for one more thing as long as it pays."""
+        for _ in range(MOST_FACTS):
+            now_N = self._among_N & self.everywhere
+            right, wrong = self._counts(now_N)
+            if right >= PURE * (right + wrong):
+                break
+            fact, worth = self._best_fact(now_N)
+            words, worth_of_words, said_N = self._best_words(now_N)
+            if max(worth, worth_of_words) <= 0:
+                break
+            if worth >= worth_of_words:
+                self.facts.append(self._asked[fact])
+                self.everywhere &= self._true_NF[:, fact]
+            else:
+                self.says = words
+                self.everywhere &= said_N
+
+    def _counts(self, now_N: _Column) -> tuple[int, int]:
+        return int((now_N & self._right_N).sum()), int((now_N & ~self._right_N).sum())
+
+    def _best_fact(self, now_N: _Column) -> tuple[int, float]:
+        """The fact that tells most, and what it is worth in nats after its cost."""
+        if not self._asked:
+            return -1, 0.0
+        right_F = (self._true_NF & (now_N & self._right_N)[:, None]).sum(axis=0)
+        wrong_F = (self._true_NF & (now_N & ~self._right_N)[:, None]).sum(axis=0)
+        right, wrong = self._counts(now_N)
+        worth_F = _gain(right_F, wrong_F, right, wrong) - np.log(len(self._asked)) - _SPLIT_COST
+        worth_F[right_F < FEWEST] = -np.inf
+        # What is more often right by this condition than without it, not what is less so.
+        worth_F[right_F * (right + wrong) <= right * (right_F + wrong_F)] = -np.inf
+        best = int(np.argmax(worth_F))
+        return best, float(worth_F[best])
+
+    def _best_words(self, now_N: _Column) -> tuple[tuple[str, ...], float, _Column]:
+        """Words of which users say one where the lesson is right, none of them elsewhere."""
+        said_N = np.zeros_like(now_N)
+        if not self._words or self.says:
+            return (), 0.0, said_N
+        chosen: list[int] = []
+        right, wrong = self._counts(now_N)
+        cost = float(np.log(len(self._words)) + _SPLIT_COST)
+        while len(chosen) < MOST_WORDS:
+            left_N = now_N & ~said_N
+            right_W = (self._words_NW & (left_N & self._right_N)[:, None]).sum(axis=0)
+            wrong_W = (self._words_NW & (left_N & ~self._right_N)[:, None]).sum(axis=0)
+            sure_W = right_W >= _SURE_WORD * np.maximum(right_W + wrong_W, 1)
+            worth_W = np.where(sure_W, right_W * np.log((right + wrong) / max(right, 1)), 0.0)
+            best = int(np.argmax(worth_W))
+            if worth_W[best] <= cost:
+                break
+            chosen.append(best)
+            said_N |= self._words_NW[:, best]
+        if not chosen:
+            return (), 0.0, said_N
+        needed = len(chosen)
+        chosen += self._as_sure(now_N, chosen)
+        said_N |= self._words_NW[:, chosen].any(axis=1)
+        right_said, wrong_said = self._counts(now_N & said_N)
+        worth = _gain(np.array([right_said]), np.array([wrong_said]), right, wrong)[0] - cost * needed
+        return tuple(self._words[word] for word in chosen), float(worth), said_N
+
+    def _as_sure(self, now_N: _Column, chosen: Sequence[int]) -> list[int]:
+        """Further words that were said where the lesson is right and nowhere else: another user may say these alone."""
+        right_W = (self._words_NW & (now_N & self._right_N)[:, None]).sum(axis=0)
+        wrong_W = (self._words_NW & (now_N & ~self._right_N)[:, None]).sum(axis=0)
+        right_W[(wrong_W > 0) | (right_W < FEWEST)] = 0
+        order: list[int] = np.argsort(-right_W, kind="stable").tolist()
+        return [word for word in order if right_W[word] and word not in chosen][: MOST_WORDS - len(chosen)]
+
+
+def _conditions_of(test: FactTest) -> list[FactCondition]:
+    """A test as conditions. That a value is not there says little, that a call is not there may say much."""
+    if test.source == CALLED or test.numeric:
+        return [FactCondition(test), FactCondition(test, true=False)]
+    return [FactCondition(test)]
+
+
+def _gain(right_F: NDArray[np.intp], wrong_F: NDArray[np.intp], right: int, wrong: int) -> NDArray[np.float64]:
+    """Nats that a condition tells about whether the lesson is right, of all turns together."""
+
+    def information(counts: NDArray[np.intp] | NDArray[np.float64]) -> NDArray[np.float64]:
+        precise = np.asarray(counts, dtype=np.float64)
+        return np.asarray(precise * np.log(np.maximum(precise, 1e-9)))
+
+    parts = ((right_F, wrong_F), (right - right_F, wrong - wrong_F))
+    within = sum(information(one) + information(other) - information(one + other) for one, other in parts)
+    whole = information(np.array([right, wrong])).sum() - float(information(np.array([right + wrong]))[0])
+    return np.asarray(within - whole)
+
+
+def _tools_of_turn(calls: CallMatrix, row: int) -> Tools:
+    end = row + 1
+    while end < len(calls.run_N) and calls.run_N[end] == calls.run_N[row] and calls.flags_N[end] & IN_TURN:
+        end += 1
+    return Tools(calls.names[int(tool)] for tool in calls.next_N[row:end])
