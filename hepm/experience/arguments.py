@@ -225,7 +225,7 @@ class Origin(NamedTuple):
     @property
     def origin_text(self) -> str:
         """Such as "get_order.order_id"."""
-        return _in_words(self.source)
+        return source_in_words(self.source)
 
 
 def _origin_of(name: str, argument: LearnedArgument) -> Origin | None:
@@ -247,13 +247,13 @@ def _origin_of(name: str, argument: LearnedArgument) -> Origin | None:
     if best.kind == "constant":
         value = argument.spelled[best.path]
         text = value if isinstance(value, str) else json.dumps(value)
-        if len(argument.values) > 1 or tasks <= FEWEST_TASKS or not _may_be_named(name, text):
+        if len(argument.values) > 1 or tasks <= FEWEST_TASKS or not may_be_named(name, text):
             return None
         best = best._replace(path=text)
     return Origin(name, best, hits, argument.calls)
 
 
-def _may_be_named(name: str, value: str) -> bool:
+def may_be_named(name: str, value: str) -> bool:
     """Whether a value is a plain word or a small number: others are ids, personal, or secret."""
     if not _PLAIN_VALUE.fullmatch(value) or _TWO_DIGITS.search(value):
         return False
@@ -261,7 +261,8 @@ def _may_be_named(name: str, value: str) -> bool:
     return Redactor().text(text) == text
 
 
-def _in_words(source: ArgumentSource) -> str:
+def source_in_words(source: ArgumentSource) -> str:
+    """Such as "get_order.order_id", "the order_id before", "the user's words"."""
     if source.kind == "constant":
         return source.path
     if source.kind == "argument":

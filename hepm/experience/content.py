@@ -21,6 +21,7 @@ from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.distilling import OUTDATED
 from hepm.experience.lessons import (
     COMES_FROM,
+    EXTRACTIVE,
     FAILS,
     NEEDS,
     REPLACED_BY,
@@ -77,6 +78,7 @@ def learn_content(library: Library, *, namespace: str = DEFAULT_NAMESPACE, most:
         row.id
         for row in known.values()
         if row.live and row.id not in taught and seen.issuperset(_environments(row)) and not row.made_by
+        if row.properties["distilled_by"] == EXTRACTIVE
     ]
     put = [row for id, row in taught.items() if id not in known or _differs(row, known[id])]
     back = [id for id in taught if id in known and known[id].retired == OUTDATED]
@@ -240,7 +242,12 @@ class ContentHere:
 
     def checks(self, tool: ToolName, called: Collection[ToolName], where: Where) -> list[StoredLesson]:
         """What to read before a tool is called, of what was not called yet."""
-        return [one for one in self._found(NEEDS, tool, where) if one.row.triples[0].object not in called]
+        found = self._found(NEEDS, tool, where)
+        return [
+            one
+            for one in found
+            if any(triple[:2] == (tool, NEEDS) and triple[2] not in called for triple in one.row.triples)
+        ]
 
     def recipes(self, step: Step, where: Where) -> list[StoredLesson]:
         """What helps after a call that failed: by the first of its errors that is known."""
