@@ -509,7 +509,7 @@ def _find_places(argument: LearnedArgument, known: KnownValues, value: JSON) -> 
             if any(comparable(one) == sought for one in values):
                 places.add(("argument", "", name))
         places.update(("words", how, what) for how, what in _anchors(known.said, str(element)))
-    argument.places.update(places)
+    argument.places.update(sorted(places))  # in the order of a set, equal runs would teach each process something else
 
 
 def _anchors(said: Sequence[str], value: str) -> Iterator[tuple[str, str]]:

@@ -73,6 +73,7 @@ class Claims:
         for tool, learned in learn_arguments([self._it.run]).items():
             for name, argument in learned.arguments.items():
                 places = [source for source in argument.sources() if source.kind in ("result", "argument")]
+                places.sort(key=lambda source: (source.kind != "result", source))
                 texts = list(dict.fromkeys(source_in_words(source) for source in places if source.pick == "last"))
                 if texts:
                     yield quoted(f"{tool}.{name} {COMES_FROM} {' or '.join(texts[:2])}", _LINE_CHARS)

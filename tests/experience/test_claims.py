@@ -81,7 +81,6 @@ def test_the_model_is_shown_conditions_arguments_and_errors_of_the_run(
     said = loopback.requests[0].said
     assert '"get_order: status=shipped"' in said
     assert '"get_order: total" is 120' in said
-    print(said)
     assert "refund.order_id comes_from get_order.order_id" in said
     assert 'Errors, without what differs between runs: "refund: connection refused by …"' in said
 
