@@ -33,6 +33,9 @@ FEWEST_TASKS: Final = 2
 RIGHT_FROM: Final = 0.75
 """The share of them in which the place named must hold what was passed."""
 
+_ANYWHERE: Final = ("0.0", "1.0", "true", "false", "null", "")
+"""Values that stand in many results without coming from there, in their comparable form."""
+
 _TWO_DIGITS: Final = re.compile(r"\d{2}")
 _PLAIN_VALUE: Final = re.compile(r"[\w][\w .:/@-]{0,39}")
 _PLACES: Final = 14  # candidates of one argument, times the ways to pick
@@ -243,6 +246,8 @@ def _origin_of(name: str, argument: LearnedArgument) -> Origin | None:
         return None
     tasks = len(argument.tasks)
     if tasks < FEWEST_TASKS:
+        return None
+    if best.kind == "result" and 2 * sum(argument.values[value] for value in _ANYWHERE) > argument.calls:
         return None
     if best.kind == "constant":
         value = argument.spelled[best.path]

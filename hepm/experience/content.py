@@ -8,8 +8,8 @@ moment: before a call, or after an error. `ContentHere` gives those of a moment.
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final, NamedTuple
@@ -128,8 +128,10 @@ def content_of(runs: Sequence[Trajectory], environment: str, project: str = "") 
     preconditions = (f"{_IN_PROJECT}{project}",) if project else ()
     where = Conditions((environment,) if environment else (), preconditions=preconditions)
     steps = [found for run in runs if (found := steps_of_run(run, task=task_key(run))) is not None]
-    for tool in learn_arguments(runs).values():
-        yield from _of_arguments(tool, where)
+    learned = learn_arguments(runs).values()
+    taking = Counter(name for tool in learned for name in tool.arguments)
+    for tool in learned:
+        yield from _of_arguments(tool, where, taking)
     for recipe in learn_recipes(steps)[:MOST_OF_A_KIND]:
         yield _of_recipe(recipe, where)
     for check in learn_checks(steps)[:MOST_OF_A_KIND]:
@@ -142,8 +144,11 @@ def _sources(runs: Collection[str]) -> tuple[Source, ...]:
     return tuple(Source(run, words=False) for run in [*runs][-_SOURCES:])
 
 
-def _of_arguments(tool: ToolArguments, where: Conditions) -> Iterator[Principle]:
+def _of_arguments(tool: ToolArguments, where: Conditions, taking: Mapping[str, int]) -> Iterator[Principle]:
+    """Where the arguments of a tool come from; `taking` counts the tools that take an argument of a name."""
     origins = [] if is_shell(tool.tool) or not _EDITED.isdisjoint(tool.arguments) else tool.origins()
+    # That a tool got the same before says nothing of where it got it first.
+    origins = [one for one in origins if one.source.kind != "argument" or taking[one.source.path] > 1]
     if all(origin.source.kind == "words" for origin in origins):
         return  # that the user says what is wanted needs no lesson
     kept = [*origins]
