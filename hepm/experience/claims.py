@@ -29,7 +29,7 @@ from hepm.experience.run_steps import Step, steps_of_run, tools_of
 from hepm.graph.lessons.rows import Triple
 from hepm.policy.hybrid.known_facts import CALLED, with_calls
 from hepm.text import quoted
-from hepm.types import JSON, SAID, SAID_LAST, START, Facts, ToolCall, ToolName
+from hepm.types import JSON, SAID, SAID_LAST, START, Facts, ToolCall, ToolName, Trajectory
 
 MOST_CONDITIONS: Final = 4
 """Conditions of one lesson."""
@@ -114,13 +114,7 @@ class Claims:
 
     def _argument(self, subject: str, origin: str) -> str:
         tool, _, name = subject.rpartition(".")
-        tried = Counter[bool]()
-
-        def look(known: KnownValues, call: ToolCall) -> None:
-            if call.name == tool and name in call.arguments:
-                tried[_stood_at(origin, call.arguments[name], known)] += 1
-
-        replay(self._it.run, look)
+        tried = origin_held(self._it.run, subject, origin)
         if comparable(origin) in self._passed(tool, name) and not may_be_named(name, origin):
             return f"{origin!r} is a value of this run alone"
         if not tried:
@@ -197,6 +191,19 @@ class Claims:
     @cached_property
     def _tools(self) -> list[ToolName]:
         return [step.call.name for step in self._steps]
+
+
+def origin_held(run: Trajectory, subject: str, origin: str) -> Counter[bool]:
+    """How many calls that worked passed "refund.order_id" as it stood at its origin, and how many passed another."""
+    tool, _, name = subject.rpartition(".")
+    tried = Counter[bool]()
+
+    def look(known: KnownValues, call: ToolCall) -> None:
+        if call.name == tool and name in call.arguments:
+            tried[_stood_at(origin, call.arguments[name], known)] += 1
+
+    replay(run, look)
+    return tried
 
 
 def _texts(step: Step) -> Iterator[str]:

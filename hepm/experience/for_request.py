@@ -21,13 +21,14 @@ def principles_for(
 ) -> list[StoredLesson]:
     """Up to k live principles for a request, the most telling first, ties by id; [] if no run is known.
 
-    The most telling one has the largest share of like runs behind it, each run weighed by its likeness to the request.
-    A principle that fewer of them stand behind than of all runs (`AS_USUAL`) is about other requests. Those that only
-    name the way of successful runs, and those of a single run, come after all others. One whose condition names words
-    of the user holds for requests with one of them alone; other conditions are not known yet.
+    The most telling one has the largest share of like runs behind it, each run weighed by its likeness to the
+    request. A principle that fewer of them stand behind than of all runs (`AS_USUAL`) is about other requests. Those
+    that only name the way of successful runs come after all others, and what counting learned from a single run is
+    left out. One whose condition names words of the user holds for requests with one of them alone; other conditions
+    are not known yet.
     """
     found = [one for one in library.list("principle", namespace=namespace) if applies_in(one.row, environment)]
-    found = [one for one in found if not says_nothing(one.row) and _may_hold(one, request)]
+    found = [one for one in found if not says_nothing(one.row) and _may_hold(one, request) and not _from_one_run(one)]
     runs = sorted({source.run for one in found for source in one.row.sources})
     if not runs:
         return []
@@ -43,6 +44,10 @@ def _runs(one: StoredLesson) -> set[str]:
     return {source.run for source in one.row.sources}
 
 
+def _from_one_run(one: StoredLesson) -> bool:
+    return one.row.properties["distilled_by"] == EXTRACTIVE and len(one.row.sources) < LEAST_RUNS
+
+
 def _may_hold(one: StoredLesson, request: str) -> bool:
     conditions = Principle.of(one.row).conditions
     said = words_of(request)
@@ -56,12 +61,12 @@ def _share_of(behind: Collection[str], weights: Mapping[str, float], runs: int) 
 
 
 def _says_little(one: StoredLesson) -> bool:
-    """Whether it names the end of a successful run and not what sets such runs apart, or comes from one run."""
+    """Whether it names the end of a successful run and not what sets such runs apart."""
     principle = Principle.of(one.row)
     if principle.distilled_by != EXTRACTIVE:
         return False
     warns = any(triple.predicate == FAILS_AFTER for triple in principle.triples)
-    return len(principle.sources) < LEAST_RUNS or not (warns or is_content(principle) or principle.conditions.checked)
+    return not (warns or is_content(principle) or principle.conditions.checked)
 
 
 def _each_once(lessons: Iterable[StoredLesson]) -> Iterator[StoredLesson]:
