@@ -30,7 +30,7 @@ from typing import Any, ClassVar
 
 Object = dict[str, Any]
 BENCH = Path(__file__).parent.parent / "docs" / "bench.md"
-ADAPTER = re.compile(r"^```python\n(# agents/hepm_agent\.py\n.*?)^```$", re.MULTILINE | re.DOTALL)
+ADAPTER = re.compile(r"^```py\n(# agents/hepm_agent\.py\n.*?)^```$", re.MULTILINE | re.DOTALL)
 IDS = re.compile(r"\b(?:BK|ORD)-\w+")
 
 
