@@ -33,6 +33,9 @@ FEWEST_TASKS: Final = 2
 RIGHT_FROM: Final = 0.75
 """The share of them in which the place named must hold what was passed."""
 
+_ANYWHERE: Final = ("0.0", "1.0", "true", "false", "null", "")
+"""Values that stand in many results without coming from there, in their comparable form."""
+
 _TWO_DIGITS: Final = re.compile(r"\d{2}")
 _PLAIN_VALUE: Final = re.compile(r"[\w][\w .:/@-]{0,39}")
 _PLACES: Final = 14  # candidates of one argument, times the ways to pick
@@ -225,7 +228,7 @@ class Origin(NamedTuple):
     @property
     def origin_text(self) -> str:
         """Such as "get_order.order_id"."""
-        return _in_words(self.source)
+        return source_in_words(self.source)
 
 
 def _origin_of(name: str, argument: LearnedArgument) -> Origin | None:
@@ -244,16 +247,18 @@ def _origin_of(name: str, argument: LearnedArgument) -> Origin | None:
     tasks = len(argument.tasks)
     if tasks < FEWEST_TASKS:
         return None
+    if best.kind == "result" and 2 * sum(argument.values[value] for value in _ANYWHERE) > argument.calls:
+        return None
     if best.kind == "constant":
         value = argument.spelled[best.path]
         text = value if isinstance(value, str) else json.dumps(value)
-        if len(argument.values) > 1 or tasks <= FEWEST_TASKS or not _may_be_named(name, text):
+        if len(argument.values) > 1 or tasks <= FEWEST_TASKS or not may_be_named(name, text):
             return None
         best = best._replace(path=text)
     return Origin(name, best, hits, argument.calls)
 
 
-def _may_be_named(name: str, value: str) -> bool:
+def may_be_named(name: str, value: str) -> bool:
     """Whether a value is a plain word or a small number: others are ids, personal, or secret."""
     if not _PLAIN_VALUE.fullmatch(value) or _TWO_DIGITS.search(value):
         return False
@@ -261,7 +266,8 @@ def _may_be_named(name: str, value: str) -> bool:
     return Redactor().text(text) == text
 
 
-def _in_words(source: ArgumentSource) -> str:
+def source_in_words(source: ArgumentSource) -> str:
+    """Such as "get_order.order_id", "the order_id before", "the user's words"."""
     if source.kind == "constant":
         return source.path
     if source.kind == "argument":
@@ -508,7 +514,7 @@ def _find_places(argument: LearnedArgument, known: KnownValues, value: JSON) -> 
             if any(comparable(one) == sought for one in values):
                 places.add(("argument", "", name))
         places.update(("words", how, what) for how, what in _anchors(known.said, str(element)))
-    argument.places.update(places)
+    argument.places.update(sorted(places))  # in the order of a set, equal runs would teach each process something else
 
 
 def _anchors(said: Sequence[str], value: str) -> Iterator[tuple[str, str]]:

@@ -8,8 +8,8 @@ moment: before a call, or after an error. `ContentHere` gives those of a moment.
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final, NamedTuple
@@ -21,6 +21,7 @@ from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.distilling import OUTDATED
 from hepm.experience.lessons import (
     COMES_FROM,
+    EXTRACTIVE,
     FAILS,
     NEEDS,
     REPLACED_BY,
@@ -77,6 +78,7 @@ def learn_content(library: Library, *, namespace: str = DEFAULT_NAMESPACE, most:
         row.id
         for row in known.values()
         if row.live and row.id not in taught and seen.issuperset(_environments(row)) and not row.made_by
+        if row.properties["distilled_by"] == EXTRACTIVE
     ]
     put = [row for id, row in taught.items() if id not in known or _differs(row, known[id])]
     back = [id for id in taught if id in known and known[id].retired == OUTDATED]
@@ -126,8 +128,10 @@ def content_of(runs: Sequence[Trajectory], environment: str, project: str = "") 
     preconditions = (f"{_IN_PROJECT}{project}",) if project else ()
     where = Conditions((environment,) if environment else (), preconditions=preconditions)
     steps = [found for run in runs if (found := steps_of_run(run, task=task_key(run))) is not None]
-    for tool in learn_arguments(runs).values():
-        yield from _of_arguments(tool, where)
+    learned = learn_arguments(runs).values()
+    taking = Counter(name for tool in learned for name in tool.arguments)
+    for tool in learned:
+        yield from _of_arguments(tool, where, taking)
     for recipe in learn_recipes(steps)[:MOST_OF_A_KIND]:
         yield _of_recipe(recipe, where)
     for check in learn_checks(steps)[:MOST_OF_A_KIND]:
@@ -140,8 +144,11 @@ def _sources(runs: Collection[str]) -> tuple[Source, ...]:
     return tuple(Source(run, words=False) for run in [*runs][-_SOURCES:])
 
 
-def _of_arguments(tool: ToolArguments, where: Conditions) -> Iterator[Principle]:
+def _of_arguments(tool: ToolArguments, where: Conditions, taking: Mapping[str, int]) -> Iterator[Principle]:
+    """Where the arguments of a tool come from; `taking` counts the tools that take an argument of a name."""
     origins = [] if is_shell(tool.tool) or not _EDITED.isdisjoint(tool.arguments) else tool.origins()
+    # That a tool got the same before says nothing of where it got it first.
+    origins = [one for one in origins if one.source.kind != "argument" or taking[one.source.path] > 1]
     if all(origin.source.kind == "words" for origin in origins):
         return  # that the user says what is wanted needs no lesson
     kept = [*origins]
@@ -240,7 +247,12 @@ class ContentHere:
 
     def checks(self, tool: ToolName, called: Collection[ToolName], where: Where) -> list[StoredLesson]:
         """What to read before a tool is called, of what was not called yet."""
-        return [one for one in self._found(NEEDS, tool, where) if one.row.triples[0].object not in called]
+        found = self._found(NEEDS, tool, where)
+        return [
+            one
+            for one in found
+            if any(triple[:2] == (tool, NEEDS) and triple[2] not in called for triple in one.row.triples)
+        ]
 
     def recipes(self, step: Step, where: Where) -> list[StoredLesson]:
         """What helps after a call that failed: by the first of its errors that is known."""

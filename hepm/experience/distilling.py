@@ -281,7 +281,7 @@ def _distilled_by(
         row.id: {source.run for source in row.sources}
         for row in rows
         if row.kind == distiller.kind and row.live and not row.made_by
-        if row.properties["distilled_by"] == distiller.name and not is_content(row)
+        if row.properties["distilled_by"] == distiller.name and not (distiller.name == EXTRACTIVE and is_content(row))
     }
 
 

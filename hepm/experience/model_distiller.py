@@ -1,6 +1,9 @@
 """Lessons from a language model: one question a run, about the turns that counted (PRIME 3.2, EvolveR 3.2.1).
 
 Of other runs the prompt holds only the names of the tools that they called: a lesson's words come from its run alone.
+The answer has the form of lessons that are made without a model: conditions over facts, and triples. Those that hepm
+reads are looked up in the run before anything is stored (see `hepm.experience.claims`); the model is told once what
+does not hold, and then the run is reported.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from itertools import groupby
 from typing import Any, Final, TypeAlias
 
 from hepm.errors import BudgetSpentError
+from hepm.experience.claims import Claims
 from hepm.experience.comparison import RunComparison, compare_runs, lesson_of
 from hepm.experience.credit import CreditMethod
 from hepm.experience.distilling import Distilled
@@ -31,7 +35,7 @@ RUN_CHARS: Final = 12_000
 _PRECONDITION_CHARS: Final = 120
 _PRECONDITIONS: Final = 5
 _TRIPLES: Final = 6
-_TERM_CHARS: Final = 80
+_TERM_CHARS: Final = 160
 _LINE_CHARS: Final = 400
 _KEY_LINE_CHARS: Final = 1_000
 
@@ -47,13 +51,14 @@ _GENERAL: Final = (
 
 @dataclass(frozen=True, slots=True)
 class WrittenExperience:
-    """What a model says that a run taught."""
+    """What a model says that a run taught; `when` are conditions in the form shown to it, which must hold."""
 
     situation: str
     action: str
     outcome: str
     lesson: str
     preconditions: tuple[str, ...]
+    when: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_words(situation=self.situation, action=self.action, lesson=self.lesson)
@@ -70,10 +75,11 @@ class WrittenTriple:
 
 @dataclass(frozen=True, slots=True)
 class WrittenPrinciple:
-    """A rule that a model draws from a run."""
+    """A rule that a model draws from a run; `when` are conditions in the form shown to it, which must hold."""
 
     principle: str
     triples: tuple[WrittenTriple, ...]
+    when: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_words(principle=self.principle)
@@ -144,8 +150,16 @@ class ModelDistiller:
 def _question(it: RunComparison, kind: Kind) -> Question[Written]:
     task = _ABOUT_EXPERIENCE if kind == "experience" else _GUIDING if it.well else _CAUTIONARY
     form: type[Written] = WrittenExperience if kind == "experience" else WrittenPrinciple
-    messages = (Message("system", f"{task} {_GENERAL} {RECORD_IS_DATA}"), Message("user", _record(it)))
-    return Question("distil", it.run.id, messages, form, temperature=0.0)
+    about = f"{task} {_WHEN} {_GENERAL} {RECORD_IS_DATA}"
+    claims = Claims(it)
+
+    def check(written: Written) -> None:
+        claims.conditions(written.when)
+        if isinstance(written, WrittenPrinciple):
+            claims.check(_triples(written))
+
+    messages = (Message("system", about), Message("user", _record(it, claims)))
+    return Question("distil", it.run.id, messages, form, temperature=0.0, check=check)
 
 
 _ABOUT_EXPERIENCE: Final = (
@@ -155,16 +169,27 @@ _ABOUT_EXPERIENCE: Final = (
     "or to avoid, in such a situation, and why, as advice in one or two sentences. preconditions: up to five things, a "
     "few words each, that must hold for the lesson to apply."
 )
+_WHEN: Final = (
+    "when: up to four conditions that decide whether it applies, each copied from the conditions that held; a "
+    "number is compared as `tool: key > 100`, a word of the user is `<SAID>: ~word`, and `not ` before one denies it. "
+    "Leave out what would hold in any such run; none is better than one that does not decide."
+)
+_TRIPLES_FORM: Final = (
+    "Some predicates are read, and must be true of the run: (tool.argument, comes_from, where it stood), (tool: error, "
+    "solved_by, what was done next), (tool, needs, a tool to call before it), (tool, followed_by, tool), (tool, "
+    "fails_after, tool)."
+)
 _GUIDING: Final = (
     "You study records of agents that use tools. This run succeeded. Write the guiding principle behind its success: "
     "principle, one sentence that says in which situation to do what; and triples, up to six statements of a subject, "
-    "a predicate and an object that say the same step by step. Turns marked KEY counted most."
+    "a predicate and an object that say the same step by step. Turns marked KEY counted most. "
+    f"{_TRIPLES_FORM}"
 )
 _CAUTIONARY: Final = (
     "You study records of agents that use tools. This run failed. Write the cautionary principle that would have "
     "prevented it: principle, one sentence that names the decisive mistake, the situation in which it threatens, and "
     "what to do instead; and triples, up to six statements of a subject, a predicate and an object that describe the "
-    "mistake. Turns marked KEY counted most."
+    f"mistake. Turns marked KEY counted most. {_TRIPLES_FORM}"
 )
 
 _ZONES: Final = {
@@ -174,7 +199,7 @@ _ZONES: Final = {
 }
 
 
-def _record(it: RunComparison) -> str:
+def _record(it: RunComparison, claims: Claims) -> str:
     end = "The run succeeded" if it.well else "The run failed"
     zone = zone_of(it.reward, succeeded=it.well)
     parts = [
@@ -184,20 +209,24 @@ def _record(it: RunComparison) -> str:
     if it.contrast is not None:
         others = "runs with like requests" if it.contrast.alike else "other runs of the task"
         parts.append(f"Beside {others}: {lesson_of(it.contrast, succeeded=it.well)}")
+    parts += claims.shown()
     return "\n".join([*parts, f"The record, {it.run.steps} turns of the agent:", quoted_run(it.run, it.keys)])
 
 
 def _lesson(it: RunComparison, written: Written, model: str) -> Experience | Principle:
     sources = (Source(it.run.id, it.run.outcome.reward),)
+    conditions = it.conditions
+    facts = Claims(it).conditions(written.when)
+    if facts:
+        conditions = replace(conditions, facts=facts)
     if isinstance(written, WrittenPrinciple):
-        triples = (Triple(*(plain(part, _TERM_CHARS) for part in astuple(one))) for one in written.triples[:_TRIPLES])
         return Principle(
             kind="guiding" if it.well else "cautionary",
             text=plain(written.principle, FIELD_CHARS),
-            triples=tuple(triple for triple in triples if all(triple)),
+            triples=tuple(_triples(written)),
             sources=sources,
             tools=it.tools,
-            conditions=it.conditions,
+            conditions=conditions,
             distilled_by=model,
         )
     # The first one says which tools had just been called, as counted.
@@ -212,11 +241,18 @@ def _lesson(it: RunComparison, written: Written, model: str) -> Experience | Pri
         zone=zone_of(it.reward, succeeded=it.well),
         stage=it.stage,
         reward=it.reward,
-        conditions=replace(it.conditions, preconditions=preconditions),
+        conditions=replace(conditions, preconditions=preconditions),
         sources=sources,
         tools=it.tools,
         distilled_by=model,
     )
+
+
+def _triples(written: WrittenPrinciple) -> Iterator[Triple]:
+    for one in written.triples[:_TRIPLES]:
+        triple = Triple(*(plain(part, _TERM_CHARS) for part in astuple(one)))
+        if all(triple):
+            yield triple
 
 
 def written_preconditions(written: Iterable[str]) -> tuple[str, ...]:

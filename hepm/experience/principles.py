@@ -14,8 +14,9 @@ from typing import Final, NamedTuple
 
 from hepm.errors import InputError, StoreUnavailableError
 from hepm.experience.comparison import says_nothing
-from hepm.experience.content import ContentHere, ContentReport, learn_content
+from hepm.experience.content import ContentHere, ContentReport, in_brackets, learn_content
 from hepm.experience.distilling import Distiller, DistilReport, Progress, distill_into, distiller_of
+from hepm.experience.for_request import principles_for
 from hepm.experience.lessons import Principle, applies_in
 from hepm.experience.library import Library
 from hepm.experience.matching import (
@@ -92,6 +93,15 @@ class FoundPrinciple:
         """Its support in words: "from 14 runs, score 0.67 of 4 uses"."""
         known = f"from {count_of(len(self.principle.sources), 'run')}"
         return f"{known}, score {self.score:.2f} of {count_of(self.uses.uses, 'use')}" if self.uses.uses else known
+
+    @property
+    def line(self) -> str:
+        """When it holds, what it says, and why: "When …: before refund, call check_policy (9 of 10 runs)"."""
+        row, when = self.principle.row(), self.principle.conditions.when
+        said = in_brackets(row)
+        if said == row.text and self.principle.sources:
+            said = f"{row.text.rstrip('.')} (from {count_of(len(self.principle.sources), 'run')})"
+        return f"{when[0].upper()}{when[1:]}: {said}" if when and when.casefold() not in said.casefold() else said
 
 
 class Principles:
@@ -187,6 +197,15 @@ class Principles:
             floor=floor,
         )
         return [FoundPrinciple.of(stored, cosine) for stored, cosine in found]
+
+    def for_request(
+        self, request: str, *, namespace: str = DEFAULT_NAMESPACE, environment: str = "", k: int = RETRIEVED
+    ) -> list[FoundPrinciple]:
+        """What to know before a task begins, the most telling first (see `hepm.experience.for_request`)."""
+        if k < 1:
+            raise InputError(f"k is {k}: ask for at least one principle.")
+        found = principles_for(self._library, request, namespace=namespace, environment=environment, k=k)
+        return [FoundPrinciple.of(one) for one in found]
 
     def at(
         self,

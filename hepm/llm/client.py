@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, InputError, LlmError
 from hepm.llm.endpoint import OPENAI_URL, Endpoint, complaint
-from hepm.llm.question import Ledger, MemoryLedger, Message, PaidAnswer, Question, check_extra, read_answer
+from hepm.llm.question import Ledger, MemoryLedger, Message, PaidAnswer, Question, check_extra
 from hepm.llm.usage import Budget, Estimate, Prices, Usage, estimate_tokens
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ class Client:
         """The answer to one question.
 
         Raises:
-            AnswerError: it was refused, cut off, or is not in the question's form, after a repair too.
+            AnswerError: it was refused, cut off, or lacks the question's form or fails its check, after a repair too.
             EndpointError: none came.
             BudgetSpentError: the budget has no room for it.
         """
@@ -146,7 +146,7 @@ class Client:
         with self._lock:
             paid = self._ledger.get(question.key(self.endpoint.model))
         try:
-            return Answered(question, read_answer(question.form, paid.text), paid_before=True) if paid else None
+            return Answered(question, question.read(paid.text), paid_before=True) if paid else None
         except ValueError:
             return None
 
@@ -180,14 +180,14 @@ class Client:
                 raise
             total += used
             try:
-                return read_answer(question.form, text), PaidAnswer(question.subject, question.step, text, total)
+                return question.read(text), PaidAnswer(question.subject, question.step, text, total)
             except ValueError as error:
                 problem = str(error)
             # Show the model its answer and what is wrong with it.
             again = _schema_note(question) if question.schema else "Answer again."
             note = Message("user", f"That answer cannot be used: {problem}\n\n{again}")
             messages = (*question.messages, Message("assistant", text), note)
-        raise self._useless(question, f"it is still not in the form asked for after a repair: {problem}")
+        raise self._useless(question, f"it cannot be used, after a repair too: {problem}")
 
     def _exchange(
         self, question: Question[Any], messages: Sequence[Message], stop: Event, *, schema_shown: bool

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from hashlib import blake2b
@@ -62,6 +62,7 @@ class Question(Generic[T_co]):
         subject: The run, user or lesson it is about; its answers are forgotten with it.
         form: A frozen dataclass; `str` for plain text; `ToolsCalled` if tools are offered.
         temperature: None for the endpoint's own; left out if the model takes none.
+        check: Called with an answer in the form; a ValueError says to the model why it is refused.
     """
 
     step: str
@@ -71,6 +72,7 @@ class Question(Generic[T_co]):
     temperature: float | None = None
     max_output_tokens: int = 2_000
     tools: tuple[OfferedTool, ...] = ()
+    check: Callable[[Any], object] | None = None
 
     @property
     def schema(self) -> Mapping[str, Any] | None:
@@ -86,6 +88,13 @@ class Question(Generic[T_co]):
             shaping.append([[tool.name, tool.description] for tool in self.tools])
         text = json.dumps(shaping, ensure_ascii=False, sort_keys=True)
         return blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+    def read(self, text: str) -> T_co:
+        """The answer that a text holds; a ValueError says why it is none, or is refused."""
+        answer = read_answer(self.form, text)
+        if self.check is not None:
+            self.check(answer)
+        return answer
 
     def input_tokens(self, messages: Sequence[Message] | None = None) -> int:
         """About how many tokens it has, rather too many, with the schema; see `estimate_tokens`."""

@@ -1,0 +1,233 @@
+"""Do runs of STATE-Bench that did what three learnings advise succeed more often than those that did not?
+
+usage: python benchmarks/state_bench.py RUNS [--folds 10] [--seed 0] [--markdown]
+
+RUNS is a folder of scored training runs, as `benchmarks/state_bench_agent.py label` writes them. In each fold, memory
+holds the runs of other families (groups of like requests), and the first message of each other run is asked about. Each
+method gives three learnings. What a learning asks for is read by machine:
+
+- what calls need: the argument came from there, the check was made before the call, the error was met so;
+- a rule: the first time that it held, the run called what it advises and not what it warns of;
+- a raw run: its tools that change something were all called, and no other (of a failed one: not these).
+
+A run *did* what it was told if it did what each of the learnings asks that say something about it; others are left
+out. The difference of success is within domains, with 95 % intervals from resampling families.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from lessons import machine
+from parts.bm25 import BM25
+
+from hepm import Memory
+from hepm.evals.domains import fold_of
+from hepm.experience.actions import is_reading
+from hepm.experience.arguments import RIGHT_FROM, task_key
+from hepm.experience.claims import origin_held
+from hepm.experience.held_out import support_of
+from hepm.experience.lessons import COMES_FROM, FAILS, NEEDS, REPLACED_BY, SOLVED_BY, Experience, Principle, is_content
+from hepm.experience.likeness import group_by_request, request_of
+from hepm.experience.run_steps import steps_of_run, tools_of
+from hepm.graph.lessons.rows import Triple
+from hepm.ingest import Rejection, read_runs
+from hepm.types import Trajectory
+
+K = 3
+RESAMPLED = 2_000
+METHODS = ("for_request", "rules by similarity", "experiences by similarity", "BM25 over runs")
+
+
+@dataclass
+class Asked:
+    """A run: whether it did what each of the learnings asks that ask something of it, and how many were given."""
+
+    run: Trajectory
+    family: str
+    did: list[bool]
+    given: int
+
+
+Method = Callable[[str, str], list[Callable[[Trajectory], bool | None]]]
+
+
+def methods_of(memory: Memory, known: Sequence[Trajectory]) -> dict[str, Method]:
+    """By name: for a request in an environment, what to ask of a run."""
+    by_environment = {run.environment: [one for one in known if one.environment == run.environment] for run in known}
+    index = {name: BM25([text_of(run) for run in runs]) for name, runs in by_environment.items()}
+
+    def for_request(request: str, environment: str) -> list[Callable[[Trajectory], bool | None]]:
+        found = memory.principles.for_request(request, environment=environment, k=K)
+        return [did(one.principle) for one in found]
+
+    def rules(request: str, environment: str) -> list[Callable[[Trajectory], bool | None]]:
+        found = memory.principles.search(request, environment=environment, k=99, floor=-1.0)
+        return [did(one.principle) for one in found if not is_content(one.principle)][:K]
+
+    def experiences(request: str, environment: str) -> list[Callable[[Trajectory], bool | None]]:
+        found = memory.experiences.search(request, environment=environment, k=K, floor=-1.0)
+        return [did(one.experience) for one in found]
+
+    def raw(request: str, environment: str) -> list[Callable[[Trajectory], bool | None]]:
+        scores = index[environment].scores(request)
+        return [as_it_did(by_environment[environment][at]) for at in np.argsort(-scores, kind="stable")[:K]]
+
+    return dict(zip(METHODS, (for_request, rules, experiences, raw), strict=True))
+
+
+def text_of(run: Trajectory) -> str:
+    return "\n".join([turn.text for turn in run.turns] + [f"{call.name} {call.result}" for call in run.calls()])
+
+
+def as_it_did(example: Trajectory) -> Callable[[Trajectory], bool | None]:
+    wanted = changing(example)
+
+    def ask(run: Trajectory) -> bool | None:
+        same = changing(run) == wanted
+        return same if example.outcome.success else not same
+
+    return ask
+
+
+def changing(run: Trajectory) -> frozenset[str]:
+    return frozenset(call.name for call in run.calls() if not is_reading(call.name))
+
+
+def did(lesson: Principle | Experience) -> Callable[[Trajectory], bool | None]:
+    def ask(run: Trajectory) -> bool | None:
+        if isinstance(lesson, Principle) and is_content(lesson):
+            answers = [found for triple in lesson.triples if (found := did_triple(triple, run)) is not None]
+            return all(answers) if answers else None
+        found = support_of({lesson.id: lesson}, iter([run]))[lesson.id]
+        return bool(found.heeded) if found.heeded or found.others else None
+
+    return ask
+
+
+def did_triple(triple: Triple, run: Trajectory) -> bool | None:
+    found = steps_of_run(run, task=task_key(run))
+    steps = found.steps if found else ()
+    tools = [step.call.name for step in steps]
+    if triple.predicate == COMES_FROM:
+        tried = origin_held(run, triple.subject, triple.object)
+        return tried[True] >= RIGHT_FROM * tried.total() if tried else None
+    if triple.predicate == NEEDS:
+        return triple.object in tools[: tools.index(triple.subject)] if triple.subject in tools else None
+    texts = [{text for action in step.actions for text in action.texts} for step in steps]
+    if triple.predicate == SOLVED_BY:
+        tool, _, error = triple.subject.partition(": ")
+        met = [at for at, step in enumerate(steps) if error in step.errors and tool in tools_of(step)]
+        later = set[str]().union(*texts[met[0] + 1 :]) if met else set[str]()
+        return set(triple.object.split(", then ")) <= later if met else None
+    if triple.predicate in (FAILS, REPLACED_BY):
+        return not any(triple.subject in one for one in texts)
+    return None
+
+
+def ask_all(runs: Sequence[Trajectory], folds: int) -> dict[str, list[Asked]]:
+    family: dict[str, str] = {}
+    for environment in {run.environment for run in runs}:
+        family |= group_by_request(run for run in runs if run.environment == environment)
+    asked: defaultdict[str, list[Asked]] = defaultdict(list)
+    for fold in range(folds):
+        known = [run for run in runs if fold_of(family[run.id], folds) != fold]
+        with Memory.open() as memory:
+            memory.ingest(known)
+            memory.experiences.distill()
+            memory.principles.distill()
+            methods = methods_of(memory, known)
+            for run in runs:
+                if fold_of(family[run.id], folds) != fold:
+                    continue
+                for name, method in methods.items():
+                    learnings = method(request_of(run), run.environment)
+                    answers = [answer for ask in learnings if (answer := ask(run)) is not None]
+                    asked[name].append(Asked(run, family[run.id], answers, len(learnings)))
+    return asked
+
+
+def table(asked: Sequence[Asked], seed: int) -> dict[str, Any]:
+    """Of the runs about which learnings say something: shares, and how much more often those that did it succeed."""
+    said = [one for one in asked if one.did]
+    gap = difference(said)
+    random = np.random.default_rng(seed)
+    by_family: defaultdict[str, list[Asked]] = defaultdict(list)
+    for one in said:
+        by_family[one.family].append(one)
+    families = sorted(by_family)
+    drawn: list[float] = []
+    for _ in range(RESAMPLED if families else 0):
+        chosen = random.integers(len(families), size=len(families))
+        value = difference([one for at in chosen for one in by_family[families[at]]])
+        if value is not None:
+            drawn.append(value)
+    counts = Counter((all(one.did), bool(one.run.outcome.success)) for one in said)
+    return {
+        "runs": len(asked),
+        "learnings": round(float(np.mean([one.given for one in asked])), 2),
+        "said": len(said),
+        "did": counts[True, True] + counts[True, False],
+        "did_success": share(counts[True, True], counts[True, False]),
+        "others_success": share(counts[False, True], counts[False, False]),
+        "difference": None if gap is None else round(gap, 3),
+        "interval": [round(float(value), 3) for value in np.percentile(drawn, (2.5, 97.5))] if drawn else None,
+    }
+
+
+def difference(asked: Sequence[Asked]) -> float | None:
+    """Success of runs that did less that of others, in each domain, weighed by the smaller side."""
+    parts: list[tuple[float, int]] = []
+    for environment in {one.run.environment for one in asked}:
+        sides: dict[bool, list[bool]] = {True: [], False: []}
+        for one in asked:
+            if one.run.environment == environment:
+                sides[all(one.did)].append(bool(one.run.outcome.success))
+        fewest = min(len(sides[True]), len(sides[False]))
+        if fewest:
+            parts.append((float(np.mean(sides[True]) - np.mean(sides[False])), fewest))
+    total = sum(weight for _, weight in parts)
+    return sum(value * weight for value, weight in parts) / total if total else None
+
+
+def share(good: int, bad: int) -> float | None:
+    return round(good / (good + bad), 3) if good + bad else None
+
+
+def markdown(found: dict[str, dict[str, Any]]) -> Iterator[str]:
+    yield "| learnings | given | say something about | runs that did it | succeed | others | difference, 95 % |"
+    yield "|---|---|---|---|---|---|---|"
+    for name, row in found.items():
+        low, high = row["interval"] or (None, None)
+        gap = "–" if row["difference"] is None else f"{row['difference']:+.3f} [{low:+.3f}, {high:+.3f}]"
+        shown = [name, row["learnings"], row["said"], row["did"], row["did_success"], row["others_success"], gap]
+        yield f"| {' | '.join(map(str, shown))} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("runs", type=Path)
+    parser.add_argument("--folds", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--markdown", action="store_true")
+    arguments = parser.parse_args()
+    read = (run for _, run in read_runs([arguments.runs]))
+    runs = [run for run in read if not isinstance(run, Rejection) and run.outcome.success is not None]
+    asked = ask_all(runs, arguments.folds)
+    found = {name: table(asked[name], arguments.seed) for name in METHODS}
+    if arguments.markdown:
+        print("\n".join(markdown(found)))
+        return
+    told = {"benchmark": "state_bench", "runs": len(runs), "seed": arguments.seed, **machine(), "methods": found}
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

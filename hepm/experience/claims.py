@@ -1,0 +1,237 @@
+"""What a model may claim about one run, and whether the run bears it out.
+
+A claim is a condition in the form of `FactCondition.record`, or a triple with a predicate that hepm reads. A model is
+shown what it may claim; what it then claims is looked up in the run, and refused with a sentence if it is not there.
+Triples with other predicates are words, which nothing reads and nothing checks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Final
+
+from hepm.experience.arguments import RIGHT_FROM, learn_arguments, may_be_named, replay, source_in_words, task_key
+from hepm.experience.comparison import RunComparison
+from hepm.experience.conditions import FactCondition
+from hepm.experience.known_values import KnownValues, comparable, tokens_of
+from hepm.experience.lessons import (
+    COMES_FROM,
+    FAILS,
+    FAILS_AFTER,
+    FOLLOWED_BY,
+    NEEDS,
+    REPLACED_BY,
+    SOLVED_BY,
+)
+from hepm.experience.run_steps import Step, steps_of_run, tools_of
+from hepm.graph.lessons.rows import Triple
+from hepm.policy.hybrid.known_facts import CALLED, with_calls
+from hepm.text import quoted
+from hepm.types import JSON, SAID, SAID_LAST, START, Facts, ToolCall, ToolName, Trajectory
+
+MOST_CONDITIONS: Final = 4
+"""Conditions of one lesson."""
+_SHOWN: Final = 24  # of each kind of claim
+_LINE_CHARS: Final = 160
+_ALWAYS: Final = "always"  # the object of a change that fails
+
+
+class Claims:
+    """What can be claimed about a run, and what it says to what is claimed."""
+
+    def __init__(self, it: RunComparison) -> None:
+        self._it = it
+
+    def shown(self) -> Iterator[str]:
+        """Lines that tell a model what it may claim: conditions that hold, where arguments stood, and errors."""
+        facts = list(dict.fromkeys(self._facts()))[:_SHOWN]
+        if facts:
+            yield f"Conditions that held before some turn: {'; '.join(facts)}."
+        origins = [*self._origins()][:_SHOWN]
+        if origins:
+            yield f"Where arguments stood before their call: {'; '.join(origins)}."
+        errors = [
+            f"{tool}: {error}" for step in self._steps for error in step.errors[:1] for tool in tools_of(step)[:1]
+        ]
+        if errors:
+            told = (quoted(one, _LINE_CHARS) for one in dict.fromkeys(errors[:_SHOWN]))
+            yield f"Errors, without what differs between runs: {'; '.join(told)}."
+
+    def _facts(self) -> Iterator[str]:
+        """The facts of results, those that were known at the first key move before others."""
+        for known in sorted(self._known, key=lambda known: known is not self._known_at_key):
+            for source, facts in known.items():
+                if source in (SAID, SAID_LAST, CALLED):
+                    continue
+                for fact, number in facts.items():
+                    text = quoted(f"{source}: {fact}", _LINE_CHARS)
+                    yield text if "=" in fact or "~" in fact else f"{text} is {number:g}"
+
+    def _origins(self) -> Iterator[str]:
+        for tool, learned in learn_arguments([self._it.run]).items():
+            for name, argument in learned.arguments.items():
+                places = [source for source in argument.sources() if source.kind in ("result", "argument")]
+                places.sort(key=lambda source: (source.kind != "result", source))
+                texts = list(dict.fromkeys(source_in_words(source) for source in places if source.pick == "last"))
+                if texts:
+                    yield quoted(f"{tool}.{name} {COMES_FROM} {' or '.join(texts[:2])}", _LINE_CHARS)
+
+    def conditions(self, written: Iterable[str]) -> tuple[FactCondition, ...]:
+        """The conditions in a model's answer, which held before one turn together; a ValueError says why not."""
+        found = list(dict.fromkeys(FactCondition.read(text.strip()) for text in written))
+        if len(found) > MOST_CONDITIONS:
+            raise ValueError(f"{len(found)} conditions are too many: name the {MOST_CONDITIONS} that decide")
+        for one in found:
+            if not any(one.holds(known) for known in self._known):
+                told = one.test.sentence(self._known_at_key)
+                raise ValueError(f"the condition {one.record!r} does not hold in the run: {told}")
+        if not any(all(one.holds(known) for one in found) for known in self._known):
+            raise ValueError("the conditions hold in the run, but not before the same turn")
+        return tuple(found)
+
+    def check(self, triples: Iterable[Triple]) -> None:
+        """Raise a ValueError for the first triple that the run does not bear out."""
+        for one in triples:
+            looked_up = self._looked_up.get(one.predicate)
+            why_not = looked_up(one.subject, one.object) if looked_up is not None else ""
+            if why_not:
+                raise ValueError(f"({one.subject}, {one.predicate}, {one.object}) is not what the run shows: {why_not}")
+
+    @property
+    def _looked_up(self) -> Mapping[str, Callable[[str, str], str]]:
+        """By predicate, why the run does not bear out a subject and an object; "" if it does."""
+        return {
+            COMES_FROM: self._argument,
+            SOLVED_BY: self._recipe,
+            NEEDS: self._check_before,
+            FOLLOWED_BY: self._next,
+            FAILS_AFTER: self._worse,
+            FAILS: self._change,
+            REPLACED_BY: self._change,
+        }
+
+    def _argument(self, subject: str, origin: str) -> str:
+        tool, _, name = subject.rpartition(".")
+        tried = origin_held(self._it.run, subject, origin)
+        if comparable(origin) in self._passed(tool, name) and not may_be_named(name, origin):
+            return f"{origin!r} is a value of this run alone"
+        if not tried:
+            return f"no call of {tool or subject} that worked passed {name!r}"
+        if tried[True] < RIGHT_FROM * tried.total():
+            return f"{origin!r} held what was passed in {tried[True]} of {tried.total()} calls"
+        return ""
+
+    def _recipe(self, subject: str, does: str) -> str:
+        tool, _, error = subject.partition(": ")
+        met = [at for at, step in enumerate(self._steps) if error in step.errors and tool in tools_of(step)]
+        if not met:
+            return f"no call of {tool} met the error {error!r}"
+        if not self._it.well:
+            return "the run failed, so that what it did solved nothing"
+        later = {text for step in self._steps[met[0] + 1 :] for text in _texts(step)}
+        undone = [one for one in does.split(", then ") if one not in later]
+        return f"{undone[0]!r} was not done after it" if undone else ""
+
+    def _check_before(self, tool: str, reads: str) -> str:
+        called = self._tools
+        if tool not in called or reads not in called:
+            return f"{tool if tool not in called else reads} was not called"
+        return "" if called.index(reads) < called.index(tool) else f"{reads} was not called before {tool}"
+
+    def _next(self, before: str, after: str) -> str:
+        if any(after in move.tools and before in (move.before or (START,)) for move in self._it.moves):
+            return ""
+        # What the runs beside it did better may be claimed of a failed one.
+        contrast = self._it.contrast
+        if contrast is not None and after in contrast.better and before in (contrast.after or (START,)):
+            return ""
+        return f"{after} was not called right after {before}"
+
+    def _worse(self, tool: str, before: str) -> str:
+        contrast = self._it.contrast
+        if contrast is not None and tool in contrast.worse and before in (contrast.after or (START,)):
+            return ""
+        return "the run succeeded" if self._it.well else self._next(before, tool)
+
+    def _change(self, does: str, instead: str) -> str:
+        if self._it.well:
+            return "the run succeeded"
+        if does not in {text for step in self._steps for text in _texts(step)}:
+            return f"{does!r} was not done"
+        return "" if instead == _ALWAYS else "what would have worked instead is not in a run that failed"
+
+    @cached_property
+    def _known(self) -> Sequence[Facts]:
+        """What was known before each move, with the calls made by then."""
+        called = Counter[ToolName]()
+        found: list[Facts] = []
+        for move in self._it.moves:
+            found.append(with_calls(move.known.facts, called))
+            called.update(call.name for call in move.calls)
+        return found or [with_calls(self._it.known.facts, called)]
+
+    @property
+    def _known_at_key(self) -> Facts:
+        """The same before the first key move; of a run whose first move is that one, before the last."""
+        moves = [*self._it.moves]
+        at = moves.index(self._it.keys[0]) if self._it.keys else 0
+        return self._known[at or -1]
+
+    def _passed(self, tool: ToolName, name: str) -> set[str]:
+        calls = (call for move in self._it.moves for call in move.calls if call.name == tool)
+        return {comparable(call.arguments[name]) for call in calls if name in call.arguments}
+
+    @cached_property
+    def _steps(self) -> Sequence[Step]:
+        found = steps_of_run(self._it.run, task=task_key(self._it.run))
+        return found.steps if found is not None else ()
+
+    @cached_property
+    def _tools(self) -> list[ToolName]:
+        return [step.call.name for step in self._steps]
+
+
+def origin_held(run: Trajectory, subject: str, origin: str) -> Counter[bool]:
+    """How many calls that worked passed "refund.order_id" as it stood at its origin, and how many passed another."""
+    tool, _, name = subject.rpartition(".")
+    tried = Counter[bool]()
+
+    def look(known: KnownValues, call: ToolCall) -> None:
+        if call.name == tool and name in call.arguments:
+            tried[_stood_at(origin, call.arguments[name], known)] += 1
+
+    replay(run, look)
+    return tried
+
+
+def _texts(step: Step) -> Iterator[str]:
+    """What a step does, in all the words that a lesson may use for it."""
+    yield step.call.name
+    for action in step.actions:
+        yield from action.texts
+
+
+def _stood_at(origin: str, value: JSON, known: KnownValues) -> bool:
+    """Whether a value stood where a lesson says: "get_order.order_id", "the order_id before", "the user's words"."""
+    sought = comparable(value)
+    if sought == comparable(origin):
+        return True
+    if origin.startswith("the user's words"):
+        wanted = [token.casefold() for token in tokens_of(str(value))]
+        said = [token.casefold() for text in known.said for token in tokens_of(text)]
+        return bool(wanted) and any(said[at : at + len(wanted)] == wanted for at in range(len(said)))
+    tool, path = _place_of(origin, known)
+    leaves = [leaf for result in known.results.get(tool, ()) for leaf in result]
+    given = known.given.get(origin.removeprefix("the first ").removeprefix("the ").removesuffix(" before"), ())
+    stood = [leaf.value for leaf in leaves if not path or path in (leaf.path, leaf.path.removesuffix(":"))]
+    return any(comparable(one) == sought for one in (*stood, *given))
+
+
+def _place_of(origin: str, known: KnownValues) -> tuple[ToolName, str]:
+    """The tool and the path in its result that "get_order.items[].id, the next one" names; "" for any path."""
+    text = origin.removeprefix("the result of ").removeprefix("a key of ").removeprefix("all of ").partition(",")[0]
+    names = [tool for tool in known.results if text == tool or text.startswith(f"{tool}.")]
+    tool = max(names, key=len, default="")
+    return tool, text[len(tool) + 1 :]

@@ -1,0 +1,78 @@
+"""What to know before a task begins: the principles that runs with like requests bear out. Ours."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final
+
+from hepm.experience.comparison import says_nothing
+from hepm.experience.known_values import words_of
+from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, Principle, applies_in, is_content
+from hepm.experience.library import Library
+from hepm.experience.place import LEAST_RUNS
+from hepm.graph.lessons.rows import StoredLesson
+
+AS_USUAL: Final = 0.75
+"""By so much fewer of the like runs than of all may be behind a principle that is about a request."""
+
+
+def principles_for(
+    library: Library, request: str, *, namespace: str, environment: str = "", k: int = 3
+) -> list[StoredLesson]:
+    """Up to k live principles for a request, the most telling first, ties by id; [] if no run is known.
+
+    The most telling one has the largest share of like runs behind it, each run weighed by its likeness to the
+    request. A principle that fewer of them stand behind than of all runs (`AS_USUAL`) is about other requests. Those
+    that only name the way of successful runs come after all others, and what counting learned from a single run is
+    left out. One whose condition names words of the user holds for requests with one of them alone; other conditions
+    are not known yet.
+    """
+    found = [one for one in library.list("principle", namespace=namespace) if applies_in(one.row, environment)]
+    found = [one for one in found if not says_nothing(one.row) and _may_hold(one, request) and not _from_one_run(one)]
+    runs = sorted({source.run for one in found for source in one.row.sources})
+    if not runs:
+        return []
+    requests = library.like_requests(runs, namespace=namespace)
+    weights = requests.likeness(library.vectors([request])[0]).weights
+    share = {one.row.id: _share_of(_runs(one), weights, len(runs)) for one in found}
+    about = [one for one in found if share[one.row.id] >= AS_USUAL * len(_runs(one)) / len(runs)]
+    about.sort(key=lambda one: (_says_little(one), -share[one.row.id], one.row.id))
+    return list(_each_once(about))[:k]
+
+
+def _runs(one: StoredLesson) -> set[str]:
+    return {source.run for source in one.row.sources}
+
+
+def _from_one_run(one: StoredLesson) -> bool:
+    return one.row.properties["distilled_by"] == EXTRACTIVE and len(one.row.sources) < LEAST_RUNS
+
+
+def _may_hold(one: StoredLesson, request: str) -> bool:
+    conditions = Principle.of(one.row).conditions
+    said = words_of(request)
+    return not conditions.user and (not conditions.says or any(words_of(word) <= said for word in conditions.says))
+
+
+def _share_of(behind: Collection[str], weights: Mapping[str, float], runs: int) -> float:
+    """The share of like runs that are behind a principle, drawn to that of all runs by the weight of one run."""
+    like = sum(weights.get(run, 0.0) for run in behind)
+    return (like + len(behind) / runs) / (sum(weights.values()) + 1)
+
+
+def _says_little(one: StoredLesson) -> bool:
+    """Whether it names the end of a successful run and not what sets such runs apart."""
+    principle = Principle.of(one.row)
+    if principle.distilled_by != EXTRACTIVE:
+        return False
+    warns = any(triple.predicate == FAILS_AFTER for triple in principle.triples)
+    return not (warns or is_content(principle) or principle.conditions.checked)
+
+
+def _each_once(lessons: Iterable[StoredLesson]) -> Iterator[StoredLesson]:
+    """Without those whose triples were all in one before."""
+    said: set[object] = set()
+    for one in lessons:
+        if not one.row.triples or not said.issuperset(one.row.triples):
+            yield one
+        said.update(one.row.triples)

@@ -1,0 +1,214 @@
+"""What a model claims of a run is looked up in that run before it is stored; the model is a real server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hepm import Outcome, ToolCall, Trajectory, Turn
+from hepm.experience.conditions import FactCondition
+from hepm.experience.content import Where
+from hepm.experience.distilling import DistilReport, distill_into
+from hepm.experience.lessons import Experience, Principle
+from hepm.experience.library import Library, StoreLedger
+from hepm.experience.model_distiller import ModelDistiller
+from hepm.experience.principles import Principles
+from hepm.graph.lessons.rows import Kind
+from hepm.llm import Client, Endpoint
+from tests.experience.shelves import NS, open_library, remember
+from tests.loopback import Loopback, completion, loopback  # noqa: F401
+
+ORDER = '{"order_id": "ORD-77", "status": "shipped", "total": 120}'
+REFUSED = "Error: connection refused by 10.0.0.1"
+
+
+def shop_run(name: str = "r1", *, success: bool = True) -> Trajectory:
+    """A refund after a look at the order; the first try meets an error that a reconnection solves."""
+    calls = (
+        ToolCall("get_order", {"order_id": "ORD-77"}, ORDER),
+        ToolCall("refund", {"order_id": "ORD-77", "amount": 120}, REFUSED, error=True),
+        ToolCall("reconnect", {}, "connected"),
+        ToolCall("refund", {"order_id": "ORD-77", "amount": 120}, "done"),
+    )
+    turns = (Turn("user", "I want a refund of ORD-77."), *(Turn("assistant", "", (call,)) for call in calls))
+    outcome = Outcome(float(success), success)
+    return Trajectory(name, turns, outcome=outcome, environment="shop", task=name)
+
+
+def principle(*triples: tuple[str, str, str], when: tuple[str, ...] = ()) -> str:
+    named = [dict(zip(("subject", "predicate", "object"), one, strict=True)) for one in triples]
+    return json.dumps({"principle": "Look at an order before a refund.", "triples": named, "when": when})
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[Library]:
+    made = open_library(tmp_path / "runs.hepm")
+    remember(made, shop_run())
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def distil(loopback: Loopback, library: Library) -> Iterator[Callable[..., DistilReport]]:  # noqa: F811
+    """Distils with a model that gives these answers in turn, the last one again and again."""
+    with ExitStack() as opened:
+        ledger = StoreLedger(library.store.lessons, NS, "run")
+        client = opened.enter_context(Client(Endpoint("small", loopback.url), ledger=ledger))
+
+        def run(*answers: str, kind: Kind = "principle") -> DistilReport:
+            left = [*answers]
+            loopback.script = lambda _: completion(left.pop(0) if len(left) > 1 else left[0])
+            return distill_into(library, ModelDistiller(client, kind), namespace=NS)
+
+        yield run
+
+
+def stored(library: Library) -> list[Principle]:
+    return [Principle.of(one.row) for one in library.lessons(NS).all("principle")]
+
+
+def test_the_model_is_shown_conditions_arguments_and_errors_of_the_run(
+    loopback: Loopback,  # noqa: F811
+    distil: Callable[..., DistilReport],
+) -> None:
+    distil(principle())
+    said = loopback.requests[0].said
+    assert '"get_order: status=shipped"' in said
+    assert '"get_order: total" is 120' in said
+    assert "refund.order_id comes_from get_order.order_id" in said
+    assert 'Errors, without what differs between runs: "refund: connection refused by …"' in said
+
+
+@pytest.mark.parametrize(
+    "triple",
+    [
+        ("refund.order_id", "comes_from", "get_order.order_id"),
+        ("refund.amount", "comes_from", "get_order.total"),
+        ("get_order.order_id", "comes_from", "the user's words"),
+        ("refund.order_id", "comes_from", "the order_id before"),
+        ("refund: connection refused by …", "solved_by", "reconnect"),
+        ("refund", "needs", "get_order"),
+        ("get_order", "followed_by", "refund"),
+        ("an order", "is worth", "a look"),
+    ],
+)
+def test_a_claim_that_the_run_bears_out_is_stored(
+    triple: tuple[str, str, str], library: Library, distil: Callable[..., DistilReport]
+) -> None:
+    assert distil(principle(triple)).new == 1
+    assert [tuple(one) for one in stored(library)[0].triples] == [triple]
+
+
+@pytest.mark.parametrize(
+    ("triple", "why"),
+    [
+        (("refund.reason", "comes_from", "the user's words"), "no call of refund that worked passed 'reason'"),
+        (("cancel.order_id", "comes_from", "get_order.order_id"), "no call of cancel that worked passed 'order_id'"),
+        (
+            ("refund.amount", "comes_from", "get_order.status"),
+            "'get_order.status' held what was passed in 0 of 1 calls",
+        ),
+        (("refund.order_id", "comes_from", "ORD-77"), "'ORD-77' is a value of this run alone"),
+        (("refund: out of stock", "solved_by", "reconnect"), "no call of refund met the error 'out of stock'"),
+        (("refund: connection refused by …", "solved_by", "reboot"), "'reboot' was not done after it"),
+        (("get_order", "needs", "refund"), "refund was not called before get_order"),
+        (("get_order", "followed_by", "cancel"), "cancel was not called right after get_order"),
+        (("refund", "fails_after", "get_order"), "the run succeeded"),
+    ],
+)
+def test_a_claim_that_the_run_does_not_bear_out_is_refused_in_a_sentence(
+    triple: tuple[str, str, str], why: str, library: Library, distil: Callable[..., DistilReport]
+) -> None:
+    report = distil(principle(triple))
+    assert (report.new, stored(library)) == (0, [])
+    ((name, said),) = report.failed
+    assert name == "r1"
+    assert f"is not what the run shows: {why}" in said
+
+
+@pytest.mark.parametrize(
+    ("condition", "why"),
+    [
+        ("get_order: status=delivered", "does not hold in the run: get_order says status is shipped"),
+        ("get_order: total > 500", "does not hold in the run: get_order says total is 120, not above 500"),
+        ("<SAID>: ~cancel", 'does not hold in the run: the user does not say "cancel"'),
+        ("the order is late", "is no condition"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["principle", "experience"])
+def test_a_condition_that_does_not_hold_is_refused_in_a_sentence(
+    condition: str, why: str, kind: Kind, library: Library, distil: Callable[..., DistilReport]
+) -> None:
+    answer = principle(when=(condition,))
+    if kind == "experience":
+        answer = experience(when=[condition])
+    report = distil(answer, kind=kind)
+    assert report.new == 0
+    assert why in report.failed[0][1]
+
+
+def experience(**more: Any) -> str:
+    told = {"situation": "a refund", "action": "look", "outcome": "good", "lesson": "look first", "preconditions": []}
+    return json.dumps(told | more)
+
+
+def test_conditions_that_hold_are_stored_in_the_form_of_all_lessons(
+    library: Library, distil: Callable[..., DistilReport]
+) -> None:
+    held = ("get_order: status=shipped", "get_order: total > 100", "<SAID>: ~refund", "not <CALLED>: cancel")
+    distil(principle(when=held))
+    distil(experience(when=held), kind="experience")
+    made = [stored(library)[0].conditions, Experience.of(library.lessons(NS).all("experience")[0].row).conditions]
+    for conditions in made:
+        assert conditions.facts == tuple(map(FactCondition.read, held))
+        assert "get_order says status is shipped" in conditions.when
+
+
+def test_the_model_reads_once_what_does_not_hold_and_may_mend_it(
+    loopback: Loopback,  # noqa: F811
+    library: Library,
+    distil: Callable[..., DistilReport],
+) -> None:
+    wrong = ("refund.reason", "comes_from", "the user's words")
+    right = ("refund.order_id", "comes_from", "get_order.order_id")
+    assert distil(principle(wrong), principle(right)).new == 1
+    assert "no call of refund that worked passed 'reason'" in loopback.requests[1].said
+    assert [one.predicate for one in stored(library)[0].triples] == ["comes_from"]
+
+
+def test_of_a_failed_run_no_recipe_is_taken(library: Library, distil: Callable[..., DistilReport]) -> None:
+    remember(library, shop_run("r2", success=False))
+    report = distil(principle(("refund: connection refused by …", "solved_by", "reconnect")))
+    assert {name for name, _ in report.failed} == {"r2"}
+    assert "the run failed" in report.failed[0][1]
+
+
+def test_a_models_lesson_about_arguments_is_given_at_its_call_and_outlives_what_counting_learns(
+    library: Library, distil: Callable[..., DistilReport]
+) -> None:
+    distil(principle(("get_order", "followed_by", "refund"), ("refund", "needs", "get_order")))
+    principles = Principles(library)
+    principles.learn_content(namespace=NS)
+    content = principles.content(namespace=NS)
+    assert len(content.checks("refund", (), Where("shop"))) == 1
+    assert content.checks("refund", ("get_order",), Where("shop")) == []
+
+
+def test_conditions_must_have_held_together_before_a_turn(distil: Callable[..., DistilReport]) -> None:
+    report = distil(principle(when=("not <CALLED>: get_order", "get_order: status=shipped")))
+    assert "not before the same turn" in report.failed[0][1]
+
+
+def test_what_the_last_call_returned_was_known_before_no_turn(
+    library: Library, distil: Callable[..., DistilReport]
+) -> None:
+    remember(library, replace(shop_run("r2"), turns=shop_run().turns[:2]))
+    report = distil(principle(when=("get_order: status=shipped",)))
+    assert {name for name, _ in report.failed} == {"r2"}
+    assert "does not hold in the run" in report.failed[0][1]
