@@ -31,13 +31,9 @@ from parts.bm25 import BM25
 from hepm import Memory
 from hepm.evals.domains import fold_of
 from hepm.experience.actions import is_reading
-from hepm.experience.arguments import RIGHT_FROM, task_key
-from hepm.experience.claims import origin_held
-from hepm.experience.held_out import support_of
-from hepm.experience.lessons import COMES_FROM, FAILS, NEEDS, REPLACED_BY, SOLVED_BY, Experience, Principle, is_content
+from hepm.experience.held_out import heeds_content, support_of
+from hepm.experience.lessons import Experience, Principle, is_content
 from hepm.experience.likeness import group_by_request, request_of
-from hepm.experience.run_steps import steps_of_run, tools_of
-from hepm.graph.lessons.rows import Triple
 from hepm.ingest import Rejection, read_runs
 from hepm.types import Trajectory
 
@@ -104,32 +100,11 @@ def changing(run: Trajectory) -> frozenset[str]:
 def did(lesson: Principle | Experience) -> Callable[[Trajectory], bool | None]:
     def ask(run: Trajectory) -> bool | None:
         if isinstance(lesson, Principle) and is_content(lesson):
-            answers = [found for triple in lesson.triples if (found := did_triple(triple, run)) is not None]
-            return all(answers) if answers else None
+            return heeds_content(run, lesson)
         found = support_of({lesson.id: lesson}, iter([run]))[lesson.id]
         return bool(found.heeded) if found.heeded or found.others else None
 
     return ask
-
-
-def did_triple(triple: Triple, run: Trajectory) -> bool | None:
-    found = steps_of_run(run, task=task_key(run))
-    steps = found.steps if found else ()
-    tools = [step.call.name for step in steps]
-    if triple.predicate == COMES_FROM:
-        tried = origin_held(run, triple.subject, triple.object)
-        return tried[True] >= RIGHT_FROM * tried.total() if tried else None
-    if triple.predicate == NEEDS:
-        return triple.object in tools[: tools.index(triple.subject)] if triple.subject in tools else None
-    texts = [{text for action in step.actions for text in action.texts} for step in steps]
-    if triple.predicate == SOLVED_BY:
-        tool, _, error = triple.subject.partition(": ")
-        met = [at for at, step in enumerate(steps) if error in step.errors and tool in tools_of(step)]
-        later = set[str]().union(*texts[met[0] + 1 :]) if met else set[str]()
-        return set(triple.object.split(", then ")) <= later if met else None
-    if triple.predicate in (FAILS, REPLACED_BY):
-        return not any(triple.subject in one for one in texts)
-    return None
 
 
 def ask_all(runs: Sequence[Trajectory], folds: int) -> dict[str, list[Asked]]:

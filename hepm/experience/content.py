@@ -69,7 +69,7 @@ def learn_content(library: Library, *, namespace: str = DEFAULT_NAMESPACE, most:
     started = time.monotonic()
     rows = library.store.latest_runs(namespace=namespace, before=_NEWEST, most=most)
     runs = [run for run in library.runs([row.id for row in rows], namespace=namespace) if run.trusted]
-    made = [one.row() for one in _content_by_project(reversed(runs))]  # the oldest first
+    made = [one.row() for one in content_by_project(reversed(runs))]  # the oldest first
     known = {one.row.id: one.row for one in library.list("principle", namespace=namespace, retired=True)}
     known = {id: row for id, row in known.items() if is_content(row)}
     seen = {run.environment for run in runs}
@@ -89,7 +89,7 @@ def learn_content(library: Library, *, namespace: str = DEFAULT_NAMESPACE, most:
     return ContentReport(len(runs), new, len(stale), time.monotonic() - started)
 
 
-def _content_by_project(runs: Iterable[Trajectory]) -> list[Principle]:
+def content_by_project(runs: Iterable[Trajectory]) -> list[Principle]:
     """What the runs of each environment and project teach. What several projects teach holds in all of them."""
     grouped: defaultdict[tuple[str, str], list[Trajectory]] = defaultdict(list)
     for run in runs:

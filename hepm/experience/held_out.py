@@ -1,4 +1,8 @@
-"""Do runs that a lesson was not made from support it? Where it held, those that heeded it against the others."""
+"""Do runs that a lesson was not made from support it? Where it held, those that heeded it against the others.
+
+What calls need is learned from all of the latest runs at once, so that none is left. Each half of them is asked about
+what the other half teaches by itself.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+from zlib import crc32
 
-from hepm.experience.lessons import Experience, Principle
+from hepm.experience.arguments import RIGHT_FROM, task_key
+from hepm.experience.claims import origin_held
+from hepm.experience.content import content_by_project
+from hepm.experience.lessons import COMES_FROM, FAILS, NEEDS, REPLACED_BY, SOLVED_BY, Experience, Principle
 from hepm.experience.library import Library
 from hepm.experience.place import Place
+from hepm.experience.run_steps import Step, steps_of_run, tools_of
 from hepm.experience.transcript import Move, moves_of
+from hepm.graph.lessons.rows import Triple
 from hepm.graph.tool_life import ToolNames
 from hepm.policy.hybrid.known_facts import with_calls
 from hepm.types import Facts, ToolName, Trajectory
@@ -99,6 +109,54 @@ def support_of(lessons: Mapping[str, Lesson], runs: Iterator[Trajectory]) -> dic
             if run.id not in behind[id]:
                 found[id].count(heeded=heeded, success=success)
     return found
+
+
+def support_of_content(lessons: Mapping[str, Principle], runs: Sequence[Trajectory]) -> dict[str, HeldOutRuns]:
+    """For each lesson about what calls need, by id, what half of the runs says of it that did not teach it."""
+    found = {id: HeldOutRuns() for id in lessons}
+    labelled = [run for run in runs if run.outcome.success is not None and run.trusted]
+    halves = [[run for run in labelled if crc32(run.id.encode()) % 2 == half] for half in (0, 1)]
+    for teachers, others in (halves, reversed(halves)):
+        taught = {one.id for one in content_by_project(teachers)}
+        for id in taught & lessons.keys():
+            for run in others:
+                heeded = heeds_content(run, lessons[id])
+                if heeded is not None:
+                    found[id].count(heeded=heeded, success=run.outcome.success is True)
+    return found
+
+
+def heeds_content(run: Trajectory, lesson: Principle) -> bool | None:
+    """Whether a run did what a lesson says that calls need; None if it made no such call, or met no such error."""
+    environments = lesson.conditions.environments
+    if environments and run.environment not in environments:
+        return None
+    found = steps_of_run(run, task=task_key(run))
+    steps = found.steps if found is not None else ()
+    answers = [_heeds_triple(run, steps, triple) for triple in lesson.triples]
+    said = [answer for answer in answers if answer is not None]
+    return all(said) if said else None
+
+
+def _heeds_triple(run: Trajectory, steps: Sequence[Step], triple: Triple) -> bool | None:
+    subject, predicate, object = triple
+    if predicate == COMES_FROM:
+        tried = origin_held(run, subject, object)
+        return tried[True] >= RIGHT_FROM * tried.total() if tried else None
+    tools = [step.call.name for step in steps]
+    if predicate == NEEDS:
+        return object in tools[: tools.index(subject)] if subject in tools else None
+    texts = [{text for action in step.actions for text in action.texts} for step in steps]
+    if predicate == SOLVED_BY:
+        tool, _, error = subject.partition(": ")
+        met = [at for at, step in enumerate(steps) if error in step.errors and tool in tools_of(step)]
+        later = set[str]().union(*texts[met[0] + 1 :]) if met else set[str]()
+        return set(object.split(", then ")) <= later if met else None
+    if predicate == REPLACED_BY:
+        did = any(subject in one for one in texts)
+        instead = set(object.split(", then ")) <= set[str]().union(*texts)
+        return not did if did or instead else None
+    return not any(subject in one for one in texts) if predicate == FAILS else None
 
 
 class _Advised:

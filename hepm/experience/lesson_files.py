@@ -11,15 +11,17 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Final, NamedTuple
 
 from hepm.errors import InputError
 from hepm.experience.age import Age
 from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import Conditions
+from hepm.experience.content import MOST_RUNS
 from hepm.experience.exchange import HAND, Read, digest_of
-from hepm.experience.held_out import HeldOutRuns, Lesson, latest_labelled, support_of
-from hepm.experience.lessons import Experience, Principle
+from hepm.experience.held_out import HeldOutRuns, Lesson, latest_labelled, support_of, support_of_content
+from hepm.experience.lessons import Experience, Principle, is_content
 from hepm.experience.library import Library, sentence_of
 from hepm.graph.lessons.rows import Kind, LessonRow
 from hepm.text import count_of, on_one_line, quoted
@@ -94,12 +96,19 @@ def lessons_for_file(
     """
     rows = [one.row for kind in kinds if kind != "notes" for one in library.list(kind, namespace=namespace)]
     rows = [row for row in rows if not (row.properties.get("only_user") or says_nothing(row))]
-    supported = support_of({row.id: _lesson(row) for row in rows}, latest_labelled(library, namespace=namespace))
+    supported = _support_of(rows, library, namespace)
     ages = library.ages(namespace).of(rows)
     found = [FileLesson(row, supported[row.id], age) for row, age in zip(rows, ages, strict=True)]
     kept = [one for one in found if every or ((one.by_hand or one.runs.supports) and one.age.weight > 0)]
     kept.sort(key=lambda one: (not one.works, _line_of(one.row), one.row.id))
     return Chosen(list(_each_once(kept, _refused(library, kinds, namespace))), len(found) - len(kept))
+
+
+def _support_of(rows: Sequence[LessonRow], library: Library, namespace: str) -> dict[str, HeldOutRuns]:
+    needs = {row.id: Principle.of(row) for row in rows if is_content(row)}
+    others = {row.id: _lesson(row) for row in rows if row.id not in needs}
+    found = support_of(others, latest_labelled(library, namespace=namespace))
+    return found | support_of_content(needs, [*islice(latest_labelled(library, namespace=namespace), MOST_RUNS)])
 
 
 def _refused(library: Library, kinds: Sequence[Kind], namespace: str) -> set[object]:
