@@ -17,7 +17,7 @@ _NEEDS: Final = Package(
         "langchain-core==0.1.53", "networkx==3.2.1", "numpy==1.26.4", "openai==1.17.0", "httpx==0.27.2",
         "phonenumbers==8.13.39", "pint==0.23", "pydantic==2.7.4", "rapidfuzz==3.9.3", "requests==2.32.3",
         "rouge-score==0.1.2", "scipy==1.13.1", "StrEnum==0.4.15", "tenacity==8.4.1", "tqdm==4.66.4", "attrs==23.2.0",
-        "typing_extensions==4.12.2", "pytz==2024.1",
+        "typing_extensions==4.12.2", "pytz==2024.1", "time-machine==2.14.2",
     ),
     size="400 MB",
 )  # fmt: skip
