@@ -32,11 +32,12 @@ class Worker:
     def __init__(self, package: Package | Checkout, side: str) -> None:
         self._name = package.name
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        command = [package.interpreter(), _SERVE, side]
+        variables = kept | _OURS | package.variables
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 lives as long as the process
         self._process = subprocess.Popen(
-            [package.interpreter(), _SERVE, side],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
-            env=kept | _OURS | package.variables, encoding="utf-8",
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
+            env=variables, encoding="utf-8",
         )  # fmt: skip
 
     def ask(self, do: str, *arguments: Any, model: Ask | None = None) -> Any:
