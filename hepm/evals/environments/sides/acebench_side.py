@@ -99,12 +99,14 @@ def _value(node: ast.expr) -> Any:
 
 def _schema(parameters: dict[str, Any]) -> dict[str, Any]:
     """A parameter as JSON schema has it: ACEBench says "dict" and "list"."""
-    made = {**parameters}
+    made: dict[str, Any] = {**parameters}
     if "type" in made:
         made["type"] = _TYPES.get(made["type"], made["type"])
-    if isinstance(properties := made.get("properties"), dict):
+    properties: dict[str, Any] | None = made.get("properties")
+    if properties is not None:
         made["properties"] = {name: _schema(one) for name, one in properties.items()}
-    if isinstance(items := made.get("items"), dict):
+    items: dict[str, Any] | None = made.get("items")
+    if items is not None:
         made["items"] = _schema(items)
     elif made.get("type") == "array":
         made["items"] = {}
@@ -189,15 +191,15 @@ class Episode:
         """1 if all attributes that the authors compare are equal, else 0 (end-to-end accuracy)."""
         saved = _constant("model_inference/apimodel_inference.py", "SAVED_CLASS")
         checker: Any = importlib.import_module("model_eval.checker").agent_checker
-        right = self._record["ground_truth"]
-        right = right if isinstance(right, list) else [right]
-        for wanted in right:
+        right: Any = self._record["ground_truth"]
+        every: list[dict[str, Any]] = right if isinstance(right, list) else [right]
+        for wanted in every:
             ((name, _),) = wanted.items()
             name = {"Reminderpi": "ReminderApi"}.get(name, name)  # a slip of the data, which the authors' code skips
             if name not in self._instances:
                 return 0.0
-            kept = vars(self._instances[name])
-            found = {key: kept[key] for key in saved[name] if key in kept}
+            kept: dict[str, Any] = vars(self._instances[name])
+            found: dict[str, Any] = {key: kept[key] for key in saved[name] if key in kept}
             # Through JSON, as their results are: keys of dictionaries are texts there.
             if not checker({name: json.loads(json.dumps(found, default=str))}, wanted)["valid"]:
                 return 0.0
@@ -211,8 +213,9 @@ class Episode:
 
     def close(self) -> None:
         self._instances = {}
-        for name in [name for name in vars(self._utils) if name.startswith(f"hepm_{self._id}_")]:
-            del vars(self._utils)[name]
+        known: dict[str, Any] = vars(self._utils)
+        for name in [name for name in known if name.startswith(f"hepm_{self._id}_")]:
+            del known[name]
 
 
 def start(part: str, task: str, seed: int) -> Episode:

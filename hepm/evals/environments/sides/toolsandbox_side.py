@@ -56,7 +56,7 @@ class _PlayedUser(_user.OpenAIAPIUser):
     def __init__(self) -> None: ...
 
     def model_inference(self, openai_messages: list[Any], openai_tools: Any) -> Any:
-        tools = {"tools": openai_tools} if isinstance(openai_tools, list) else {}
+        tools: dict[str, Any] = {"tools": openai_tools} if isinstance(openai_tools, list) else {}
         message = ask({"messages": openai_messages, **tools})["choices"][0]["message"]
         calls = [_tool_call(one["id"], one["function"]) for one in message.get("tool_calls") or ()]
         said = SimpleNamespace(content=message.get("content") or "", tool_calls=calls or None)
@@ -120,8 +120,8 @@ def _gold(scenario: Any) -> list[Any]:
         if others:
             return []
         if row.get("tool_trace") and first.snapshot_constraint is _evaluation.snapshot_similarity:
-            read = json.loads(row["tool_trace"])
-            trace = read[0] if isinstance(read, list) else read  # several will do
+            read: Any = json.loads(row["tool_trace"])
+            trace: dict[str, Any] = read[0] if isinstance(read, list) else read  # several will do
             if trace["tool_name"].startswith("search_") and not trace["arguments"]:
                 return []  # any search will do, but for one without a criterion
             calls.append([trace["tool_name"], trace["arguments"]])
