@@ -192,13 +192,13 @@ class Episode:
         saved = _constant("model_inference/apimodel_inference.py", "SAVED_CLASS")
         checker: Any = importlib.import_module("model_eval.checker").agent_checker
         right: Any = self._record["ground_truth"]
-        every: list[dict[str, Any]] = right if isinstance(right, list) else [right]
+        every: Any = right if isinstance(right, list) else [right]
         for wanted in every:
-            ((name, _),) = wanted.items()
+            name = str(*wanted)
             name = {"Reminderpi": "ReminderApi"}.get(name, name)  # a slip of the data, which the authors' code skips
             if name not in self._instances:
                 return 0.0
-            kept: dict[str, Any] = vars(self._instances[name])
+            kept: Any = self._instances[name].__dict__
             found: dict[str, Any] = {key: kept[key] for key in saved[name] if key in kept}
             # Through JSON, as their results are: keys of dictionaries are texts there.
             if not checker({name: json.loads(json.dumps(found, default=str))}, wanted)["valid"]:
@@ -213,7 +213,7 @@ class Episode:
 
     def close(self) -> None:
         self._instances = {}
-        known: dict[str, Any] = vars(self._utils)
+        known: dict[str, Any] = self._utils.__dict__
         for name in [name for name in known if name.startswith(f"hepm_{self._id}_")]:
             del known[name]
 

@@ -111,7 +111,7 @@ def _gold(scenario: Any) -> list[Any]:
     if Category.TOOL_NAME_SCRAMBLED in scenario.categories:
         return []
     calls: list[Any] = []
-    text = ""
+    told = ""
     for milestone in scenario.evaluation.milestone_matcher.milestones:
         first = milestone.snapshot_constraints[0]
         if first.target_dataframe is None:
@@ -120,18 +120,18 @@ def _gold(scenario: Any) -> list[Any]:
         if others:
             return []
         if row.get("tool_trace") and first.snapshot_constraint is _evaluation.snapshot_similarity:
-            read: Any = json.loads(row["tool_trace"])
-            trace: dict[str, Any] = read[0] if isinstance(read, list) else read  # several will do
+            text = row["tool_trace"]
+            trace: Any = json.loads(text)[0] if text.startswith("[") else json.loads(text)  # several will do
             if trace["tool_name"].startswith("search_") and not trace["arguments"]:
                 return []  # any search will do, but for one without a criterion
             calls.append([trace["tool_name"], trace["arguments"]])
         elif first.database_namespace == Database.SETTING and set(row) <= set(_SWITCHES):
             calls += [[_SWITCHES[name], {"on": on}] for name, on in row.items()]
         elif row.get("sender") == Role.AGENT and "content" in row:
-            text = row["content"]
+            told = row["content"]
         else:
             return []
-    return [[calls, text]] if calls and text else []
+    return [[calls, told]] if calls and told else []
 
 
 class Episode:
