@@ -44,7 +44,7 @@ class PaperTable:
 
     Attributes:
         scripted, modelled: Arguments of hepm without a model and with one; none for where there is no such table.
-        small: Further arguments of both with --small.
+        small, small_modelled: Further arguments with --small.
         agent: What acts without a model.
     """
 
@@ -56,6 +56,7 @@ class PaperTable:
     scripted: Sequence[Sequence[str]]
     modelled: Sequence[Sequence[str]] = ()
     small: Sequence[str] = ()
+    small_modelled: Sequence[str] = ()
 
 
 PAPERS = (
@@ -68,6 +69,7 @@ PAPERS = (
         [["bench", PARCELS, "--arms", H_EPM_ARMS, "--rollouts", "3"]],
         [["bench", "functions", "--arms", H_EPM_ARMS, "--rollouts", "3"]],
         ["--tasks", "l*-Cleo,l*-Dana"],
+        ["--tasks", "4"],
     ),
     PaperTable(
         "h-epm-simulated",
@@ -83,8 +85,9 @@ PAPERS = (
         "that rounds store, distil and evolve, and how the library grows by zone in each gym",
         "whether lessons help: without a model the agent replays right actions, so that success is 1 by construction",
         GOLD,
-        [["explore", "gyms", "--store", "{folder}/gyms.hepm", "--rounds", "3", "--episodes", "80"]],
         [["explore", "gyms", "--store", "{folder}/gyms.hepm"]],
+        [["explore", "gyms", "--store", "{folder}/gyms.hepm"]],
+        ["--rounds", "2", "--episodes", "24"],
         ["--rounds", "2", "--episodes", "24"],
     ),
     PaperTable(
@@ -96,6 +99,7 @@ PAPERS = (
         [["bench", "questions", "--arms", EVOLVER_ARMS]],
         [["bench", "questions", "--arms", EVOLVER_ARMS]],
         ["--tasks", "8"],
+        ["--tasks", "8"],
     ),
     PaperTable(
         "multisessioncollab",
@@ -105,6 +109,7 @@ PAPERS = (
         "scripted",
         [["collaborate"]],
         [["collaborate"]],
+        ["--users", "4", "--sessions", "3"],
         ["--users", "4", "--sessions", "3"],
     ),
 )
@@ -120,14 +125,15 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="hepm-papers-")) if not options.model else ROOT / "hepm-papers"
     folder.mkdir(exist_ok=True)
     if options.model:
-        tell_cost(wanted, [*model, *paid], folder, small=options.small)
+        tell_cost(wanted, model, folder, prices=options.prices, small=options.small)
         if options.dry_run:
             return
     for one in wanted:
         commands = one.modelled if options.model else one.scripted
         if not commands:
             continue
-        more = one.small if options.small else ()
+        small = one.small_modelled if options.model else one.small
+        more = small if options.small else ()
         started = time.perf_counter()
         with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
             server = Loopback()
@@ -177,31 +183,30 @@ def run(arguments: Sequence[str], folder: Path, scratch: str) -> str:
     return "\n".join(line.rstrip() for line in done.stdout.splitlines()).strip("\n")
 
 
-def tell_cost(tables: Sequence[PaperTable], asking: Sequence[str], folder: Path, *, small: bool) -> None:
+def tell_cost(tables: Sequence[PaperTable], asking: Sequence[str], folder: Path, *, prices: str, small: bool) -> None:
     """Print what each table would take, and all of them."""
     calls = tokens = 0
-    dollars: float | None = 0.0
     for one in tables:
-        more = one.small if small else ()
+        more = one.small_modelled if small else ()
         for line in one.modelled:
             found = json.loads(run([*filled(line, folder), *more, *asking, "--dry-run", "--json"], folder, ""))
-            calls, tokens = calls + found.get("calls", 0), tokens + found.get("tokens", 0)
-            cost = found.get("cost_usd")
-            dollars = None if cost is None or dollars is None else dollars + cost
-            about = "" if cost is None else f", ${cost:,.2f}"
-            print(
-                f"{one.name}: about {found.get('calls', 0):,} calls, {found.get('tokens', 0):,} tokens{about}",
-                flush=True,
-            )
-    money = "; --prices IN,OUT tells the cost" if dollars is None else f", ${dollars:,.2f}"
-    print(f"all: about {calls:,} calls, {tokens:,} tokens{money}", flush=True)
+            print(f"{one.name}: {priced(found['calls'], found['tokens'], prices)}", flush=True)
+            calls, tokens = calls + found["calls"], tokens + found["tokens"]
+    print(f"all: {priced(calls, tokens, prices)}", flush=True)
+
+
+def priced(calls: int, tokens: int, prices: str) -> str:
+    """What calls and tokens cost at the price of input, where there is one: answers are not estimated."""
+    money = f", ${tokens * float(prices.partition(',')[0]) / 1e6:,.2f} or more" if prices else ""
+    return f"about {calls:,} calls, {tokens:,} tokens{money}"
 
 
 def write(table: PaperTable, made: Sequence[tuple[Sequence[str], str]], *, agent: str, small: bool) -> None:
     """Write a table with its commands, and what it can and cannot show."""
     parts = [f"# {table.title}", f"The agent: {agent}.{' Few tasks only.' if small else ''} Made by `make papers`."]
     for line, printed in made:
-        parts.append(f"`hepm {' '.join(line)}`\n\n```text\n{printed}\n```")
+        said = " ".join(line).replace("{folder}/", "")
+        parts.append(f"`hepm {said}`\n\n```text\n{printed}\n```")
     parts.append(f"**What this can show:** {table.shows}. **What it cannot show:** {table.hides}.")
     TABLES.mkdir(exist_ok=True)
     suffix = "" if agent == table.agent else f"-{''.join(c if c.isalnum() else '-' for c in agent)}"

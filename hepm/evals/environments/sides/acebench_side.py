@@ -192,8 +192,7 @@ class Episode:
         saved = _constant("model_inference/apimodel_inference.py", "SAVED_CLASS")
         checker: Any = importlib.import_module("model_eval.checker").agent_checker
         right: Any = self._record["ground_truth"]
-        every: Any = right if isinstance(right, list) else [right]
-        for wanted in every:
+        for wanted in [right] if "keys" in dir(right) else right:
             name = str(*wanted)
             name = {"Reminderpi": "ReminderApi"}.get(name, name)  # a slip of the data, which the authors' code skips
             if name not in self._instances:
