@@ -20,6 +20,7 @@ from hepm.cli.commands import COMMANDS, find_command
 from hepm.ingest import read_runs
 from hepm.types import Trajectory
 from tests.faults.command import quick
+from tests.papers import rows, uncovered
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -257,3 +258,11 @@ def imports_between_rooms() -> set[tuple[str, str]]:
                 found.add((room, (node.module or "").split(".")[1]))
     below = {"types", "errors", "text", "atomic_file", "__init__", "__main__"}
     return {(one, other) for one, other in found if one != other and not below & {one, other}}
+
+
+def test_every_row_on_the_papers_has_a_test_or_says_that_it_is_left_out() -> None:
+    assert len(rows()) > 100
+    assert not [row.element for row in uncovered()]
+    unnamed = [row.element for row in rows() if not row.names]
+    page = (DOCS / "papers.md").read_text("utf-8")
+    assert [element for element in unnamed if not re.search(rf"\| {re.escape(element)} \|.*\*\*Left out", page)] == []

@@ -66,6 +66,7 @@ class Playing:
     max_turns: MaxTurnsOption = 30
     max_answer_tokens: AnswerLimitOption = None
     temperature: TemperatureOption = None
+    source: Annotated[str, Option(help="The authors' checkout, for environments that run from one.")] = ""
     choose: Annotated[
         bool, Option("--choose", help="Let the model choose among 20 experiences, each turn: a request more.")
     ] = False
@@ -140,7 +141,7 @@ def bench(
         message = f"{', '.join(digesting)} digest the runs of this bench: leave --memory out"
         raise click.BadParameter(message, param_hint="--memory")
     with ExitStack() as stack:
-        environment = opened_environment(env, stack)
+        environment = opened_environment(env, stack, playing.source)
         given = _given(remembered, stack)
         learning = {"learn": remembered.learn_from or "train", "judge": remembered.judge}
         about = {**learning, "success_from": _success_from(remembered, given), "rollouts": rollouts or 0}
@@ -295,8 +296,8 @@ def tell_asked(model: Model, endpoint: Endpoint, kept: Folder, simulator: str | 
     print(f"asked {names}: {model.budget.line()}; what it answered is in {kept.path}", file=sys.stderr)
 
 
-def opened_environment(name: str, stack: ExitStack) -> Environment:
-    """The environment of a name, or of `module:function`; the stack closes it."""
+def opened_environment(name: str, stack: ExitStack, source: str = "") -> Environment:
+    """The environment of a name, or of `module:function`; the stack closes it. See `find_environment`."""
     from hepm.evals.environments import find_environment
 
     module, colon, function = name.partition(":")
@@ -307,7 +308,7 @@ def opened_environment(name: str, stack: ExitStack) -> Environment:
         except (ImportError, AttributeError) as error:
             raise InputError(f"the environment {name} cannot be opened: {error}.") from error
     else:
-        environment = find_environment(name)
+        environment = find_environment(name, source)
     stack.callback(environment.close)
     user_of(environment)  # if it names no model, that is said before a package is installed
     return environment

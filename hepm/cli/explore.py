@@ -80,7 +80,7 @@ def explore(
     arms = find_arms([TAGGED if agent == "tagged" else LESSONS], trials=1)
     options = playing.bench_options(endpoint, arms=arms, seed=seed, turn_rewards=True)
     with ExitStack() as stack:
-        environment = opened_environment(env, stack)
+        environment = opened_environment(env, stack, playing.source)
         published = [task for task in environment.tasks() if task.split == "train"] or environment.tasks()
         explored = chosen_tasks(published, playing.tasks)
         name = f"{environment.name}-{endpoint.model}" + "-tagged" * (agent == "tagged")

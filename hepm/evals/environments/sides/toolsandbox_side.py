@@ -1,0 +1,204 @@
+"""ToolSandbox in its authors' checkout: their scenarios, databases, tools, milestones and simulated user."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import importlib
+import json
+import os
+import random
+import re
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+# The scenarios are set from now on: the clock stands still before they are made, so that runs are equal on any day.
+importlib.import_module("time_machine").travel(
+    datetime.datetime(2024, 8, 1, 12, tzinfo=datetime.UTC), tick=False
+).start()
+_context: Any = importlib.import_module("tool_sandbox.common.execution_context")
+_messages: Any = importlib.import_module("tool_sandbox.common.message_conversion")
+_convert: Any = importlib.import_module("tool_sandbox.common.tool_conversion").convert_to_openai_tools
+_evaluation: Any = importlib.import_module("tool_sandbox.common.evaluation")
+_execution: Any = importlib.import_module("tool_sandbox.roles.execution_environment")
+_base: Any = importlib.import_module("tool_sandbox.roles.base_role")
+_user: Any = importlib.import_module("tool_sandbox.roles.openai_api_user")
+Role: Any = _context.RoleType
+Database: Any = _context.DatabaseNamespace
+Category: Any = _context.ScenarioCategories
+
+ask: Any = None
+"""Asks the model that plays the user: `serve.py` sets it."""
+_ONLINE = {
+    "search_lat_lon", "search_location_around_lat_lon", "search_weather_around_lat_lon", "search_stock",
+    "convert_currency",
+}  # fmt: skip
+"""Tools that ask a paid service."""
+_SWITCHES = {
+    "cellular": "set_cellular_service_status",
+    "wifi": "set_wifi_status",
+    "location_service": "set_location_service_status",
+    "low_battery_mode": "set_low_battery_mode_status",
+}
+_VARIANT = re.compile(r"_(?:all|\d+_distraction)_tools.*")
+
+
+class _Agent(_base.BaseRole):
+    """The agent, whose messages hepm gives."""
+
+    role_type = Role.AGENT
+
+
+class _PlayedUser(_user.OpenAIAPIUser):
+    """The authors' user, whose model hepm asks."""
+
+    def __init__(self) -> None: ...
+
+    def model_inference(self, openai_messages: list[Any], openai_tools: Any) -> Any:
+        tools: dict[str, Any] = {"tools": openai_tools} if isinstance(openai_tools, list) else {}
+        message = ask({"messages": openai_messages, **tools})["choices"][0]["message"]
+        calls = [_tool_call(one["id"], one["function"]) for one in message.get("tool_calls") or ()]
+        said = SimpleNamespace(content=message.get("content") or "", tool_calls=calls or None)
+        return SimpleNamespace(choices=[SimpleNamespace(message=said)])
+
+
+def _tool_call(id: str, function: dict[str, Any]) -> Any:
+    """A call as the authors' code reads it; they make a variable of its id."""
+    return SimpleNamespace(id=re.sub(r"\W", "_", f"id_{id}"), function=SimpleNamespace(**function))
+
+
+@cache
+def _scenarios() -> dict[str, Any]:
+    """Those whose own tools need no paid service, by name."""
+    random.seed(0)  # the order of tools is shuffled
+    backend = importlib.import_module("tool_sandbox.common.tool_discovery").ToolBackend.DEFAULT
+    made = importlib.import_module("tool_sandbox.scenarios").named_scenarios(backend)
+    online = "RAPID_API_KEY" in os.environ
+    needed = {name: set(one.starting_context.tool_allow_list) & _ONLINE for name, one in made.items()}
+    return {name: one for name, one in made.items() if online or not needed[_VARIANT.sub("", name)]}
+
+
+def tasks(part: str) -> list[dict[str, Any]]:
+    """The scenarios of one request whose user says nothing else, or with part "user" all."""
+    single = {Category.SINGLE_USER_TURN}
+    return [
+        {
+            "id": name,
+            "request": _said(one.starting_context, Role.USER, Role.AGENT)[-1],
+            "system": "\n".join(_said(one.starting_context, Role.SYSTEM, Role.AGENT)),
+            "family": _VARIANT.sub("", name),
+            "split": "",
+            "gold": [] if part else _gold(one),
+        }
+        for name, one in _scenarios().items()
+        if part or single <= set(one.categories)
+    ]
+
+
+def _said(context: Any, sender: Any, recipient: Any) -> list[str]:
+    """Texts of one role to another, without the examples that only the user's model sees."""
+    rows = context.get_database(Database.SANDBOX, get_all_history_snapshots=True).to_dicts()
+    return [
+        row["content"]
+        for row in rows
+        if row["sender"] == sender and row["recipient"] == recipient and row["visible_to"] != [Role.USER]
+    ]
+
+
+def _gold(scenario: Any) -> list[Any]:
+    """The calls and the last text that milestones name, if they name all: ToolSandbox has no right actions as such."""
+    if Category.TOOL_NAME_SCRAMBLED in scenario.categories:
+        return []
+    calls: list[Any] = []
+    told = ""
+    for milestone in scenario.evaluation.milestone_matcher.milestones:
+        first = milestone.snapshot_constraints[0]
+        if first.target_dataframe is None:
+            return []
+        (row, *others) = first.target_dataframe.to_dicts()
+        if others:
+            return []
+        if row.get("tool_trace") and first.snapshot_constraint is _evaluation.snapshot_similarity:
+            text = row["tool_trace"]
+            trace: Any = json.loads(text)[0] if text.startswith("[") else json.loads(text)  # several will do
+            if trace["tool_name"].startswith("search_") and not trace["arguments"]:
+                return []  # any search will do, but for one without a criterion
+            calls.append([trace["tool_name"], trace["arguments"]])
+        elif first.database_namespace == Database.SETTING and set(row) <= set(_SWITCHES):
+            calls += [[_SWITCHES[name], {"on": on}] for name, on in row.items()]
+        elif row.get("sender") == Role.AGENT and "content" in row:
+            told = row["content"]
+        else:
+            return []
+    return [[calls, told]] if calls and told else []
+
+
+class Episode:
+    """A run: the context of a scenario, which the authors' roles read and write."""
+
+    def __init__(self, scenario: Any, mode: str) -> None:
+        self._scenario, self._made = scenario, 0
+        self._user = _PlayedUser() if mode else None
+        self._context = copy.deepcopy(scenario.starting_context)
+        _context.set_current_context(self._context)
+        self._environment = _execution.ExecutionEnvironment()
+        rows = self._context.get_database(
+            Database.SANDBOX, drop_sandbox_message_index=False, get_all_history_snapshots=True
+        ).to_dicts()
+        for row in rows:
+            if row["sender"] == Role.SYSTEM and row["recipient"] == Role.EXECUTION_ENVIRONMENT:
+                self._environment.respond(ending_index=row["sandbox_message_index"])
+
+    def tools(self) -> list[dict[str, Any]]:
+        return [tool["function"] for tool in _convert(_Agent.get_available_tools())]
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
+        self._made += 1
+        known = set(_Agent.get_available_tools())
+        if tool not in known:
+            return f"there is no tool {tool}", True
+        made = _tool_call(str(self._made), {"name": tool, "arguments": json.dumps(arguments)})
+        inner = self._context.get_execution_facing_tool_name(tool)
+        code = _messages.openai_tool_call_to_python_code(made, known, execution_facing_tool_name=inner)
+        self._say(Role.EXECUTION_ENVIRONMENT, code, openai_tool_call_id=made.id, openai_function_name=tool)
+        self._environment.respond()
+        result = self._last()
+        return result.content, result.tool_call_exception is not None
+
+    def _say(self, recipient: Any, text: str, **about: Any) -> None:
+        _Agent.add_messages([_messages.Message(sender=Role.AGENT, recipient=recipient, content=text, **about)])
+
+    def _last(self) -> Any:
+        return _Agent.get_messages()[-1]
+
+    def answer(self, text: str) -> str | None:
+        self._say(Role.USER, text)
+        if self._user is None:
+            return None
+        while (last := self._last()).recipient != Role.AGENT:
+            if last.recipient == Role.EXECUTION_ENVIRONMENT:
+                self._environment.respond()
+                if not self._last().conversation_active:
+                    return None
+            else:
+                self._user.respond()
+        return last.content
+
+    def reward(self) -> float:
+        """The mean similarity of milestones, 0 if a minefield was touched."""
+        judged = self._scenario.evaluation.evaluate(
+            execution_context=self._context, max_turn_count=self._scenario.max_messages
+        )
+        return float(judged.similarity)
+
+    def scores(self) -> dict[str, float]:
+        return {}
+
+    def close(self) -> None: ...
+
+
+def start(part: str, task: str, seed: int) -> Episode:
+    """A fresh episode; the seed is sent to the model that plays the user, by hepm."""
+    del seed
+    return Episode(_scenarios()[task], part)

@@ -1,0 +1,1 @@
+"""A stand-in of hepm's own, not ToolSandbox: see ../../README.md."""

@@ -1,0 +1,69 @@
+"""Lists the rows of docs/papers.md that no test covers: `python -m tests.papers`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+TESTS = Path(__file__).parent
+PAGE = TESTS.parent / "docs" / "papers.md"
+NAME = re.compile(r"`(hepm(?:\.\w+)+)`")
+
+
+BY_BEHAVIOUR = {
+    "w' = N + c Σ 1/n, normalised over successors": "test_weights_of_the_paper_by_hand_for_each_c",
+    "ReasoningBank, AgentEvolver and Reflexion as baselines": (
+        "test_a_model_digests_each_run_once_and_what_is_nearest_is_shown"
+    ),
+    "Exploration: 100 episodes an environment, 16 turns, temperature 1": (
+        "test_each_round_is_made_with_the_lessons_of_the_rounds_before_and_the_first_with_none"
+    ),
+    "Success and reward by round and environment, library by zone": (
+        "test_rounds_over_all_gyms_report_success_reward_and_zones_by_environment_and_the_agent_chooses"
+    ),
+    "Two prompts, for success and for failure": (
+        "test_a_success_gives_a_guiding_and_a_failure_a_cautionary_principle_with_triples"
+    ),
+    "One of each cluster of equivalents from the same problem, checked pairwise": (
+        "test_twins_of_a_task_are_told_once_and_all_their_runs_stand_behind_the_one_that_stays"
+    ),
+    "Alternation of offline and online phases": (
+        "test_a_killed_exploration_goes_on_pays_for_no_recorded_answer_twice_and_learns_the_same"
+    ),
+}
+"""Tests of rows that are tried from outside, without a name of what implements them."""
+
+
+class Row(NamedTuple):
+    """An element of a paper, where the paper has it, and what implements it."""
+
+    element: str
+    place: str
+    names: tuple[str, ...]
+
+
+def rows() -> list[Row]:
+    """The rows of the table on the four papers."""
+    part = PAGE.read_text("utf-8").partition("## The four papers")[2].partition("\n## ")[0]
+    lines = [line for line in part.splitlines() if line.startswith("|")][2:]
+    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    return [Row(element, place, tuple(NAME.findall(where))) for element, place, where, _ in cells]
+
+
+def uncovered() -> Iterator[Row]:
+    """Rows that name something, of which no test module has a name: what a name is called, or the class it is of."""
+    texts = [file.read_text("utf-8") for file in TESTS.rglob("test_*.py")]
+    known = {word for text in texts for word in re.findall(r"\w+", text)}
+    for row in rows():
+        called = {part for name in row.names for part in name.split(".")[-2:] if part[0].isupper()}
+        called |= {name.rpartition(".")[2] for name in row.names}
+        called |= {BY_BEHAVIOUR[row.element]} if row.element in BY_BEHAVIOUR else set[str]()
+        if row.names and not called & known:
+            yield row
+
+
+if __name__ == "__main__":
+    for row in uncovered():
+        print(f"{row.place}: {row.element}: {', '.join(row.names)}")
