@@ -13,6 +13,12 @@ NAME = re.compile(r"`(hepm(?:\.\w+)+)`")
 
 
 BY_BEHAVIOUR = {
+    "The preference zone: how users behave": "test_a_reward_on_a_threshold_is_inside_its_zone",
+    "Means over sessions, then over users": (
+        "test_the_report_has_the_mean_over_all_sessions_and_differences_by_session"
+    ),
+    "Differences by session": "test_the_report_has_the_mean_over_all_sessions_and_differences_by_session",
+    "mem0": "test_facts_that_mem0_takes_of_each_turn_reach_the_agent_in_the_next_session_and_are_paid_once",
     "w' = N + c Σ 1/n, normalised over successors": "test_weights_of_the_paper_by_hand_for_each_c",
     "ReasoningBank, AgentEvolver and Reflexion as baselines": (
         "test_a_model_digests_each_run_once_and_what_is_nearest_is_shown"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import re
 from typing import Any
@@ -46,8 +47,7 @@ def open_store(folder: str) -> None:
     """Begin with an empty memory in this folder."""
     global _memory  # noqa: PLW0603 one process serves one user
     os.environ["MEM0_DIR"] = folder
-    from mem0 import Memory
-
+    store: Any = importlib.import_module("mem0").Memory
     vectors = {"path": f"{folder}/vectors", "on_disk": True, "embedding_model_dims": _DIMENSIONS}
     config = {
         "vector_store": {"provider": "qdrant", "config": vectors},
@@ -55,7 +55,7 @@ def open_store(folder: str) -> None:
         "embedder": {"provider": "openai", "config": {"api_key": "none", "embedding_dims": _DIMENSIONS}},
         "history_db_path": f"{folder}/history.db",
     }
-    _memory = Memory.from_config(config)
+    _memory = store.from_config(config)
     _memory.llm, _memory.embedding_model = _Model(), _Words()
 
 
