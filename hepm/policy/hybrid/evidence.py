@@ -22,7 +22,7 @@ from hepm.types import FailedWay
 
 DOUBT: Final = 2
 """A chance counts n / (n + 2) of itself, where n successful runs went on from here."""
-FACTS_SHARE: Final = 0.9
+FACTS_SHARE: Final = 0.7
 """Most of a chance that trees over facts can be (benchmarks/LOG.md, "trees that may ask all")."""
 NEAREST_SHARE: Final = 0.5
 """Most of a chance that the nearest runs' vote can be (benchmarks/LOG.md, "facts and the nearest run")."""
