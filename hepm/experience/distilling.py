@@ -96,7 +96,7 @@ class ExtractiveDistiller:
         self._methods = methods
         self._occasions = occasions
 
-    def with_occasions(self, occasions: Occasions) -> ExtractiveDistiller:
+    def with_occasions(self, occasions: Occasions | None) -> ExtractiveDistiller:
         """The same distiller, which tells conditions."""
         return ExtractiveDistiller(self.kind, methods=self._methods, occasions=occasions)
 

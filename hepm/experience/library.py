@@ -15,7 +15,7 @@ from threading import Lock
 from typing import Final, Literal, TypeAlias
 
 from hepm.embed import Embedder
-from hepm.errors import StoreError
+from hepm.errors import StoreError, StoreUnavailableError
 from hepm.experience.age import Ages
 from hepm.experience.comparison import says_nothing
 from hepm.experience.lessons import applies_in, lesson_key
@@ -120,9 +120,13 @@ class Library:
         mirror = self._mirror.namespace(namespace)
         return self._ages.setdefault(namespace, Ages(mirror))
 
-    def occasions(self, namespace: str) -> Occasions:
-        """When tools were right in a namespace, by what tells its runs apart."""
-        return self._mirror.namespace(namespace).fits.of(Occasions)
+    def occasions(self, namespace: str) -> Occasions | None:
+        """When tools were right in a namespace, by what tells its runs apart; None if they cannot be read now."""
+        try:
+            return self._mirror.namespace(namespace).fits.of(Occasions)
+        except StoreUnavailableError as error:
+            _log.warning("lessons are told without their conditions, as runs cannot be read: %s", error)
+            return None
 
     def list(
         self, kind: Kind, *, namespace: str = DEFAULT_NAMESPACE, retired: bool = False

@@ -111,6 +111,7 @@ class PromptOptions:
     Attributes:
         suggestions, experiences, principles, recalled: Maximum number of each; 0 for none.
         lesson_tokens: Maximum number of tokens of all experiences and principles together, approximately.
+        as_written: Tell lessons in their own words (`hepm.experience.voice.Voice`), whatever other runs did since.
         notes: Whether to include the user's whole notes.
         model: Chooses experiences and lines of the notes; similarity does if None, or if the model cannot be reached.
         redact: Removes secrets from each text; None for no change. What is stored was redacted when it came.
@@ -121,6 +122,7 @@ class PromptOptions:
     principles: int = 3
     recalled: int = 2
     lesson_tokens: int = LESSON_TOKENS
+    as_written: bool = False
     notes: bool = True
     policy: str = "hybrid"
     model: Client | None = None
@@ -210,6 +212,7 @@ def recollect(
         names=names,
         environment=environment,
         user=user,
+        as_written=options.as_written,
     )
     asked = options.suggestions or options.principles or options.experiences
     suggestions = suggest(place.advice()) if asked else Suggestions()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from hepm.experience.comparison import compares
+from hepm.experience.conditions import Conditions
 from hepm.experience.content import in_brackets
 from hepm.experience.experiences import FoundExperience
 from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, is_content
@@ -71,14 +72,17 @@ class Voice:
 
     Args:
         here: Where the run is.
+        occasions: None where runs cannot be read now: what a lesson says is then not counted.
         state: What the agent knows.
         history: All calls so far.
+        as_written: Tell lessons in their own words, an experience with its situation, and never count what runs did:
+            as the papers' agents read them, who learn from a run or two.
     """
 
     def __init__(
         self,
         here: Place,
-        occasions: Occasions,
+        occasions: Occasions | None,
         *,
         state: StateSummary,
         after: Sequence[ToolName],
@@ -86,7 +90,9 @@ class Voice:
         names: ToolNames,
         environment: str = "",
         user: str = "",
+        as_written: bool = False,
     ) -> None:
+        self._as_written = as_written
         self._here, self._occasions, self._names = here, occasions, names
         self._after = tuple(map(names.own, after))
         called = Counter(map(names.own, history))
@@ -102,7 +108,7 @@ class Voice:
     def holds(self, lesson: Principle | Experience) -> bool:
         """Whether a lesson may be told now: its own condition holds, and that of what it advises here."""
         own = lesson.conditions
-        if not _counted(lesson):
+        if not self._counted(lesson):
             return own.holds(self._known, self._after, environment=self._environment, user=self._user)
         # What the store holds is of the day it was distilled; what decides is asked anew.
         outside = self._environment and own.environments and self._environment not in own.environments
@@ -110,10 +116,16 @@ class Voice:
             return False
         return any(self._advice(lesson))
 
+    def _counted(self, lesson: Principle | Experience) -> bool:
+        """Whether a lesson was made without a model, and tells which calls runs made."""
+        if self._as_written or lesson.distilled_by != EXTRACTIVE:
+            return False
+        return compares(lesson.lesson) if isinstance(lesson, Experience) else bool(places_of(lesson))
+
     def _advice(self, lesson: Principle | Experience) -> Advice:
         """What a lesson says about the next call; of one that was counted, what the runs bear out now."""
         side = self._here.sides(lesson)
-        if not _counted(lesson):
+        if not self._counted(lesson):
             return side
         better = frozenset(tool for tool in side.better if self._supports(Advice(frozenset((tool,)))))
         if side.better:
@@ -131,6 +143,8 @@ class Voice:
         return self._heard[side]
 
     def _find(self, side: Advice) -> Told:
+        if self._occasions is None:
+            return Told(Conditions())
         better, worse = (frozenset(map(self._names.own, tools)) for tools in side)
         told = self._occasions.told(self._after, right=better, wrong=worse)
         if told.reliable and told.conditions.holds(self._known, self._after):
@@ -162,12 +176,13 @@ class Voice:
         lesson = one.principle if isinstance(one, FoundPrinciple) else one.experience
         runs = tuple(source.run for source in lesson.sources)
         behind = f"from {count_of(len(runs), 'run')}" if runs else ""
-        plain = SaidLesson(_words(lesson), "; ".join(filter(None, (behind, fading))), (one.id,), runs)
+        text = _as_written(lesson) if self._as_written else _words(lesson)
+        plain = SaidLesson(text, "; ".join(filter(None, (behind, fading))), (one.id,), runs)
         if isinstance(lesson, Principle) and is_content(lesson):
             return replace(plain, text=in_brackets(lesson.row()), evidence=fading, sure=1.0)
         side = self._advice(lesson)
         plain = replace(plain, advice=side)
-        if not (_counted(lesson) and any(side)):
+        if not (self._counted(lesson) and any(side)):
             return plain
         told = self._told(side)
         conditions = told.conditions
@@ -199,11 +214,8 @@ def _words(lesson: Principle | Experience) -> str:
     return f"{when[0].upper()}{when[1:]}: {text}" if lesson.conditions.checked else text
 
 
-def _counted(lesson: Principle | Experience) -> bool:
-    """Whether a lesson was made without a model, and tells which calls runs made."""
-    if lesson.distilled_by != EXTRACTIVE:
-        return False
-    return compares(lesson.lesson) if isinstance(lesson, Experience) else bool(places_of(lesson))
+def _as_written(lesson: Principle | Experience) -> str:
+    return lesson.text if isinstance(lesson, Principle) else f"{lesson.situation}: {lesson.lesson}"
 
 
 def _joined(one: SaidLesson, other: SaidLesson) -> SaidLesson:

@@ -14,6 +14,7 @@ import pytest
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.agents.guard import Access
 from hepm.experience.lessons import Principle
+from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.trials import CONTROL, MEMORY, Trial
@@ -224,7 +225,9 @@ def test_the_graph_is_filtered_by_kind_of_request_and_says_where_runs_end(sheet:
 
 def test_a_principle_is_retired_and_revived_and_notes_are_edited(live: Live, sheet: Callable[..., Any]):
     def prompt() -> str:
-        return live.memory.prompt(after="get_order", state=WISH, user="alice", namespace="desk").text
+        written = PromptOptions(suggestions=0, as_written=True)
+        about: dict[str, Any] = {"after": "get_order", "state": WISH, "user": "alice", "namespace": "desk"}
+        return live.memory.prompt(**about, options=written).text
 
     page = sheet(live.url, "lessons", "desk")
     page.get_by_text(RULE.text).wait_for()

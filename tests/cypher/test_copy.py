@@ -118,7 +118,7 @@ def test_the_copy_holds_lessons_as_the_page_describes_them(file: Path, learned: 
     assert advice == {
         "labels": ["Experience"],
         "properties": {
-            "namespace": NS, "id": ADVICE.id, "seq": 1, "text": "in a shop\ncalled a\ncall a", "user": "",
+            "namespace": NS, "id": ADVICE.id, "seq": 1, "text": "in a shop", "user": "",
             "runs": ["r1", "never stored"], "tools": ["a", "never called"], "live": True, "retired": "", "made_by": "",
             "shown": 0, "uses": 0, "successes": 0, "score": 0.5, "situation": "in a shop", "action": "called a",
             "outcome": "well", "lesson": "call a", "zone": "golden", "stage": "exploration", "reward": 1.0,

@@ -11,6 +11,7 @@ import pytest
 from hepm import Memory, Outcome, StateSummary, Tool, ToolCall, Trajectory, Turn
 from hepm.errors import InputError
 from hepm.experience.lessons import FOLLOWED_BY, Principle
+from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.ingest.records import ReadOptions
@@ -56,15 +57,16 @@ def test_no_policy_suggests_a_retired_tool(memory: Memory, policy: str) -> None:
 
 
 def test_lessons_follow_aliases_and_never_recommend_a_retired_tool(memory: Memory) -> None:
+    written = PromptOptions(suggestions=0, as_written=True)
     sources = tuple(Source(run, words=False) for run in ("r0", "r2"))
     lesson = Principle("guiding", "Search after the login.", (Triple("login", FOLLOWED_BY, "search"),), sources)
     memory.library.change(LessonChange(put=[lesson.row()]))
-    assert "Search after" in memory.prompt(state="please help", after="login").text
+    assert "Search after" in memory.prompt(state="please help", after="login", options=written).text
     memory.rename_tool("login", "sign_in")
-    assert "Search after" in memory.prompt(state="please help", after="sign_in").text
-    assert "Search after" in memory.prompt(state="please help", after="login").text
+    assert "Search after" in memory.prompt(state="please help", after="sign_in", options=written).text
+    assert "Search after" in memory.prompt(state="please help", after="login", options=written).text
     memory.retire_tool("search")
-    assert "search" not in memory.prompt(state="please help", after="sign_in").text.lower()
+    assert "search" not in memory.prompt(state="please help", after="sign_in", options=written).text.lower()
 
 
 def test_another_process_sees_aliases_and_retired_tools(memory: Memory, tmp_path: Path) -> None:

@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hepm import Memory, Trajectory
 from hepm.errors import StoreUnavailableError
 from hepm.experience.lessons import Principle
+from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.neo4j.store import Neo4jStore
@@ -118,7 +120,10 @@ def test_while_the_server_is_gone_suggestions_go_on_writes_are_refused_and_runs_
             assert until(lambda: bool(plain.suggest("look", namespace="gone")) and told in caplog.text)
             found = plain.suggest("look", state="see to the parcel", namespace="gone")
             assert [s.tool for s in found] == before
-            assert rule.text in plain.prompt(state="see to the parcel", after="look", namespace="gone").text
+            written = PromptOptions(suggestions=0, as_written=True)
+            about: dict[str, Any] = {"state": "see to the parcel", "after": "look", "namespace": "gone"}
+            assert rule.text in plain.prompt(**about, options=written).text
+            assert before[0] in plain.prompt(**about).text
             assert plain.suggest("look", policy="procedural", namespace="gone")[0].runs == ()
             started = time.monotonic()
             with pytest.raises(StoreUnavailableError, match="no answer"):

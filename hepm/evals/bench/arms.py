@@ -98,7 +98,7 @@ def _h_epm(name: str, about: str, policy: str = "adaptive", strategy: Strategy =
     return Arm(name, about, strategy, _suggesting(policy, k), learns_from=SUMMARY)
 
 
-_LESSONS: Final = PromptOptions(suggestions=0, recalled=0, notes=False)
+_LESSONS: Final = PromptOptions(suggestions=0, recalled=0, lesson_tokens=600, as_written=True, notes=False)
 _REACT: Final = (
     "Before each call, write a thought: what the last result tells you, what is still missing, and what you do next "
     "and why. Then make exactly one call. When a thought says that nothing is missing, end the task."
@@ -131,7 +131,10 @@ ARMS: Final = {
         Arm("searching", "an agent with tool calls that searches principles by a tool", searches=True),
         Arm("react", "no memory; a thought before each call (ReAct, Yao et al. 2022)", instruction=_REACT),
         Arm(
-            "all", "suggestions and lessons, as memory says them by default", "hybrid", replace(_LESSONS, suggestions=2)
+            "all",
+            "suggestions and lessons, as memory says them by default",
+            "hybrid",
+            replace(PromptOptions(), recalled=0, notes=False),
         ),
         Arm("similar-1", "the most similar successful run, whole", similar=1),
         Arm("similar-3", "the three most similar successful runs, whole", similar=3),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import random
-import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -24,7 +23,6 @@ from tests.loopback import Loopback, Request, answer_well, error, loopback  # no
 from tests.runs import exported_runs
 
 ENV = "tests.evals.bench.parcels:Parcels"
-LESSON = re.compile(r"\[([ep]-\w+)\]")
 AT_ONCE = 3
 
 _processes = get_context("forkserver")  # a process for each command; what they import is imported once
@@ -73,10 +71,8 @@ def test_each_round_is_made_with_the_lessons_of_the_rounds_before_and_the_first_
     _, requests, found, _ = explored
     assert len(requests) == 3 * 12 * 3
     by_round = [str([request.body for request in requests[at : at + 36]]) for at in range(0, 108, 36)]
-    behind = [set(re.findall(r"lessons/[\w-]+/(\d)/seed-0", text)) for text in by_round]
-    assert behind == [set(), {"0"}, {"0", "1"}]  # each task comes once in a round
-    assert [bool(LESSON.search(text)) for text in by_round] == [False, True, True]
-    assert [one["shown"] for one in found] == [0, 1, 1]
+    assert ["What earlier runs taught" in text for text in by_round] == [False, True, True]
+    assert found[0]["shown"] == 0 < found[1]["shown"] <= found[2]["shown"]
     assert found[0]["success"] < found[2]["success"]
     assert all(request.body["temperature"] == 1 for request in requests)
 
