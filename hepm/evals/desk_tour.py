@@ -39,9 +39,8 @@ class DeskMoment:
 
     @property
     def is_telling(self) -> bool:
-        """Whether it also names tools to avoid, all of which lead astray; a silence names none."""
-        warned = {way.tool for way in self.found.warnings}
-        return self.answer == "silence" or bool(warned and not warned & self.right)
+        """Whether no tool that it warns of would lead on."""
+        return not self.right & {way.tool for way in self.found.warnings}
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 _log = logging.getLogger("hepm")
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 _ABOUT: Final = "about.json"
 PART: Final = ".part"
 PARTS: Final = "parts-"

@@ -48,10 +48,17 @@ def test_a_higher_score_never_has_a_lower_chance() -> None:
 
 
 def test_chances_are_the_same_after_a_file() -> None:
-    chance = HonestChance(Curve.of(hints(0.7, 30, 3)), Curve.of([]), 0.4)
+    chance = HonestChance(Curve.of(hints(0.7, 30, 3)), Curve.of([]), 0.4, 0.8)
     again = HonestChance.from_json(json.loads(json.dumps(chance.to_json())))
     assert again.at(0.8, None) == chance.at(0.8, None)
     assert (again.known.at(0.8), again.recognised) == (chance.known.at(0.8), 0.4)
+
+
+def test_where_no_request_is_stated_the_share_of_returning_tasks_weighs_known_and_new_requests() -> None:
+    known, new = Curve.of(hints(0.2, 19, 1)), Curve.of(hints(0.2, 1, 19))
+    assert HonestChance(known, new, 0.4, 1.0).at(0.5, None) == pytest.approx(20 / 22)
+    assert HonestChance(known, new, 0.4, 0.75).at(0.5, None) == pytest.approx(0.75 * 20 / 22 + 0.25 * 2 / 22)
+    assert HonestChance(Curve.of([]), new, 0.4, 1.0).at(0.5, None) == pytest.approx(2 / 22)
 
 
 def nearest(*runs: tuple[str, list[int]]) -> NearestRuns:

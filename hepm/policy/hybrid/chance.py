@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from hepm.graph.calls import IN_TURN, BoolArray, CallMatrix
 from hepm.graph.delta import ADVISED
 from hepm.graph.rows import spread_over
-from hepm.policy.hybrid.nearest_runs import Vote
 
 MOST_CALLS: Final = 3_000
 """The latest calls whose runs are asked about and learned from."""
@@ -124,11 +123,14 @@ class HonestChance:
         new: For others.
         recognised: Cosine with the most similar request from which on a request is recognised: above what is usual
             between different tasks, and no lower than all but a tenth of what `known` was measured on.
+        returning: Share of the runs whose task another run has: how likely it is that the next run's task is a known
+            one (Good and Turing's estimate). Where no request is stated, both curves count, in this proportion.
     """
 
     known: Curve
     new: Curve
     recognised: float
+    returning: float
 
     @classmethod
     def measure(cls, calls: CallMatrix, family_R: Sequence[str], ask: Ask, *, usual: float) -> HonestChance:
@@ -142,14 +144,21 @@ class HonestChance:
         in_new = _held_out(known, _folds(families), ask, among_R=np.ones_like(twice_R))
         likeness = [one.likeness for one in in_known]
         recognised = float(np.quantile(likeness, _LEAST_LIKE)) if likeness else 1.0
-        return cls(Curve.of(in_known), Curve.of(in_new), max(usual, recognised))
+        returning = float(twice_R.mean()) if len(twice_R) else 0.0
+        return cls(Curve.of(in_known), Curve.of(in_new), max(usual, recognised), returning)
 
-    def at(self, score: float, vote: Vote | None) -> float:
-        """The honest chance of a first hint, by its score and how the nearest runs voted."""
-        likeness = 0.0 if vote is None else vote.likeness
+    def at(self, score: float, likeness: float | None) -> float:
+        """The honest chance of a first hint.
+
+        Args:
+            likeness: Cosine of the request with the most similar one known; None if no request is stated.
+        """
+        chance = self.new.at(score)
+        if likeness is None:
+            share = self.returning if self.known.measured else 0.0
+            return share * self.known.at(score) + (1 - share) * chance
         if self.known.measured and likeness >= self.recognised - _ROUNDING:
             return self.known.at(score)
-        chance = self.new.at(score)
         if self.new.measured and not self.known.measured and likeness >= SAME_REQUEST:
             return max(chance, min(score, MOST_OF_SAME))
         return chance
@@ -158,13 +167,13 @@ class HonestChance:
     def from_json(cls, kept: Mapping[str, Any]) -> HonestChance:
         """What `to_json` gave."""
         known, new = (Curve(*(np.array(part, dtype=np.float64) for part in kept[name])) for name in ("known", "new"))
-        return cls(known, new, float(kept["recognised"]))
+        return cls(known, new, float(kept["recognised"]), float(kept["returning"]))
 
     def to_json(self) -> dict[str, Any]:
         """Everything, in values that JSON can hold."""
         curves = {"known": self.known, "new": self.new}
         lists = {name: [curve.from_S.tolist(), curve.share_S.tolist()] for name, curve in curves.items()}
-        return {**lists, "recognised": self.recognised}
+        return {**lists, "recognised": self.recognised, "returning": self.returning}
 
 
 def _folds(groups: Sequence[str]) -> NDArray[np.intp]:

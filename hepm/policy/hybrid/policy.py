@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from hepm.graph.delta import request_of, said_text, words_of
 from hepm.graph.namespace import EVIDENCE_RUNS, NamespaceMirror
 from hepm.graph.rows import FloatArray
 from hepm.policy.hybrid.chance import HonestChance
@@ -120,7 +121,8 @@ class Hybrid:
             return Suggestions(abstained="runs like this one were done here", warnings=warnings, chances=compared)
         if self._floors.chance:
             warned = {fitted.number[way.tool] for way in warnings}
-            chances = _honest(fitted.chance(mirror.fits), evidence, evidence.nameable(here.again, warned))
+            likeness = _likeness(here, evidence)
+            chances = _honest(fitted.chance(mirror.fits), likeness, evidence, evidence.nameable(here.again, warned))
             said = _sure_enough(chances, self._floors)
             if not said:
                 why = _why_silent(fitted, query, evidence, here, warned) or _unsure(fitted, query, evidence, chances)
@@ -139,12 +141,21 @@ class Hybrid:
         return Suggestions(supported, warnings=warnings, chances=compared)
 
 
-def _honest(chance: HonestChance, evidence: WeighedTools, places: Sequence[int]) -> dict[int, float]:
+def _likeness(here: EncodedQuery, evidence: WeighedTools) -> float | None:
+    """Cosine of the request with the most similar one that memory knows; None if the state has no request."""
+    if not words_of(request_of(said_text(here.summary))):
+        return None
+    return 0.0 if evidence.vote is None else evidence.vote.likeness
+
+
+def _honest(
+    chance: HonestChance, likeness: float | None, evidence: WeighedTools, places: Sequence[int]
+) -> dict[int, float]:
     """The honest chances of candidates at some places, the one to name first first."""
     chances: dict[int, float] = {}
     for at in places:
         score = evidence.score(at)
-        found = chance.at(score, evidence.vote)
+        found = chance.at(score, likeness)
         # What was measured are first hints: of a further one it may say too much.
         chances[at] = min(found, score) if chances else found
     return chances
