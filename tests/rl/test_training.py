@@ -55,7 +55,7 @@ def test_in_25_guided_steps_the_reward_rises_from_a_fifth_to_a_half_and_memory_l
         player = SummarisingPlayer(environment=desk, dialect=WordDialect(), guidance=guidance)
         learner = Learner(memory=memory, name="training", environment=desk.name)
         rollouts = MemoryRollouts(player, tasks, learner=learner)
-        trainer = grpo(tmp_path / "model", rollouts, [task.id for task in tasks], steps=25, learning_rate=1e-3)
+        trainer = grpo(tmp_path / "model", rollouts, [task.id for task in tasks], steps=25)
         learned = [run for run in memory.runs() if run.tags.get("training")]
     rewards = [line["reward"] for line in trainer.state.log_history if "reward" in line]
     assert fmean(rewards[-10:]) >= 0.5  # of one step it is noise
