@@ -19,7 +19,7 @@ from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, is_conten
 from hepm.experience.occasions import Occasions, Told
 from hepm.experience.place import Advice, Place, lower_bound, places_of
 from hepm.experience.principles import FoundPrinciple
-from hepm.experience.transcript import listed
+from hepm.experience.transcript import listed, plain
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.facts import facts_of_message
 from hepm.llm.usage import estimate_tokens
@@ -31,6 +31,8 @@ SENTENCE_TOKENS: Final = 60
 """Of one lesson with its evidence."""
 FEWEST_ALIKE: Final = 2
 """Turns of runs with like requests that bear a lesson out, where nothing else tells the runs apart."""
+_WRITTEN_CHARS: Final = 150  # of an experience in its own words; about as many fit into `SENTENCE_TOKENS`
+_FEWEST_CHARS: Final = 30
 _WRITTEN: Final = 0.5  # how surely a lesson is right that nothing counts
 
 FoundLesson: TypeAlias = FoundPrinciple | FoundExperience
@@ -215,7 +217,11 @@ def _words(lesson: Principle | Experience) -> str:
 
 
 def _as_written(lesson: Principle | Experience) -> str:
-    return lesson.text if isinstance(lesson, Principle) else f"{lesson.situation}: {lesson.lesson}"
+    if isinstance(lesson, Principle):
+        return lesson.text
+    # Where a line is too long, its end is cut: of the two, the situation may be.
+    room = max(_WRITTEN_CHARS - len(lesson.lesson), _FEWEST_CHARS)
+    return f"{plain(lesson.situation, room).rstrip('.')}: {lesson.lesson}"
 
 
 def _joined(one: SaidLesson, other: SaidLesson) -> SaidLesson:
