@@ -283,9 +283,15 @@ class ContentHere:
 
 def in_brackets(row: LessonRow) -> str:
     """What a lesson says with its evidence: "pytest: connection refused → docker compose up -d db (5 of 5 runs)"."""
+    counted = counted_runs(row)
+    return f"{row.text} ({counted})" if counted else row.text
+
+
+def counted_runs(row: LessonRow) -> str:
+    """The evidence of a lesson in a few words, "5 of 5 runs"; "" if none was counted."""
     tried, worked = row.properties["tried"], row.properties["worked"]
     if not isinstance(tried, int) or not isinstance(worked, int) or not tried:
-        return row.text
+        return ""
     if row.properties["kind"] == "cautionary":
-        return f"{row.text} (failed in {tried - worked} of {count_of(tried, 'run')})"
-    return f"{row.text} ({worked} of {count_of(tried, 'run')})"
+        return f"failed in {tried - worked} of {count_of(tried, 'run')}"
+    return f"{worked} of {count_of(tried, 'run')}"

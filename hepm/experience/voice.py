@@ -178,7 +178,7 @@ class Voice:
         lesson = one.principle if isinstance(one, FoundPrinciple) else one.experience
         runs = tuple(source.run for source in lesson.sources)
         behind = f"from {count_of(len(runs), 'run')}" if runs else ""
-        text = _as_written(lesson) if self._as_written else _words(lesson)
+        text = _as_written(lesson) if self._as_written else in_own_words(lesson)
         plain = SaidLesson(text, "; ".join(filter(None, (behind, fading))), (one.id,), runs)
         if isinstance(lesson, Principle) and is_content(lesson):
             return replace(plain, text=in_brackets(lesson.row()), evidence=fading, sure=1.0)
@@ -189,9 +189,7 @@ class Voice:
         told = self._told(side)
         conditions = told.conditions
         if told.known:
-            turns = count_of(told.turns, "successful run" if side.better else "run")
-            counted = f"{told.right} of {turns}"
-            plain = replace(plain, evidence="; ".join(filter(None, (counted, fading))))
+            plain = replace(plain, evidence="; ".join(filter(None, (evidence_of(told, side), fading))))
         return replace(
             plain,
             text=advice_sentence(conditions.when, side),
@@ -210,10 +208,19 @@ def advice_sentence(when: str, side: Advice) -> str:
     return (text[0].upper() + text[1:]).replace('"', "'")
 
 
-def _words(lesson: Principle | Experience) -> str:
+def evidence_of(told: Told, side: Advice) -> str:
+    """Why to believe advice, in a few words: "8 of 8 successful runs"; "" if none counts."""
+    turns = count_of(told.turns, "successful run" if side.better else "run")
+    return f"{told.right} of {turns}" if told.turns else ""
+
+
+def in_own_words(lesson: Principle | Experience) -> str:
+    """A lesson as a model or a person wrote it, with its condition, if the words do not name it."""
     text = lesson.text if isinstance(lesson, Principle) else lesson.lesson
     when = lesson.conditions.when
-    return f"{when[0].upper()}{when[1:]}: {text}" if lesson.conditions.checked else text
+    if not lesson.conditions.checked or when.casefold() in text.casefold():
+        return text
+    return f"{when[0].upper()}{when[1:]}: {text}"
 
 
 def _as_written(lesson: Principle | Experience) -> str:
