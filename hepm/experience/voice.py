@@ -13,13 +13,13 @@ from typing import Final, TypeAlias
 
 from hepm.experience.comparison import compares
 from hepm.experience.conditions import Conditions
-from hepm.experience.content import in_brackets
 from hepm.experience.experiences import FoundExperience
-from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, is_content
+from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, in_brackets, is_content
 from hepm.experience.occasions import Occasions, Told
 from hepm.experience.place import Advice, Place, lower_bound, places_of
 from hepm.experience.principles import FoundPrinciple
-from hepm.experience.transcript import listed, plain
+from hepm.experience.sentence import advice_sentence, evidence_of, in_own_words
+from hepm.experience.transcript import plain
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.facts import facts_of_message
 from hepm.llm.usage import estimate_tokens
@@ -196,31 +196,6 @@ class Voice:
             sure=lower_bound(told.right, told.turns - told.right),
             reasoned=conditions.checked,
         )
-
-
-def advice_sentence(when: str, side: Advice) -> str:
-    """Advice in words: "after get_order, when the user says 'cancel', call cancel_order rather than refund"."""
-    better, worse = listed(sorted(side.better)), listed(sorted(side.worse))
-    does = f"call {better}" if better else f"runs that called {worse} failed"
-    if better and worse:
-        does += f" rather than {worse}"
-    text = f"{when}, {does}." if when else f"{does}."
-    return (text[0].upper() + text[1:]).replace('"', "'")
-
-
-def evidence_of(told: Told, side: Advice) -> str:
-    """Why to believe advice, in a few words: "8 of 8 successful runs"; "" if none counts."""
-    turns = count_of(told.turns, "successful run" if side.better else "run")
-    return f"{told.right} of {turns}" if told.turns else ""
-
-
-def in_own_words(lesson: Principle | Experience) -> str:
-    """A lesson as a model or a person wrote it, with its condition, if the words do not name it."""
-    text = lesson.text if isinstance(lesson, Principle) else lesson.lesson
-    when = lesson.conditions.when
-    if not lesson.conditions.checked or when.casefold() in text.casefold():
-        return text
-    return f"{when[0].upper()}{when[1:]}: {text}"
 
 
 def _as_written(lesson: Principle | Experience) -> str:
