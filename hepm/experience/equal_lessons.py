@@ -30,7 +30,7 @@ from hepm.graph.lessons.rows import LessonRow, Source, StoredLesson, Uses
 from hepm.graph.tool_life import ToolNames
 from hepm.types import START, ToolName
 
-DISAGREE: Final = "runs disagree: told where runs with like requests did so"
+DISAGREE: Final = "runs disagree"
 UNTOLD: Final = "told to no agent"
 
 
@@ -207,9 +207,10 @@ def _as_one(group: list[tuple[StoredLesson, Said | None]], key: Hashable, *, nam
     said = _joined([said for _, said in group if said is not None])
     row = lessons[0].row
     if said is None:
-        text, evidence = in_own_words(_lesson(row)), counted_runs(row) if is_content(row) else ""
-        untold = row.properties["distilled_by"] == EXTRACTIVE and not is_content(row)
-        return EqualLessons(text, evidence, UNTOLD if untold else "", lessons, key)
+        if is_content(row):
+            return EqualLessons(row.text, counted_runs(row), "", lessons, key)
+        untold = UNTOLD if row.properties["distilled_by"] == EXTRACTIVE else ""
+        return EqualLessons(in_own_words(_lesson(row)), "", untold, lessons, key)
     text = advice_sentence(said.told.conditions.when, said.advice)
     if name_environments and (environments := Conditions.read(row.properties).environments):
         text = f"In {', '.join(environments)}: {text}"
