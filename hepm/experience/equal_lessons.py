@@ -32,6 +32,7 @@ from hepm.types import START, ToolName
 
 DISAGREE: Final = "runs disagree"
 UNTOLD: Final = "told to no agent"
+_LABELS: Final = ("kind", "zone", "stage")
 
 
 class Said(NamedTuple):
@@ -76,8 +77,8 @@ class EqualLessons:
 
     @property
     def first(self) -> StoredLesson:
-        """The lesson that stands for all: of most runs, ties by id, so that it does not depend on their order."""
-        return min(self.lessons, key=lambda one: (-len(one.row.sources), one.row.id))
+        """The lesson that stands for all: the one that came first, so that its id stays."""
+        return self.lessons[0]
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -91,11 +92,19 @@ class EqualLessons:
 
     @property
     def tools(self) -> tuple[ToolName, ...]:
-        """The tools it is about, those to call first."""
+        """The tools it is about."""
         if self.said is None:
             return self.first.row.tools
         better, worse = self.said.advice
-        named = (*sorted(better), *sorted(worse), *sorted(self.said.after - {START}))
+        named = (*sorted(self.said.after - {START}), *sorted(better), *sorted(worse))
+        return tuple(dict.fromkeys(named))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Kinds of its principles; zones and then stages of its experiences."""
+        named = [
+            str(one.row.properties[name]) for name in _LABELS for one in self.lessons if name in one.row.properties
+        ]
         return tuple(dict.fromkeys(named))
 
     @property
@@ -132,7 +141,7 @@ def equal_lessons(lessons: Iterable[StoredLesson], occasions: Occasions | None, 
         occasions: None if runs cannot be read now: then nothing is counted.
         names: The tools' own names; what is retired does not matter here.
     """
-    found: defaultdict[Hashable, list[tuple[StoredLesson, Said | None]]] = defaultdict(list)
+    found: defaultdict[tuple[Hashable, str], list[tuple[StoredLesson, Said | None]]] = defaultdict(list)
     for one in lessons:
         said = _said(one.row, occasions, names)
         found[_key(one.row, said), one.row.retired].append((one, said))
