@@ -101,7 +101,9 @@ class EqualLessons:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Kinds of its principles; zones and then stages of its experiences."""
+        """The kinds of principles, of a counted sentence its own; zones and then stages of experiences."""
+        if self.said is not None and self.first.row.kind == "principle":
+            return ("guiding" if self.works else "cautionary",)
         named = [
             str(one.row.properties[name]) for name in _LABELS for one in self.lessons if name in one.row.properties
         ]
