@@ -144,15 +144,29 @@ def equal_lessons(lessons: Iterable[StoredLesson], occasions: Occasions | None, 
         names: The tools' own names; what is retired does not matter here.
     """
     found: defaultdict[tuple[Hashable, str], list[tuple[StoredLesson, Said | None]]] = defaultdict(list)
+    known: dict[Hashable, tuple[Hashable, Said | None]] = {}
     for one in lessons:
-        said = _said(one.row, occasions, names)
-        found[_key(one.row, said), one.row.retired].append((one, said))
+        words = _words(one.row)
+        if words not in known:
+            said = _said(one.row, occasions, names)
+            known[words] = _key(one.row, said), said
+        key, said = known[words]
+        found[key, one.row.retired].append((one, said))
     places = {one.row.properties["environments"] for group in found.values() for one, _ in group}
     return [_as_one(group, key, name_environments=len(places) > 1) for (key, _), group in found.items()]
 
 
 def _lesson(row: LessonRow) -> Principle | Experience:
     return Principle.of(row) if row.kind == "principle" else Experience.of(row)
+
+
+def _words(row: LessonRow) -> Hashable:
+    """Equal for rows that say the same in the same words, as most experiences do: each is read once."""
+    if row.kind == "principle":
+        return row.id
+    own = row.properties
+    told = own["lesson"], own["distilled_by"], own["condition"], own["preconditions"]
+    return *told, own["environments"], own["only_user"], row.tools
 
 
 def _said(row: LessonRow, occasions: Occasions | None, names: ToolNames) -> Said | None:

@@ -59,7 +59,7 @@ _READ_CHARS: Final = 4_000
 _REQUEST_CHARS: Final = 160
 _TURN_CHARS: Final = 1_000
 _MOST_REQUESTS: Final = 2_000
-_EXAMPLES: Final = 5  # lessons of single runs that are shown below the sentence which they say
+_EXAMPLES: Final = 3  # lessons of single runs that are shown below the sentence which they say
 _SCRIPTS: Final = ("api.js", "uplift.js", "runs.js", "hints.js", "lessons.js", "live.js")
 _HEADERS: Final = {
     "cache-control": "no-store",
