@@ -425,7 +425,8 @@ def _calls(move: Move) -> str:
 
 
 def _principle(it: RunComparison, occasions: Occasions | None) -> Principle | None:
-    told = _occasion_of(it, occasions)
+    # A rule that names a way, or an error, is not about what the runs did instead of ending.
+    told = _occasion_of(it, occasions) if it.contrast and it.contrast.opposes else Told(it.conditions)
     rule = _rule(it)
     if rule is None:
         return None
