@@ -86,7 +86,7 @@ def test_an_interrupted_ingest_says_how_much_is_stored_and_repeating_it_goes_on(
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=120)
-    assert (process.returncode, out) == (130, "")
+    assert (process.returncode, out) == (130, ""), err
     stored = stored_in(store)
     assert 0 < stored < 30_000
     assert err == f"hepm: interrupted with {stored:,} runs stored so far; repeat the command to go on\n"

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from hepm.errors import StoreDamagedError, StoreError, StoreVersionError
 from hepm.graph.rows import no_text
-from hepm.graph.stored_vectors import dimensions_of, packed
+from hepm.graph.stored_vectors import dimensions_of
 
 SCHEMA_VERSION: Final = 13
 BUSY_TIMEOUT_S: Final = 60.0
@@ -172,7 +172,7 @@ class Connections:
                 raise StoreDamagedError(
                     f"{self.path} is a database of another program. Name another file for the store."
                 )
-            connection.create_function("packed", 1, packed, deterministic=True)
+            # Not for what every ingest does: SQLite hides a Ctrl-C that comes while it calls Python.
             connection.create_function("dimensions_of", 1, dimensions_of, deterministic=True)
             self._turn_on_wal(connection)
             connection.execute("PRAGMA synchronous = NORMAL")

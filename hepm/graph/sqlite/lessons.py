@@ -10,7 +10,7 @@ from typing import Any, Final
 from hepm.graph.lessons.rows import LessonRow, to_record
 from hepm.graph.lessons.transaction import LessonTransaction
 from hepm.graph.rows import FloatArray
-from hepm.graph.stored_vectors import to_bytes
+from hepm.graph.stored_vectors import packed, to_bytes
 
 _ALSO: Final[Mapping[str, tuple[str, ...]]] = {
     "put_lessons": ("drop_lesson_sources",),
@@ -19,6 +19,8 @@ _ALSO: Final[Mapping[str, tuple[str, ...]]] = {
     "drop_orphan_answers": ("drop_orphan_showings", "drop_orphan_lesson_sources"),
 }
 """Further statements that a statement needs, as SQLite runs one at a time."""
+_PACKED: Final = {"put_state_vectors": "vector", "put_run_vectors": "said_vector"}
+"""Parameters of statements that are vectors to pack."""
 
 
 class SQLiteLessonTransaction(LessonTransaction):
@@ -32,11 +34,15 @@ class SQLiteLessonTransaction(LessonTransaction):
 
     def write(self, name: str, /, rows: Iterable[Mapping[str, object]] = ({},)) -> None:
         changed = None
+        vector = _PACKED.get(name)
         for row in rows:
             if changed is None:
                 changed = int(self._run("revision").fetchone()[0]) + 1
+            values = _bound(row)
+            if vector is not None:
+                values[vector] = packed(values[vector])
             for statement in (name, *_ALSO.get(name, ())):
-                self._run(statement, **_bound(row), changed=changed)
+                self._run(statement, **values, changed=changed)
 
     def put(self, rows: Sequence[LessonRow], vectors: Mapping[str, FloatArray]) -> None:
         values: list[dict[str, object]] = []
@@ -48,6 +54,6 @@ class SQLiteLessonTransaction(LessonTransaction):
         self.write("add_lesson_source", [{"run": one.run, "lesson": row.id} for row in rows for one in row.sources])
 
 
-def _bound(values: Mapping[str, object]) -> dict[str, object]:
+def _bound(values: Mapping[str, object]) -> dict[str, Any]:
     """Values as SQLite takes them: lists as JSON."""
     return {key: json.dumps(value) if isinstance(value, list | tuple) else value for key, value in values.items()}

@@ -306,11 +306,11 @@ FROM json_each(:ids) j CROSS JOIN trajectory t ON t.namespace = :namespace AND t
 JOIN run_vector v ON v.trajectory = t.seq;
 
 -- name: add_run_vector
-INSERT OR REPLACE INTO run_vector (trajectory, embedding) VALUES (:of, packed(:vector));
+INSERT OR REPLACE INTO run_vector (trajectory, embedding) VALUES (:of, :vector);
 
 -- name: put_run_vectors
 INSERT OR REPLACE INTO run_vector (trajectory, embedding)
-SELECT seq, packed(:said_vector) FROM trajectory WHERE seq = :of AND namespace = :namespace;
+SELECT seq, :said_vector FROM trajectory WHERE seq = :of AND namespace = :namespace;
 
 -- name: delete_run_vector
 DELETE FROM run_vector WHERE trajectory = :seq;
@@ -473,11 +473,11 @@ UPDATE state SET summary = :summary WHERE id = :state;
 INSERT OR IGNORE INTO state_after (namespace, tool, state) VALUES (:namespace, :tool, :state);
 
 -- name: add_vector
-INSERT OR REPLACE INTO vector (state, embedding) VALUES (:state, packed(:embedding));
+INSERT OR REPLACE INTO vector (state, embedding) VALUES (:state, :embedding);
 
 -- name: put_state_vectors
 INSERT OR REPLACE INTO vector (state, embedding)
-SELECT id, packed(:vector) FROM state WHERE id = :of AND namespace = :namespace AND summary IS NOT NULL;
+SELECT id, :vector FROM state WHERE id = :of AND namespace = :namespace AND summary IS NOT NULL;
 
 -- name: states_on_move
 -- With those whose text was dropped, and at most so many: answered from the index alone.

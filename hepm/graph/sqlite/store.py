@@ -32,7 +32,7 @@ from hepm.graph.sqlite.connection import CACHE_KIB, SCHEMA_VERSION, Connections,
 from hepm.graph.sqlite.damage import broken_texts, damaged_cells, reset
 from hepm.graph.sqlite.lessons import SQLiteLessonTransaction
 from hepm.graph.store import Store
-from hepm.graph.stored_vectors import to_bytes
+from hepm.graph.stored_vectors import packed, to_bytes
 from hepm.types import START, SUCCESS_FROM, Evidence, ToolName
 
 if TYPE_CHECKING:
@@ -311,7 +311,10 @@ class SQLiteTransaction(TransactionState):
             (number,) = self.run("add_trajectory", **run.columns, counted=counted, record=run.record).fetchone()
             self.row_numbers[run.id] = number
         said = [run for run in runs if run.said in vectors]
-        self._put("add_run_vector", ({"of": self.row_numbers[r.id], "vector": to_bytes(vectors[r.said])} for r in said))
+        self._put(
+            "add_run_vector",
+            ({"of": self.row_numbers[r.id], "vector": packed(to_bytes(vectors[r.said]))} for r in said),
+        )
 
     def restate_runs(self, runs: Sequence[tuple[StoredRun, Run]]) -> None:
         for stored, run in runs:
@@ -432,7 +435,7 @@ class SQLiteTransaction(TransactionState):
         self._put("set_text", replaced)
         self._put("drop_vector", replaced)
         self._put("add_state_after", linked)
-        self._put("add_vector", ({"state": n, "embedding": to_bytes(vector)} for n, vector in embedded))
+        self._put("add_vector", ({"state": n, "embedding": packed(to_bytes(vector))} for n, vector in embedded))
         for move, numbers in grown.items():
             self._keep_bound(move, places[move], numbers)
 
