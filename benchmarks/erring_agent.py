@@ -20,21 +20,25 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from hepm.cli.bench import print_parts
-from hepm.evals.bench.arms import KnownMemory, find_arms
+from hepm.evals.bench.arms import ARMS, KnownMemory, find_arms
 from hepm.evals.bench.explore import Exploration, explore_tables
 from hepm.evals.bench.folder import Folder
 from hepm.evals.bench.models import Model
 from hepm.evals.bench.play import Bench, BenchOptions
 from hepm.evals.environments import Task, find_environment
+from hepm.experience.prompt import PromptOptions
 from hepm.llm import Endpoint
 
 Object = dict[str, Any]
 START = "the start"
+# The arms of the papers tell lessons in their own words; this agent reads what a prompt says by default.
+TOLD = replace(ARMS["lessons"], name="told", prompt=PromptOptions(suggestions=0, recalled=0, notes=False))
 BETTER = re.compile(r"\bcall ([\w, ]+?)(?: rather than ([\w, ]+?))?\.")
 WORSE = re.compile(r"runs that called ([\w, ]+?) failed")
 LISTED = re.compile(r", | and ")
@@ -111,8 +115,9 @@ def main() -> None:
     tasks = [task for task in environment.tasks() if task.gold]
     tasks = ([task for task in tasks if task.split == "train"] or tasks)[: arguments.tasks]
     agent = Erring(skill=arguments.skill, heed=arguments.heed, seed=arguments.seed)
+    ARMS[TOLD.name] = TOLD
     options = BenchOptions(
-        arms=find_arms(["lessons"], trials=1), concurrency=1, seed=arguments.seed, max_turns=60, turn_rewards=True
+        arms=find_arms([TOLD.name], trials=1), concurrency=1, seed=arguments.seed, max_turns=60, turn_rewards=True
     )
     by_round: defaultdict[int, Mapping[str, float]] = defaultdict(dict)
 

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from hepm.agents.live_run import LiveRun
 from hepm.experience.actions import actions_of
-from hepm.experience.content import ContentHere, Where, in_brackets
+from hepm.experience.content import ContentHere, Where
+from hepm.experience.lessons import in_brackets
 from hepm.experience.run_steps import step_of
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.memory import Memory

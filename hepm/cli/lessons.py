@@ -17,6 +17,7 @@ from hepm.text import count_of, on_one_line
 if TYPE_CHECKING:
     from hepm.experience.age import Age
     from hepm.experience.distilling import DistilReport
+    from hepm.experience.equal_lessons import EqualLessons
     from hepm.experience.principles import FoundPrinciple
     from hepm.graph.lessons.rows import StoredLesson
     from hepm.llm import Estimate
@@ -173,7 +174,7 @@ def list_(
     options: ListOptions,
     zone: Annotated[Literal["golden", "warning", "preference"] | None, Option(help="Only this zone.")] = None,
 ) -> None:
-    """List experiences, the newest last.
+    """List experiences, those that say the same as one line: last what agents are told, the newest at the end.
 
     Example: `hepm experience list --zone warning --tool cancel_pending_order`
     """
@@ -185,7 +186,7 @@ def list_principles(
     options: ListOptions,
     kind: Annotated[Literal["guiding", "cautionary"] | None, Option(help="Only this kind.")] = None,
 ) -> None:
-    """List principles with their runs and scores, the best supported first.
+    """List principles with their runs and scores, the best supported first; those that say the same are one line.
 
     Example: `hepm principle list --kind cautionary`
     """
@@ -196,6 +197,8 @@ principle.add_command(command(list_principles, "list"))
 
 
 def _list(kind: DistilledKind, place: Place, options: ListOptions, name: str, value: str | None) -> None:
+    from hepm.experience.age import freshest
+
     with place.open() as memory:
         found = [
             one
@@ -205,22 +208,39 @@ def _list(kind: DistilledKind, place: Place, options: ListOptions, name: str, va
             and (options.environment is None or options.environment in one.row.properties["environments"])  # type: ignore[operator]
             and (options.run is None or any(source.run == options.run for source in one.row.sources))
         ]
-        if kind == "principle":
-            found.sort(key=lambda one: (-len(one.row.sources), -one.uses.score, one.row.id))
-            shown = found[: options.limit]
-        else:
-            shown = found[-options.limit :]
-        ages = memory.library.ages(place.namespace).of([one.row for one in shown])
         if options.as_json:
-            lessons = [lesson_json(one) | _age_json(age) for one, age in zip(shown, ages, strict=True)]
-            print_json({"total": len(found), "lessons": lessons})
+            _list_as_json(memory, found, place, options)
             return
-        for one, age in zip(shown, ages, strict=True):
-            print(on_one_line(_line(one) + (f" ({age.note})" if age.note else "")))
-    if len(found) > len(shown):
-        print(f"({len(found) - len(shown):,} more: --limit {len(found)})", file=sys.stderr)
+        equal = memory.library.equal(found, namespace=place.namespace)
+        # Next to the prompt of the shell stands what agents are told.
+        if kind == "principle":
+            equal.sort(key=lambda one: (bool(one.held_back), -len(one.sources), -one.uses.score, one.first.row.id))
+            shown = equal[: options.limit]
+        else:
+            equal.sort(key=lambda one: (not one.held_back, one.lessons[-1].seq))
+            shown = equal[-options.limit :]
+        ages = memory.library.ages(place.namespace)
+        for one in shown:
+            age = freshest(ages.of([each.row for each in one.lessons]))
+            print(on_one_line(_line(one, age)))
+    if len(equal) > len(shown):
+        print(f"({len(equal) - len(shown):,} more: --limit {len(equal)})", file=sys.stderr)
     if not found:
         print("none")
+
+
+def _list_as_json(memory: Memory, found: list[StoredLesson], place: Place, options: ListOptions) -> None:
+    """Each lesson by itself, with the sentence by which it is listed."""
+    if found and found[0].row.kind == "principle":
+        found.sort(key=lambda one: (-len(one.row.sources), -one.uses.score, one.row.id))
+        shown = found[: options.limit]
+    else:
+        shown = found[-options.limit :]
+    ages = memory.library.ages(place.namespace).of([one.row for one in shown])
+    equal = memory.library.equal(found, namespace=place.namespace)
+    told = {one.row.id: {"sentence": each.text, "held_back": each.held_back} for each in equal for one in each.lessons}
+    lessons = [lesson_json(one) | told[one.row.id] | _age_json(age) for one, age in zip(shown, ages, strict=True)]
+    print_json({"total": len(found), "lessons": lessons})
 
 
 def lesson_json(stored: StoredLesson) -> dict[str, Any]:
@@ -234,14 +254,17 @@ def _age_json(age: Age) -> dict[str, str]:
     return {"supported_on": age.supported_on, "fades": age.note}
 
 
-def _line(one: StoredLesson) -> str:
-    row, retired = one.row, f", {one.row.retired}" if one.row.retired else ""
+def _line(one: EqualLessons, age: Age) -> str:
+    row, uses = one.first.row, one.uses
+    parts = [*one.labels, count_of(len(one.sources), "run")]
     if row.kind == "principle":
-        used = f"in {one.uses.successes} of {count_of(one.uses.uses, 'use')}" if one.uses.uses else "not shown yet"
-        runs = count_of(len(row.sources), "run")
-        return f"{row.id}  {row.properties['kind']}, {runs}, score {one.uses.score:.2f} ({used}){retired}: {row.text}"
-    uses = f", {one.uses.successes} of {one.uses.uses} uses went well" if one.uses.uses else ""
-    return f"{row.id}  {row.properties['zone']}, {row.properties['stage']}{uses}{retired}: {row.properties['lesson']}"
+        used = f"in {uses.successes} of {count_of(uses.uses, 'use')}" if uses.uses else "not shown yet"
+        parts.append(f"score {uses.score:.2f} ({used})")
+    elif uses.uses:
+        parts.append(f"{uses.successes} of {uses.uses} uses went well")
+    parts += [row.retired] if row.retired else []
+    fading = f" ({age.note})" if age.note else ""
+    return f"{row.id}  {', '.join(parts)}: {one.line}{fading}"
 
 
 def _add_show_and_revive(app: Group, kind: DistilledKind, shown: str, example: str) -> None:

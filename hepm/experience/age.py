@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Protocol, TypeVar
@@ -78,6 +78,11 @@ class Age:
     def supported_on(self) -> str:
         """The day of the latest run behind it, "2026-11-20"; "" if unknown."""
         return "" if self.supported_at is None else datetime.fromtimestamp(self.supported_at, UTC).date().isoformat()
+
+
+def freshest(ages: Iterable[Age]) -> Age:
+    """The age of what several lessons say: that of the one which fades least."""
+    return max(ages, key=lambda age: (age.weight, age.supported_at or 0.0), default=Age())
 
 
 class _Found(Protocol):

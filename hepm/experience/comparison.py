@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from hepm.experience.conditions import Conditions
@@ -168,13 +167,29 @@ def compares(lesson: str) -> bool:
     return _WAY.match(lesson) is not None or any(f"that {how} called" in lesson for how in ("succeeded", "failed"))
 
 
-def next_in_way(lesson: str, tools: Sequence[ToolName], last: Collection[ToolName]) -> frozenset[ToolName]:
-    """What follows some tools in the way of "This way led to success: a, then b"; without tools, what comes first."""
+def steps_of_way(lesson: str, tools: Sequence[ToolName]) -> list[Tools]:
+    """The steps of "This way led to success: a, then b and c", as far as they are among some tools; else none."""
     _, _, way = lesson.rstrip(".").partition(" led to success: ")
     steps = [set(re.split(r", | and ", step)) for step in way.split(", then ")] if way else []
+    return [Tools(tool for tool in tools if listed([tool]) in step) for step in steps]
+
+
+def next_in_way(lesson: str, tools: Sequence[ToolName], last: Collection[ToolName]) -> frozenset[ToolName]:
+    """What follows some tools in the way of "This way led to success: a, then b"; without tools, what comes first."""
+    steps = steps_of_way(lesson, tools)
     called = {listed([tool]) for tool in last}
-    following = [after for before, after in pairwise(steps) if not called.isdisjoint(before)] if last else steps[:1]
-    return frozenset(tool for tool in tools if any(listed([tool]) in step for step in following))
+    following = steps[:1]
+    if last:
+        named = [{listed([tool]) for tool in step} for step in steps]
+        following = [steps[at + 1] for at in range(len(steps) - 1) if not called.isdisjoint(named[at])]
+    return Tools().union(*following)
+
+
+def called_before(preconditions: Sequence[str], tools: Sequence[ToolName]) -> Tools:
+    """The tools of the turn before, according to the first precondition of an experience ("after a and b")."""
+    said = preconditions[0].removeprefix("after ") if preconditions else ""
+    names = set(re.split(r", | and ", said))
+    return Tools(tool for tool in tools if listed([tool]) in names)
 
 
 def says_nothing(row: LessonRow) -> bool:

@@ -38,7 +38,6 @@ from hepm.graph.lessons.transaction import LessonChange
 from hepm.ingest.shell_parser import is_shell
 from hepm.llm.usage import estimate_tokens
 from hepm.policy.hybrid.known_facts import CALLED, FactTest
-from hepm.text import count_of
 from hepm.types import DEFAULT_NAMESPACE, ToolName, Trajectory
 
 MOST_RUNS: Final = 600
@@ -279,13 +278,3 @@ class ContentHere:
 
     def _found(self, predicate: str, subject: str, where: Where) -> list[StoredLesson]:
         return [one for one in self._by.get((predicate, subject), {}).values() if where.allows(one.row)]
-
-
-def in_brackets(row: LessonRow) -> str:
-    """What a lesson says with its evidence: "pytest: connection refused → docker compose up -d db (5 of 5 runs)"."""
-    tried, worked = row.properties["tried"], row.properties["worked"]
-    if not isinstance(tried, int) or not isinstance(worked, int) or not tried:
-        return row.text
-    if row.properties["kind"] == "cautionary":
-        return f"{row.text} (failed in {tried - worked} of {count_of(tried, 'run')})"
-    return f"{row.text} ({worked} of {count_of(tried, 'run')})"

@@ -185,7 +185,7 @@ def distill_into(
         distiller = distiller.with_occasions(library.occasions(namespace))
     step = f"{distiller.kind}/{distiller.name}"
     report = DistilReport()
-    former = _distilled_by(library, distiller, namespace, runs) if again or runs is not None else {}
+    former = _former(library, distiller, namespace) if again and runs is None else {}
     seen: set[str] = set()
     taught: defaultdict[str, set[str]] = defaultdict(set)
     groups: dict[str, str] = {}
@@ -230,6 +230,8 @@ def distill_into(
         seen.update(done)
         for name, by in curated.taught.items():
             taught[name].update(by)
+    if runs is not None:  # with them all runs of like requests were distilled again
+        former = _former(library, distiller, namespace, sorted(seen))
     stale = _unlink_untaught(library, namespace, former, seen, taught)
     return replace(report, retired=stale, alike=len(seen & compared))
 
@@ -268,15 +270,14 @@ def _batches(found: Iterable[Distilled]) -> Iterator[list[Distilled]]:
     yield batch
 
 
-def _distilled_by(
-    library: Library, distiller: Distiller, namespace: str, runs: Sequence[str] | None
+def _former(
+    library: Library, distiller: Distiller, namespace: str, runs: Sequence[str] | None = None
 ) -> dict[str, set[str]]:
-    """Live lessons that a distiller made from the tasks of some runs, or from all, each with its runs."""
+    """Live lessons that a distiller made from some runs, or from all, each with its runs."""
     if runs is None:
         rows = [one.row for one in library.lessons(namespace).all(distiller.kind)]
     else:
-        known = [run for _, _, run in library.runs_of_tasks(runs, namespace=namespace)]
-        rows = library.store.lessons.from_runs(known, namespace=namespace)
+        rows = library.store.lessons.from_runs(runs, namespace=namespace)
     return {
         row.id: {source.run for source in row.sources}
         for row in rows
@@ -393,7 +394,7 @@ def _experience(it: RunComparison, occasions: Occasions | None) -> Experience:
     elif it.well:
         lesson = f"This way led to success: {way}."
     else:
-        lesson = f"This way led to failure{'' if it.contrast else ', and no comparable run did better'}: {way}."
+        lesson = f"This way led to failure: {way}."
     called = ", then ".join(_calls(move) for move in sorted(it.keys, key=lambda move: move.turn))
     return Experience(
         situation=situation_text(it.run.environment, it.known),
@@ -424,7 +425,8 @@ def _calls(move: Move) -> str:
 
 
 def _principle(it: RunComparison, occasions: Occasions | None) -> Principle | None:
-    told = _occasion_of(it, occasions)
+    # A rule that names a way, or an error, is not about what the runs did instead of ending.
+    told = _occasion_of(it, occasions) if it.contrast and it.contrast.opposes else Told(it.conditions)
     rule = _rule(it)
     if rule is None:
         return None

@@ -1,7 +1,7 @@
 """Do runs that a lesson was not made from support it? Where it held, those that heeded it against the others.
 
-What calls need is learned from all of the latest runs at once, so that none is left. Each half of them is asked about
-what the other half teaches by itself.
+A rule that many runs teach, and what calls need, which is learned from all of the latest runs at once, leave none. So
+each half of the runs is also asked about what the other half teaches by itself.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Final
-from zlib import crc32
 
 from hepm.experience.arguments import RIGHT_FROM, task_key
 from hepm.experience.claims import origin_held
@@ -40,7 +40,7 @@ _READ_AT_ONCE: Final = 200
 
 @dataclass(slots=True)
 class HeldOutRuns:
-    """Labelled runs not behind a lesson in which its condition held: those that heeded it, and the others.
+    """Labelled runs that a lesson does not need, in which its condition held: those that heeded it, and the others.
 
     A run heeded it that called what it advises, or, of a lesson that only warns, anything else than what it warns of.
     Where a lesson names both, a run that called neither says nothing. A run counts once, by the first time that the
@@ -97,8 +97,14 @@ def _log_beta(a: float, b: float) -> float:
 
 
 def support_of(lessons: Mapping[str, Lesson], runs: Iterator[Trajectory]) -> dict[str, HeldOutRuns]:
-    """For each lesson, by id, what the runs say that are not behind it; runs without a label are passed over."""
-    behind = {id: frozenset(source.run for source in lesson.sources) for id, lesson in lessons.items()}
+    """For each lesson, by id, what the runs say without which it would be known, too.
+
+    These are all that are not behind it; and of a lesson that runs of both halves teach, all of them.
+
+    Args:
+        runs: Those without a label are passed over.
+    """
+    behind = {id: _needed(lesson) for id, lesson in lessons.items()}
     found = {id: HeldOutRuns() for id in lessons}
     advised = _Advised(lessons)
     for run in runs:
@@ -111,11 +117,22 @@ def support_of(lessons: Mapping[str, Lesson], runs: Iterator[Trajectory]) -> dic
     return found
 
 
+def _needed(lesson: Lesson) -> set[str]:
+    """The runs behind a lesson; none if each half of all runs teaches it without the other."""
+    behind = {source.run for source in lesson.sources}
+    return set() if len(set(map(_half, behind))) > 1 else behind
+
+
+def _half(run: str) -> int:
+    # Not a checksum: of names that end in a number, its halves would follow the number.
+    return blake2b(run.encode("utf-8", "surrogatepass"), digest_size=1).digest()[0] % 2
+
+
 def support_of_content(lessons: Mapping[str, Principle], runs: Sequence[Trajectory]) -> dict[str, HeldOutRuns]:
     """For each lesson about what calls need, by id, what half of the runs says of it that did not teach it."""
     found = {id: HeldOutRuns() for id in lessons}
     labelled = [run for run in runs if run.outcome.success is not None and run.trusted]
-    halves = [[run for run in labelled if crc32(run.id.encode()) % 2 == half] for half in (0, 1)]
+    halves = [[run for run in labelled if _half(run.id) == half] for half in (0, 1)]
     for teachers, others in (halves, reversed(halves)):
         taught = {one.id for one in content_by_project(teachers)}
         for id in taught & lessons.keys():

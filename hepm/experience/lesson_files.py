@@ -7,6 +7,7 @@ that is gone is known to be deleted.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,15 +16,16 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from hepm.errors import InputError
-from hepm.experience.age import Age
+from hepm.experience.age import Age, freshest
 from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import Conditions
 from hepm.experience.content import MOST_RUNS
+from hepm.experience.equal_lessons import EqualLessons
 from hepm.experience.exchange import HAND, Read, digest_of
 from hepm.experience.held_out import HeldOutRuns, Lesson, latest_labelled, support_of, support_of_content
-from hepm.experience.lessons import Experience, Principle, is_content
-from hepm.experience.library import Library, sentence_of
-from hepm.graph.lessons.rows import Kind, LessonRow
+from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle, is_content
+from hepm.experience.library import Library
+from hepm.graph.lessons.rows import KINDS, UNUSED, Kind, LessonRow, StoredLesson, Triple
 from hepm.text import count_of, on_one_line, quoted
 
 END: Final = "<!-- end of hepm lessons -->"
@@ -33,7 +35,7 @@ FAILS: Final = "What fails"
 _BEGIN: Final = re.compile(r'^<!-- hepm lessons of (?P<namespace>"[^\n]*?"):(?P<ids>[^\n]*?) -->[ \t]*$', re.MULTILINE)
 _HEADING: Final = re.compile(r"#+ +(.*?)\s*$")
 _ITEM: Final = re.compile(r"[-*+] +(.*)", re.DOTALL)
-_ID: Final = re.compile(r"\s*<!-- ([ep]-[0-9a-f]+) -->\s*$")
+_ID: Final = re.compile(r"\s*<!-- (?P<id>[ep]-[0-9a-f]+)(?: (?P<digest>[0-9a-f]{8}))? -->\s*$")
 _EVIDENCE: Final = re.compile(r"\s*\((?:\d+ of \d+ runs|from [\d,]+ runs?\b|by hand\b)[^()]*\)\s*$")
 _FRONT: Final = re.compile(r"---\n(?P<front>.*?)\n---\n", re.DOTALL)
 _SKILL_NAME: Final = re.compile(r"[^a-z0-9]+")
@@ -44,20 +46,25 @@ _SKILL_NAME_CHARS: Final = 64
 
 
 class FileLesson(NamedTuple):
-    """A lesson as a file has it.
+    """A line of a file: what one or more lessons say.
 
     Attributes:
         runs: What runs say that it was not made from.
     """
 
-    row: LessonRow
+    equal: EqualLessons
     runs: HeldOutRuns
     age: Age
 
     @property
+    def row(self) -> LessonRow:
+        """The lesson by whose id the file names it."""
+        return self.equal.first.row
+
+    @property
     def works(self) -> bool:
         """Whether it says what works, and not what fails."""
-        return self.row.properties.get("kind", self.row.properties.get("zone")) not in ("cautionary", "warning")
+        return self.equal.works
 
     @property
     def by_hand(self) -> bool:  # noqa: D102
@@ -66,7 +73,8 @@ class FileLesson(NamedTuple):
     @property
     def evidence(self) -> str:
         """Why to believe it, in a few words: "9 of 10 runs that did so succeeded, 2 of 8 others"."""
-        parts = [f"from {count_of(len(self.row.sources), 'run')}"] if self.row.sources else []
+        runs = len(self.equal.sources)
+        parts = [f"from {count_of(runs, 'run')}"] if runs else []
         if self.runs.enough:
             did, others = ("that did so", "others") if self.works else ("without it", "with it")
             heeded = f"{self.runs.heeded_successes} of {self.runs.heeded} runs {did} succeeded"
@@ -88,52 +96,62 @@ def lessons_for_file(
 ) -> Chosen:
     """The lessons to write: those of a hand, and those supported by runs that they were not made from.
 
-    Left out are lessons for one user alone, since a file is for all, and those too old for a prompt (see `Ages`).
+    Left out are lessons for one user alone, since a file is for all, those too old for a prompt (see `Ages`), and what
+    a person deleted or edited before.
 
     Args:
         kinds: Notes are not written: they are about one user.
-        every: Include lessons that no such runs support, and old ones.
+        every: Include lessons that no such runs support, or that runs disagree on, and old ones.
     """
-    rows = [one.row for kind in kinds if kind != "notes" for one in library.list(kind, namespace=namespace)]
-    rows = [row for row in rows if not (row.properties.get("only_user") or says_nothing(row))]
-    supported = _support_of(rows, library, namespace)
-    ages = library.ages(namespace).of(rows)
-    found = [FileLesson(row, supported[row.id], age) for row, age in zip(rows, ages, strict=True)]
-    kept = [one for one in found if every or ((one.by_hand or one.runs.supports) and one.age.weight > 0)]
-    kept.sort(key=lambda one: (not one.works, _line_of(one.row), one.row.id))
-    return Chosen(list(_each_once(kept, _refused(library, kinds, namespace))), len(found) - len(kept))
+    found = _equal(library, kinds, namespace)
+    refused = {one.key for one in _equal(library, kinds, namespace, refused=True)}
+    supported = _support_of(found, library, namespace)
+    rows = [each.row for one in found for each in one.lessons]
+    ages = dict(zip((row.id for row in rows), library.ages(namespace).of(rows), strict=True))
+    lessons = [
+        FileLesson(one, supported[one.first.row.id], freshest(ages[each.row.id] for each in one.lessons))
+        for one in found
+    ]
+    lessons = [one for one in lessons if one.by_hand or one.equal.key not in refused]
+    kept = [one for one in lessons if every or one.by_hand or _is_sound(one)]
+    kept = [one for one in kept if every or one.age.weight > 0]
+    kept.sort(key=lambda one: (not one.works, _line_of(one.equal), one.row.id))
+    return Chosen(kept, len(lessons) - len(kept))
 
 
-def _support_of(rows: Sequence[LessonRow], library: Library, namespace: str) -> dict[str, HeldOutRuns]:
-    needs = {row.id: Principle.of(row) for row in rows if is_content(row)}
-    others = {row.id: _lesson(row) for row in rows if row.id not in needs}
-    found = support_of(others, latest_labelled(library, namespace=namespace))
-    return found | support_of_content(needs, [*islice(latest_labelled(library, namespace=namespace), MOST_RUNS)])
+def _is_sound(one: FileLesson) -> bool:
+    return one.runs.supports and not one.equal.held_back
 
 
-def _refused(library: Library, kinds: Sequence[Kind], namespace: str) -> set[object]:
-    """What the lessons say that a person deleted or edited: the same in other words is not written either."""
-    rows = [one.row for kind in kinds for one in library.list(kind, namespace=namespace, retired=True)]
-    return {_said(row) for row in rows if row.retired in ("deleted", "superseded")}
+def _equal(library: Library, kinds: Sequence[Kind], namespace: str, *, refused: bool = False) -> list[EqualLessons]:
+    """The lessons that a file may get; or those that a person deleted or edited, which come back in no other words."""
+    stored = [one for kind in kinds if kind != "notes" for one in library.list(kind, namespace=namespace, retired=True)]
+    wanted = ("deleted", "superseded") if refused else ("",)
+    kept = [one for one in stored if one.row.retired in wanted]
+    kept = [one for one in kept if not (one.row.properties.get("only_user") or says_nothing(one.row))]
+    return library.equal(kept, namespace=namespace)
 
 
-def _each_once(lessons: Sequence[FileLesson], refused: set[object]) -> Iterator[FileLesson]:
-    """The lessons without those that say what one before says: "a rather than b" and its warning of b are one."""
-    said = set(refused)
-    for one in lessons:
-        if one.by_hand or _said(one.row) not in said:
-            yield one
-        said.add(_said(one.row))
+def _support_of(found: Sequence[EqualLessons], library: Library, namespace: str) -> dict[str, HeldOutRuns]:
+    """What held-out runs say of each, by the id that stands for it, under the condition that its sentence names."""
+    needs = {one.first.row.id: Principle.of(one.first.row) for one in found if is_content(one.first.row)}
+    others = {one.first.row.id: _asked(one) for one in found if one.first.row.id not in needs}
+    supported = support_of(others, latest_labelled(library, namespace=namespace))
+    runs = [*islice(latest_labelled(library, namespace=namespace), MOST_RUNS)] if needs else []
+    return supported | support_of_content(needs, runs)
 
 
-def _said(row: LessonRow) -> object:
-    """What a lesson says, in whatever words."""
-    when = (row.properties.get("condition", ""), row.properties.get("environments", ()))
-    return when, frozenset(row.triples) or row.id
-
-
-def _lesson(row: LessonRow) -> Lesson:
-    return Principle.of(row) if row.kind == "principle" else Experience.of(row)
+def _asked(one: EqualLessons) -> Lesson:
+    """A lesson that says to runs what its sentence says."""
+    row = one.first.row
+    if one.said is None:
+        return Principle.of(row) if row.kind == "principle" else Experience.of(row)
+    better, worse = one.said.advice
+    after = sorted(one.said.after)
+    triples = [Triple(tool, FOLLOWED_BY, target) for tool in after for target in sorted(better)]
+    triples += [Triple(target, FAILS_AFTER, tool) for tool in after for target in sorted(worse)]
+    kind = "guiding" if better else "cautionary"
+    return Principle(kind, one.text, tuple(triples), one.sources, one.tools, one.conditions)
 
 
 # Write
@@ -154,7 +172,8 @@ def section_of(lessons: Sequence[FileLesson], library: Library, *, namespace: st
         lines += [f"### {heading}", ""] if chosen else []
         for one in chosen:
             evidence = f" ({_without_brackets(one.evidence)})" if one.evidence else ""
-            lines.append(f"- {_line_of(one.row)}{evidence} <!-- {short[one.row.id]} -->")
+            text = _line_of(one.equal)
+            lines.append(f"- {text}{evidence} <!-- {short[one.row.id]} {_digest(text, works=works)} -->")
         lines += [""] if chosen else []
     return "\n".join([*lines, END])
 
@@ -182,7 +201,7 @@ def skill_text(former: str, lessons: Sequence[FileLesson], library: Library, *, 
         for key, value in facts.items():
             head = re.sub(rf"^  {key}: .*$", f'  {key}: "{value}"', head, flags=re.MULTILINE)
         return with_section(f"---\n{head}\n---\n{former[front.end() :]}", section, "SKILL.md")
-    tools = list(dict.fromkeys(tool for one in lessons for tool in one.row.tools))
+    tools = list(dict.fromkeys(tool for one in lessons for tool in one.equal.tools))
     named = ", ".join(tools[:_NAMED_TOOLS]) + (" and others" if len(tools) > _NAMED_TOOLS else "")
     about = f"What worked and what failed in recorded runs of {namespace}."
     about += f" Read it before a task with {named}." if named else ""
@@ -193,7 +212,7 @@ def skill_text(former: str, lessons: Sequence[FileLesson], library: Library, *, 
 
 
 def _runs(lessons: Sequence[FileLesson]) -> set[str]:
-    return {source.run for one in lessons for source in one.row.sources}
+    return {source.run for one in lessons for source in one.equal.sources}
 
 
 def _latest(lessons: Sequence[FileLesson]) -> str:
@@ -207,13 +226,16 @@ def _summary(lessons: Sequence[FileLesson]) -> str:
     return f"{count_of(len(lessons), 'lesson')} from {count_of(len(_runs(lessons)), 'run')}{latest}."
 
 
-def _line_of(row: LessonRow) -> str:
-    """What a lesson says, with its condition, on one line that ends no marker."""
-    said = " ".join(sentence_of(row).split())
-    when = str(row.properties.get("condition", ""))
-    if when and when.casefold() not in said.casefold():
-        said = f"{when[0].upper()}{when[1:]}: {said}"
+def _line_of(one: EqualLessons) -> str:
+    """What lessons say, on one line that ends no marker."""
+    said = " ".join(one.text.split())
     return on_one_line(said.replace("<!--", "<! --").replace("-->", "-- >"))
+
+
+def _digest(text: str, *, works: bool) -> str:
+    """A hash of a line as it was written: its condition may have other words by the time that it is read back."""
+    said = f"{WORKS if works else FAILS}\n{text}"
+    return hashlib.blake2b(said.encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
 def _without_brackets(text: str) -> str:
@@ -244,7 +266,7 @@ class SectionRead(NamedTuple):
 
     Attributes:
         lessons: Its lines, in the form of an import.
-        deleted: Ids of the live lessons that were written, and whose lines are gone.
+        deleted: Ids of live lessons whose lines are gone, or say something else now.
         edits: Changed, new and deleted lines that were not imported yet.
     """
 
@@ -254,11 +276,12 @@ class SectionRead(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """A line of a section: under which heading, what it says, and the id at its end, or ""."""
+    """A line of a section: under which heading, what it says, and the id and the digest at its end, or ""."""
 
     works: bool
     text: str
     id: str
+    digest: str
 
 
 def has_section(text: str) -> bool:
@@ -269,7 +292,8 @@ def has_section(text: str) -> bool:
 def read_section(text: str, name: str, library: Library, *, namespace: str) -> SectionRead:
     """The lessons of a file's section; edited and new ones are marked as written by hand.
 
-    A line that nobody touched is the stored lesson. Of an edited one the machine-readable part stays as far as the new
+    A line that nobody touched is the stored lesson, whatever it would say by now. Live lessons that say what an edited
+    or deleted one says go with it. Of an edited one the machine-readable part stays as far as the new
     words name its tools.
 
     Raises:
@@ -287,23 +311,49 @@ def read_section(text: str, name: str, library: Library, *, namespace: str) -> S
     stored = {id: _stored(library, id, name, namespace) for id in {*begin["ids"].split(), *(one.id for one in lines)}}
     kept = {one.id for one in lines}
     gone = [row for id in begin["ids"].split() if id not in kept and (row := stored[id]) is not None]
-    deleted = [row.id for row in gone if row.live]
+    deleted = [row for row in gone if row.live]
     if len(deleted) > 1 and not lines:
         raise InputError(f"{name} holds no lesson any more: all {len(deleted)} would be retired. Nothing changed.")
     tools = [tool.name for tool in library.store.tools(namespace=namespace)]
     lessons: list[Read] = []
+    edited: list[LessonRow] = []
     edits = len(deleted)
     for line in lines:
         row = stored[line.id]
-        if row is not None and (line.text, line.works) == (_line_of(row), _works(row)):
+        if row is not None and _is_untouched(line, row, library, namespace):
             lessons.append(Read(row, row.id, digest_of(row)))
             continue
-        made = _new(line, tools) if row is None else _edited(row, line)
+        made = _new(line, tools) if row is None else _edited(line, _alone(row, library, namespace))
         imported = library.lessons(namespace).get(made.id) is not None
         forgotten = row is None and line.id
         edits += not (imported or forgotten)
         lessons.append(Read(made, "" if row is None else row.id, ""))
-    return SectionRead(lessons, deleted, edits)
+        edited += [row] if row is not None else []
+    gone_too = {row.id for row in deleted} | _saying_the_same([*deleted, *edited], library, namespace)
+    return SectionRead(lessons, sorted(gone_too.difference(row.id for row in edited)), edits)
+
+
+def _is_untouched(line: _Line, row: LessonRow, library: Library, namespace: str) -> bool:
+    if line.digest:
+        return line.digest == _digest(line.text, works=line.works)
+    now = _alone(row, library, namespace)
+    return (line.text, line.works) == (_line_of(now), now.works)
+
+
+def _alone(row: LessonRow, library: Library, namespace: str) -> EqualLessons:
+    """What one lesson says."""
+    (found,) = library.equal([StoredLesson(0, row, UNUSED, None)], namespace=namespace)
+    return found
+
+
+def _saying_the_same(rows: Sequence[LessonRow], library: Library, namespace: str) -> set[str]:
+    """Ids of the live lessons that say what some of their kind say."""
+    same: set[str] = set()
+    for kind in KINDS:
+        keys = {_alone(row, library, namespace).key for row in rows if row.kind == kind}
+        every = library.equal(library.list(kind, namespace=namespace), namespace=namespace) if keys else []
+        same.update(each.row.id for one in every if one.key in keys for each in one.lessons)
+    return same
 
 
 def _find(text: str, name: str) -> tuple[int, int] | None:
@@ -330,12 +380,13 @@ def _lines(section: str) -> Iterator[_Line]:
         elif items and line.startswith((" ", "\t")) and line.strip():
             items[-1][1].append(line.strip())
     for under, parts in items:
-        text, id = " ".join(parts).replace("\\_", "_"), ""
-        if (named := _ID.search(text)) is not None:
-            text, id = text[: named.start()], named[1]
+        text, id, digest = " ".join(parts).replace("\\_", "_"), "", ""
+        named = _ID.search(text)
+        if named is not None:
+            text, id, digest = text[: named.start()], named["id"], named["digest"] or ""
         text = " ".join(_EVIDENCE.sub("", text).split())
         if text:
-            yield _Line(under, text, id)
+            yield _Line(under, text, id, digest)
 
 
 def _stored(library: Library, id: str, name: str, namespace: str) -> LessonRow | None:
@@ -349,22 +400,27 @@ def _stored(library: Library, id: str, name: str, namespace: str) -> LessonRow |
     return rows[0] if rows else None
 
 
-def _works(row: LessonRow) -> bool:
-    return FileLesson(row, HeldOutRuns(), Age()).works
+def _edited(line: _Line, former: EqualLessons) -> LessonRow:
+    """A lesson with the words of a hand; of its triples those stay whose tools the words still name.
 
-
-def _edited(row: LessonRow, line: _Line) -> LessonRow:
-    """A lesson with the words of a hand; of its triples those stay whose tools the words still name."""
+    Its condition stays if the words still name it: else it would hold under one that nobody can read.
+    """
+    row, when = former.first.row, former.conditions
+    if when.when.casefold() not in line.text.casefold():
+        when = Conditions(environments=when.environments, user=when.user)
     tools = tuple(tool for tool in row.tools if _names(line.text, tool))
     if row.kind == "experience":
-        return replace(Experience.of(row), lesson=line.text, tools=tools, distilled_by=HAND).row()
+        told = replace(Experience.of(row), lesson=line.text, tools=tools, conditions=when, distilled_by=HAND)
+        return told.row()
     lost = set(row.tools).difference(tools)
     triples = tuple(one for one in row.triples if lost.isdisjoint((one.subject, one.object)))
-    if line.works is not _works(row):
+    if line.works is not former.works:
         triples = ()  # they say the opposite of what it says now
     kind = "guiding" if line.works else "cautionary"
-    former = Principle.of(row)
-    return replace(former, kind=kind, text=line.text, triples=triples, tools=tools, distilled_by=HAND).row()
+    told = Principle.of(row)
+    return replace(
+        told, kind=kind, text=line.text, triples=triples, tools=tools, conditions=when, distilled_by=HAND
+    ).row()
 
 
 def _new(line: _Line, tools: Iterable[str]) -> LessonRow:

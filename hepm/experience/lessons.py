@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 from hepm.experience.conditions import ALWAYS, Conditions
 from hepm.graph.delta import state_key
 from hepm.graph.lessons.rows import UNUSED, LessonRow, Parent, Source, StoredLesson, Triple, Uses
+from hepm.text import count_of
 from hepm.types import ToolName
 
 Zone: TypeAlias = Literal["golden", "warning", "preference"]
@@ -190,6 +191,22 @@ def lesson_key(one: StoredLesson) -> tuple[object, int]:
 def is_content(lesson: LessonRow | Principle) -> bool:
     """Whether a principle says what a call needs (`hepm.experience.content`), and not which one comes next."""
     return any(triple.predicate in _CONTENT for triple in lesson.triples)
+
+
+def in_brackets(row: LessonRow) -> str:
+    """What a lesson says with its evidence: "pytest: connection refused → docker compose up -d db (5 of 5 runs)"."""
+    counted = counted_runs(row)
+    return f"{row.text} ({counted})" if counted else row.text
+
+
+def counted_runs(row: LessonRow) -> str:
+    """The evidence of a lesson in a few words, "5 of 5 runs"; "" if none was counted."""
+    tried, worked = row.properties["tried"], row.properties["worked"]
+    if not isinstance(tried, int) or not isinstance(worked, int) or not tried:
+        return ""
+    if row.properties["kind"] == "cautionary":
+        return f"failed in {tried - worked} of {count_of(tried, 'run')}"
+    return f"{worked} of {count_of(tried, 'run')}"
 
 
 def applies_in(row: LessonRow, environment: str) -> bool:

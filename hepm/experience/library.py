@@ -8,7 +8,7 @@ import logging
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from threading import Lock
@@ -18,16 +18,18 @@ from hepm.embed import Embedder
 from hepm.errors import StoreError, StoreUnavailableError
 from hepm.experience.age import Ages
 from hepm.experience.comparison import says_nothing
+from hepm.experience.equal_lessons import EqualLessons, equal_lessons
 from hepm.experience.lessons import applies_in, lesson_key
 from hepm.experience.likeness import LikeRequests, RequestGroups, request_of
 from hepm.experience.occasions import Occasions
 from hepm.graph.lessons.mirror import LessonMirror
-from hepm.graph.lessons.rows import Answer, Kind, LessonRow, StoredLesson
+from hepm.graph.lessons.rows import Answer, Kind, StoredLesson
 from hepm.graph.lessons.store import LessonStore
 from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.mirror import Mirror
 from hepm.graph.rows import FloatArray, Marks
 from hepm.graph.store import Store
+from hepm.graph.tool_life import ToolNames
 from hepm.ingest.hepm import parse_stored
 from hepm.llm import PaidAnswer, Usage
 from hepm.types import DEFAULT_NAMESPACE, ToolName, Trajectory
@@ -66,11 +68,6 @@ class Task:
     runs: Sequence[Trajectory]
     wanted: frozenset[str]
     alike: bool = False
-
-
-def sentence_of(row: LessonRow) -> str:
-    """What a principle or an experience says."""
-    return row.text if row.kind == "principle" else str(row.properties["lesson"])
 
 
 class Library:
@@ -134,13 +131,21 @@ class Library:
         """Lessons of a kind in order of arrival."""
         return self.lessons(namespace).all(kind, retired=retired)
 
+    def equal(
+        self, lessons: Iterable[StoredLesson], *, namespace: str = DEFAULT_NAMESPACE
+    ) -> builtins.list[EqualLessons]:
+        """Some experiences and principles of a namespace, those that say the same as one."""
+        names = ToolNames.of(self.marks(namespace), (), ())
+        return equal_lessons(lessons, self.occasions(namespace), names)
+
     def texts_by_tool(self, *, namespace: str = DEFAULT_NAMESPACE) -> dict[ToolName, builtins.list[str]]:
-        """What principles and experiences say about each tool, those that most runs taught first."""
-        found = [*self.list("principle", namespace=namespace), *self.list("experience", namespace=namespace)]
+        """What principles and experiences say about each tool: what agents are told first, then by runs."""
+        stored = [*self.list("principle", namespace=namespace), *self.list("experience", namespace=namespace)]
+        found = self.equal((one for one in stored if not says_nothing(one.row)), namespace=namespace)
         texts: defaultdict[ToolName, dict[str, None]] = defaultdict(dict)
-        for one in sorted(found, key=lambda one: -len(one.row.sources)):
-            for tool in one.row.tools:
-                texts[tool][sentence_of(one.row)] = None
+        for one in sorted(found, key=lambda one: (bool(one.held_back), -len(one.sources))):
+            for tool in one.tools:
+                texts[tool][one.line] = None
         return {tool: [*each] for tool, each in texts.items()}
 
     def change(self, change: LessonChange, *, namespace: str = DEFAULT_NAMESPACE) -> Changed:

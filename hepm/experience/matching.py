@@ -194,11 +194,13 @@ class Matcher:
             if known is not None and known.row.kind == "principle" and known.row.live:
                 for task in self._tasks(known.row):
                     of_task[task].append(known)
+        new_ids = {one.id for one in fresh}
         twins: list[dict[str, bool]] = []  # of each new principle, by the id of a stored one
         for at, one in enumerate(fresh):
 
             def comparable(known: StoredLesson, one: Principle = one) -> bool:
-                return _comparable(one, Principle.of(known.row))
+                # Another process may have stored a new one since: it would be found equal to itself.
+                return known.row.id not in new_ids and _comparable(one, Principle.of(known.row))
 
             similar = lessons.search(vectors_ND[at], "principle", limit=_COMPARED, keep=comparable)
             same_task = [known for task in tasks[at] for known in of_task[task] if comparable(known)]

@@ -51,7 +51,7 @@ class Told(NamedTuple):
         right, turns: Of the turns under them that count, those that bear the lesson out. Of advice successful turns
             count, and of a warning those that called the tool.
         usual: Share of the other turns there that bear it out too; 0 for advice, which is compared with nothing.
-        all_turns: How many turns of the place count; where hardly any do, everything is told.
+        all_turns: How many turns of the place count; where hardly any do, all advice is told, and no warning.
         known: How many turns there are at the place.
         tried, worked: Labelled runs that did what it is about under them, and how many of those succeeded.
     """
@@ -188,7 +188,9 @@ class _Place:
         worked = set(self._runs_N[did_N & under_N & self._well_N].tolist())
         others_N = ~did_N & under_N
         usual = 0.0 if works or not others_N.any() else float(np.mean(~self._well_N[others_N]))
-        return Told(conditions, right, turns, usual, int(among_N.sum()), len(did_N), len(tried), len(worked))
+        # One failure is no reason to warn of a tool, however little is known.
+        count = int(among_N.sum()) if works else max(int(among_N.sum()), FEWEST)
+        return Told(conditions, right, turns, usual, count, len(did_N), len(tried), len(worked))
 
 
 class _Search:

@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 
 from hepm.errors import InputError, StoreUnavailableError
 from hepm.experience.comparison import says_nothing
-from hepm.experience.content import ContentHere, ContentReport, in_brackets, learn_content
+from hepm.experience.content import ContentHere, ContentReport, learn_content
 from hepm.experience.distilling import Distiller, DistilReport, Progress, distill_into, distiller_of
 from hepm.experience.for_request import principles_for
-from hepm.experience.lessons import Principle, applies_in
+from hepm.experience.lessons import Principle, applies_in, in_brackets
 from hepm.experience.library import Library
 from hepm.experience.matching import (
     NEAREST,

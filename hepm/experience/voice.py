@@ -13,13 +13,13 @@ from typing import Final, TypeAlias
 
 from hepm.experience.comparison import compares
 from hepm.experience.conditions import Conditions
-from hepm.experience.content import in_brackets
 from hepm.experience.experiences import FoundExperience
-from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, is_content
+from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, in_brackets, is_content
 from hepm.experience.occasions import Occasions, Told
 from hepm.experience.place import Advice, Place, lower_bound, places_of
 from hepm.experience.principles import FoundPrinciple
-from hepm.experience.transcript import listed
+from hepm.experience.sentence import advice_sentence, evidence_of, in_own_words
+from hepm.experience.transcript import plain
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.facts import facts_of_message
 from hepm.llm.usage import estimate_tokens
@@ -31,6 +31,8 @@ SENTENCE_TOKENS: Final = 60
 """Of one lesson with its evidence."""
 FEWEST_ALIKE: Final = 2
 """Turns of runs with like requests that bear a lesson out, where nothing else tells the runs apart."""
+_WRITTEN_CHARS: Final = 150  # of an experience in its own words; about as many fit into `SENTENCE_TOKENS`
+_FEWEST_CHARS: Final = 30
 _WRITTEN: Final = 0.5  # how surely a lesson is right that nothing counts
 
 FoundLesson: TypeAlias = FoundPrinciple | FoundExperience
@@ -176,7 +178,7 @@ class Voice:
         lesson = one.principle if isinstance(one, FoundPrinciple) else one.experience
         runs = tuple(source.run for source in lesson.sources)
         behind = f"from {count_of(len(runs), 'run')}" if runs else ""
-        text = _as_written(lesson) if self._as_written else _words(lesson)
+        text = _as_written(lesson) if self._as_written else in_own_words(lesson)
         plain = SaidLesson(text, "; ".join(filter(None, (behind, fading))), (one.id,), runs)
         if isinstance(lesson, Principle) and is_content(lesson):
             return replace(plain, text=in_brackets(lesson.row()), evidence=fading, sure=1.0)
@@ -187,9 +189,7 @@ class Voice:
         told = self._told(side)
         conditions = told.conditions
         if told.known:
-            turns = count_of(told.turns, "successful run" if side.better else "run")
-            counted = f"{told.right} of {turns}"
-            plain = replace(plain, evidence="; ".join(filter(None, (counted, fading))))
+            plain = replace(plain, evidence="; ".join(filter(None, (evidence_of(told, side), fading))))
         return replace(
             plain,
             text=advice_sentence(conditions.when, side),
@@ -198,24 +198,12 @@ class Voice:
         )
 
 
-def advice_sentence(when: str, side: Advice) -> str:
-    """Advice in words: "after get_order, when the user says 'cancel', call cancel_order rather than refund"."""
-    better, worse = listed(sorted(side.better)), listed(sorted(side.worse))
-    does = f"call {better}" if better else f"runs that called {worse} failed"
-    if better and worse:
-        does += f" rather than {worse}"
-    text = f"{when}, {does}." if when else f"{does}."
-    return (text[0].upper() + text[1:]).replace('"', "'")
-
-
-def _words(lesson: Principle | Experience) -> str:
-    text = lesson.text if isinstance(lesson, Principle) else lesson.lesson
-    when = lesson.conditions.when
-    return f"{when[0].upper()}{when[1:]}: {text}" if lesson.conditions.checked else text
-
-
 def _as_written(lesson: Principle | Experience) -> str:
-    return lesson.text if isinstance(lesson, Principle) else f"{lesson.situation}: {lesson.lesson}"
+    if isinstance(lesson, Principle):
+        return lesson.text
+    # Where a line is too long, its end is cut: of the two, the situation may be.
+    room = max(_WRITTEN_CHARS - len(lesson.lesson), _FEWEST_CHARS)
+    return f"{plain(lesson.situation, room).rstrip('.')}: {lesson.lesson}"
 
 
 def _joined(one: SaidLesson, other: SaidLesson) -> SaidLesson:

@@ -46,6 +46,7 @@ def principle(text: str, source: str, target: str) -> Principle:
 
 
 RULE = principle("After get_order, calling refund led to success.", "get_order", "refund")
+SAID = "After get_order, call refund."
 
 
 class Live:
@@ -230,14 +231,14 @@ def test_a_principle_is_retired_and_revived_and_notes_are_edited(live: Live, she
         return live.memory.prompt(**about, options=written).text
 
     page = sheet(live.url, "lessons", "desk")
-    page.get_by_text(RULE.text).wait_for()
+    page.get_by_text(SAID).wait_for()
     assert RULE.text in prompt()
-    page.locator("li", has_text=RULE.text).get_by_role("button", name="Retire").click()
+    page.locator("li", has_text=SAID).get_by_role("button", name="Retire").click()
     page.locator("#message").get_by_role("button", name="Undo").wait_for()
     assert not [one for one in live.memory.library.list("principle", namespace="desk") if one.row.id == RULE.id]
     assert RULE.text not in prompt()
     page.check("#retired")
-    page.locator("li.gone", has_text=RULE.text).get_by_role("button", name="Revive").click()
+    page.locator("li.gone", has_text=SAID).get_by_role("button", name="Revive").click()
     page.wait_for_function("() => !document.querySelector('#lessons li.gone')")
     assert [one for one in live.memory.library.list("principle", namespace="desk") if one.row.id == RULE.id]
     page.get_by_label("Notes on users").check()
@@ -336,7 +337,7 @@ def test_a_store_on_a_server_gives_the_page_the_same_as_a_file(neo4j_server: Neo
         with Memory.open(place, auth=auth, speak="weighed") as memory, serving(memory) as (_, url):
             memory.ingest([run_of(n, "get_order", "refund") for n in range(2)])
             memory.library.change(LessonChange(put=[RULE.row()]))
-            httpx2.post(f"{url}/api/lessons", json={"kind": "principle", "id": RULE.id, "retired": True})
+            httpx2.post(f"{url}/api/lessons", json={"kind": "principle", "ids": [RULE.id], "retired": True})
             asked = ("now", "graph", "edge?source=get_order&target=refund", "lessons?kind=principle&retired=true")
             found = [httpx2.get(f"{url}/api/{route}") for route in asked]
             assert [one.status_code for one in found] == [200] * 4
@@ -378,9 +379,11 @@ def test_an_answer_that_the_page_has_already_is_not_sent_again(live: Live):
         ({"origin": "null"}, {}, 403),
         ({"content-type": "text/plain"}, {}, 415),
         ({}, [], 400),
-        ({}, {"kind": "principle", "id": "p-none", "retired": True}, 404),
-        ({}, {"kind": "notes", "id": "n", "retired": True}, 400),
-        ({}, {"kind": "principle", "id": "\ud800", "retired": True}, 400),
+        ({}, {"kind": "principle", "ids": ["p-none"], "retired": True}, 404),
+        ({}, {"kind": "notes", "ids": ["n"], "retired": True}, 400),
+        ({}, {"kind": "principle", "ids": [], "retired": True}, 400),
+        ({}, {"kind": "principle", "ids": "p-none", "retired": True}, 400),
+        ({}, {"kind": "principle", "ids": ["\ud800"], "retired": True}, 400),
     ],
 )
 def test_a_change_that_is_not_the_pages_own_is_refused(live: Live, headers: dict[str, str], body: Any, status: int):

@@ -31,6 +31,15 @@ def test_a_run_behind_the_rule_is_no_evidence_for_it() -> None:
     assert counted(ADVICE, trajectory("mine", "look", "buy"), trajectory("other", "look", "buy")) == (1, 1, 0, 0)
 
 
+def test_runs_behind_a_rule_are_evidence_for_it_if_each_half_of_the_runs_teaches_it() -> None:
+    names = [f"r{number}" for number in range(20)]
+    runs = [trajectory(name, "look", "buy") for name in names]
+    taught = replace(ADVICE, sources=tuple(map(Source, names)))
+    assert counted(taught, *runs) == (20, 20, 0, 0)
+    taught = replace(ADVICE, sources=(Source("r0"),))
+    assert counted(taught, *runs) == (19, 19, 0, 0)
+
+
 def test_a_run_heeds_a_warning_by_doing_anything_else() -> None:
     runs = [trajectory("a", "look", "buy"), trajectory("b", "look", "drop", success=False)]
     assert counted(WARNING, *runs) == (1, 1, 1, 0)

@@ -40,6 +40,8 @@ def rather(better: str, worse: str, *runs: str, kind: PrincipleKind = "guiding")
 
 GOOD = rather("buy", "drop", "r0")
 BAD = rather("sing", "buy", "r0")
+SAID = "After look, call buy rather than drop."
+SAID_OF_BAD = "After look, call sing rather than buy."
 
 
 @pytest.fixture
@@ -79,7 +81,7 @@ def items(text: str) -> list[str]:
 def test_only_lessons_that_other_runs_support_are_written_unless_all_are_wanted(library: Library) -> None:
     (line,) = items(written(library))
     evidence = "(7 of 7 runs that did so succeeded, 0 of 8 others)"
-    assert line == f"- {GOOD.text} {evidence} <!-- {GOOD.id[:10]} -->"
+    assert re.fullmatch(re.escape(f"- {SAID} {evidence} <!-- {GOOD.id[:10]} ") + "[0-9a-f]{8} -->", line)
     assert len(items(written(library, every=True))) == 2
     assert lessons_for_file(library, namespace=NS).left_out == 1
 
@@ -124,7 +126,7 @@ def test_a_file_that_nobody_touched_changes_nothing(library: Library) -> None:
 
 
 def test_an_edited_line_replaces_its_lesson_and_is_marked_as_written_by_hand(library: Library) -> None:
-    text = written(library).replace("After look, calling buy", "After look and a nod, calling buy")
+    text = written(library).replace("After look, call buy", "After look and a nod, call buy")
     assert edits(library, text) == 1
     assert read(library, text).edited == 1
     (now,) = (one.row for one in library.list("principle", namespace=NS) if "nod" in one.row.text)
@@ -132,7 +134,8 @@ def test_an_edited_line_replaces_its_lesson_and_is_marked_as_written_by_hand(lib
     assert [(one.id, one.operator) for one in now.parents] == [(GOOD.id, "edit")]
     assert GOOD.text not in live(library)
     again = written(library, text)
-    assert items(again) == [f"- {now.text} (by hand) <!-- {now.id[:10]} -->"]
+    assert len(items(again)) == 1
+    assert items(again)[0].startswith(f"- {now.text} (by hand) <!-- {now.id[:10]} ")
     assert edits(library, again) == 0
 
 
@@ -145,12 +148,12 @@ def test_an_edit_that_names_other_tools_loses_what_was_said_of_the_old_ones(libr
 def test_a_lesson_that_is_moved_under_the_other_heading_says_the_opposite(library: Library) -> None:
     read(library, written(library).replace("### What works", "### What fails"))
     (now,) = (one.row for one in library.list("principle", namespace=NS) if one.row.properties["kind"] == "cautionary")
-    assert (now.text, now.triples, now.properties["distilled_by"]) == (GOOD.text, (), HAND)
+    assert (now.text, now.triples, now.properties["distilled_by"]) == (SAID, (), HAND)
 
 
 def test_a_deleted_line_retires_its_lesson_and_lessons_that_were_not_written_stay(library: Library) -> None:
     library.change(LessonChange(put=[Principle("guiding", "Smile.", distilled_by=HAND).row()]), namespace=NS)
-    text = "".join(line for line in written(library).splitlines(keepends=True) if GOOD.text not in line)
+    text = "".join(line for line in written(library).splitlines(keepends=True) if SAID not in line)
     assert read(library, text).retired == 1
     assert live(library) == {BAD.text, "Smile."}
     assert items(written(library, text)) == items(text)
@@ -175,15 +178,13 @@ def test_a_new_line_is_a_lesson_by_hand_about_the_tools_it_names(library: Librar
 
 
 def test_an_editor_that_wraps_lines_and_changes_bullets_makes_no_edit(library: Library) -> None:
-    text = written(library, every=True).replace("\n- ", "\n* ").replace(" led to", "\n  led to")
+    text = written(library, every=True).replace("\n- ", "\n* ").replace(" rather than", "\n  rather than")
     assert edits(library, text) == 0
 
 
 def test_edits_that_were_imported_are_none_any_more(library: Library) -> None:
-    text = (
-        written(library, every=True).replace(f"\n{END}", f"- Never drop.\n{END}").replace("calling buy", "to call buy")
-    )
-    text = "".join(line for line in text.splitlines(keepends=True) if BAD.text not in line)
+    text = written(library, every=True).replace(f"\n{END}", f"- Never drop.\n{END}").replace("call buy", "do call buy")
+    text = "".join(line for line in text.splitlines(keepends=True) if SAID_OF_BAD not in line)
     assert edits(library, text) == 3
     read(library, text)
     assert edits(library, text) == 0

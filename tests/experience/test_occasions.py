@@ -111,6 +111,17 @@ def test_where_nothing_tells_the_runs_apart_nothing_is_told(tmp_path: Path) -> N
         assert memory.prompt(state="help me", after="look", options=LESSONS_ALONE).text == ""
 
 
+@pytest.mark.parametrize(("failures", "warned"), [(1, False), (3, True)])
+def test_a_tool_is_warned_of_after_three_failures_and_not_after_one(
+    tmp_path: Path, failures: int, warned: bool
+) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(trajectory(f"{n}", "look", "drop", success=False) for n in range(failures))
+        told = memory.library.occasions("default").told(["look"], right=frozenset(), wrong=frozenset({"drop"}))
+        assert told.right == failures
+        assert told.reliable == warned
+
+
 def test_no_two_lines_of_a_prompt_advise_different_tools(memory: Memory) -> None:
     for wish in WISHES:
         for status in STATES:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +73,24 @@ class Heard:
         ]
 
 
+class Overtaken:
+    """An embedder during whose first work another writer stores a principle, as two servers of one store do."""
+
+    name = "test/overtaken"
+    dimensions = 512
+
+    def __init__(self, overtake: Callable[[], object]) -> None:
+        self._overtake: Callable[[], object] | None = overtake
+
+    def embed(self, texts: Sequence[str]) -> FloatArray:
+        overtake, self._overtake = self._overtake, None
+        if overtake is not None:
+            overtake()
+        vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        vectors[:, 0] = 1
+        return vectors
+
+
 class Angles:
     """An embedder whose vectors lie in a plane, at the angle that a text ends with.
 
@@ -136,6 +154,30 @@ def used(library: Library, lesson: str, successes: int, failures: int) -> None:
     for run in told:
         library.store.lessons.show(run, [lesson], namespace=NS)
     library.store.lessons.settle(told, namespace=NS)
+
+
+# Two writers
+
+
+def test_principles_that_another_writer_stores_meanwhile_are_stored_once_and_the_merge_ends(store: Store) -> None:  # noqa: F811
+    told = {"a": "buy at once", "b": "buy later"}
+    written = [
+        Principle(
+            "guiding", text, sources=(Source(run, 1.0),), conditions=Conditions(("shop",)), distilled_by="scripted"
+        )
+        for run, text in told.items()
+    ]
+
+    def overtake() -> None:
+        library.change(LessonChange(put=[one.row() for one in written]), namespace=NS)
+
+    embedder = Overtaken(overtake)
+    store.set_embedder(embedder.name, embedder.dimensions)
+    library = library_at_rest(store, embedder)
+    without_vectors(library, *runs("a", "b", environment="shop"))
+    report = distill(library, told)
+    assert report.runs == 2
+    assert stored(library) == {"buy at once": ["a", "b"], "buy later": ["b"]}
 
 
 # Score

@@ -19,7 +19,7 @@ from hepm.errors import InputError
 from hepm.experience.lessons import Principle
 from hepm.experience.prompt import Prompt
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.trials import CONTROL, MEMORY, Trial
+from hepm.graph.trials import CONTROL, MEMORY, Trial, hint_id
 from hepm.memory.lots import LEFT_OUT
 from hepm.memory.trials import HARMED_HOLDOUT
 from hepm.types import HINT, TRIAL, Outcome, Trajectory
@@ -31,8 +31,11 @@ WISH = "Refund parcel 7, the glass is broken"
 
 
 def id_in(memory: Memory, arm: str, holdout: float = 0.5) -> str:
+    """A session of an arm; chance leaves `refund` out of the hints of none of these."""
     some = (f"t{number}" for number in range(1_000))
-    return next(name for name in some if memory.lots.arm(name, holdout, namespace="default") == arm)
+    of_arm = (name for name in some if memory.lots.arm(name, holdout, namespace="default") == arm)
+    hint = hint_id("refund")
+    return next(name for name in of_arm if not memory.lots.leaves_out(name, hint, namespace="default"))
 
 
 def ended(arm: str, name: str, success: bool, holdout: float = 0.2, **about: tuple[str, ...]) -> Trajectory:

@@ -25,13 +25,14 @@ from hepm.agents.guard import access_of, json_object, namespace_of, refused
 from hepm.agents.live_run import LiveRun
 from hepm.agents.runs import LiveRuns
 from hepm.errors import InputError, MissingExtraError, NotFoundError, StoreDamagedError
-from hepm.experience.library import sentence_of
+from hepm.experience.equal_lessons import EqualLessons
 from hepm.experience.likeness import request_of
 from hepm.graph.lessons.rows import Kind, StoredLesson
 from hepm.graph.mirror import switching_often
 from hepm.graph.page import counts_of, fill, graph_data, graph_scripts, part_of, read_content, texts_of
 from hepm.graph.rows import Totals
 from hepm.graph.trials import Trial
+from hepm.ingest.fields import is_list
 from hepm.ingest.hepm import parse_stored
 from hepm.ingest.redact import Redactor
 from hepm.memory.latest import latest_trajectories, read_latest
@@ -58,6 +59,7 @@ _READ_CHARS: Final = 4_000
 _REQUEST_CHARS: Final = 160
 _TURN_CHARS: Final = 1_000
 _MOST_REQUESTS: Final = 2_000
+_EXAMPLES: Final = 3  # lessons of single runs that are shown below the sentence which they say
 _SCRIPTS: Final = ("api.js", "uplift.js", "runs.js", "hints.js", "lessons.js", "live.js")
 _HEADERS: Final = {
     "cache-control": "no-store",
@@ -333,32 +335,42 @@ class _Page:
     # Lessons
 
     def lessons(self, request: Request) -> Json:
-        """Lessons of a kind that contain every word of a query: principles of most runs first, others newest first."""
+        """Lessons of a kind that contain every word of a query, those that say the same as one.
+
+        What agents are told comes first: principles of most runs first, experiences the newest first, as are notes.
+        """
         kind = _kind(_query(request, "kind"))
         words = request.query_params.get("q", "").lower().split()
         retired = request.query_params.get("retired", "false")
         if retired not in ("true", "false"):
             raise InputError('"retired" is neither true nor false')
         self._memory.refresh(defer=True)
-        stored = self._memory.library.list(kind, namespace=namespace_of(request), retired=retired == "true")
-        found = [one for one in map(_lesson, stored) if all(word in one["words"] for word in words)]
-        if kind == "principle":
-            found.sort(key=lambda one: (-one["runs"], -one["score"], one["id"]))
+        library, namespace = self._memory.library, namespace_of(request)
+        stored = library.list(kind, namespace=namespace, retired=retired == "true")
+        if kind == "notes":
+            found = [_notes(one) for one in reversed(stored)]
         else:
-            found.reverse()
+            equal = library.equal(stored, namespace=namespace)
+            if kind == "principle":
+                equal.sort(key=lambda one: (bool(one.held_back), -len(one.sources), -one.uses.score, one.first.row.id))
+            else:
+                equal.sort(key=lambda one: (bool(one.held_back), -one.lessons[-1].seq))
+            found = [_lesson(one) for one in equal]
+        found = [one for one in found if all(word in one["words"] for word in words)]
         listed = [{key: value for key, value in one.items() if key != "words"} for one in found[:MOST_LISTED]]
         return {"lessons": listed, "total": len(found)}
 
     def retire_or_revive(self, namespace: str, body: Json) -> Json:
-        """Keep a principle or an experience from hints, or let it be found again."""
-        id, kind, retired = _text(body, "id"), _kind(_text(body, "kind")), body.get("retired")
+        """Keep principles or experiences that say the same from hints, or let them be found again."""
+        ids, kind, retired = _texts(body, "ids"), _kind(_text(body, "kind")), body.get("retired")
         if kind == "notes" or not isinstance(retired, bool):
-            raise InputError('give {"kind": "principle" or "experience", "id": "ID", "retired": true or false}')
+            raise InputError('give {"kind": "principle" or "experience", "ids": ["ID", ...], "retired": true or false}')
         library = self._memory.library
-        if library.lessons(namespace).get(id) is None:
-            raise NotFoundError(f"there is no {kind} {id!r} in {namespace!r}")
-        changed = (library.retire if retired else library.revive)(kind, [id], namespace=namespace)
-        return {"id": id, "retired": retired, "changed": bool(changed)}
+        unknown = [id for id in ids if library.lessons(namespace).get(id) is None]
+        if unknown:
+            raise NotFoundError(f"there is no {kind} {unknown[0]!r} in {namespace!r}")
+        changed = (library.retire if retired else library.revive)(kind, ids, namespace=namespace)
+        return {"ids": ids, "retired": retired, "changed": bool(changed)}
 
     def notes(self, request: Request) -> Json:
         """All versions of the notes on a user, the newest first."""
@@ -389,6 +401,13 @@ def _text(body: Json, name: str) -> str:
     if not isinstance(value, str) or any("\ud800" <= one <= "\udfff" for one in value):
         raise InputError(f"{name!r} is no text")
     return value
+
+
+def _texts(body: Json, name: str) -> list[str]:
+    values = body.get(name)
+    if not is_list(values) or not values:
+        raise InputError(f"{name!r} is no list of texts, or an empty one")
+    return [_text({name: value}, name) for value in values]
 
 
 def _kind(name: str) -> Kind:
@@ -442,23 +461,38 @@ def _line(text: str) -> str:
     return line if len(line) <= _REQUEST_CHARS else line[: _REQUEST_CHARS - 1] + "…"
 
 
-def _lesson(one: StoredLesson) -> Json:
-    row, properties = one.row, one.row.properties
-    names = ("situation", "action", "outcome", "zone", "stage", "version", "written_by")
-    texts = {name: properties[name] for name in names if name in properties}
-    text = row.text if row.kind == "notes" else sentence_of(row)
-    words = [row.id, text, row.user, *row.tools, *map(str, texts.values()), str(properties.get("kind", ""))]
+def _lesson(one: EqualLessons) -> Json:
+    """Lessons that say the same, with where the latest of them come from."""
+    row, uses = one.first.row, one.uses
+    rows = [each.row for each in one.lessons]
+    examples = [
+        {name: str(row.properties[name]) for name in ("situation", "action", "outcome")}
+        for row in reversed(rows[-_EXAMPLES:])
+        if row.kind == "experience"
+    ]
+    own = [sentence for row in rows for sentence in (row.id, row.text, str(row.properties.get("lesson", "")))]
+    words = [one.line, *own, *one.tools, *one.labels, *(text for each in examples for text in each.values())]
     return {
         "id": row.id,
+        "ids": [row.id for row in rows],
         "kind": row.kind,
-        "text": text,
-        "guidance": properties.get("kind"),
-        **texts,
-        "user": row.user,
-        "tools": row.tools,
-        "runs": len(row.sources),
-        "uses": one.uses._asdict(),
-        "score": round(one.uses.score, 3),
+        "text": one.text,
+        "evidence": one.evidence,
+        "held_back": one.held_back,
+        "labels": one.labels,
+        "examples": examples,
+        "tools": one.tools,
+        "runs": len(one.sources),
+        "uses": uses._asdict(),
+        "score": round(uses.score, 3),
         "retired": row.retired,
         "words": " ".join(words).lower(),
     }
+
+
+def _notes(one: StoredLesson) -> Json:
+    row = one.row
+    about = {name: row.properties[name] for name in ("version", "written_by")}
+    words = [row.id, row.text, row.user, *map(str, about.values())]
+    named = {"id": row.id, "kind": row.kind, "text": row.text, "user": row.user, "retired": row.retired}
+    return {**named, **about, "uses": one.uses._asdict(), "words": " ".join(words).lower()}

@@ -9,7 +9,7 @@ let editing = null;
 
 const ABOUT = {
   principle: "Rules drawn from many runs. Those that fit stand in agents' prompts; retired ones do not.",
-  experience: "What single runs taught. Those that fit stand in agents' prompts; retired ones do not.",
+  experience: "What single runs taught, each sentence once. Those that fit stand in agents' prompts; retired ones do not.",
   notes: "What each user wants of the agent. The newest version stands in the prompts of runs for that user.",
 };
 
@@ -45,22 +45,33 @@ function button(text, onclick, attributes = {}) {
   return make("button", { type: "button", ...attributes, onclick }, text);
 }
 
+const HELD_BACK = {
+  "runs disagree": "Fewer than three in four successful runs did so: agents hear of it only where runs with like requests did",
+  "told to no agent": "It says nothing about the next call",
+};
+
+function exampleList(example) {
+  const names = ["situation", "action", "outcome"].filter((name) => example[name]);
+  return make("dl", {}, ...names.flatMap((name) => [make("dt", {}, name), make("dd", { dir: "auto" }, example[name])]));
+}
+
 const RETIRED = { deleted: "retired by hand", pruned: "retired for its low score" };
 
 function lessonCard(one) {
-  const details = ["situation", "action", "outcome"].filter((name) => one[name]);
-  const kind = one.kind === "principle" ? one.guidance : [one.zone, one.stage].filter(Boolean).join(", ");
+  const more = one.ids.length - one.examples.length;
   const end = mayWrite ? [make("span", { class: "end" }, button(one.retired ? "Revive" : "Retire", () => setRetired(one, !one.retired)))] : [];
   return make(
     "li",
     { "data-id": one.id, class: one.retired ? "gone" : "" },
     make("p", { class: "text", dir: "auto" }, one.text),
-    ...(details.length ? [make("details", {}, make("summary", {}, "Where it comes from"), make("dl", {}, ...details.flatMap((name) => [make("dt", {}, name), make("dd", { dir: "auto" }, one[name])])))] : []),
+    ...(one.examples.length ? [make("details", {}, make("summary", {}, "Where it comes from"), ...one.examples.map(exampleList), ...(more > 0 ? [make("p", {}, `and ${plural(more, "more experience")}`)] : []))] : []),
     make(
       "div",
       { class: "facts-line" },
-      make("span", {}, kind),
+      make("span", {}, one.labels.join(", ")),
       make("span", {}, `from ${plural(one.runs, "run")}`),
+      ...(one.evidence ? [make("span", { title: "Successful runs at this place, under this condition, that did so" }, one.evidence)] : []),
+      ...(one.held_back ? [make("span", { title: HELD_BACK[one.held_back] ?? "" }, one.held_back)] : []),
       make("span", { title: "Runs in whose prompt it stood" }, usesOf(one.uses)),
       ...(one.retired ? [make("span", {}, RETIRED[one.retired] ?? `retired: ${one.retired}`)] : []),
       make("span", { class: "tools" }, ...one.tools.slice(0, 8).map((tool) => toolLink(tool))),
@@ -71,7 +82,7 @@ function lessonCard(one) {
 
 async function setRetired(one, retired) {
   try {
-    await ask("/api/lessons", { body: { kind: one.kind, id: one.id, retired } });
+    await ask("/api/lessons", { body: { kind: one.kind, ids: one.ids, retired } });
     const text = `${retired ? "Retired, so that prompts leave it out" : "Revived"}: ${clipped(one.text, 120)}`;
     say(text, { action: button("Undo", () => setRetired(one, !retired)) });
     await loadLessons();

@@ -62,6 +62,8 @@ class FactTest(NamedTuple):
         if "=" in self.fact:
             key, _, value = self.fact.partition("=")
             return f"{self.source} {says} {key or 'the result'} is {value}"
+        if self.above == -0.5:  # the limit that `_limits` sets below a least value of 0
+            return f"{self.source} says {self._name} is {'0 or more' if holds else 'below 0'}"
         return f"{self.source} says {self._name} is {'above' if holds else 'at most'} {self.above:g}"
 
     @property

@@ -1,0 +1,115 @@
+"""Lessons of many runs as people list them: each sentence once, with its condition, its runs and its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hepm import Memory
+from hepm.experience.equal_lessons import DISAGREE, UNTOLD, EqualLessons
+from hepm.experience.lessons import Principle
+from hepm.graph.lessons.transaction import LessonChange
+from tests.experience.test_occasions import LESSONS_ALONE, STATES, WISHES, asked, office_run, right_tool
+from tests.runs import trajectory
+
+CASES = [(wish, status) for wish in WISHES for status in STATES]
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """Sixty runs, of which half did what is right for their wish and what they read."""
+    tools = ("cancel_order", "get_shipment", "get_stock")
+    with Memory.open(tmp_path) as opened:
+        for number in range(60):
+            wish, status = CASES[number % len(CASES)]
+            tool = right_tool(wish, status) if number % 2 else tools[number // 7 % 3]
+            opened.ingest([office_run(number, wish, status, tool)])
+        opened.experiences.distill()
+        opened.principles.distill()
+        yield opened
+
+
+def listed(memory: Memory, kind: str = "experience") -> list[EqualLessons]:
+    return memory.library.equal(memory.library.list(kind))  # type: ignore[arg-type]
+
+
+def test_experiences_of_different_runs_that_say_the_same_are_one_with_all_their_runs(memory: Memory) -> None:
+    stored = memory.library.list("experience")
+    equal = listed(memory)
+    assert len(equal) < len(stored) / 4
+    assert sum(len(one.lessons) for one in equal) == len(stored)
+    assert len({one.text for one in equal}) == len(equal)
+    most = max(equal, key=lambda one: len(one.sources))
+    assert len(most.sources) == len({source.run for one in most.lessons for source in one.row.sources}) > 5
+
+
+@pytest.mark.parametrize("kind", ["experience", "principle"])
+def test_a_listed_sentence_is_the_one_that_a_prompt_says(memory: Memory, kind: str) -> None:
+    texts = {one.text: one.evidence for one in listed(memory, kind) if not one.held_back}
+    (found,) = (text for text in texts if "get_stock" in text.partition(" rather")[0])
+    said = memory.prompt(asked("exchange", "pending"), options=LESSONS_ALONE).text
+    advice, _, _ = found.partition(" rather")
+    assert advice.rstrip(".") in said
+    assert "'exchange'" in advice
+    assert texts[found] in said
+
+
+def test_a_way_is_listed_as_the_step_that_its_runs_bear_out(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(trajectory(f"{n}", "look", "buy", "pay", goal="a hat", task=f"{n}") for n in range(6))
+        memory.experiences.distill()
+        memory.principles.distill()
+        for kind in ("experience", "principle"):
+            (one,) = listed(memory, kind)
+            assert "led to success" not in one.text
+            assert one.line in {
+                "After look, call buy. (6 of 6 successful runs)",
+                "After buy, call pay. (6 of 6 successful runs)",
+            }
+            assert len(one.sources) == 6
+
+
+def test_what_runs_disagree_on_and_what_names_no_tool_to_call_says_so(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        tools = ("refund", "escalate", "close")
+        memory.ingest(
+            trajectory(f"{n}", "look", tools[n % 3], goal="help me", task=f"{n // 6}", success=(n // 3) % 2 == 0)
+            for n in range(60)
+        )
+        memory.ingest([trajectory("alone", "sing", goal="a song", task="song", success=False)])
+        memory.experiences.distill()
+        held_back = {one.text: one.held_back for one in listed(memory)}
+        assert held_back.pop("This way led to failure: sing.") == UNTOLD
+        assert set(held_back.values()) <= {DISAGREE, UNTOLD}
+
+
+def test_a_lesson_that_a_person_wrote_stands_in_its_own_words_beside_what_was_counted(memory: Memory) -> None:
+    rule = next(one.row for one in memory.library.list("principle") if one.row.triples)
+    mine = replace(Principle.of(rule), text="Never guess.", distilled_by="hand")
+    memory.library.change(LessonChange(put=[mine.row()]))
+    assert "Never guess." in {one.text.rpartition(": ")[2] for one in listed(memory, "principle")}
+
+
+def test_retired_lessons_and_live_ones_are_listed_apart(memory: Memory) -> None:
+    first = next(one for one in listed(memory) if len(one.lessons) > 1)
+    memory.library.retire("experience", [first.first.row.id])
+    equal = memory.library.equal(memory.library.list("experience", retired=True))
+    same = [one for one in equal if one.key == first.key]
+    assert [len(one.lessons) for one in same if one.first.row.retired] == [1]
+    assert sum(len(one.lessons) for one in same) == len(first.lessons)
+
+
+def test_a_run_that_joins_runs_of_like_requests_leaves_one_experience_for_each_run(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        for number in range(12):
+            tool = ("buy", "drop")[number % 2]
+            run = trajectory(
+                f"{number}", "look", tool, goal=f"please get me hat {number}", task="", success=tool == "buy"
+            )
+            memory.ingest([run])
+            memory.experiences.distill(runs=[run.id])
+        behind = [source.run for one in memory.library.list("experience") for source in one.row.sources]
+        assert sorted(behind) == sorted({f"{number}" for number in range(12)})
