@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
+from importlib.util import find_spec
 from typing import Any, TypeAlias, cast, get_type_hints
 
-from hepm.errors import InputError
+from hepm.errors import InputError, MissingExtraError
 from hepm.ingest.chat import RAW
 
 AnyTool: TypeAlias = Callable[..., object] | Mapping[str, Any]
@@ -21,11 +22,14 @@ class Toolbox:
         execute: Calls a tool that is a specification, by its name and arguments.
     Raises:
         InputError: a tool cannot be described or called.
+        MissingExtraError: pydantic is not installed.
     """
 
     def __init__(
         self, tools: Iterable[AnyTool], execute: Callable[[str, dict[str, Any]], object] | None = None
     ) -> None:
+        if find_spec("pydantic") is None:
+            raise MissingExtraError("an agent's tools need pydantic: pip install 'hepm[llm]'.")
         self.specs: list[dict[str, Any]] = []
         self._calls: dict[str, Callable[[dict[str, Any]], object]] = {}
         for tool in tools:

@@ -14,7 +14,8 @@ import pytest
 
 from hepm import Memory
 from hepm.agents.loop import Agent, Done
-from hepm.errors import AnswerError, EndpointError, InputError
+from hepm.agents.toolbox import Toolbox
+from hepm.errors import AnswerError, EndpointError, InputError, MissingExtraError
 from hepm.experience.experiences import Experiences
 from hepm.experience.lessons import Experience
 from hepm.experience.prompt import PromptOptions
@@ -564,3 +565,9 @@ def test_a_hook_gives_no_lesson_twice_as_claude_code_keeps_it(memory: Memory) ->
         "",
         again,
     ]
+
+
+def test_tools_without_pydantic_are_an_error_that_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hepm.agents.toolbox.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"pydantic: pip install 'hepm\[llm\]'"):
+        Toolbox([])
