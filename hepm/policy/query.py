@@ -17,6 +17,9 @@ from hepm.types import START, Speak, StateSummary, Suggestions, ToolName
 SURE: Final = 0.93
 """The chance that a hint needs by default. At .9 an obedient simulated agent that is right in .9 of its calls lost .035
 of its tasks on new ones; at this one .01 (benchmarks/LOG.md, "honest chances")."""
+SURE_OF_KNOWN: Final = 0.9
+"""The same where memory knows the request. On such tasks that agent gains by hints of .9 what it loses on new ones
+(benchmarks/LOG.md, "a lower floor for known requests")."""
 MOST_NAMED: Final = 5  # known tools in a sentence about unknown ones
 _WORD: Final = re.compile(r"[^\W_]{2,}(?:['’]\w+)?|\w{2,}")
 # English alone.
@@ -79,12 +82,14 @@ class Floors:
         support: Successful runs behind a tool.
         similarity: Cosine of a tool's best remembered state, where states are compared.
         chance, further: Chance of the first tool that is named, and of every further one. 0 ranks all tools.
+        known: Of a request that memory knows, tools are named from this chance on, if the others ask for more.
     """
 
     support: int = 1
     similarity: float = 0.2
     chance: float = SURE
     further: float = SURE
+    known: float = SURE_OF_KNOWN
 
 
 SPEAK: Final[Mapping[Speak, Floors]] = {
@@ -102,7 +107,7 @@ def floors_of(speak: Speak, floor: float | None = None) -> Floors:
         return SPEAK[speak]
     if not 0 <= floor <= 1:
         raise InputError(f"the floor is {floor}: give a chance from 0 to 1")
-    return Floors(chance=floor, further=floor)
+    return Floors(chance=floor, further=floor, known=floor)
 
 
 class Policy(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hepm import FailedWay, Memory, Suggestions, Trajectory
+from hepm import FailedWay, Memory, Outcome, Suggestions, ToolCall, Trajectory, Turn
 from hepm.evals.domains import Run
 from hepm.evals.methods import queries_of
 from hepm.evals.simulator import first_tools
@@ -73,7 +74,9 @@ def test_on_service_desks_the_first_tool_is_the_one_that_worked_there() -> None:
     assert found["even"].right >= 0.9
     assert found["rare"].right >= 0.7
     assert max(part.failed for part in found.values()) <= 0.05
-    assert found["all_failed"].warned >= 0.3  # only where like runs succeeded with something else
+    assert (
+        found["all_failed"].warned >= 0.25
+    )  # only where like runs succeeded with something else, and nothing speaks for it
 
 
 def test_twelve_failures_are_warned_of_and_the_other_way_is_named(tmp_path: Path) -> None:
@@ -395,3 +398,39 @@ def test_a_rare_situation_that_is_known_is_answered_with_what_worked_there_thoug
                 {"role": "tool", "tool_call_id": "1", "content": result},
             ]
             assert memory.suggest(messages=messages)[0].tool == right
+
+
+def contract(number: int, country: str, annex: str, tool: str, *, well: bool) -> Trajectory:
+    """A run that reads a template, whose one word says whether an annex is needed, for a customer in a country."""
+    goal = f"Prepare the contract with {country} papers and {country} law, number {number}"
+    turns = (
+        Turn("user", goal),
+        Turn("assistant", calls=(ToolCall("fetch_template", result=json.dumps({"annex": annex, "country": country})),)),
+        Turn("assistant", calls=(ToolCall(tool, result="done"),)),
+    )
+    return Trajectory(f"{country} {annex} {tool} {number}", turns, Outcome(float(well), well), "desk", f"{number}")
+
+
+def test_a_tool_that_only_failed_in_like_runs_is_not_warned_of_where_a_fact_speaks_for_it(tmp_path: Path) -> None:
+    runs: list[Trajectory] = []
+    for n in range(20):
+        runs.append(contract(n, "Swiss", "needed", "add_annex", well=True))
+        runs.append(contract(n, "Swiss", "none", "send_contract", well=True))
+    for n in range(6):
+        # In Norway no run needed one, so that the runs most like the next one only failed with it.
+        runs.append(contract(n, "Norwegian", "none", "add_annex", well=False))
+        runs.append(contract(n, "Norwegian", "none", "send_contract", well=True))
+    function = {"name": "fetch_template", "arguments": "{}"}
+
+    def warned(annex: str) -> list[str]:
+        messages = [
+            {"role": "user", "content": "Prepare the contract with Norwegian papers and Norwegian law, number 99"},
+            {"role": "assistant", "tool_calls": [{"id": "1", "function": function}]},
+            {"role": "tool", "tool_call_id": "1", "content": json.dumps({"annex": annex, "country": "Norwegian"})},
+        ]
+        return [way.tool for way in memory.suggest(messages=messages).warnings]
+
+    with Memory.open(tmp_path, speak="weighed") as memory:
+        memory.ingest(runs)
+        assert warned("none") == ["add_annex"]
+        assert warned("needed") == []

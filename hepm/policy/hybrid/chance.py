@@ -147,6 +147,14 @@ class HonestChance:
         returning = float(twice_R.mean()) if len(twice_R) else 0.0
         return cls(Curve.of(in_known), Curve.of(in_new), max(usual, recognised), returning)
 
+    def knows(self, likeness: float | None) -> bool:
+        """Whether a request is one that memory knows; see `at`. Where each task has one run, it must be in equal words."""
+        if likeness is None:
+            return False
+        if self.known.measured:
+            return likeness >= self.recognised - _ROUNDING
+        return self.new.measured and likeness >= SAME_REQUEST
+
     def at(self, score: float, likeness: float | None) -> float:
         """The honest chance of a first hint.
 
@@ -157,11 +165,11 @@ class HonestChance:
         if likeness is None:
             share = self.returning if self.known.measured else 0.0
             return share * self.known.at(score) + (1 - share) * chance
-        if self.known.measured and likeness >= self.recognised - _ROUNDING:
+        if not self.knows(likeness):
+            return chance
+        if self.known.measured:
             return self.known.at(score)
-        if self.new.measured and not self.known.measured and likeness >= SAME_REQUEST:
-            return max(chance, min(score, MOST_OF_SAME))
-        return chance
+        return max(chance, min(score, MOST_OF_SAME))
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> HonestChance:

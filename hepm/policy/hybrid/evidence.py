@@ -28,6 +28,9 @@ NEAREST_SHARE: Final = 0.5
 """Most of a chance that the nearest runs' vote can be (benchmarks/LOG.md, "facts and the nearest run")."""
 UNFIT: Final = 0.05  # weight of a vote for a tool that the state speaks against
 DONE: Final = 0.25  # least part of all chances that is with runs which ended here, to say so
+WARNED_BELOW: Final = 0.1
+"""Of tools that like runs only failed with, those with a lower chance are warned of: too often a likelier one was right
+(benchmarks/LOG.md, "warnings")."""
 REPEATED: Final = 0.5
 """Share of the vote from which on a tool may be named that was called since the user wrote."""
 
@@ -110,8 +113,13 @@ class WeighedTools:
         return replace(self, chances_C=self.chances_C * works_C, by_state_C=self.by_state_C * works_C, drifts=drifts)
 
     def warnings(self, names: Sequence[str]) -> tuple[FailedWay, ...]:
-        """Tools to avoid: those that failed from here where others did better, then those that fail everywhere now."""
-        found = self.ended.warnings(names)
+        """Tools to avoid: those that failed from here where others did better, then those that fail everywhere now.
+
+        What like runs only failed with may be right all the same, if facts or the nearest runs speak for it: these know
+        of the request and of what was returned what the likeness of states blurs.
+        """
+        likely = {names[int(self.tools[at])] for at in np.flatnonzero(self.chances_C >= WARNED_BELOW).tolist()}
+        found = [way for way in self.ended.warnings(names) if way.failures < way.runs or way.tool not in likely]
         warned = {way.tool for way in found}
         broken = [
             FailedWay(names[int(self.tools[at])], drift.failures, drift.runs, drift.before)

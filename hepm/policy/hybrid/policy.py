@@ -122,8 +122,9 @@ class Hybrid:
         if self._floors.chance:
             warned = {fitted.number[way.tool] for way in warnings}
             likeness = _likeness(here, evidence)
-            chances = _honest(fitted.chance(mirror.fits), likeness, evidence, evidence.nameable(here.again, warned))
-            said = _sure_enough(chances, self._floors)
+            honest = fitted.chance(mirror.fits)
+            chances = _honest(honest, likeness, evidence, evidence.nameable(here.again, warned))
+            said = _sure_enough(chances, self._floors, known=honest.knows(likeness))
             if not said:
                 why = _why_silent(fitted, query, evidence, here, warned) or _unsure(fitted, query, evidence, chances)
                 return Suggestions(abstained=why, warnings=warnings, chances=compared)
@@ -161,12 +162,19 @@ def _honest(
     return chances
 
 
-def _sure_enough(chances: Mapping[int, float], floors: Floors) -> list[int]:
-    """Places of the tools to name; none if the first one is not sure enough."""
+def _sure_enough(chances: Mapping[int, float], floors: Floors, *, known: bool) -> list[int]:
+    """Places of the tools to name; none if the first one is not sure enough.
+
+    Args:
+        known: Whether memory knows the request.
+    """
+    first, further = floors.chance, floors.further
+    if known:
+        first, further = min(first, floors.known), min(further, floors.known)
     places = list(chances)
-    if not places or chances[places[0]] < floors.chance:
+    if not places or chances[places[0]] < first:
         return []
-    return [places[0], *(at for at in places[1:] if chances[at] >= floors.further)]
+    return [places[0], *(at for at in places[1:] if chances[at] >= further)]
 
 
 def _why_silent(
