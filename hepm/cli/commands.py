@@ -119,42 +119,60 @@ class Group(click.Group):
         return function
 
 
-COMMANDS: Final = {
-    "demo": ("demo:demo", "Show what memory makes of recorded runs."),
-    "ingest": ("stores:ingest", "Read recorded runs and remember them."),
-    "count": ("count:count", "Store large archives, on all cores or on a Ray cluster."),
-    "label": ("label:label", "Label runs of unknown outcome: by hand, by rule, or by a model."),
-    "suggest": ("queries:suggest", "Suggest the next tools, or say why there is no opinion."),
-    "search": ("queries:search", "Find the remembered situations most like this one."),
-    "prompt": ("queries:prompt", "Print what memory adds to a prompt: notes, lessons and the next tools."),
-    "stats": ("stores:stats", "Print counts of a memory by namespace."),
-    "uplift": ("uplift:uplift", "Say whether memory helps, by sessions that were held out."),
-    "eval": ("reports:eval_runs", "Measure how well memory predicts the next tool."),
-    "bench": ("bench:bench", "Run an agent on an environment's tasks, with memory and without."),
-    "explore": ("explore:explore", "Let an agent explore an environment in rounds, and learn from each."),
-    "replay": ("bench:replay", "Ask a model at points of recorded runs, with hints and without."),
-    "collaborate": ("collaborate:collaborate", "Let simulated users work with an agent that may remember them."),
-    "view": ("reports:view", "Write the graph as one HTML page."),
-    "cypher": ("queries:cypher", "Run a question of the library, or your own Cypher."),
-    "export": ("stores:export", "Write the runs and lessons as lines of JSON."),
-    "import": ("stores:import_", "Read an export back."),
-    "copy": ("stores:copy", "Copy a memory between files and Neo4j."),
-    "forget": ("stores:forget", "Forget runs and everything they added."),
-    "doctor": ("stores:doctor", "Compare what is derived with the stored records."),
-    "reembed": ("stores:reembed", "Compute the vectors of all states."),
-    "tool": ("tool:app", "Tools that runs called: other names, changes, which are retired."),
-    "experience": ("upkeep:experience", "What each run taught (PRIME)."),
-    "principle": ("upkeep:principle", "Rules drawn from many runs (EvolveR)."),
-    "preference": ("preference:app", "What each user wants (MultiSessionCollab)."),
-    "library": ("library:app", "Experiences, principles and notes as a file."),
-    "rank": ("rank:app", "Train a ranker on the memory's graph (GNN), and measure it."),
-    "serve": ("serve:serve", "Serve a memory to running agents over HTTP."),
-    "local-model": ("local_model:local_model", "Serve a small model like an OpenAI-compatible endpoint."),
-    "mcp": ("serve:mcp", "Serve a memory as MCP tools on standard input and output."),
-    "init": ("init:init", "Print the lines that connect an agent to a memory, or write them."),
-    "neo4j": ("neo4j:app", "Run a Neo4j server on this machine."),
+GROUPS: Final = {
+    "Start": {
+        "demo": ("demo:demo", "Show what memory makes of recorded runs."),
+        "init": ("init:init", "Print the lines that connect an agent to a memory, or write them."),
+        "serve": ("serve:serve", "Serve a memory to running agents over HTTP."),
+        "mcp": ("serve:mcp", "Serve a memory as MCP tools on standard input and output."),
+    },
+    "Runs": {
+        "ingest": ("stores:ingest", "Read recorded runs and remember them."),
+        "count": ("count:count", "Store large archives, on all cores or on a Ray cluster."),
+        "label": ("label:label", "Label runs of unknown outcome: by hand, by rule, or by a model."),
+        "forget": ("stores:forget", "Forget runs and everything they added."),
+        "export": ("stores:export", "Write the runs and lessons as lines of JSON."),
+        "import": ("stores:import_", "Read an export back."),
+        "copy": ("stores:copy", "Copy a memory between files and Neo4j."),
+    },
+    "Ask": {
+        "suggest": ("queries:suggest", "Suggest the next tools, or say why there is no opinion."),
+        "search": ("queries:search", "Find the remembered situations most like this one."),
+        "prompt": ("queries:prompt", "Print what memory adds to a prompt: notes, lessons and the next tools."),
+        "cypher": ("queries:cypher", "Run a question of the library, or your own Cypher."),
+        "view": ("reports:view", "Write the graph as one HTML page."),
+        "stats": ("stores:stats", "Print counts of a memory by namespace."),
+    },
+    "Lessons": {
+        "experience": ("upkeep:experience", "What each run taught (PRIME)."),
+        "principle": ("upkeep:principle", "Rules drawn from many runs (EvolveR)."),
+        "preference": ("preference:app", "What each user wants (MultiSessionCollab)."),
+        "library": ("library:app", "Experiences, principles and notes as a file."),
+    },
+    "Measure": {
+        "eval": ("reports:eval_runs", "Measure how well memory predicts the next tool."),
+        "bench": ("bench:bench", "Run an agent on an environment's tasks, with memory and without."),
+        "explore": ("explore:explore", "Let an agent explore an environment in rounds, and learn from each."),
+        "replay": ("bench:replay", "Ask a model at points of recorded runs, with hints and without."),
+        "collaborate": ("collaborate:collaborate", "Let simulated users work with an agent that may remember them."),
+        "uplift": ("uplift:uplift", "Say whether memory helps, by sessions that were held out."),
+    },
+    "Train": {
+        "rank": ("rank:app", "Train a ranker on the memory's graph (GNN), and measure it."),
+        "local-model": ("local_model:local_model", "Serve a small model like an OpenAI-compatible endpoint."),
+    },
+    "Care": {
+        "doctor": ("stores:doctor", "Compare what is derived with the stored records."),
+        "reembed": ("stores:reembed", "Compute the vectors of all states."),
+        "tool": ("tool:app", "Tools that runs called: other names, changes, which are retired."),
+        "neo4j": ("neo4j:app", "Run a Neo4j server on this machine."),
+    },
 }
-"""Module and function of each command, and its line in `hepm --help`, which imports none of them."""
+"""Commands by what they are for, as `hepm --help` lists them: module and function of each, and its line there.
+
+The help imports none of them.
+"""
+COMMANDS: Final = {name: entry for commands in GROUPS.values() for name, entry in commands.items()}
 
 
 @cache
@@ -170,8 +188,11 @@ class _Root(click.Group):
         return find_command(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+        widest = max(map(len, COMMANDS))
+        for group, commands in GROUPS.items():
+            with formatter.section(group):
+                # One column of names for all groups.
+                formatter.write_dl([(name.ljust(widest), line) for name, (_, line) in commands.items()])
 
 
 app = _Root(
@@ -179,6 +200,7 @@ app = _Root(
     commands=dict.fromkeys(COMMANDS, click.Command(None)),  # click suggests these names for a misspelt one
     help="Tool memory for LLM agents: which tool worked next, in which situation, and why.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     params=[
         # Here for the help alone: `main` reads both itself.
         click.Option(["--debug"], is_flag=True, expose_value=False, help="Show the traceback of an error."),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from hepm.cli.commands import GROUPS
 from hepm.cli.options import NAMESPACE, STORE
 from hepm.memory import DEFAULT_STORE
 from hepm.types import DEFAULT_NAMESPACE
@@ -427,3 +428,21 @@ def test_a_misuse_is_told_in_the_words_of_the_command(store: Path) -> None:
 
 def test_the_defaults_of_the_options_are_those_of_memory() -> None:
     assert (str(STORE), NAMESPACE) == (DEFAULT_STORE, DEFAULT_NAMESPACE)
+
+
+# Help
+
+
+def test_the_help_names_every_command_in_its_group_and_h_stands_for_help_everywhere() -> None:
+    told = quick("-h").out
+    assert told == quick("--help").out
+    listed = re.findall(r"^([A-Z][a-z]+):$|^  ([a-z][a-z0-9-]*)  ", told, re.MULTILINE)
+    groups: dict[str, list[str]] = {}
+    for group, name in listed:
+        if group:
+            groups[group] = []
+        else:
+            groups[[*groups][-1]].append(name)
+    assert groups == {"Options": []} | {group: [*commands] for group, commands in GROUPS.items()}
+    assert quick("suggest", "-h").out == quick("suggest", "--help").out
+    assert quick("principle", "list", "-h").out == quick("principle", "list", "--help").out
