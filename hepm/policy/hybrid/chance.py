@@ -148,7 +148,7 @@ class HonestChance:
         return cls(Curve.of(in_known), Curve.of(in_new), max(usual, recognised), returning)
 
     def knows(self, likeness: float | None) -> bool:
-        """Whether a request is one that memory knows; see `at`. Where each task has one run, it must be in equal words."""
+        """Whether a request is one that memory knows (see `at`): where each task has one run, in equal words."""
         if likeness is None:
             return False
         if self.known.measured:
