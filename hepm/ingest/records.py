@@ -105,8 +105,10 @@ def identified(
     """
     if not turns:
         raise RecordError("the run holds no messages")
-    environment, task, model = (about.get(key, "") for key in ("environment", "task", "model"))
-    turns, digest = _finite_and_digest(turns, (environment, task, model, about.get("tags", {})))
+    model = about.get("model", "")
+    digested = (about.get("environment", ""), about.get("task", ""), model, about.get("tags", {}))
+    turns, digest = _finite_and_digest(turns, digested)
+    # Only for its UnicodeEncodeError: the digest encodes all other texts.
     "".join((own_id, file_model, about.get("user", ""))).encode()
     about["model"] = model or file_model
     return Trajectory(own_id or _HASHED + digest, turns, outcome, **about)
@@ -127,13 +129,18 @@ def content_digest(trajectory: Trajectory) -> str:
 
 def check_calls(turns: Sequence[Turn], written: str, *, brackets: int = 2) -> None:
     """Refuse turns with too many tools or too deep arguments; `brackets` are those of a turn in the JSON `written`."""
+    call_count = 0
     for turn in turns:
-        if len(turn.calls) > MAX_PARALLEL and (tools := len({call.name for call in turn.calls})) > MAX_PARALLEL:
-            raise RecordError(f"a turn calls {tools:,} different tools; {MAX_PARALLEL} are the limit")
-    calls = [call for turn in turns for call in turn.calls]
-    if written.count("{") + written.count("[") > MAX_DEPTH + brackets * len(turns) + 2 * len(calls):
-        for call in calls:
-            _check_depth(call.arguments, 2)
+        call_count += len(turn.calls)
+        if len(turn.calls) > MAX_PARALLEL:
+            tool_count = len({call.name for call in turn.calls})
+            if tool_count > MAX_PARALLEL:
+                raise RecordError(f"a turn calls {tool_count:,} different tools; {MAX_PARALLEL} are the limit")
+    # Counting brackets is fast, and hardly any run has enough of them for arguments that deep.
+    if written.count("{") + written.count("[") > MAX_DEPTH + brackets * len(turns) + 2 * call_count:
+        for turn in turns:
+            for call in turn.calls:
+                _check_depth(call.arguments, 2)
 
 
 def _check_depth(value: Any, depth: int) -> None:
@@ -156,8 +163,12 @@ def _finite_and_digest(turns: tuple[Turn, ...], about: tuple[Any, ...]) -> tuple
     except UnicodeEncodeError:
         raise
     except ValueError:
-        calls = [tuple(replace(call, arguments=finite(call.arguments)) for call in turn.calls) for turn in turns]
-        turns = tuple(map(lambda turn, calls: replace(turn, calls=calls), turns, calls))
+        # JSON refused a number: hardly any run holds one, so none is searched before.
+        finite_turns: list[Turn] = []
+        for turn in turns:
+            calls = [replace(call, arguments=finite(call.arguments)) for call in turn.calls]
+            finite_turns.append(replace(turn, calls=tuple(calls)))
+        turns = tuple(finite_turns)
         return turns, _hash(_content(turns, about))
 
 
@@ -263,13 +274,15 @@ def is_record(value: object) -> bool:
 def _plain(value: Any) -> Any:
     """What `json` does not know, one level down."""
     if not isinstance(value, _OPAQUE):
-        if callable(dump := getattr(value, "model_dump", None)):
+        dump = getattr(value, "model_dump", None)  # pydantic's
+        if callable(dump):
             return dump(mode="json", warnings=False)
         if is_dataclass(value):
             return {field.name: getattr(value, field.name) for field in fields(value)}
         for kinds, form in _FORMS:
             if isinstance(value, kinds):
                 return form(value)
-        if callable(numbers := getattr(value, "tolist", None)):  # numpy's truth values, numbers and arrays
-            return numbers()
+        to_list = getattr(value, "tolist", None)  # of numpy's truth values, numbers and arrays
+        if callable(to_list):
+            return to_list()
     raise TypeError(f"{str(value)[:40]!r} is of the type {type(value).__name__}")
