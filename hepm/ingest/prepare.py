@@ -135,7 +135,7 @@ def source_of(
     return run
 
 
-def prepare_here(
+def prepare_in_process(
     sources: Iterable[Source | FileLines], reading: ReadOptions, options: IngestOptions
 ) -> Iterator[Prepared]:
     """Every run of the sources, in this process and one at a time."""
