@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from hepm.ingest import fields
 from hepm.ingest.records import DECODER, Broken, Item, Object, ReadOptions, RecordError, Rejection, without_surrogates
-from hepm.ingest.sources import STREAM_ERRORS, Source, printable
+from hepm.ingest.sources import STREAM_ERRORS, SourceFile, printable
 from hepm.types import Trajectory
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ _OUTLINED: Final = 1 << 20
 _CHUNK: Final = 1 << 18
 _NOTHING: Final = object()
 
-Path: TypeAlias = tuple[str, ...]
-Piece: TypeAlias = tuple[Path, int | None, Any]
+KeyPath: TypeAlias = tuple[str, ...]
+Piece: TypeAlias = tuple[KeyPath, int | None, Any]
 """Keys that lead to it, its number from 1 if it is an element of a list, and the decoded value."""
 
 Build: TypeAlias = Callable[[Object], Trajectory]
@@ -153,7 +153,7 @@ class TextWindow:
         return size > len(unread)
 
 
-def walk(window: TextWindow, targets: Sequence[Path], path: Path = ()) -> Iterator[Piece]:
+def walk(window: TextWindow, targets: Sequence[KeyPath], path: KeyPath = ()) -> Iterator[Piece]:
     """The pieces of one document in their order: elements of the lists at `targets`, everything else whole.
 
     A target is the path of keys to a list; "*" stands for any key, () is the document itself. Broken is raised where
@@ -171,7 +171,7 @@ def walk(window: TextWindow, targets: Sequence[Path], path: Path = ()) -> Iterat
         yield path, None, window.value()
 
 
-def walk_decoded(value: Any, targets: Sequence[Path], path: Path = ()) -> Iterator[Piece]:
+def walk_decoded(value: Any, targets: Sequence[KeyPath], path: KeyPath = ()) -> Iterator[Piece]:
     """The same pieces of a decoded value; the elements of lists come after everything else."""
     if fields.is_list(value) and () in targets:
         for number, element in enumerate(value, 1):
@@ -184,9 +184,9 @@ def walk_decoded(value: Any, targets: Sequence[Path], path: Path = ()) -> Iterat
         yield path, None, value
 
 
-def _below(targets: Sequence[Path], key: str) -> list[Path]:
+def _below(targets: Sequence[KeyPath], key: str) -> list[KeyPath]:
     """The rest of each target that begins with `key`: ("simulations",) of ("runs", "simulations") below "runs"."""
-    rests: list[Path] = []
+    rests: list[KeyPath] = []
     for target in targets:
         if target[:1] in ((key,), ("*",)):
             rests.append(target[1:])
@@ -211,7 +211,7 @@ def outline(text: str) -> tuple[str, set[str]]:
 class _Bytes(io.RawIOBase):
     """The bytes of a source. A damaged one ends where the damage begins, and `reason` says why."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceFile) -> None:
         self._head = io.BytesIO(source.head)
         self._stream = source.stream
         self._ended = False
@@ -273,7 +273,7 @@ class Document:
         first: The first record, if it is decoded. It and `keys` are of a later record if `recognised` found one there.
     """
 
-    def __init__(self, source: Source, *, limit: int = RECORD_LIMIT) -> None:
+    def __init__(self, source: SourceFile, *, limit: int = RECORD_LIMIT) -> None:
         self.source = source
         self.name = source.name
         self.file_name = printable(source.path.name)
@@ -301,7 +301,7 @@ class Document:
 
     @property
     def is_lines(self) -> bool:
-        """Whether it is JSON lines, of which some may be read alone (`Source.lines`)."""
+        """Whether it is JSON lines, of which some may be read alone (`SourceFile.lines`)."""
         return self._lines
 
     @property
@@ -331,7 +331,7 @@ class Document:
         for _, number, value in self.walk(()):
             yield number or 1, value
 
-    def walk(self, *targets: Path) -> Iterator[Piece]:
+    def walk(self, *targets: KeyPath) -> Iterator[Piece]:
         """The pieces of the document (see `walk`); the last one is a Broken where it breaks.
 
         Each of JSON lines is a document of its own where it leads to a target, and else an element as of a list.
@@ -348,7 +348,7 @@ class Document:
         else:
             yield from self._walk_stream(targets)
 
-    def _walk_stream(self, targets: Sequence[Path]) -> Iterator[Piece]:
+    def _walk_stream(self, targets: Sequence[KeyPath]) -> Iterator[Piece]:
         """The pieces of a document that is too long or too damaged to be decoded at once."""
         path, number = (), None
         text = io.TextIOWrapper(io.BufferedReader(self._bytes, _CHUNK), "utf-8", newline="")

@@ -15,7 +15,7 @@ from hepm.ingest import fields
 from hepm.ingest.chat import read_record
 from hepm.ingest.document import Document, Reader, built
 from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, Rejection
-from hepm.ingest.sources import Source
+from hepm.ingest.sources import SourceFile
 from hepm.types import Trajectory
 
 DATABASE: Final = b"SQLite format 3\0"
@@ -169,7 +169,7 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
         yield built(document.name, 1, {"items": items}, build)
 
 
-def read_sessions(source: Source, options: ReadOptions) -> Iterator[Item]:
+def read_sessions(source: SourceFile, options: ReadOptions) -> Iterator[Item]:
     """The sessions in a database of the Agents SDK's `SQLiteSession`, one run each."""
     try:
         with closing(sqlite3.connect(f"{Path(source.path).as_uri()}?mode=ro", uri=True)) as database:
@@ -187,7 +187,7 @@ def read_sessions(source: Source, options: ReadOptions) -> Iterator[Item]:
         yield Rejection(source.name, None, reason)
 
 
-def _session(source: Source, id: str, rows: list[tuple[Any, ...]], options: ReadOptions) -> Iterator[Item]:
+def _session(source: SourceFile, id: str, rows: list[tuple[Any, ...]], options: ReadOptions) -> Iterator[Item]:
     items: list[Object] = []
     for number, (_, data, _) in enumerate(rows, 1):
         try:

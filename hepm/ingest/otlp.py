@@ -15,7 +15,7 @@ from hepm.ingest import fields
 from hepm.ingest.document import Document, Reader
 from hepm.ingest.message_layouts import parsed_json
 from hepm.ingest.records import Item, Object, ReadOptions, RecordError
-from hepm.ingest.spans import Span, Spans, messages_in, text_of
+from hepm.ingest.spans import Spans, TraceSpan, messages_in, text_of
 
 _SPANS: Final = ("resourceSpans", "resource_spans")
 _SCOPES: Final = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
@@ -29,7 +29,7 @@ _VALUES: Final = {"stringValue": str, "intValue": int, "doubleValue": float, "bo
 _EVALUATIONS: Final = ("gen_ai.evaluation", "annotation")
 
 
-def spans_of(export: Object, options: ReadOptions) -> Iterator[Span | RecordError]:
+def spans_of(export: Object, options: ReadOptions) -> Iterator[TraceSpan | RecordError]:
     """The spans with a meaning for agents in one OTLP request; a RecordError for each that cannot be read."""
     # protobuf's JSON writes resourceSpans, but some exporters keep the names of the .proto file.
     spans_key = _SPANS[1] if _SPANS[0] not in export and _SPANS[1] in export else _SPANS[0]
@@ -73,7 +73,7 @@ def _value(value: Any) -> Any:
     return None
 
 
-def _span(span: Object, resource: Object, options: ReadOptions) -> Span:
+def _span(span: Object, resource: Object, options: ReadOptions) -> TraceSpan:
     events: list[tuple[str, Object]] = []
     for value in fields.list_at(span, "events"):
         event = fields.as_object(value, "an event")
@@ -84,7 +84,7 @@ def _span(span: Object, resource: Object, options: ReadOptions) -> Span:
     if end:
         error = status in (2, "STATUS_CODE_ERROR")
     return _read_span(
-        Span(
+        TraceSpan(
             _hex(span.get("traceId", span.get("trace_id")), "'traceId'"),
             _hex(span.get("spanId", span.get("span_id")), "'spanId'"),
             _hex(span.get("parentSpanId", span.get("parent_span_id")) or "0" * 16, "'parentSpanId'"),
@@ -100,12 +100,12 @@ def _span(span: Object, resource: Object, options: ReadOptions) -> Span:
     )
 
 
-def _console_span(span: Object, options: ReadOptions) -> Span:
+def _console_span(span: Object, options: ReadOptions) -> TraceSpan:
     """A span as `span.to_json()` and the console exporter write it."""
     context = fields.object_at(span, "context")
     records = [fields.as_object(event, "an event") for event in fields.list_at(span, "events")]
     parent = fields.text(span, "parent_id").removeprefix("0x")
-    read = Span(
+    read = TraceSpan(
         _hex(fields.text(context, "trace_id").removeprefix("0x"), "'trace_id'"),
         _hex(fields.text(context, "span_id").removeprefix("0x"), "'span_id'"),
         parent,
@@ -140,8 +140,8 @@ def _seconds(nanoseconds: Any) -> float | None:
 
 
 def _read_span(
-    span: Span, about: Object, events: list[tuple[str, Object]], resource: Object, options: ReadOptions
-) -> Span:
+    span: TraceSpan, about: Object, events: list[tuple[str, Object]], resource: Object, options: ReadOptions
+) -> TraceSpan:
     """Fill in what the attributes say."""
     for name, event in events:
         # Some instrumentations put the messages of a model into an event.
@@ -180,7 +180,7 @@ def _read_span(
     return span
 
 
-def _read_tool_span(span: Span, about: Object, events: list[tuple[str, Object]], *, has_kind: bool) -> None:
+def _read_tool_span(span: TraceSpan, about: Object, events: list[tuple[str, Object]], *, has_kind: bool) -> None:
     span.kind = "tool"
     span.name = _text(about, "gen_ai.tool.name", "tool.name") or span.name.removeprefix("execute_tool ")
     span.call_id = _text(about, "gen_ai.tool.call.id", "tool_call.id", "tool.id")
@@ -197,7 +197,7 @@ def _read_tool_span(span: Span, about: Object, events: list[tuple[str, Object]],
                 break
 
 
-def _read_model_span(span: Span, about: Object) -> None:
+def _read_model_span(span: TraceSpan, about: Object) -> None:
     span.kind = "model"
     system = messages_in(_message(about.get("gen_ai.system_instructions"), "system"), "system")
     given = about.get("gen_ai.input.messages") or _unflattened(about, "llm.input_messages.")

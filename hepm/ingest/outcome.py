@@ -130,7 +130,7 @@ def by_user(run: Trajectory) -> bool | None:
     return thanked
 
 
-class Verdict(NamedTuple):
+class RunVerdict(NamedTuple):
     """What a rule or a judge says of a run.
 
     Attributes:
@@ -170,11 +170,11 @@ def check_rules(names: Iterable[str]) -> None:
             raise InputError(f"no rule is called {rule!r}; there are {', '.join(RULES)}.")
 
 
-def verdict_of(run: Trajectory, rules: Iterable[str]) -> Verdict:
+def verdict_of(run: Trajectory, rules: Iterable[str]) -> RunVerdict:
     """What the first rule says that says anything. Nothing is said of runs with an outcome, or not trusted ones."""
     if run.outcome == Outcome() and run.trusted:
         for rule in rules:
             success = RULES[rule](run)
             if success is not None:
-                return Verdict(run, success, rule)
-    return Verdict(run, None, "")
+                return RunVerdict(run, success, rule)
+    return RunVerdict(run, None, "")

@@ -14,7 +14,7 @@ from typing import Final, cast
 from hepm.embed import Embedder, HashingEmbedder
 from hepm.errors import InputError
 from hepm.ingest.parts import Work, WorkPart, plan, received, size_of
-from hepm.ingest.prepare import IngestOptions, Prepared, Source, TrustByTags, prepare_in_process
+from hepm.ingest.prepare import IngestOptions, Prepared, RunSource, TrustByTags, prepare_in_process
 from hepm.ingest.processes import Processes
 from hepm.ingest.ray_tasks import RayTasks
 from hepm.ingest.records import ReadOptions, is_record
@@ -28,7 +28,10 @@ WORTH_BYTES: Final = 2_000_000
 
 
 def prepare(
-    source: Source | Iterable[Source], reading: ReadOptions, options: IngestOptions, embedder: Embedder | None = None
+    source: RunSource | Iterable[RunSource],
+    reading: ReadOptions,
+    options: IngestOptions,
+    embedder: Embedder | None = None,
 ) -> Iterator[Prepared]:
     """Every run of the sources, in a fixed order; lazy, but workers read ahead.
 
@@ -80,7 +83,7 @@ def _in_order(
         started.extend(map(start, islice(parts, 1)))
 
 
-def files_of(source: Source | Iterable[Source]) -> list[Path] | None:
+def files_of(source: RunSource | Iterable[RunSource]) -> list[Path] | None:
     """The files that are to be read; None if anything else is, too."""
     sources = _listed(source)
     if not isinstance(sources, list | tuple):  # an iterator can be gone through only once
@@ -88,10 +91,10 @@ def files_of(source: Source | Iterable[Source]) -> list[Path] | None:
     return regular_files(sources)
 
 
-def _listed(source: Source | Iterable[Source]) -> Iterable[Source]:
+def _listed(source: RunSource | Iterable[RunSource]) -> Iterable[RunSource]:
     if isinstance(source, (str, PathLike)) or is_record(source):
-        return [cast("Source", source)]
-    return cast("Iterable[Source]", source)
+        return [cast("RunSource", source)]
+    return cast("Iterable[RunSource]", source)
 
 
 def _is_message(value: object) -> bool:

@@ -26,7 +26,7 @@ from hepm.ingest.transitions import transitions, without_hints
 from hepm.text import CUT
 from hepm.types import DISTRUSTED, OWN_STATES, Outcome, Tool, ToolCall, Trajectory, Turn
 
-Source: TypeAlias = str | PathLike[str] | Trajectory | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+RunSource: TypeAlias = str | PathLike[str] | Trajectory | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """A file, folder, glob, archive or "-"; a run itself; or a record or all that a file may hold, in Python's values."""
 
 
@@ -113,11 +113,11 @@ class IngestOptions:
 
 
 def source_of(
-    source: Source | Iterable[Source] | None,
+    source: RunSource | Iterable[RunSource] | None,
     messages: Sequence[object] | None,
     about: Mapping[str, object],
     reading: ReadOptions,
-) -> Source | Iterable[Source]:
+) -> RunSource | Iterable[RunSource]:
     """What to ingest: `source`, or the run of `messages` with the keys `about` of a chat record; else InputError."""
     about = {key: value for key, value in about.items() if value is not None and value != ""}
     if messages is None:
@@ -136,7 +136,7 @@ def source_of(
 
 
 def prepare_in_process(
-    sources: Iterable[Source | FileLines], reading: ReadOptions, options: IngestOptions
+    sources: Iterable[RunSource | FileLines], reading: ReadOptions, options: IngestOptions
 ) -> Iterator[Prepared]:
     """Every run of the sources, in this process and one at a time."""
     preparer = _Preparer(options)

@@ -26,7 +26,7 @@ from hepm.ingest import (
 from hepm.ingest.document import RECORD_LIMIT, Document, Reader, UnreadableError
 from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection, json_of
 from hepm.ingest.shells import with_command_names
-from hepm.ingest.sources import Lines, Source, open_source, printable
+from hepm.ingest.sources import Lines, SourceFile, open_source, printable
 
 READERS: Final = (
     benchmark_runs.AGENTDOJO, exported.READER, benchmark_runs.TAU, benchmark_runs.TAU2, benchmark_runs.TAU2_SFT,
@@ -93,8 +93,8 @@ def is_by_line(file: Path, options: ReadOptions) -> bool:
         return reader is not None and reader.by_line and document.is_lines
 
 
-def _part_of(file: Path, stream: IO[bytes], lines: Lines) -> Source:
-    return Source(printable(str(file)), PurePosixPath(file.absolute()), stream, lines=lines)
+def _part_of(file: Path, stream: IO[bytes], lines: Lines) -> SourceFile:
+    return SourceFile(printable(str(file)), PurePosixPath(file.absolute()), stream, lines=lines)
 
 
 def _reader_of(document: Document, readers: Sequence[Reader]) -> Reader | None:
@@ -117,7 +117,7 @@ def read_value(value: object, number: int, options: ReadOptions) -> Iterator[tup
     except RecordError as error:
         yield _UNKNOWN, Rejection(_PYTHON, number, str(error))
         return
-    source = Source(_PYTHON, PurePosixPath(), io.BytesIO(content))
+    source = SourceFile(_PYTHON, PurePosixPath(), io.BytesIO(content))
     for format_name, item in _read_one(source, readers, options, RECORD_LIMIT):
         if isinstance(item, Rejection):
             record = number if item.record in (None, 1) else f"{number}, record {item.record}"
@@ -138,7 +138,7 @@ def _chosen(format_name: str) -> Sequence[Reader]:
 
 
 def _read_one(
-    source: Source, readers: Sequence[Reader], options: ReadOptions, limit: int
+    source: SourceFile, readers: Sequence[Reader], options: ReadOptions, limit: int
 ) -> Iterator[tuple[str, Item]]:
     if source.begins_with(openai_items.DATABASE):
         for item in openai_items.read_sessions(source, options):

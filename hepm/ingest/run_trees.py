@@ -13,7 +13,7 @@ from hepm.ingest import fields
 from hepm.ingest.document import Document, Reader
 from hepm.ingest.message_layouts import is_langchain, langchain_content, parsed_json
 from hepm.ingest.records import Item, Object, ReadOptions, RecordError
-from hepm.ingest.spans import Span, Spans, messages_in, text_of
+from hepm.ingest.spans import Spans, TraceSpan, messages_in, text_of
 
 _CAPITAL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _OBSERVATION: Final = frozenset({"id", "trace_id", "type", "start_time"})
@@ -58,10 +58,10 @@ def _add_langfuse(record: Object, spans: Spans) -> None:
         raise RecordError("it is neither a trace, an observation nor a score of Langfuse")
 
 
-def _observation(record: Object) -> Span:
+def _observation(record: Object) -> TraceSpan:
     kind = fields.text(record, "type").upper()
     level = fields.text(record, "level")
-    span = Span(
+    span = TraceSpan(
         fields.text(record, "trace_id"),
         fields.text(record, "id"),
         fields.text(record, "parent_observation_id"),
@@ -102,7 +102,7 @@ def _observation(record: Object) -> Span:
     return span
 
 
-def _read_tool_message(span: Span, message: Object) -> None:
+def _read_tool_message(span: TraceSpan, message: Object) -> None:
     """What LangChain's ToolMessage says of a call."""
     inner = langchain_content(message)
     span.call_id = fields.text(inner, "tool_call_id") or span.call_id
@@ -119,7 +119,7 @@ def _add_langsmith(record: Object, spans: Spans) -> None:
     extra = fields.object_at(record, "extra")
     metadata = fields.object_at(extra, "metadata")
     trace = fields.text(record, "trace_id", "id")
-    span = Span(
+    span = TraceSpan(
         trace,
         fields.text(record, "id"),
         fields.text(record, "parent_run_id"),

@@ -58,7 +58,7 @@ _HEADER_BYTES: Final = 1 << 16
 _COMPANION_BYTES: Final = 64 << 20
 _COMPANIONS_BYTES: Final = 512 << 20
 _COMPANIONS: Final = frozenset(("possible_answer", "multi_turn_func_doc", "result.json", "results.json"))
-"""Files and folders that readers ask for with `Source.sibling`; those of an archive are read together."""
+"""Files and folders that readers ask for with `SourceFile.sibling`; those of an archive are read together."""
 
 
 def _split(name: str) -> tuple[str, str]:
@@ -151,7 +151,7 @@ class Lines:
 
 
 @dataclass(slots=True)
-class Source:
+class SourceFile:
     """One document that can be read once, as bytes.
 
     Attributes:
@@ -186,7 +186,7 @@ class Source:
         return None
 
 
-Opened: TypeAlias = Source | Rejection
+Opened: TypeAlias = SourceFile | Rejection
 _Members: TypeAlias = Callable[[], Iterator[tuple[str, Callable[[], IO[bytes]]]]]
 """Iterates over an archive's files: the name of each, and a function that opens it before the next one is asked for."""
 
@@ -317,7 +317,7 @@ def _open_stream(
         else:
             # A terminal must not be read again after it ended: it would wait for more.
             rest = stream if len(head) == tarfile.BLOCKSIZE else io.BytesIO()
-            yield Source(name, PurePosixPath(path), rest, read_beside, head)
+            yield SourceFile(name, PurePosixPath(path), rest, read_beside, head)
     except _OPEN_ERRORS as error:
         yield Rejection(name, None, _reason(error))
 
@@ -338,7 +338,7 @@ def _open_seekable(
     if is_tar:
         yield from _open_archive(name, partial(_tar_members, stream, start, suffix))
     else:
-        yield Source(name, bare_path, decompressed(stream, suffix), read_beside)
+        yield SourceFile(name, bare_path, decompressed(stream, suffix), read_beside)
 
 
 def _first_bytes(stream: IO[bytes]) -> bytes:
@@ -408,7 +408,9 @@ def _open_archive(file: str, members: _Members) -> Iterator[Opened]:
             continue
         try:
             stream = decompressed(open_member(), member)
-            yield Source(name, PurePosixPath(uncompressed_name(member)), stream, lambda path: companions().get(path))
+            yield SourceFile(
+                name, PurePosixPath(uncompressed_name(member)), stream, lambda path: companions().get(path)
+            )
         except tarfile.TarError:  # the archive itself is damaged: no further member can be found
             raise
         except _OPEN_ERRORS as error:

@@ -18,7 +18,7 @@ from hepm.types import Outcome, Trajectory
 
 
 @dataclass(slots=True)
-class Span:
+class TraceSpan:
     """One span.
 
     Attributes:
@@ -57,18 +57,18 @@ class Spans:
     """
 
     def __init__(self) -> None:
-        self._spans: dict[tuple[str, str], Span] = {}
+        self._spans: dict[tuple[str, str], TraceSpan] = {}
         self._messages: dict[str, Object] = {}
         self._marks: dict[int, str] = {}
         self._scores: dict[str, list[tuple[str, Any, Any]]] = {}
 
-    def add(self, span: Span) -> None:
+    def add(self, span: TraceSpan) -> None:
         """Take a span; the same one again replaces it."""
         span.given = self._once(span.given)
         span.answer = self._once(span.answer)
         self._spans[span.trace, span.id] = span
 
-    def __iter__(self) -> Iterator[Span]:
+    def __iter__(self) -> Iterator[TraceSpan]:
         return iter(self._spans.values())
 
     @property
@@ -91,7 +91,7 @@ class Spans:
     def runs(self, source: str, options: ReadOptions) -> Iterator[Item]:
         """A run for each conversation, or trace without one, in the order of their beginnings."""
         sessions = {span.trace: span.session for span in self._spans.values() if span.session}
-        groups: dict[str, list[Span]] = {}
+        groups: dict[str, list[TraceSpan]] = {}
         for span in sorted(self._spans.values(), key=lambda span: (span.start, span.kind)):
             id = sessions.get(span.trace) or span.trace
             # What a tool does inside is not the agent's; an agent that is called as a tool is a run of its own.
@@ -109,13 +109,13 @@ class Spans:
             if is_run:
                 yield self._item(id, spans, source, options)
 
-    def _item(self, id: str, spans: Sequence[Span], source: str, options: ReadOptions) -> Item:
+    def _item(self, id: str, spans: Sequence[TraceSpan], source: str, options: ReadOptions) -> Item:
         def build(_: Object) -> Trajectory:
             return self._run(id, spans, source, options)
 
         return built(source, id, {"id": id}, build)
 
-    def _run(self, id: str, spans: Sequence[Span], source: str, options: ReadOptions) -> Trajectory:
+    def _run(self, id: str, spans: Sequence[TraceSpan], source: str, options: ReadOptions) -> Trajectory:
         about: dict[str, str] = {}
         scores: list[tuple[str, Any, Any]] = []
         for trace in dict.fromkeys([span.trace for span in spans]):
@@ -145,7 +145,7 @@ class Spans:
             tools=listed_tools(max([span.tools for span in spans], key=len)),
         )
 
-    def _tool_around(self, span: Span) -> Span | None:
+    def _tool_around(self, span: TraceSpan) -> TraceSpan | None:
         """The innermost tool span that it is inside of."""
         seen = {span.id}  # a damaged trace may name a span as its own ancestor
         while True:
@@ -158,7 +158,7 @@ class Spans:
             span = outer
 
 
-def _holds_calls(span: Span) -> bool:
+def _holds_calls(span: TraceSpan) -> bool:
     return span.kind == "tool" or any(message.get("tool_calls") for message in span.answer)
 
 
@@ -201,7 +201,7 @@ class _Conversation:
     `marks` keeps what tells messages apart, by the `id` of each: every span repeats those before it.
     """
 
-    def __init__(self, spans: Sequence[Span], marks: dict[int, str]) -> None:
+    def __init__(self, spans: Sequence[TraceSpan], marks: dict[int, str]) -> None:
         self._spans = spans
         self._marks = marks
         self._builder = TurnBuilder()
@@ -276,7 +276,7 @@ class _Conversation:
             if call.error is None and type(error) is bool:
                 call.error = error
 
-    def _execute(self, span: Span) -> None:
+    def _execute(self, span: TraceSpan) -> None:
         """Give a tool span to the call that it executes, or add one: models do not always record their answers."""
         call = self._by_id.get(span.call_id) or self._call_to_execute(span.name) or self._new_call(span)
         ended = span.end or span.start
@@ -300,7 +300,7 @@ class _Conversation:
                 return call
         return None
 
-    def _new_call(self, span: Span) -> OpenCall:
+    def _new_call(self, span: TraceSpan) -> OpenCall:
         """A call that no model recorded: in the latest turn, or in one of its own where it began after that one."""
         call = OpenCall(span.call_id or None, span.name, None)
         overlaps = span.start < self._latest_end

@@ -23,7 +23,7 @@ class Framed(NamedTuple):
     after: Sequence[int]
 
 
-class Reply(NamedTuple):
+class ModelReply(NamedTuple):
     """A message of the model: its text, its calls as names and JSON, and whether it was ended and not cut."""
 
     text: str
@@ -46,11 +46,11 @@ class Dialect(Protocol):
         """A text inside a message."""
         ...
 
-    def read(self, ids: Sequence[int]) -> Reply:
+    def read(self, ids: Sequence[int]) -> ModelReply:
         """A message of the model."""
         ...
 
-    def write(self, reply: Reply) -> Sequence[int]:
+    def write(self, reply: ModelReply) -> Sequence[int]:
         """A message as the model would have sampled it, with its end."""
         ...
 
@@ -95,14 +95,14 @@ class ChatDialect:
     def encode(self, text: str) -> Sequence[int]:
         return cast("list[int]", self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def read(self, ids: Sequence[int]) -> Reply:
+    def read(self, ids: Sequence[int]) -> ModelReply:
         text: str = self._tokenizer.decode(ids)
         whole = bool(ids) and ids[-1] == self._tokenizer.eos_token_id
         if whole:
             text = text.removesuffix(str(self._tokenizer.eos_token))
-        return Reply(_CALL.sub("", text).strip(), [_call(match[1]) for match in _CALL.finditer(text)], whole)
+        return ModelReply(_CALL.sub("", text).strip(), [_call(match[1]) for match in _CALL.finditer(text)], whole)
 
-    def write(self, reply: Reply) -> Sequence[int]:
+    def write(self, reply: ModelReply) -> Sequence[int]:
         parts: list[str] = []
         if reply.text:
             parts.append(reply.text)
