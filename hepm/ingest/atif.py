@@ -54,6 +54,7 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
 
 def _trial_result(document: Document) -> Object:
     """Harbor's result.json of this trial; empty if there is none."""
+    # Harbor writes agent/trajectory.json into a trial's folder; others put it right there.
     for path in ("result.json", "../result.json"):
         try:
             value = DECODER.decode((document.source.sibling(path) or b"").decode())
@@ -150,6 +151,7 @@ def _trial_outcome(trial: Object) -> Outcome:
     if "reward" in rewards:
         return graded(fields.as_number(rewards["reward"], "the verifier's reward"))
     values = [fields.as_number(value, f"the verifier's reward {name!r}") for name, value in rewards.items()]
+    # Criteria have no weights in the format.
     mean = sum(values) / len(values)
     return Outcome(mean, mean >= SOLVED)
 

@@ -113,6 +113,7 @@ def _read_tau2(document: Document, options: ReadOptions) -> Iterator[Item]:
     for path, number, value in document.walk(("simulations",), ()):
         if isinstance(value, RecordError):
             yield document.rejected(number, str(value))
+        # The header comes before the runs, as tau2-bench writes it.
         elif path == ("info",) and fields.is_object(value):
             try:
                 about = _about(value, document)

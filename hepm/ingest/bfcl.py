@@ -76,6 +76,7 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
         if type(line.get("id")) is str:
             right_calls[line["id"]] = line.get("ground_truth")
 
+    # Hundreds of questions name the same few classes.
     @cache
     def tools_of(class_name: str) -> tuple[Tool, ...]:
         file = _DOCUMENT_OF.get(class_name)
@@ -147,6 +148,7 @@ def json_schema(value: Any) -> Any:
 
 
 def _turns(question: list[Any], answer: list[Any], tools: dict[str, Tool]) -> Iterator[Turn]:
+    # Turns of the question without right calls are left out.
     for messages, calls in zip(question, answer, strict=False):
         for message in fields.as_list(messages, "a turn of the question"):
             record = fields.as_object(message, "a message")
@@ -168,6 +170,7 @@ def parse_call(text: Any, tools: dict[str, Tool]) -> ToolCall:
         properties = tools[name].parameters.get("properties")
         if isinstance(properties, dict):
             names = list(properties)
+    # More values than the description has parameters.
     names += map(str, range(len(names), len(values)))
     return ToolCall(name, dict(zip(names, values, strict=False)) | named)
 

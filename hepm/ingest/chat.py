@@ -26,6 +26,7 @@ RAW: Final = "_raw"
 ROLES: Final[dict[str, Role]] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 
 _WORD: Final = re.compile("[A-Za-z]{1,16}")
+# The end of a run is preferred to when it was written down.
 _TIMES: Final = ("ended_at", "end_time", "timestamp", "created_at", "created")
 _GOOD: Final = re.compile("success|successful|succeeded|solved|resolved|pass|passed|correct|true|yes|good|positive|1")
 _BAD: Final = re.compile("failure|failed|fail|unsolved|unresolved|incorrect|wrong|false|no|bad|negative|error|0")
@@ -84,6 +85,7 @@ class TurnBuilder:
     __slots__ = ("_answered", "_by_id", "_change", "_latest", "_made", "_stale", "_turns")
 
     def __init__(self, change: Callable[[Turn], Turn | None] | None = None) -> None:
+        # What a turn is made of, until its results have come; `_made` holds those that are made.
         self._turns: list[tuple[Role, str, list[OpenCall], dict[str, Any]]] = []
         self._by_id: dict[str, OpenCall] = {}
         self._latest: list[OpenCall] = []
@@ -113,6 +115,7 @@ class TurnBuilder:
             call = self._by_id.pop(call_id, None)
         if call is None or call.result is not None:
             latest = self._latest
+            # Ids may have answered some of them already, in any order.
             while self._answered < len(latest) and latest[self._answered].result is not None:
                 self._answered += 1
             if self._answered == len(latest):
@@ -138,6 +141,7 @@ class TurnBuilder:
             call = open_call.made()
             if call is not None:
                 made.append(call)
+        # It held nothing but calls of hepm's own tools.
         if not made and not text and calls:
             return None
         turn = Turn(role, text, tuple(made), **about)
@@ -433,6 +437,7 @@ def _outcome(record: Object, options: ReadOptions) -> tuple[Outcome, dict[str, s
     if reward is not None:
         reward = fields.as_number(reward, repr(options.reward_key))
     success = _value_at(record, options.success_key)
+    # Explicit before implied: a record may say success and hold a reward of another measure.
     if success is not None:
         succeeded = verdict(success, options.success_key)
         if succeeded is None:
@@ -463,6 +468,7 @@ def _value_at(record: Object, dotted: str) -> Any:
 
 def verdict(value: Any, key: str) -> bool | None:
     """Whether a word, a number or a boolean under `key` means success; None for another word."""
+    # A boolean is an int, too.
     if isinstance(value, int | float):
         return value >= SOLVED
     if isinstance(value, str):

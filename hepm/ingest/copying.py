@@ -53,6 +53,7 @@ def copy_store(
         target.copy_tools(source.tools(namespace=namespace), namespace=namespace, replay=replay)
         held_runs = source.iter_runs(namespace=namespace)
         with _StatesByRun(source, namespace) as states:
+            # In batches of the target's transactions; each is looked up at once.
             while True:
                 batch = list(islice(held_runs, target.runs_a_batch))
                 if not batch:
@@ -138,12 +139,14 @@ class _StatesByRun:
 
     def vectors(self, runs: Sequence[str]) -> dict[str, FloatArray]:
         """The vectors of the states that these runs left, by text."""
+        # One parameter for all ids: SQLite bounds the number of parameters.
         named = "SELECT s.id FROM json_each(?) r CROSS JOIN state s ON s.run = r.value"
         ids = [id for (id,) in self._db.execute(named, [json.dumps(runs)])]
         return self._source.vectors_of_states(ids, namespace=self._namespace)
 
 
 def _copy_lessons(source: Store, target: Store, namespace: str) -> None:
+    # A lesson that the target has may have been edited there.
     known_ids = {held.row.id for held in target.lessons.list(namespace=namespace)}
     new = [held for held in source.lessons.list(namespace=namespace) if held.row.id not in known_ids]
     for start in range(0, len(new), _LESSONS_A_BATCH):

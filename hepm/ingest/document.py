@@ -38,10 +38,13 @@ MANY: Final = 4 << 20
 
 _TOO_MANY: Final = f"it holds more than {MANY:,} lists and objects, the limit for one record"
 _CUT_OFF: Final = "it ends in the middle: it was cut off"
+# Bytes or characters of a text whose brackets are counted at all: a shorter one cannot hold too many.
 _LARGE: Final = 8 << 20
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _NEAR_THE_END: Final = 64  # a number or a word may be cut off here; an error before that is a real one
+# Bytes in which the first keys of a long document are looked for.
 _OUTLINED: Final = 1 << 20
+# Bytes or characters that are read at a time.
 _CHUNK: Final = 1 << 18
 _NOTHING: Final = object()
 
@@ -138,6 +141,7 @@ class TextWindow:
         size = len(unread)
         # The second condition is for an empty window, whose double is empty, too.
         while size < 2 * len(unread) or size == len(unread):
+            # Before reading on: a text without end must not fill the memory.
             if size > self._limit:
                 raise Broken(f"it is longer than {self._limit:,} characters, the limit for one record")
             piece = self._more()

@@ -86,12 +86,15 @@ def _kind_of_line(value: Any) -> str:
 
 
 def _line(content: Content) -> str:
+    # Lessons bring their own JSON.
     if isinstance(content, LessonRow):
         return f'{{"hepm":{VERSION},"lesson":{to_record(content)}}}'
     values: dict[str, Any] = content._asdict()
     if isinstance(content, ToolRow):
+        # Stored as text, and readable in an export.
         for key in ("parameters", "former_parameters"):
             values[key] = json.loads(values[key])
+        # They are counted again from the runs.
         del values["calls"], values["errors"]
     return _encode({"hepm": VERSION, _KEYS[type(content)]: values})
 

@@ -41,12 +41,14 @@ def item_messages(items: Sequence[Object]) -> list[Object]:
             continue
         if kind in _CALLS or kind in _OWN_CALLS:
             call = _call(item, kind)
+            # A call may come without a text before it, and after results it begins a new turn.
             if not (messages and messages[-1].get("role") == "assistant"):
                 messages.append({"role": "assistant", "content": ""})
             messages[-1].setdefault("tool_calls", []).append(call)
             # The API runs tools of MCP servers itself, and writes the result into the call.
             if kind == "mcp_call" and ("output" in item or "error" in item):
                 messages.append(_result(call["id"], item.get("output") or item.get("error"), bool(item.get("error"))))
+        # function_call_output, custom_tool_call_output, shell_call_output, …
         elif kind.endswith("_call_output") and "call_id" in item:
             messages.append(_result(_text(item.get("call_id")), item.get("output"), _failed(item)))
         elif kind == "message" and "role" in item:
@@ -95,6 +97,7 @@ def _result(call: str, output: Any, error: bool | None) -> Object:
     text = output
     if not isinstance(output, str):
         text = json.dumps(output, ensure_ascii=False)
+    # OpenAI's own messages cannot say that a call failed, so that Anthropic's form carries it.
     if error is None:
         return {"role": "tool", "tool_call_id": call, "content": text}
     block = {"type": "tool_result", "tool_use_id": call, "content": text, "is_error": error}
@@ -158,6 +161,7 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
     for number, value in document.records():
         if isinstance(value, RecordError):
             yield document.rejected(number, str(value))
+        # An item a line: together they are one run.
         elif fields.is_object(value) and (is_item(value) or not _has_list(value)):
             items.append(value)
         else:
@@ -204,6 +208,7 @@ def _columns(database: sqlite3.Connection, table: str) -> set[str]:
 
 
 def _quoted(name: str) -> str:
+    # The name of a table cannot be a parameter of a statement.
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -19,6 +19,7 @@ from hepm.ingest.spans import Spans, TraceSpan, messages_in, text_of
 
 _SPANS: Final = ("resourceSpans", "resource_spans")
 _SCOPES: Final = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
+# Values of gen_ai.operation.name; "invoke_agent" is a span around these.
 _MODEL_OPERATIONS: Final = frozenset({"chat", "text_completion", "generate_content"})
 _MESSAGES: Final = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions")
 _SESSIONS: Final = ("gen_ai.conversation.id", "session.id")
@@ -134,6 +135,7 @@ def _hex(id: Any, what: str) -> str:
 
 def _seconds(nanoseconds: Any) -> float | None:
     try:
+        # 0 stands for an absent time in protobuf.
         return int(nanoseconds) / 1e9 or None
     except (TypeError, ValueError, OverflowError):
         return None
@@ -232,6 +234,7 @@ def _unflattened(about: Object, prefix: str) -> list[Object]:
     for key, value in about.items():
         if not key.startswith(prefix):
             continue
+        # "0.message.tool_calls.1.tool_call.function.name" of the first message's second call.
         number, _, rest = key[len(prefix) :].partition(".message.")
         if not number.isdecimal():
             continue
@@ -290,6 +293,7 @@ def _recognises(document: Document) -> bool:
 
 
 def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
+    # All are collected first: the spans of a trace come in any order, over several lines.
     spans = Spans()
     for number, value in document.records():
         try:

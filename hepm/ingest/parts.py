@@ -107,14 +107,17 @@ def pieces(file: Path) -> Iterator[Lines]:
             piece = stream.read(PART_BYTES)
             if not piece:
                 return
+            # A part ends where a line does.
             piece += stream.readline()
             yield Lines(start, start + len(piece), number)
             start += len(piece)
+            # Empty lines count: a rejection names the line of the file.
             number += piece.count(b"\n")
 
 
 def frames(part: WorkPart, work: Work) -> Iterator[bytes]:
     """The runs of a part, pickled some at a time, or an exception in place of the rest."""
+    # Texts whose vectors went with an earlier frame: the receiver has them.
     sent = set[str]()
     try:
         waiting: list[Prepared] = []
@@ -141,6 +144,7 @@ def _frame(items: list[Prepared], work: Work, sent: set[str]) -> bytes:
         sent.update(texts)
         if texts:
             vectors_ND = _embedder(work.embedder).embed(texts)
+    # Errors are pickled, too, so that `received` can tell them apart by their class.
     return pickle.dumps(_Frame(items, texts, vectors_ND), pickle.HIGHEST_PROTOCOL)
 
 
@@ -155,6 +159,7 @@ def received(frame: bytes, embedder: Embedder | None) -> list[Prepared]:
     if isinstance(content, Exception):
         raise content
     items, texts, vectors_ND = cast("_Frame", content)
+    # Else the pipeline embeds them itself.
     if vectors_ND is not None and isinstance(embedder, CachedEmbedder):
         embedder.keep(texts, vectors_ND)
     return items

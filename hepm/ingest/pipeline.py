@@ -93,6 +93,7 @@ class IngestReport:
         """As `hepm ingest --json` prints it."""
         values = {attribute.name: getattr(self, attribute.name) for attribute in fields(self)}
         values["rejected"] = [asdict(rejection) for rejection in self.rejected]
+        # Sorted, so that two reports can be compared.
         values["by_format"] = dict(sorted(self.by_format.items()))
         values["by_rule"] = dict(sorted(self.by_rule.items()))
         return {key: value for key, value in values.items() if value or key not in _IF_ANY}
@@ -132,6 +133,7 @@ class Outbox:
                 file.write(json.dumps(head) + "\n")
                 for run in runs:
                     file.write(json.dumps({"digest": run.digest, "record": run.record}) + "\n")
+                # In this order: a file under its last name is whole on disk, even after a loss of power.
                 file.flush()
                 os.fsync(file.fileno())
             partial.rename(self.folder / file_name)
@@ -209,6 +211,7 @@ class Pipeline:
         if tools:
             self._store_or_keep((), tools)
 
+        # A program may have turned it off itself: then it stays off.
         was_on = gc.isenabled()
         gc.disable()  # runs hold no cycles, and walking millions of them again and again costs a seventh of the time
         try:
@@ -302,6 +305,7 @@ class Pipeline:
         if self._outbox is None:
             self.store(runs, tools)
             return
+        # In the order in which runs came: what waits in the outbox is stored before these.
         with contextlib.suppress(StoreUnavailableError):
             deliver(self._outbox, self._store, self._embedder)
             if not len(self._outbox):  # else another thread is still delivering what came first
@@ -317,6 +321,7 @@ class Pipeline:
         if not runs:
             return
         success_from = self._store.header.success_from
+        # A run without a label has the one that its reward stands for, by the store's own threshold.
         runs = [run.graded(success_from) for run in runs]
         known_runs = dict(self._store.find_known([run.id for run in runs], namespace=self._namespace))
         if self._replace_grown:
@@ -349,6 +354,7 @@ class Pipeline:
             report.without_calls += not run.transitions
             if run.outcome_by:
                 report.by_rule[run.outcome_by] += 1
+        # A conflict names the file, so that people find the run in it.
         sources = {run.id: run.source for run in runs}
         for run_id in added.conflicts:
             reason = f"a run with other content is stored under the id {run_id!r}, and stays as it is. {_CONFLICT}"
@@ -393,6 +399,7 @@ def _may_be_replaced(stored: Known, run: Run) -> bool:
 
 def _continues(run: Run, before: Trajectory) -> bool:
     """Whether a run is a longer version of another: it has its calls, and its user said the same, and more follows."""
+    # From the records: both texts have been cut and redacted the same way.
     after = parse_run(run.record)
     tools_before = [call.name for call in before.calls()]
     tools_after = [call.name for call in after.calls()]

@@ -60,6 +60,7 @@ def read_runs(
     readers = _chosen(options.format)
 
     def read() -> Iterator[tuple[str, Item]]:
+        # All names at once: a wrong type is an error before anything is read.
         for source in [os.fspath(source) for source in sources]:
             if source.startswith(f"{atif.AGENTPILE}:") or atif.is_dataset(source):
                 for item in atif.read_dataset(source, options):
@@ -86,6 +87,7 @@ def is_by_line(file: Path, options: ReadOptions) -> bool:
     readers = _chosen(options.format)
     with file.open("rb") as stream:
         try:
+            # No lines at all: the head is enough to recognise a format.
             document = Document(_part_of(file, stream, Lines(0, 0, 1)))
         except UnreadableError:
             return False
@@ -140,6 +142,7 @@ def _chosen(format_name: str) -> Sequence[Reader]:
 def _read_one(
     source: SourceFile, readers: Sequence[Reader], options: ReadOptions, limit: int
 ) -> Iterator[tuple[str, Item]]:
+    # SQLite reads the file itself, so that it gets the path and not the stream.
     if source.begins_with(openai_items.DATABASE):
         for item in openai_items.read_sessions(source, options):
             yield openai_items.READER.name, _named(item, openai_items.READER, options)
@@ -153,6 +156,7 @@ def _read_one(
     if reader is not None:
         for item in reader.read(document, options):
             yield reader.name, _named(item, reader, options)
+    # To name its format would not help.
     elif document.is_empty:
         yield _UNKNOWN, document.rejected(None, _appearance(document))
     elif options.format == "auto":

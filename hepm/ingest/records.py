@@ -89,6 +89,7 @@ class Broken(RecordError):
 
 def graded(reward: float | None, success: bool | None = None) -> Outcome:
     """An outcome; without a verdict a reward of 1 is a success and one of 0 a failure. Others wait for a threshold."""
+    # Below 0 is a failure, too: some environments punish.
     if success is None and reward is not None and not 0 < reward < SOLVED:
         success = reward >= SOLVED
     return Outcome(reward, success)
@@ -183,6 +184,7 @@ def _content(turns: tuple[Turn, ...], about: tuple[Any, ...]) -> str:
     header keep them apart.
     """
     texts = [turn.text for turn in turns]
+    # "suaua": roles begin with different letters.
     roles = "".join([turn.role[0] for turn in turns])
     counts = [len(turn.calls) for turn in turns]
     calls: list[Any] = []
@@ -243,6 +245,7 @@ def decoded(value: object) -> Any:
     try:
         return _copied(value)
     except (TypeError, RecursionError):
+        # A parser's own values are copied below, much faster; anything else goes through text.
         return DECODER.decode(json_of(value))
 
 
@@ -256,6 +259,7 @@ def _copied(value: Any) -> Any:
         return {key if type(key) is str else _no_json(key): _copied(member) for key, member in value.items()}
     if kind is list:
         return [_copied(element) for element in value]
+    # NaN, infinity and huge integers are left to `json`, which treats them as on reading a file.
     if (kind is int or kind is float) and abs(value) < 2**63:
         return value
     return _no_json(value)
@@ -273,6 +277,7 @@ def is_record(value: object) -> bool:
 
 def _plain(value: Any) -> Any:
     """What `json` does not know, one level down."""
+    # A class has `model_dump` as well, and bytes are a sequence of numbers: neither is data.
     if not isinstance(value, _OPAQUE):
         dump = getattr(value, "model_dump", None)  # pydantic's
         if callable(dump):

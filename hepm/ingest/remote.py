@@ -26,6 +26,7 @@ def _located(name: str) -> tuple[FileSystem, str]:
     try:
         return cast("tuple[FileSystem, str]", import_module("fsspec.core").url_to_fs(name))
     except ImportError as error:
+        # Else fsspec's own message names the package: "Please install s3fs to access S3".
         missing = "pip install fsspec" if (error.name or "").startswith("fsspec") else str(error)
         raise MissingExtraError(
             f"{name} is read through fsspec, which lacks a package for {service}: {missing}"

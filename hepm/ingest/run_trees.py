@@ -18,6 +18,7 @@ from hepm.ingest.spans import Spans, TraceSpan, messages_in, text_of
 _CAPITAL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _OBSERVATION: Final = frozenset({"id", "trace_id", "type", "start_time"})
 _SCORE: Final = frozenset({"trace_id", "name", "value"})
+# Keys of LangSmith's metadata that group traces into threads.
 _SESSIONS: Final = ("thread_id", "session_id", "conversation_id")
 _ONE_VALUE: Final = ("input", "output", "result")
 
@@ -32,6 +33,7 @@ def _snake(record: Object) -> Object:
 def _add_langfuse(record: Object, spans: Spans) -> None:
     """A trace with its observations and scores, an observation, or a score."""
     record = _snake(record)
+    # A trace as the API returns it; exports to a bucket have an observation a line.
     if "observations" in record:
         trace = fields.text(record, "id")
         observations: list[Object] = [
@@ -51,6 +53,7 @@ def _add_langfuse(record: Object, spans: Spans) -> None:
     elif record.keys() >= _SCORE:
         label = fields.text(record, "string_value")
         value = record["value"]
+        # Langfuse stores true as 1.
         if record.get("data_type") == "BOOLEAN" and value in (0, 1):
             value = bool(value)
         spans.add_score(fields.text(record, "trace_id"), (fields.text(record, "name"), value, label))
@@ -133,6 +136,7 @@ def _add_langsmith(record: Object, spans: Spans) -> None:
         span.kind = "tool"
         span.arguments = _only_value(inputs)
         span.call_id = fields.text(extra, "tool_call_id")
+        # {} is no output, and as a text it would look like one.
         output = _only_value(outputs or None)
         span.result = text_of(output)
         span.error = bool(record.get("error"))
@@ -160,6 +164,7 @@ def _add_langsmith(record: Object, spans: Spans) -> None:
     }
     spans.add(span)
     _add_feedback(record, trace, spans)
+    # A child run need not name its trace.
     for child in record.get("child_runs") or ():
         _add_langsmith({"trace_id": trace, **fields.as_object(child, "a child run")}, spans)
 
@@ -208,6 +213,7 @@ def _reader(name: str, recognises: Callable[[Document], bool], add: Add) -> Read
 
 
 def _is_langfuse(document: Document) -> bool:
+    # Of either spelling: parentObservationId or parent_observation_id.
     keys = set(_snake(dict.fromkeys(document.keys)))
     return keys >= _OBSERVATION or {"id", "observations"} <= keys or ({"observation_id"} | _SCORE) <= keys
 

@@ -143,6 +143,7 @@ class SeenFiles:
 
     def keep(self, *, done: bool) -> None:
         """Write the list down, as everything that was yielded is stored; at most every few seconds until `done`."""
+        # Seconds: the list is written whole each time, and grows.
         if not done and time.monotonic() - self._kept_at < 5:
             return
         self._kept_at = time.monotonic()

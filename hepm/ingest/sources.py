@@ -53,7 +53,9 @@ _OPEN_ERRORS: Final = (*STREAM_ERRORS, MissingExtraError, RuntimeError)
 
 _CUT_OFF: Final = "the archive ends in the middle: it was cut off"
 _CHUNK: Final = 1 << 20
+# Bytes of a pipe, or of a member of an archive, that stay in memory; more go into a temporary file or are streamed.
 _IN_MEMORY: Final = 1 << 20
+# Of a long name in a tar archive; paths have 4,096 bytes at most on Linux.
 _HEADER_BYTES: Final = 1 << 16
 _COMPANION_BYTES: Final = 64 << 20
 _COMPANIONS_BYTES: Final = 512 << 20
@@ -171,6 +173,7 @@ class SourceFile:
     def begins_with(self, magic: bytes) -> bool:
         """Whether it is a file with these first bytes; they will be read again."""
         with suppress(*STREAM_ERRORS, AttributeError):  # tarfile's streams lack `seekable`
+            # A pipe cannot be put back, and SQLite could not read it.
             if not self.head and self.stream.seekable():
                 start = self.stream.tell()
                 first_bytes = self.stream.read(len(magic))
@@ -287,6 +290,7 @@ def _open_remote(name: str) -> Iterator[Opened]:
 
 
 def _read_file(path: str) -> bytes | None:
+    # The file beside may be compressed, too.
     for suffix in ("", *_SUFFIXES):
         file = Path(path + suffix)
         if file.is_file():
@@ -435,6 +439,7 @@ def _companions(members: _Members) -> dict[str, bytes]:
 
 def _zip_members(stream: IO[bytes]) -> Iterator[tuple[str, Callable[[], IO[bytes]]]]:
     with zipfile.ZipFile(stream) as archive:
+        # By name: the order inside an archive depends on who packed it.
         for info in sorted(archive.infolist(), key=lambda info: info.filename):
             if not info.is_dir():
                 yield info.filename, partial(archive.open, info)

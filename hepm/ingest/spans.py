@@ -64,6 +64,7 @@ class Spans:
 
     def add(self, span: TraceSpan) -> None:
         """Take a span; the same one again replaces it."""
+        # Each request repeats the messages before it: they are kept once.
         span.given = self._once(span.given)
         span.answer = self._once(span.answer)
         self._spans[span.trace, span.id] = span
@@ -90,9 +91,11 @@ class Spans:
 
     def runs(self, source: str, options: ReadOptions) -> Iterator[Item]:
         """A run for each conversation, or trace without one, in the order of their beginnings."""
+        # Often only some spans of a trace name the session.
         sessions = {span.trace: span.session for span in self._spans.values() if span.session}
         groups: dict[str, list[TraceSpan]] = {}
         for span in sorted(self._spans.values(), key=lambda span: (span.start, span.kind)):
+            # Several traces of one session are one run.
             id = sessions.get(span.trace) or span.trace
             # What a tool does inside is not the agent's; an agent that is called as a tool is a run of its own.
             tool_span = self._tool_around(span)
@@ -168,6 +171,7 @@ def evaluated(scores: Sequence[tuple[str, Any, Any]], options: ReadOptions) -> O
     Other evaluations than a reward measure anything ("relevance: 0.8"), so that only a verdict in words, true or false
     makes them a label.
     """
+    # Of evaluations with one name the last one counts.
     latest = {name: (value, label) for name, value, label in scores}
     reward = latest.get(options.reward_key, (None, None))[0]
     if reward is not None:
@@ -179,6 +183,7 @@ def evaluated(scores: Sequence[tuple[str, Any, Any]], options: ReadOptions) -> O
                 return Outcome(reward, success)
     if reward is not None or len(latest) != 1:
         return graded(reward)
+    # An evaluation of any name, if it is the only one: "correctness" with the label "yes".
     [(name, (value, label))] = latest.items()
     success = _verdict(value if type(value) is bool else None, label, name)
     if success is None or not isinstance(value, int | float):
@@ -227,6 +232,7 @@ class _Conversation:
             self._add_all(root.given)
         for span in self._spans:
             if span.kind == "model":
+                # The spans of tools that follow belong to the calls of this answer.
                 self._latest = []
                 self._add_all([*span.given, *span.answer])
             elif span.kind == "tool":
@@ -239,6 +245,7 @@ class _Conversation:
         """Add what is new. A conversation may hold equal messages: as many as the longest request has."""
         times_seen: Counter[str] = Counter()
         for message in messages:
+            # By `id`: equal messages are one object here (see `Spans.add`), and making a mark is slow.
             mark = self._marks.get(id(message)) or self._marks.setdefault(id(message), _mark(message))
             times_seen[mark] += 1
             if times_seen[mark] > self._times_added[mark]:
@@ -272,6 +279,7 @@ class _Conversation:
             return
         call = self._by_id[id]
         if call.result is None:
+            # Nothing is no result: the tool's span may bring one.
             call.result = text or None
             if call.error is None and type(error) is bool:
                 call.error = error
@@ -284,12 +292,14 @@ class _Conversation:
             ended = max(self._latest_end, ended)
         self._latest_end = ended
         self._executed.add(id(call))
+        # The model's own arguments count: a tracer may have cut those of the span.
         if not call.arguments and span.arguments is not None:
             call.arguments = OpenCall(None, span.name, span.arguments).arguments
         if span.result is not None:
             call.result = span.result
         if span.error is not None:
             call.error = span.error
+        # Clocks may step back between the two.
         if span.end is not None and span.end >= span.start:
             call.latency_s = span.end - span.start
 

@@ -28,6 +28,7 @@ _ROLES: Final[dict[str, Role]] = {"system": "system", "user": "user", "assistant
 def _recognises(document: Document) -> bool:
     if "conversation" not in document.keys or not fields.is_object(document.first):
         return False
+    # Other formats have a "conversation", too: each message must have this form.
     messages = document.first.get("conversation")
     if not fields.is_list(messages) or not all(map(_is_message, messages)):
         return False
@@ -84,6 +85,7 @@ def _add(builder: TurnBuilder, message: Object) -> None:
     The benchmark writes all calls up to a reply into one message, in their order, and not which were issued together.
     """
     role = _role(message)
+    # Roles of results are missing here: those are inside the calls.
     if role is None:
         raise RecordError(f"a message has the role {message.get('role')!r}")
     if role == "assistant":
@@ -97,8 +99,10 @@ def _add(builder: TurnBuilder, message: Object) -> None:
 def _add_call(builder: TurnBuilder, call: Object) -> None:
     if call.get("name") == LEARNINGS:
         return
+    # Without ids: the result follows at once.
     builder.add("assistant", "", [OpenCall(None, call.get("name"), call.get("arguments"))])
     result = call.get("result")
+    # {"error": "…"} is what a failed call returned.
     failed = fields.is_object(result) and bool(result.get("error"))
     if not isinstance(result, str):
         result = json.dumps(result, ensure_ascii=False)

@@ -95,12 +95,14 @@ class AgentState:
             self._hear(facts_of_message(user_text))
         elif turn.text and turn.role == "assistant":
             self._assistant = turn.text
+            # A text beside calls is no message to the user.
             self._agent_spoke = self._agent_spoke or not tools
         if tools:
             self.last = tools
             self.history.extend(tools)
             self._own_summary = ""
             self._user_spoke = self._agent_spoke = False
+            # What is learned from here on came since this call.
             self.learned = {}
         for call in turn.calls:
             if call.name == SUMMARY_TOOL:
@@ -129,6 +131,7 @@ class AgentState:
 
 def _summary_in(call: ToolCall) -> str:
     """The summary that an agent wrote of its state: under its key, else the longest text of the call; "" if none."""
+    # Models misname the one argument: {"state": "…"}.
     texts = [value for value in call.arguments.values() if isinstance(value, str)]
     summary = call.arguments.get("summary") or max(texts, key=len, default=call.result or "")
     if isinstance(summary, str):
@@ -212,6 +215,7 @@ def _unframed(hint: str) -> str:
 
 def without_hints(text: str) -> str:
     """A text without anything in the form of hepm's hints: for what is learned, where who said it is not known."""
+    # A fixed text is found faster than a pattern, and hardly any text holds one.
     if types.BLOCK_START in text:
         text = _BLOCK.sub("", text)
     hints = (types.HINT, types.FAILED_HINT)

@@ -72,6 +72,7 @@ class ChatDialect:
         self._template = template
         if not getattr(tokenizer, "chat_template", None):
             raise InputError("the tokenizer has no chat template: take a model that was trained for chat")
+        # What `following` cuts off: templates render whole conversations, which begin with a user.
         self._rendered_before = self._render([_user("x"), _CALLED], open=False)
         end = str(tokenizer.eos_token)
         if end not in self._rendered_before:
@@ -82,12 +83,14 @@ class ChatDialect:
     def opening(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Framed:
         marked = _marked(messages)
         text = self._render(marked, tools=[*tools] or None)
+        # Some templates take tools and show none.
         if any(tool["function"]["name"] not in text for tool in tools):
             text = self._render(_with_tools(marked, tools))
         return self._framed(text)
 
     def following(self, messages: Sequence[Mapping[str, Any]]) -> Framed:
         text = self._render([_user("x"), _CALLED, *_marked(messages)])
+        # Templates of reasoning models drop the thoughts of earlier messages, for one.
         if not text.startswith(self._rendered_before):
             raise InputError("the chat template changes earlier messages when new ones come: turn that off")
         return self._framed(text[self._written :])
@@ -97,6 +100,7 @@ class ChatDialect:
 
     def read(self, ids: Sequence[int]) -> ModelReply:
         text: str = self._tokenizer.decode(ids)
+        # Else it was cut off at the limit of tokens.
         whole = bool(ids) and ids[-1] == self._tokenizer.eos_token_id
         if whole:
             text = text.removesuffix(str(self._tokenizer.eos_token))

@@ -38,6 +38,7 @@ class Endpoint:
             raise InputError("no model is named: give its name, or set HEPM_LLM_MODEL.")
         try:
             parts = urlsplit(self.base_url)
+            # `port` raises a ValueError where it is no number.
             usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         except ValueError:
             usable = False
@@ -106,6 +107,7 @@ class Endpoint:
         """
         message = self.without_key(_message(error))
         status = getattr(error, "status_code", None)
+        # After answers, a 403 may be a filter's of this one question.
         if status == 401 or (status == 403 and not answered):
             reason = f"the endpoint at {self.where} does not take the key: {message} Check OPENAI_API_KEY."
         elif status == 404 or (status in (400, 422) and _UNKNOWN_MODEL.search(complaint(error))):
@@ -113,6 +115,7 @@ class Endpoint:
                 f"the endpoint at {self.where} knows no model {self.model!r}: {message} "
                 "Check HEPM_LLM_MODEL, and that the address ends where /chat/completions begins."
             )
+        # OpenAI answers 429 for this, so that it comes before.
         elif status == 402 or getattr(error, "code", None) == "insufficient_quota":
             reason = f"the account at {self.where} has no money left: {message} What was answered is kept."
         elif status == 429:
@@ -126,6 +129,7 @@ class Endpoint:
 
 def complaint(error: Any) -> str:
     """Parameter, code and message of an error of the openai package."""
+    # The parameter says most clearly what is refused; not every server names it.
     parts = (getattr(error, "param", None), getattr(error, "code", None), _message(error))
     return " ".join([str(part) for part in parts if part])
 

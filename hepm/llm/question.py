@@ -195,6 +195,7 @@ def _strict(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     parts = cast("dict[str, Any]", schema)
+    # Strict output takes no description beside a reference.
     if "$ref" in parts:
         return {"$ref": parts["$ref"]}
     kept: dict[str, Any] = {}

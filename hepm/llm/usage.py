@@ -73,6 +73,7 @@ class Prices:
 
 def estimate_tokens(text: str) -> int:
     """A third of the UTF-8 bytes, rounded up: rather too many. Prose has some 4.5 bytes a token, code some 3 to 4."""
+    # Floor division of the negative number rounds up.
     return -(-len(text.encode("utf-8", "replace")) // 3)
 
 
@@ -113,6 +114,7 @@ class Budget:
 
     def __init__(self, *, calls: int | None = None, tokens: int | None = None, cost_usd: float | None = None) -> None:
         for limit in (calls, tokens, cost_usd):
+            # `not >=`, so that NaN is refused.
             if limit is not None and not limit >= 0:
                 raise InputError(f"a budget of {limit} is none: give 0 or more.")
         self.calls = calls
