@@ -20,7 +20,7 @@ from hepm.evals import service_desk
 from hepm.evals.desk_environment import DeskEnvironment
 from hepm.evals.service_desk import Episode as Trouble
 from hepm.evals.simulator import oracle
-from hepm.llm.dialect import Framed, Reply
+from hepm.llm.dialect import Framed, ModelReply
 from hepm.rl.rollout import Attempt, Generate, Player, Rollout, Sampled
 from hepm.rl.sft import example_of, example_spans
 from hepm.rl.spans import Row, row_of
@@ -59,15 +59,15 @@ class WordDialect:
         text += f" {opened} {named.removesuffix(BLOCK_END)} {BLOCK_END}" if opened and named else ""
         return [self.ids[word] for word in _WORD.findall(text) if word in self.ids]
 
-    def read(self, ids: Sequence[int]) -> Reply:
+    def read(self, ids: Sequence[int]) -> ModelReply:
         whole = bool(ids) and ids[-1] == self.end
         first, *rest = [self.words[id] for id in ids if id not in (self.end, self.pad)] or [""]
         if first not in _TOOLS:
-            return Reply(" ".join([first, *rest]), (), whole)
+            return ModelReply(" ".join([first, *rest]), (), whole)
         arguments = f'{{"summary": "{" ".join(rest)}"}}' if first == SUMMARY_TOOL else "{}"
-        return Reply("", [(first, arguments)], whole)
+        return ModelReply("", [(first, arguments)], whole)
 
-    def write(self, reply: Reply) -> list[int]:
+    def write(self, reply: ModelReply) -> list[int]:
         return [*self.encode(" ".join(name for name, _ in reply.calls) or reply.text), self.end]
 
     def tokenizer(self) -> Any:

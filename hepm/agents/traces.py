@@ -27,7 +27,7 @@ from hepm.ingest.chat import read_messages
 from hepm.ingest.otlp import spans_of
 from hepm.ingest.prepare import IngestOptions, shorten
 from hepm.ingest.records import DECODER, ReadOptions, RecordError
-from hepm.ingest.spans import Span, Spans
+from hepm.ingest.spans import Spans, TraceSpan
 from hepm.memory.labels import given_label
 from hepm.memory.session import as_messages
 from hepm.types import RECORDED_BY, Trajectory
@@ -193,7 +193,7 @@ class Traces:
                 self._of_trace.pop((namespace, trace), None)
 
 
-def _part(span: Span) -> str:
+def _part(span: TraceSpan) -> str:
     return f"{span.trace}:{span.id}"
 
 

@@ -19,7 +19,7 @@ from hepm.errors import BudgetSpentError
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
-    from hepm.ingest.outcome import Verdict
+    from hepm.ingest.outcome import RunVerdict
     from hepm.llm import Client
     from hepm.memory import Memory
     from hepm.types import Outcome, Trajectory
@@ -199,7 +199,7 @@ def _by_model(
 def _report(
     memory: Memory,
     namespace: str,
-    verdicts: Generator[Verdict],
+    verdicts: Generator[RunVerdict],
     *,
     dry_run: bool = False,
     as_json: bool,

@@ -13,6 +13,8 @@ __all__ = ["CachedEmbedder", "Embedder", "FloatArray", "HashingEmbedder", "check
 
 
 def __getattr__(name: str) -> Any:
+    if name == "open_embedder":
+        return import_module("hepm.embed.models").open_embedder
     if name in __all__:
-        return getattr(import_module(f"hepm.embed.{'models' if name == 'open_embedder' else 'embedder'}"), name)
+        return getattr(import_module("hepm.embed.embedder"), name)
     raise AttributeError(f"module 'hepm.embed' has no attribute {name!r}")

@@ -34,8 +34,11 @@ class AgreedEmbedder:
         self._opened: Embedder | None = None
         self._to_close: list[EndpointEmbedder] = []
         stored = store.header.embedder
-        self._named: str | Embedder = (stored or default) if named is None else named
-        if named is not None and stored and self.now.name != stored:
+        if named is None:
+            self._named: str | Embedder = stored or default
+            return
+        self._named = named
+        if stored and self.now.name != stored:
             raise _mismatch(stored, self.now.name)
 
     @property
@@ -68,7 +71,9 @@ class AgreedEmbedder:
         if not isinstance(self._named, str):
             raise _mismatch(stored, self.now.name)
         opened = self._open(stored)
-        self._named, self._opened = stored, opened
+        # Only now: if it cannot be opened, the former one stays.
+        self._named = stored
+        self._opened = opened
         return opened
 
     def agreed(self) -> Embedder:
@@ -84,8 +89,10 @@ class AgreedEmbedder:
     def change(self, named: str | Embedder) -> Embedder:
         """Use another embedder, if it can be opened, and name it in the store, which drops the former's vectors."""
         opened = self._open(named)
+        # The store first: if it refuses, this memory goes on with the former one, too.
         self._store.set_embedder(opened.name, opened.dimensions)
-        self._named, self._opened = named, opened
+        self._named = named
+        self._opened = opened
         return opened
 
 

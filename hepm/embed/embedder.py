@@ -75,7 +75,9 @@ def unit_rows(vectors_ND: NDArray[np.floating], *, name: str) -> FloatArray:
 def _refuse(wrong_N: NDArray[np.bool_], lengths_N: NDArray[np.float64], name: str) -> None:
     if wrong_N.any():
         row = int(np.flatnonzero(wrong_N)[0])
-        problem = f"has length {lengths_N[row]:.3g}" if np.isfinite(lengths_N[row]) else "holds NaN or infinity"
+        problem = "holds NaN or infinity"
+        if np.isfinite(lengths_N[row]):
+            problem = f"has length {lengths_N[row]:.3g}"
         raise ImplausibleVectorError(
             f"vector {row} of {len(lengths_N)} from the embedder {name!r} {problem} ({wrong_N.sum()} such). "
             "Nothing was kept; check the model or the endpoint behind this name."
@@ -123,8 +125,9 @@ class HashingEmbedder:
     def _embed_together(self, texts: Sequence[str]) -> NDArray[np.float64]:
         words = [_WORDS.findall(text.lower()) for text in texts]
         lengths_N = np.fromiter(map(len, words), dtype=np.int64, count=len(words))
-        found = map(self._hashes.__getitem__, chain.from_iterable(words))
-        hashes = np.fromiter(found, dtype=np.int64, count=int(lengths_N.sum()))
+        # `map` and `chain` keep the loop over all words in C: it is most of the time.
+        word_hashes = map(self._hashes.__getitem__, chain.from_iterable(words))
+        hashes = np.fromiter(word_hashes, dtype=np.int64, count=int(lengths_N.sum()))
         # One sort brings equal words of one text together: the row in the high half, the word's hash in the low.
         keys = np.repeat(np.arange(len(texts), dtype=np.int64) << 32, lengths_N) | hashes
         keys.sort()
@@ -205,7 +208,8 @@ class CachedEmbedder:
         missing: list[bytes] = []
         with self._lock:
             for key, rows in rows_of.items():
-                if (vector := self._vectors.get(key)) is None:
+                vector = self._vectors.get(key)
+                if vector is None:
                     missing.append(key)
                 else:
                     self._vectors.move_to_end(key)
@@ -213,12 +217,13 @@ class CachedEmbedder:
                         vectors_ND[row] = vector
         for start in range(0, len(missing), self._batch_size):
             keys = missing[start : start + self._batch_size]
-            found = self._inner.embed([texts[rows_of[key][0]] for key in keys])
-            check_vectors(found, dimensions=self.dimensions, name=self.name)
-            for key, vector in zip(keys, found, strict=True):
+            embedded_ND = self._inner.embed([texts[rows_of[key][0]] for key in keys])
+            check_vectors(embedded_ND, dimensions=self.dimensions, name=self.name)
+            for key, vector in zip(keys, embedded_ND, strict=True):
                 for row in rows_of[key]:
                     vectors_ND[row] = vector
-            self._keep(keys, found)
+            # Batch by batch, so that an interruption costs one of them.
+            self._keep(keys, embedded_ND)
         return vectors_ND
 
     def keep(self, texts: Sequence[str], vectors_ND: FloatArray) -> None:

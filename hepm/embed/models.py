@@ -68,10 +68,13 @@ class SentenceEmbedder:
         _require("sentence_transformers", str(model), "sentence-transformers", "embed")
         folder = Path(model).expanduser()
         if folder.is_dir():
-            self._source, self.name = str(folder), _FOLDER_PREFIX + _fingerprint(folder)
+            self._source = str(folder)
+            self.name = _FOLDER_PREFIX + _fingerprint(folder)
         else:
             short = str(model).removeprefix(_HUB_PREFIX)
-            self._source, self.name = (short if "/" in short else _HUB_PREFIX + short), _HUB_PREFIX + short
+            # "OWNER/MODEL" is a name on the hub as it is; models of the library's own authors go without owner.
+            self._source = short if "/" in short else _HUB_PREFIX + short
+            self.name = _HUB_PREFIX + short
         self._dimensions = _DEFAULT_DIMENSIONS if self._source == _HUB_PREFIX + DEFAULT_MODEL else None
         self._model: Any = None
         # Fast tokenizers raise "Already borrowed" when two threads use one, and a model is loaded once.
@@ -86,10 +89,12 @@ class SentenceEmbedder:
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
         rows = np.flatnonzero([bool(text.strip()) for text in texts])
-        found = self._encode([texts[row] for row in rows.tolist()]) if len(rows) else diagonals(0, self.dimensions)
-        known = np.any(found != 0, axis=1)  # static models know some words only; NaN is not zero and goes on
-        vectors_ND = diagonals(len(texts), found.shape[1])
-        vectors_ND[rows[known]] = unit_rows(found[known], name=self.name)
+        # Only without rows: to learn its dimensions, the model may have to run once.
+        encoded_ND = self._encode([texts[row] for row in rows.tolist()]) if len(rows) else diagonals(0, self.dimensions)
+        # Static models know some words only, and give zeros for the others; NaN is not zero and goes on.
+        has_words_N = np.any(encoded_ND != 0, axis=1)
+        vectors_ND = diagonals(len(texts), encoded_ND.shape[1])
+        vectors_ND[rows[has_words_N]] = unit_rows(encoded_ND[has_words_N], name=self.name)
         check_vectors(vectors_ND, dimensions=self.dimensions, name=self.name)
         return vectors_ND
 
@@ -97,8 +102,8 @@ class SentenceEmbedder:
         with self._lock:
             if self._model is None:
                 self._model = self._load()
-            found = self._model.encode(_in_utf8(texts), batch_size=32, show_progress_bar=False, convert_to_numpy=True)
-        return np.asarray(found, dtype=np.float32)
+            encoded = self._model.encode(_in_utf8(texts), batch_size=32, show_progress_bar=False, convert_to_numpy=True)
+        return np.asarray(encoded, dtype=np.float32)
 
     def _load(self) -> Any:
         library = import_module("sentence_transformers")
@@ -108,6 +113,7 @@ class SentenceEmbedder:
         quiet.disable_progress_bar()  # "Loading weights: 100%" says nothing to our caller
         fault = f"{source!r} holds no sentence-transformers model"
         try:
+            # From this machine first: else the library asks the hub even about files that it has.
             try:
                 return library.SentenceTransformer(source, local_files_only=True)
             except (OSError, ValueError) as error:
@@ -130,10 +136,10 @@ class SentenceEmbedder:
         if self._source != _HUB_PREFIX + DEFAULT_MODEL or find_spec(_PACKAGE) is None:
             return None
         folder = Path(import_module(_PACKAGE).get_model_path())
-        found = _sha256([folder / "model.safetensors"])
-        if found != _WEIGHTS_SHA256:
+        sha256 = _sha256([folder / "model.safetensors"])
+        if sha256 != _WEIGHTS_SHA256:
             raise InputError(
-                f"the weights in the package {_PACKAGE} are not those of {DEFAULT_MODEL} (sha256 {found[:12]}… "
+                f"the weights in the package {_PACKAGE} are not those of {DEFAULT_MODEL} (sha256 {sha256[:12]}… "
                 f"instead of {_WEIGHTS_SHA256[:12]}…). Uninstall it, or open the model by its folder if you trust it."
             )
         return str(folder)
@@ -212,11 +218,14 @@ class EndpointEmbedder:
     def embed(self, texts: Sequence[str]) -> FloatArray:
         """See `Embedder`; InputError if no answer comes after all retries, or a refusal."""
         rows = [row for row, text in enumerate(texts) if text.strip()]
-        size = self._batch_size
-        found = [self._request([texts[row] for row in rows[at : at + size]]) for at in range(0, len(rows), size)]
+        batches: list[FloatArray] = []
+        for start in range(0, len(rows), self._batch_size):
+            batch = rows[start : start + self._batch_size]
+            batches.append(self._request([texts[row] for row in batch]))
+        # After the requests, which show the dimensions: else they would cost one of their own.
         vectors_ND = diagonals(len(texts), self.dimensions)
-        if found:
-            vectors_ND[rows] = np.concatenate(found)
+        if batches:
+            vectors_ND[rows] = np.concatenate(batches)
         return vectors_ND
 
     def _request(self, texts: Sequence[str]) -> FloatArray:
@@ -252,9 +261,10 @@ class EndpointEmbedder:
                 problem = f"vectors of shape {vectors_ND.shape}"
             else:
                 return unit_rows(vectors_ND[np.argsort(indices)], name=self.name)
-        found = f"the embeddings endpoint at {self._endpoint.where}, model {self._model!r}, gave {problem}. "
+        # The body is in it, and servers echo keys.
+        sentence = f"the embeddings endpoint at {self._endpoint.where}, model {self._model!r}, gave {problem}. "
         raise ImplausibleVectorError(
-            self._endpoint.without_key(found) + "Nothing was kept; check that it speaks POST /v1/embeddings."
+            self._endpoint.without_key(sentence) + "Nothing was kept; check that it speaks POST /v1/embeddings."
         )
 
 
@@ -272,10 +282,12 @@ def _in_utf8(texts: Sequence[str]) -> list[str]:
 
 
 def _fingerprint(folder: Path) -> str:
-    files = sorted(file for pattern in _WEIGHT_FILES for file in folder.rglob(pattern))
+    files: list[Path] = []
+    for pattern in _WEIGHT_FILES:
+        files += folder.rglob(pattern)
     if not files:
         raise InputError(f"the folder {str(folder)!r} holds no model weights ({', '.join(_WEIGHT_FILES)}).")
-    return f"{folder.resolve().name}-{_sha256(files)[:12]}"
+    return f"{folder.resolve().name}-{_sha256(sorted(files))[:12]}"
 
 
 def _sha256(files: Sequence[Path]) -> str:
@@ -293,7 +305,9 @@ def open_embedder(name: str, *, base_url: str | None = None, api_key: str | None
         InputError: no embedder has this name; the text lists the known ones.
         MissingExtraError: it needs an extra that is not installed.
     """
-    if match := _HASHING.fullmatch(name):
+    match = _HASHING.fullmatch(name)
+    if match:
+        # By its length first: Python refuses to read numbers of thousands of digits.
         if len(match[1]) > len(str(MOST_DIMENSIONS)) or int(match[1]) > MOST_DIMENSIONS:
             raise InputError(
                 f"{name[:40]!r} has too many dimensions: hashed words take {MOST_DIMENSIONS:,} at most. "

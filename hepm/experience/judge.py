@@ -9,7 +9,7 @@ from typing import Final
 
 from hepm.errors import BudgetSpentError
 from hepm.experience.model_distiller import RECORD_IS_DATA, quoted_run
-from hepm.ingest.outcome import Verdict
+from hepm.ingest.outcome import RunVerdict
 from hepm.llm import Answered, Client, Estimate, Message, Question
 from hepm.types import Trajectory
 
@@ -44,7 +44,7 @@ class OutcomeJudge:
         """What labels name as their source."""
         return f"{BY_JUDGE}:{self.client.endpoint.model}"
 
-    def verdicts(self, runs: Iterable[Trajectory]) -> Generator[Verdict]:
+    def verdicts(self, runs: Iterable[Trajectory]) -> Generator[RunVerdict]:
         """A verdict on each run, as the answers come. Runs in which no agent acted are not asked about.
 
         Raises:
@@ -64,12 +64,12 @@ class OutcomeJudge:
             run = asked.pop(result.question.subject)
             if isinstance(result, Answered):
                 word = _WORD.match(result.value)
-                yield Verdict(run, None if word is None else word[1].lower() == "yes", self.name)
+                yield RunVerdict(run, None if word is None else word[1].lower() == "yes", self.name)
             elif isinstance(result.error, BudgetSpentError):
                 spent = result.error
                 break
             else:
-                yield Verdict(run, None, self.name, str(result.error))
+                yield RunVerdict(run, None, self.name, str(result.error))
         if spent is not None:
             raise spent
 

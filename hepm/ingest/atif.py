@@ -6,7 +6,7 @@ extra.agentpile, and hepm under extra.hepm.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -54,6 +54,7 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
 
 def _trial_result(document: Document) -> Object:
     """Harbor's result.json of this trial; empty if there is none."""
+    # Harbor writes agent/trajectory.json into a trial's folder; others put it right there.
     for path in ("result.json", "../result.json"):
         try:
             value = DECODER.decode((document.source.sibling(path) or b"").decode())
@@ -68,11 +69,13 @@ def _run(record: Object, source: str, trial: Object, options: ReadOptions) -> Tr
     # What sub-agents did is not read.
     _check_version(record.get("schema_version"))
     extra = fields.object_at(record, "extra")
-    own, pile = fields.object_at(extra, "hepm"), fields.object_at(extra, "agentpile")
+    own = fields.object_at(extra, "hepm")
+    pile = fields.object_at(extra, "agentpile")
     agent = fields.object_at(record, "agent")
     steps = [fields.as_object(step, "a step") for step in fields.list_at(record, "steps")]
     if own:
-        environment, task = fields.text(own, "environment"), fields.text(own, "task")
+        environment = fields.text(own, "environment")
+        task = fields.text(own, "task")
         outcome = _graded(own.get("reward"), own.get("success"))
     elif pile:
         # A dataset's tasks are named "domain/task".
@@ -81,34 +84,52 @@ def _run(record: Object, source: str, trial: Object, options: ReadOptions) -> Tr
         label = fields.object_at(pile, "outcome")
         outcome = _graded(label.get("score"), label.get("success"))
     else:
-        environment, task = fields.text(trial, "source"), fields.text(trial, "task_name")
-        # A reward that was computed after the infrastructure broke down says nothing of the agent.
-        broke_down = trial.get("exception_info") is not None
-        outcome = Outcome() if broke_down else _trial_outcome(trial)
-    models = (fields.text(step, "model_name") for step in steps if step.get("source") == "agent")
-    times = (fields.unix_time(step.get("timestamp")) for step in reversed(steps))
+        environment = fields.text(trial, "source")
+        task = fields.text(trial, "task_name")
+        outcome = _trial_outcome(trial)
     recorded = fields.object_at(own, "tags")
     tags = {key: fields.text(recorded, key) for key in recorded}
-    if name := fields.text(agent, "name"):
-        tags.setdefault("agent", name)
+    agent_name = fields.text(agent, "name")
+    if agent_name:
+        tags.setdefault("agent", agent_name)
     builder = TurnBuilder()
     for step in steps:
         # After a compaction of its context an agent's log repeats earlier steps.
         if not step.get("is_copied_context"):
             _add_step(builder, step)
+    own_id = ""
+    if options.ids == "own":
+        own_id = fields.text(record, "trajectory_id", "session_id")
     return identified(
-        fields.text(record, "trajectory_id", "session_id") if options.ids == "own" else "",
+        own_id,
         builder.build(),
         outcome,
         environment=environment,
         task=task,
-        model=fields.text(agent, "model_name") or next(filter(None, models), ""),
+        model=fields.text(agent, "model_name") or _model_of(steps),
         user=fields.text(own, "user"),
-        ended_at=next(filter(None, times), None),
+        ended_at=_last_time(steps),
         tags=tags,
         source=source,
         tools=listed_tools(fields.list_at(agent, "tool_definitions")),
     )
+
+
+def _model_of(steps: list[Object]) -> str:
+    for step in steps:
+        if step.get("source") == "agent":
+            model = fields.text(step, "model_name")
+            if model:
+                return model
+    return ""
+
+
+def _last_time(steps: list[Object]) -> float | None:
+    for step in reversed(steps):
+        time = fields.unix_time(step.get("timestamp"))
+        if time:
+            return time
+    return None
 
 
 def _check_version(version: Any) -> None:
@@ -121,12 +142,16 @@ def _check_version(version: Any) -> None:
 
 def _trial_outcome(trial: Object) -> Outcome:
     """The verifier's reward; the mean of its criteria if it has several, and a success only if all were met."""
+    # A reward that was computed after the infrastructure broke down says nothing of the agent.
+    if trial.get("exception_info") is not None:
+        return Outcome()
     rewards = fields.object_at(fields.object_at(trial, "verifier_result"), "rewards")
     if not rewards:
         return Outcome()
     if "reward" in rewards:
         return graded(fields.as_number(rewards["reward"], "the verifier's reward"))
     values = [fields.as_number(value, f"the verifier's reward {name!r}") for name, value in rewards.items()]
+    # Criteria have no weights in the format.
     mean = sum(values) / len(values)
     return Outcome(mean, mean >= SOLVED)
 
@@ -134,40 +159,44 @@ def _trial_outcome(trial: Object) -> Outcome:
 def _graded(reward: Any, success: Any) -> Outcome:
     if success is not None and type(success) is not bool:
         raise RecordError(f"'success' is {fields.kind_of(success)}, not a boolean")
-    return graded(None if reward is None else fields.as_number(reward, "the reward"), success)
+    if reward is not None:
+        reward = fields.as_number(reward, "the reward")
+    return graded(reward, success)
 
 
 def _add_step(builder: TurnBuilder, step: Object) -> None:
     source = step.get("source")
-    role = _ROLES.get(source) if type(source) is str else None
-    if role is None:
+    if type(source) is not str or source not in _ROLES:
         raise RecordError(f"a step has the unknown source {str(source)[:40]!r}")
+    role = _ROLES[source]
     pile = fields.object_at(fields.object_at(step, "extra"), "agentpile")
     # ATIF allows calls on steps of the agent only; agentpile marks those of a simulated user with tools.
     if pile.get("actor") == "user":
         role = "user"
-    calls = [
-        OpenCall(call.get("tool_call_id"), call.get("function_name"), call.get("arguments"))
-        for call in (fields.as_object(call, "a tool call") for call in fields.list_at(step, "tool_calls"))
-    ]
+    calls: list[OpenCall] = []
+    for value in fields.list_at(step, "tool_calls"):
+        call = fields.as_object(value, "a tool call")
+        calls.append(OpenCall(call.get("tool_call_id"), call.get("function_name"), call.get("arguments")))
     text = fields.plain_text(step.get("message"))
     results = fields.list_at(fields.object_at(step, "observation"), "results")
     # A step that only brings results back is no message of its own.
     if text or calls or not results:
         builder.add(role, text, calls)
-    extras = fields.list_at(pile, "result_fields")
-    errors = fields.object_at(pile, "calls")
+    # agentpile keeps what ATIF has no field for beside the results, by their position, and beside the calls, by id.
+    by_position = fields.list_at(pile, "result_fields")
+    by_call = fields.object_at(pile, "calls")
     for position, value in enumerate(results):
         result = fields.as_object(value, "a result")
         call_id = result.get("source_call_id")
-        beside = extras[position] if position < len(extras) else None
-        failed = _failed(
-            fields.object_at(result, "extra"), beside, errors.get(call_id) if type(call_id) is str else None
-        )
-        builder.add_result(call_id, fields.plain_text(result.get("content")), failed)
+        extras: list[Any] = [fields.object_at(result, "extra")]
+        extras += by_position[position : position + 1]
+        if type(call_id) is str:
+            extras.append(by_call.get(call_id))
+        builder.add_result(call_id, fields.plain_text(result.get("content")), _failed(extras))
 
 
-def _failed(*extras: Any) -> bool | None:
+def _failed(extras: list[Any]) -> bool | None:
+    """Whether a call failed, by the first that says so: `is_error`, or an error's text."""
     for extra in filter(fields.is_object, extras):
         if type(extra.get("is_error")) is bool:
             return extra["is_error"]
@@ -199,11 +228,11 @@ def read_dataset(source: str, options: ReadOptions) -> Iterator[Item]:
         raise MissingExtraError(
             "other formats and datasets are read by agentpile: pip install 'hepm[datasets]'"
         ) from None
-    place = source.removeprefix(f"{AGENTPILE}:")
-    reader, _, rest = place.partition(":")
-    if not rest or reader not in agentpile.readers.names():
-        reader, rest = None, place
-    for file in named_files(rest) if Path(rest).is_dir() else [rest]:
+    reader, path = _reader_and_path(source, agentpile.readers.names())
+    files: list[Any] = [path]
+    if Path(path).is_dir():
+        files = [*named_files(path)]
+    for file in files:
         name = f"{AGENTPILE}:{file}"
         number = 0
         try:
@@ -216,7 +245,17 @@ def read_dataset(source: str, options: ReadOptions) -> Iterator[Item]:
             raise MissingExtraError(f"agentpile cannot read {str(file)!r}: {error}") from error
         except Exception as error:  # other files are still to be read
             reason = f"agentpile cannot read it: {error or type(error).__name__}"
+            # Without a first record it is the file that cannot be read.
             yield Rejection(name, number + 1 if number else None, reason)
+
+
+def _reader_and_path(source: str, readers: Container[str]) -> tuple[str | None, str]:
+    """A reader of agentpile, None for none, and what it reads: a path may hold a colon, too."""
+    place = source.removeprefix(f"{AGENTPILE}:")
+    reader, _, path = place.partition(":")
+    if path and reader in readers:
+        return reader, path
+    return None, place
 
 
 READER: Final = Reader("atif", _recognises, _read)

@@ -7,16 +7,16 @@ https://github.com/ethz-spylab/agentdojo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Any, Final
 
 from hepm.ingest import fields
 from hepm.ingest.chat import TurnBuilder, chat_turns
 from hepm.ingest.document import Document, Reader, built, record_reader
 from hepm.ingest.records import DECODER, SOLVED, Item, Object, ReadOptions, RecordError, graded, identified
 from hepm.ingest.tools import listed_tools
-from hepm.types import Outcome, Trajectory, Turn
+from hepm.types import Outcome, Tool, Trajectory, Turn
 
 # run.py: {strategy}-{model}-{temperature}_range_{start}-{end}_user-{user model}-{user strategy}_{time}.json
 _RESULT_NAME: Final = re.compile(r"(?:tool-calling|act|react|few-shot)-(?P<model>.+)-[\d.]+_range_")
@@ -26,6 +26,7 @@ _CRASHES: Final = frozenset({"infrastructure_error", "unexpected_error", "user_e
 """Ends that say nothing of the agent; "agent_error" and "too_many_errors" are its own failures."""
 _DOMAINS: Final = ("airline", "retail", "telecom", "banking_knowledge", "mock")
 _NOISE: Final = re.compile(r"\d+(trials?|tasks)|default|no-user|base", re.IGNORECASE)
+_TAU_TOOLS: Final = {"get_order_details": "retail", "get_reservation_details": "airline"}
 _SFT_TOOLS: Final = {
     "get_order_details": "retail",
     "book_reservation": "airline",
@@ -43,16 +44,22 @@ def _tau_run(record: Object, document: Document, options: ReadOptions) -> Trajec
     reward = fields.number(record, "reward")
     # Some forks grade more than the solution, and a solved task may have a reward below 1.
     solved = fields.number(fields.object_at(fields.object_at(info, "reward_info"), "components"), "base_success")
+    outcome = graded(reward)
+    if solved is not None:
+        outcome = Outcome(reward, solved >= SOLVED)
+    tags: dict[str, str] = {}
     trial = fields.text(record, "trial")
+    if trial:
+        tags["trial"] = trial
     return identified(
         "",
         turns,
-        graded(reward) if solved is None else Outcome(reward, solved >= SOLVED),
+        outcome,
         environment=_tau_environment(turns, document.file_name.lower()),
         task=fields.text(record, "task_id"),
         file_model=model_in_name(document.file_name),
         user=fields.text(fields.object_at(info, "task"), "user_id"),
-        tags={"trial": trial} if trial else {},
+        tags=tags,
         source=document.name,
     )
 
@@ -60,20 +67,27 @@ def _tau_run(record: Object, document: Document, options: ReadOptions) -> Trajec
 def model_in_name(file_name: str) -> str:
     """The agent's model as tau-bench names its result files; "" if the name has none."""
     match = _RESULT_NAME.match(file_name) or _FINAL_NAME.fullmatch(file_name)
-    return match["model"] if match and match["model"] != "none" else ""
+    if not match or match["model"] == "none":
+        return ""
+    return match["model"]
 
 
 def _tau_environment(turns: tuple[Turn, ...], file_name: str) -> str:
     """No field names it: the policy's heading does, else a tool that only one of them has, else the file's name."""
-    heading = turns[0].text[:200].lower() if turns and turns[0].role == "system" else ""
+    heading = ""
+    if turns and turns[0].role == "system":
+        heading = turns[0].text[:200].lower()
     for environment in ("airline", "retail"):
         if environment in heading:
             return environment
     for turn in turns:
         for call in turn.calls:
-            if call.name in ("get_order_details", "get_reservation_details"):
-                return "retail" if call.name == "get_order_details" else "airline"
-    return next((name for name in ("airline", "retail") if name in file_name), "")
+            if call.name in _TAU_TOOLS:
+                return _TAU_TOOLS[call.name]
+    for environment in ("airline", "retail"):
+        if environment in file_name:
+            return environment
+    return ""
 
 
 def _recognises_tau2(document: Document) -> bool:
@@ -99,6 +113,7 @@ def _read_tau2(document: Document, options: ReadOptions) -> Iterator[Item]:
     for path, number, value in document.walk(("simulations",), ()):
         if isinstance(value, RecordError):
             yield document.rejected(number, str(value))
+        # The header comes before the runs, as tau2-bench writes it.
         elif path == ("info",) and fields.is_object(value):
             try:
                 about = _about(value, document)
@@ -117,23 +132,38 @@ def _info_beside(document: Document) -> Object:
         value = DECODER.decode((content or b"{}").decode())
     except (ValueError, RecursionError):
         return {}
-    info = value.get("info") if fields.is_object(value) else None
-    return info if fields.is_object(info) else {}
+    if not fields.is_object(value) or not fields.is_object(value.get("info")):
+        return {}
+    return value["info"]
 
 
 def _about(info: Object, document: Document) -> tuple[str, str, str, dict[str, str]]:
     """Environment, model, model by the file's name, and tags of all runs of a file."""
-    name = document.file_name
+    file_name = document.file_name
     agent = fields.object_at(info, "agent_info")
     implementation = fields.text(agent, "implementation")
     environment = fields.text(fields.object_at(info, "environment_info"), "domain_name")
-    environment = environment or next((domain for domain in _DOMAINS if domain in name.lower()), "")
+    if not environment:
+        environment = _domain_in_name(file_name)
     # Without a user the agent also holds the user's tools: another environment, though the domain's name is the same.
-    if environment and ("solo" in implementation or "_no-user_" in name.lower()):
+    if environment and ("solo" in implementation or "_no-user_" in file_name.lower()):
         environment += "-solo"
-    parts = name.rsplit(".json", 1)[0].split("_")
-    file_model = "_".join(part for part in parts if part.lower() not in _DOMAINS and not _NOISE.fullmatch(part))
-    return environment, fields.text(agent, "llm"), file_model, {"agent": implementation} if implementation else {}
+    # "gpt-4.1_airline_4trials.json": what is left beside the domain and the settings names the model.
+    model_parts: list[str] = []
+    for part in file_name.rsplit(".json", 1)[0].split("_"):
+        if part.lower() not in _DOMAINS and not _NOISE.fullmatch(part):
+            model_parts.append(part)
+    tags: dict[str, str] = {}
+    if implementation:
+        tags["agent"] = implementation
+    return environment, fields.text(agent, "llm"), "_".join(model_parts), tags
+
+
+def _domain_in_name(file_name: str) -> str:
+    for domain in _DOMAINS:
+        if domain in file_name.lower():
+            return domain
+    return ""
 
 
 def _simulation(
@@ -144,30 +174,52 @@ def _simulation(
     messages = fields.list_at(record, "messages")
     if not messages:
         raise RecordError(f"the run holds no messages (termination reason: {ended or 'unknown'})")
-    if not model:  # a file without header: the provider's raw answers name it
-        answers = (one.get("raw_data") for one in messages if fields.is_object(one) and one.get("role") == "assistant")
-        models = (answer.get("model") for answer in answers if fields.is_object(answer))
-        model = next((model for model in models if type(model) is str), "")
+    if not model:
+        model = _model_that_answered(messages)
+    if model:
+        file_model = ""
     trial = fields.text(record, "trial")
-    reward = None if ended in _CRASHES else fields.number(fields.object_at(record, "reward_info"), "reward")
+    if trial:
+        tags = {**tags, "trial": trial}
+    reward = None
+    if ended not in _CRASHES:
+        reward = fields.number(fields.object_at(record, "reward_info"), "reward")
+    own_id = ""
+    if options.ids == "own":
+        own_id = fields.text(record, "id")
     return identified(
-        fields.text(record, "id") if options.ids == "own" else "",
+        own_id,
         chat_turns(messages, _add_results, user_calls=True),
         graded(reward),
         environment=environment,
         task=fields.text(record, "task_id"),
         model=model,
-        file_model="" if model else file_model,
+        file_model=file_model,
         ended_at=fields.unix_time(record.get("end_time") or record.get("timestamp")),
-        tags={**tags, "trial": trial} if trial else tags,
+        tags=tags,
         source=document.name,
     )
 
 
+def _model_that_answered(messages: list[Any]) -> str:
+    """The model in the provider's raw answers, for a file without header."""
+    for message in messages:
+        if fields.is_object(message) and message.get("role") == "assistant":
+            answer = message.get("raw_data")
+            if fields.is_object(answer) and type(answer.get("model")) is str:
+                return answer["model"]
+    return ""
+
+
 def _add_results(builder: TurnBuilder, message: Object) -> None:
-    own = [] if "tool_messages" in message and "content" not in message else [message]
-    for one in own + [fields.as_object(inner, "a tool message") for inner in fields.list_at(message, "tool_messages")]:
-        builder.add_result(one.get("id"), fields.plain_text(one.get("content")), one.get("error"))
+    """A result, or the results of parallel calls under "tool_messages"."""
+    results: list[Object] = []
+    if "tool_messages" not in message or "content" in message:
+        results.append(message)
+    for value in fields.list_at(message, "tool_messages"):
+        results.append(fields.as_object(value, "a tool message"))
+    for result in results:
+        builder.add_result(result.get("id"), fields.plain_text(result.get("content")), result.get("error"))
 
 
 def _read_sft(document: Document, options: ReadOptions) -> Iterator[Item]:
@@ -179,12 +231,14 @@ def _read_sft(document: Document, options: ReadOptions) -> Iterator[Item]:
 
     def build(record: Object) -> Trajectory:
         tools = listed_tools(fields.list_at(record, "tools"))
-        names = {tool.name for tool in tools}
+        own_id = ""
+        if options.ids == "own":
+            own_id = fields.text(record, "simulation_id")
         return identified(
-            fields.text(record, "simulation_id") if options.ids == "own" else "",
+            own_id,
             chat_turns(fields.list_at(record, "messages")),
             graded(fields.number(record, "reward")),
-            environment=next((domain for tool, domain in _SFT_TOOLS.items() if tool in names), ""),
+            environment=_domain_with(tools),
             task=fields.text(record, "task_id"),
             file_model=PurePosixPath(document.file_name).stem,
             tags={"split": split},
@@ -193,14 +247,23 @@ def _read_sft(document: Document, options: ReadOptions) -> Iterator[Item]:
         )
 
     for path, number, value in document.walk(("splits", "*")):
-        name = f"{'/'.join(path[1:]) or 'splits'} {number}"
+        # "train 3"; "splits 1" where the document breaks before its first split.
+        record_name = f"{'/'.join(path[1:]) or 'splits'} {number}"
         if isinstance(value, RecordError):
-            yield document.rejected(name, str(value))
+            yield document.rejected(record_name, str(value))
         elif len(path) == 2 and number:
             split = path[1]
-            yield built(document.name, name, value, build)
+            yield built(document.name, record_name, value, build)
         elif not path:
             yield document.rejected(number, "it has no 'splits'")
+
+
+def _domain_with(tools: Sequence[Tool]) -> str:
+    names = [tool.name for tool in tools]
+    for tool_name, domain in _SFT_TOOLS.items():
+        if tool_name in names:
+            return domain
+    return ""
 
 
 def _recognises_agentdojo(document: Document) -> bool:
@@ -219,25 +282,37 @@ def _agentdojo_run(record: Object, document: Document, options: ReadOptions) -> 
         raise RecordError(f"'utility' is {fields.kind_of(utility)}, not a boolean")
     user_task = fields.text(record, "user_task_id")
     injection = fields.text(record, "injection_task_id")
-    tags = {"attack": fields.text(record, "attack_type"), "injection": injection if user_task else ""}
+    tags: dict[str, str] = {}
+    attack = fields.text(record, "attack_type")
+    if attack:
+        tags["attack"] = attack
+    if user_task and injection:
+        tags["injection"] = injection
+    reward = None
+    if utility is not None:
+        reward = float(utility)
     return identified(
         "",
         chat_turns(fields.as_list(record.get("messages"), "'messages'"), _add_agentdojo_result),
-        graded(None if utility is None else float(utility)),
+        graded(reward),
         environment="agentdojo-" + fields.text(record, "suite_name"),
         # The attackers' goals are also run as tasks of their own, without a user task.
         task=user_task or injection,
         model=fields.text(record, "pipeline_name"),
         ended_at=fields.unix_time(record.get("evaluation_timestamp")),
-        tags={key: value for key, value in tags.items() if value},
+        tags=tags,
         source=document.name,
     )
 
 
 def _add_agentdojo_result(builder: TurnBuilder, message: Object) -> None:
-    error = message.get("error")
-    text = fields.plain_text(message.get("content")) or (fields.plain_text(error) if error else "")
-    builder.add_result(message.get("tool_call_id"), text, bool(error) if "error" in message else None)
+    text = fields.plain_text(message.get("content"))
+    failed = None  # unknown, where the key is missing; null means that the call went well
+    if "error" in message:
+        failed = bool(message["error"])
+        if failed and not text:
+            text = fields.plain_text(message["error"])
+    builder.add_result(message.get("tool_call_id"), text, failed)
 
 
 TAU: Final = record_reader("tau", lambda document: {"traj", "task_id"} <= document.keys, _tau_run)

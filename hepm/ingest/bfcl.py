@@ -40,9 +40,10 @@ _SCHEMA_TYPES: Final = {"dict": "object", "float": "number", "tuple": "array"}
 
 def _recognises(document: Document) -> bool:
     if {"question", "id"} <= document.keys:
+        if document.file_name.startswith("BFCL_"):
+            return True
         # ACEBench's definitions have the same keys, but a text as the question.
-        turns = document.first.get("question") if fields.is_object(document.first) else None
-        return fields.is_list(turns) or document.file_name.startswith("BFCL_")
+        return fields.is_object(document.first) and fields.is_list(document.first.get("question"))
     return _is_companion(document)
 
 
@@ -70,23 +71,33 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
         reason = f"its right calls are missing or too large: they should lie beside it in {_ANSWERS}/"
         yield document.rejected(None, reason)
         return
-    gold = {line["id"]: line.get("ground_truth") for line in _objects(answers) if type(line.get("id")) is str}
+    right_calls: dict[str, Any] = {}
+    for line in _objects(answers):
+        if type(line.get("id")) is str:
+            right_calls[line["id"]] = line.get("ground_truth")
 
+    # Hundreds of questions name the same few classes.
     @cache
-    def tools_of(name: str) -> tuple[Tool, ...]:
-        file = _DOCUMENT_OF.get(name)
-        content = document.source.sibling(f"{_DOCUMENTS}/{file}.json") if file else None
-        return tuple(_described(content)) if content else ()
+    def tools_of(class_name: str) -> tuple[Tool, ...]:
+        file = _DOCUMENT_OF.get(class_name)
+        if not file:
+            return ()
+        content = document.source.sibling(f"{_DOCUMENTS}/{file}.json")
+        if not content:
+            return ()
+        return tuple(_described(content))
 
     def build(record: Object) -> Trajectory:
         identity = fields.text(record, "id")
-        variant, _, task = identity.rpartition("_")
-        answer = gold.get(identity)
+        variant, _, task = identity.rpartition("_")  # "multi_turn_base_17"
+        answer = right_calls.get(identity)
         if not fields.is_list(answer):
             raise RecordError(f"possible_answer/ holds no calls for the question {identity!r}")
-        classes = [name for name in fields.list_at(record, "involved_classes") if type(name) is str]
+        class_names = [name for name in fields.list_at(record, "involved_classes") if type(name) is str]
         excluded = fields.list_at(record, "excluded_function")
-        tools = tuple(tool for name in classes for tool in tools_of(name) if tool.name not in excluded)
+        tools: list[Tool] = []
+        for class_name in class_names:
+            tools += [tool for tool in tools_of(class_name) if tool.name not in excluded]
         return identified(
             "",
             tuple(_turns(fields.list_at(record, "question"), answer, {tool.name: tool for tool in tools})),
@@ -95,7 +106,7 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
             task=task,
             model="gold",
             source=document.name,
-            tools=tools,
+            tools=tuple(tools),
         )
 
     yield from document.each(build)
@@ -104,9 +115,12 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
 def _objects(content: bytes) -> Iterator[Object]:
     """The lines of a companion file that can be read; a question that misses a broken one is rejected."""
     for line in content.split(b"\n"):
-        with suppress(ValueError, RecursionError):
-            if fields.is_object(value := DECODER.decode(line.decode("utf-8", "replace"))):
-                yield value
+        try:
+            value = DECODER.decode(line.decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            continue
+        if fields.is_object(value):
+            yield value
 
 
 def _described(content: bytes) -> Iterator[Tool]:
@@ -124,14 +138,17 @@ def json_schema(value: Any) -> Any:
     if not fields.is_object(value):
         return value
     schema: Object = {key: json_schema(item) for key, item in value.items()}
-    if schema.get("type") == "any":
+    # A parameter may be called "type", too: then its description stands there, an object.
+    kind = schema.get("type")
+    if kind == "any":
         del schema["type"]
-    elif type(kind := schema.get("type")) is str:
+    elif type(kind) is str:
         schema["type"] = _SCHEMA_TYPES.get(kind, kind)
     return schema
 
 
 def _turns(question: list[Any], answer: list[Any], tools: dict[str, Tool]) -> Iterator[Turn]:
+    # Turns of the question without right calls are left out.
     for messages, calls in zip(question, answer, strict=False):
         for message in fields.as_list(messages, "a turn of the question"):
             record = fields.as_object(message, "a message")
@@ -148,8 +165,12 @@ def parse_call(text: Any, tools: dict[str, Tool]) -> ToolCall:
     if type(text) is not str:
         raise RecordError("a right call is not Python text")
     name, values, named = _parsed(text)
-    properties = tools[name].parameters.get("properties") if name in tools else None
-    names = list(properties) if isinstance(properties, dict) else []
+    names: list[str] = []
+    if name in tools:
+        properties = tools[name].parameters.get("properties")
+        if isinstance(properties, dict):
+            names = list(properties)
+    # More values than the description has parameters.
     names += map(str, range(len(names), len(values)))
     return ToolCall(name, dict(zip(names, values, strict=False)) | named)
 
@@ -162,6 +183,7 @@ def _parsed(text: str) -> tuple[str, list[JSON], dict[str, JSON]]:
         call = None
     if not isinstance(call, ast.Call):
         raise RecordError(f"{text[:60]!r} is not a call in Python")
+    # "files.sort(…)" calls the tool that is described as "sort".
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
     named = {keyword.arg or "**": _literal(keyword.value) for keyword in call.keywords}
     return name, [_literal(node) for node in call.args], named

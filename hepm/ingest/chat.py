@@ -26,6 +26,7 @@ RAW: Final = "_raw"
 ROLES: Final[dict[str, Role]] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 
 _WORD: Final = re.compile("[A-Za-z]{1,16}")
+# The end of a run is preferred to when it was written down.
 _TIMES: Final = ("ended_at", "end_time", "timestamp", "created_at", "created")
 _GOOD: Final = re.compile("success|successful|succeeded|solved|resolved|pass|passed|correct|true|yes|good|positive|1")
 _BAD: Final = re.compile("failure|failed|fail|unsolved|unresolved|incorrect|wrong|false|no|bad|negative|error|0")
@@ -41,7 +42,10 @@ class OpenCall:
             raise RecordError(f"the name of a called tool is {fields.kind_of(name)}, not a string")
         self.id = id if type(id) is str else None
         self.name = name
-        self.arguments = arguments if fields.is_object(arguments) else _parsed_arguments(arguments)
+        if fields.is_object(arguments):
+            self.arguments = arguments
+        else:
+            self.arguments = _parsed_arguments(arguments)
         self.result: str | None = None
         self.error: bool | None = None
         self.latency_s: float | None = None
@@ -63,7 +67,9 @@ def _parsed_arguments(arguments: Any) -> Object:
             arguments = DECODER.decode(arguments)
         except (ValueError, RecursionError):
             return {RAW: arguments}
-    return arguments if fields.is_object(arguments) else {RAW: arguments}
+    if fields.is_object(arguments):
+        return arguments
+    return {RAW: arguments}
 
 
 class TurnBuilder:
@@ -79,6 +85,7 @@ class TurnBuilder:
     __slots__ = ("_answered", "_by_id", "_change", "_latest", "_made", "_stale", "_turns")
 
     def __init__(self, change: Callable[[Turn], Turn | None] | None = None) -> None:
+        # What a turn is made of, until its results have come; `_made` holds those that are made.
         self._turns: list[tuple[Role, str, list[OpenCall], dict[str, Any]]] = []
         self._by_id: dict[str, OpenCall] = {}
         self._latest: list[OpenCall] = []
@@ -103,44 +110,66 @@ class TurnBuilder:
 
     def add_result(self, call_id: Any, text: str, error: Any = None) -> None:
         """Give a result to its call, or drop it. An `error` that is no boolean is unknown."""
-        call = self._by_id.pop(call_id, None) if type(call_id) is str else None
+        call = None
+        if type(call_id) is str:
+            call = self._by_id.pop(call_id, None)
         if call is None or call.result is not None:
             latest = self._latest
+            # Ids may have answered some of them already, in any order.
             while self._answered < len(latest) and latest[self._answered].result is not None:
                 self._answered += 1
             if self._answered == len(latest):
                 return
             call = latest[self._answered]
         call.result = text
-        call.error = error if type(error) is bool else None
+        call.error = None
+        if type(error) is bool:
+            call.error = error
         self._stale.add(call.turn)
 
     def build(self) -> tuple[Turn, ...]:
         """The turns with their calls, without those of hepm's own tools."""
         self._made.extend([None] * (len(self._turns) - len(self._made)))
-        for at in self._stale:
-            self._made[at] = self._turn(*self._turns[at])
+        for position in self._stale:
+            self._made[position] = self._turn(*self._turns[position])
         self._stale.clear()
         return tuple([turn for turn in self._made if turn is not None])
 
     def _turn(self, role: Role, text: str, calls: list[OpenCall], about: dict[str, Any]) -> Turn | None:
-        made = tuple([call for one in calls if (call := one.made()) is not None])
+        made: list[ToolCall] = []
+        for open_call in calls:
+            call = open_call.made()
+            if call is not None:
+                made.append(call)
+        # It held nothing but calls of hepm's own tools.
         if not made and not text and calls:
             return None
-        turn = Turn(role, text, made, **about)
-        return turn if self._change is None else self._change(turn)
+        turn = Turn(role, text, tuple(made), **about)
+        if self._change is None:
+            return turn
+        return self._change(turn)
 
     def mark(self) -> Callable[[], None]:
         """A function that takes back what is added from now on. It can be called again after further additions."""
-        turns, by_id, latest, answered = len(self._turns), dict(self._by_id), self._latest, self._answered
-        waiting = [call for call in (*by_id.values(), *latest) if call.result is None]
+        turn_count = len(self._turns)
+        by_id = dict(self._by_id)
+        latest = self._latest
+        answered = self._answered
+        waiting: list[OpenCall] = []
+        for call in (*by_id.values(), *latest):
+            if call.result is None:
+                waiting.append(call)
 
         def back() -> None:
-            del self._turns[turns:], self._made[turns:]
-            self._by_id, self._latest, self._answered = dict(by_id), latest, answered
+            del self._turns[turn_count:], self._made[turn_count:]
+            # A copy again: `add_result` pops from it, and this function may be called once more.
+            self._by_id = dict(by_id)
+            self._latest = latest
+            self._answered = answered
             for call in waiting:
                 call.result = call.error = None
-            self._stale = {at for at in (*self._stale, *(call.turn for call in waiting)) if at < turns}
+                self._stale.add(call.turn)
+            self._stale = {position for position in self._stale if position < turn_count}
 
         return back
 
@@ -174,26 +203,42 @@ def _add_message(builder: TurnBuilder, value: Any, add_result: AddResult, *, use
     if role in ("tool", "function"):
         add_result(builder, message)
         return
-    known = ROLES.get(role) if type(role) is str else None
-    if known is None:
+    if type(role) is not str or role not in ROLES:
         raise RecordError(_why_no_role(message))
+    turn_role = ROLES[role]
     content = message.get("content")
-    blocks: list[Object] = []
+    has_blocks = False
+    results: list[Object] = []
     if fields.is_list(content):
-        blocks = [part for part in content if fields.is_object(part)]
+        # Anthropic's blocks: a user's message brings the results of the calls before, and may hold nothing else.
+        has_blocks = any(map(fields.is_object, content))
+        results = [part for part in content if _is_result(part)]
         content = [part for part in content if not _is_result(part)]
     text = fields.plain_text(content)
-    for block in filter(_is_result, blocks):
+    for block in results:
         builder.add_result(block.get("tool_use_id"), fields.plain_text(block.get("content")), block.get("is_error"))
-    if known == "assistant":
-        reward = message.get("reward")  # anything but a finite number has another meaning
-        is_finite = isinstance(reward, int | float) and abs(reward) <= sys.float_info.max
-        about: dict[str, Any] = {"reward": reward if is_finite else None}
-        about |= {"recalled": fields.texts(message.get("recalled")), "hidden": message.get("hidden") is True}
-        about["read"] = read if isinstance(read := message.get("read"), str) else ""
-        builder.add(known, text, chat_calls(message), **about)
-    elif text or not blocks:
-        builder.add(known, text, chat_calls(message) if user_calls else [])
+    if turn_role == "assistant":
+        builder.add(turn_role, text, chat_calls(message), **_own_attributes(message))
+    elif text or not has_blocks:
+        calls: list[OpenCall] = []
+        if user_calls:
+            calls = chat_calls(message)
+        builder.add(turn_role, text, calls)
+
+
+def _own_attributes(message: Object) -> dict[str, Any]:
+    """The attributes of a turn that only hepm's own records have; those of another meaning are left out."""
+    attributes: dict[str, Any] = {"reward": None, "read": ""}
+    reward = message.get("reward")
+    # JSON's 1e999 is infinite, and an integer may be too large for a float.
+    if isinstance(reward, int | float) and abs(reward) <= sys.float_info.max:
+        attributes["reward"] = reward
+    read = message.get("read")
+    if isinstance(read, str):
+        attributes["read"] = read
+    attributes["recalled"] = fields.texts(message.get("recalled"))
+    attributes["hidden"] = message.get("hidden") is True
+    return attributes
 
 
 def read_messages(messages: Sequence[object]) -> tuple[Turn, ...]:
@@ -217,7 +262,7 @@ class GrowingConversation:
 
     def _restart(self) -> None:
         self._builder = TurnBuilder(self._change)
-        self._known: list[object] = []  # copies of the messages that were read, as programs may change theirs
+        self._copies: list[object] = []  # of the messages that were read, as programs may change theirs
         self._marked, self._back = 0, self._builder.mark()
 
     def turns(self, messages: Sequence[object]) -> tuple[Turn, ...]:
@@ -225,27 +270,40 @@ class GrowingConversation:
         if isinstance(messages, str) or not isinstance(messages, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
             return read_messages(messages)  # which says what is wrong with it
         try:
-            pairs = zip(messages, self._known, strict=False)
-            alike = next((at for at, (one, other) in enumerate(pairs) if one != other), None)
-            alike = min(len(messages), len(self._known)) if alike is None else alike
-            if alike < self._marked:
-                self._restart()
-            elif alike < len(self._known):
-                # Most often the last of the model's messages: what it called is added to it.
-                self._back()
-                del self._known[self._marked :]
-            for message in messages[len(self._known) :]:
+            self._forget_after(self._unchanged(messages))
+            for message in messages[len(self._copies) :]:
                 read = decoded(message)
                 if fields.is_object(read) and read.get("role") == "assistant":
-                    self._marked, self._back = len(self._known), self._builder.mark()
+                    self._marked, self._back = len(self._copies), self._builder.mark()
                 _add_message(self._builder, read, _add_result)
-                self._known.append(deepcopy(message))
+                self._copies.append(deepcopy(message))
             return self._builder.build()
         except Exception as error:
             self._restart()
             if isinstance(error, RecordError | ValueError):
                 raise InputError(f"these are not OpenAI chat messages: {error}") from error
-            return tuple(turn for one in read_messages(messages) if (turn := self._change(one)) is not None)
+            # Messages that cannot be copied or compared are read anew each time.
+            turns: list[Turn] = []
+            for turn in read_messages(messages):
+                changed = self._change(turn)
+                if changed is not None:
+                    turns.append(changed)
+            return tuple(turns)
+
+    def _unchanged(self, messages: Sequence[object]) -> int:
+        """How many of the first messages are as they were read."""
+        for position, (message, copy) in enumerate(zip(messages, self._copies, strict=False)):
+            if message != copy:
+                return position
+        return min(len(messages), len(self._copies))
+
+    def _forget_after(self, unchanged: int) -> None:
+        if unchanged < self._marked:
+            self._restart()
+        elif unchanged < len(self._copies):
+            # Most often the last of the model's messages: what it called is added to it.
+            self._back()
+            del self._copies[self._marked :]
 
 
 def _why_no_role(message: Object) -> str:
@@ -254,8 +312,10 @@ def _why_no_role(message: Object) -> str:
     if str(message.get("type")).startswith("function_call"):
         return "a message is an item of the Responses API: Chat Completions messages are needed"
     role = message.get("role")
+    shown = "an unknown role"
     # A longer one may be a part of a conversation, and this sentence goes into logs.
-    shown = f'the role "{role}"' if type(role) is str and _WORD.fullmatch(role) else "an unknown role"
+    if type(role) is str and _WORD.fullmatch(role):
+        shown = f'the role "{role}"'
     return f"a message has {shown}, not one of {', '.join(ROLES)}, tool, function"
 
 
@@ -265,17 +325,22 @@ def _is_result(part: Any) -> bool:
 
 def chat_calls(message: Object) -> list[OpenCall]:
     """The calls in a chat message, those in blocks of its content last."""
+    in_blocks: list[OpenCall] = []
     content = message.get("content")
-    used = [
-        OpenCall(part.get("id"), part.get("name"), part.get("input"))
-        for part in (content if fields.is_list(content) else ())
-        if fields.is_object(part) and part.get("type") == "tool_use"
-    ]
-    if calls := message.get("tool_calls"):
-        return [_call(fields.as_object(call, "a tool call")) for call in fields.as_list(calls, "'tool_calls'")] + used
-    if legacy := message.get("function_call"):
+    if fields.is_list(content):
+        for part in content:
+            if fields.is_object(part) and part.get("type") == "tool_use":
+                in_blocks.append(OpenCall(part.get("id"), part.get("name"), part.get("input")))
+    listed = message.get("tool_calls")
+    if listed:
+        calls: list[OpenCall] = []
+        for record in fields.as_list(listed, "'tool_calls'"):
+            calls.append(_call(fields.as_object(record, "a tool call")))
+        return calls + in_blocks
+    legacy = message.get("function_call")
+    if legacy:
         return [_call({"function": fields.as_object(legacy, "'function_call'")})]
-    return used
+    return in_blocks
 
 
 def _call(record: Object) -> OpenCall:
@@ -286,8 +351,9 @@ def _call(record: Object) -> OpenCall:
     function = record.get("function")
     if type(function) is str:
         return OpenCall(record.get("id"), function, record.get("args"))
-    named = function if fields.is_object(function) else record
-    return OpenCall(record.get("id"), named.get("name"), named.get("arguments"))
+    if fields.is_object(function):
+        return OpenCall(record.get("id"), function.get("name"), function.get("arguments"))
+    return OpenCall(record.get("id"), record.get("name"), record.get("arguments"))
 
 
 def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
@@ -304,8 +370,12 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
 
     if not document.is_list or "role" not in document.keys or fields.is_list(document.first):
         for number, value in document.records():
-            yield built(document.name, number, {"messages": value} if fields.is_list(value) else value, build)
+            record = value
+            if fields.is_list(value):
+                record = {"messages": value}
+            yield built(document.name, number, record, build)
         return
+    # One bare list of messages: the file is a single run.
     messages: list[Any] = []
     for number, value in document.records():
         if isinstance(value, RecordError):
@@ -318,32 +388,56 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
 def read_record(record: Object, source: str, options: ReadOptions) -> Trajectory:
     """The run of a chat record; RecordError if it is none."""
     if "messages" not in record:
-        alone = ": it is one message, and a run is a record with a list of them" if "role" in record else ""
-        raise RecordError(f"it has no 'messages'{alone}")
+        if "role" in record:
+            raise RecordError("it has no 'messages': it is one message, and a run is a record with a list of them")
+        raise RecordError("it has no 'messages'")
     outcome, label = _outcome(record, options)
-    recorded = fields.object_at(record, "tags") if fields.is_object(record.get("tags")) else {}
-    tags = {key: fields.text(recorded, key) for key in recorded}
-    tags |= {key: value for key in ("trial", "split", "attack") if (value := fields.text(record, key))}
+    tags = _tags(record)
+    own_id = ""
+    if options.ids == "own":
+        own_id = fields.text(record, "id", "session_id")
     return identified(
-        fields.text(record, "id", "session_id") if options.ids == "own" else "",
+        own_id,
         chat_turns(fields.as_list(record["messages"], "'messages'")),
         outcome,
         environment=fields.text(record, "environment", "domain"),
         task=fields.text(record, "task_id", "task"),
         model=fields.text(record, "model"),
         user=fields.text(record, "user"),
-        ended_at=next((time for key in _TIMES if (time := fields.unix_time(record.get(key))) is not None), None),
+        ended_at=_ended_at(record),
         tags=tags | label,
         source=source,
         tools=listed_tools(fields.list_at(record, "tools") or fields.list_at(record, "functions")),
     )
 
 
+def _tags(record: Object) -> dict[str, str]:
+    tags: dict[str, str] = {}
+    recorded = record.get("tags")
+    if fields.is_object(recorded):
+        tags = {key: fields.text(recorded, key) for key in recorded}
+    for key in ("trial", "split", "attack"):
+        value = fields.text(record, key)
+        if value:
+            tags[key] = value
+    return tags
+
+
+def _ended_at(record: Object) -> float | None:
+    for key in _TIMES:
+        time = fields.unix_time(record.get(key))
+        if time is not None:
+            return time
+    return None
+
+
 def _outcome(record: Object, options: ReadOptions) -> tuple[Outcome, dict[str, str]]:
     """Success as the record has it; else its label; else its reward, where 1 means solved. And the label as a tag."""
     reward = _value_at(record, options.reward_key)
-    reward = None if reward is None else fields.as_number(reward, repr(options.reward_key))
+    if reward is not None:
+        reward = fields.as_number(reward, repr(options.reward_key))
     success = _value_at(record, options.success_key)
+    # Explicit before implied: a record may say success and hold a reward of another measure.
     if success is not None:
         succeeded = verdict(success, options.success_key)
         if succeeded is None:
@@ -352,26 +446,38 @@ def _outcome(record: Object, options: ReadOptions) -> tuple[Outcome, dict[str, s
             )
         return Outcome(reward, succeeded), {}
     label = _value_at(record, options.label_key)
-    if label is not None and (succeeded := verdict(label, options.label_key)) is not None:
-        return Outcome(reward, succeeded), {}
+    if label is not None:
+        succeeded = verdict(label, options.label_key)
+        if succeeded is not None:
+            return Outcome(reward, succeeded), {}
     # A label of another kind ("refund") is no verdict, but it distinguishes runs.
-    return graded(reward), {"label": label} if isinstance(label, str) else {}
+    if isinstance(label, str):
+        return graded(reward), {"label": label}
+    return graded(reward), {}
 
 
 def _value_at(record: Object, dotted: str) -> Any:
+    """The value under nested keys: "metadata.score"; None where a key is absent."""
     value: Any = record
     for key in dotted.split("."):
-        value = value.get(key) if fields.is_object(value) else None
+        if not fields.is_object(value):
+            return None
+        value = value.get(key)
     return value
 
 
 def verdict(value: Any, key: str) -> bool | None:
     """Whether a word, a number or a boolean under `key` means success; None for another word."""
+    # A boolean is an int, too.
     if isinstance(value, int | float):
         return value >= SOLVED
     if isinstance(value, str):
         word = value.strip().lower()
-        return True if _GOOD.fullmatch(word) else False if _BAD.fullmatch(word) else None
+        if _GOOD.fullmatch(word):
+            return True
+        if _BAD.fullmatch(word):
+            return False
+        return None
     raise RecordError(f"{key!r} is {fields.kind_of(value)}, not a verdict")
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from hepm.ingest import fields
 from hepm.ingest.chat import OpenCall, TurnBuilder, chat_turns
@@ -34,12 +35,20 @@ _OUTPUT: Final = re.compile(r"^Output:\n", re.MULTILINE)
 _CODE_MODE: Final = "exec"
 
 
+class _Message(NamedTuple):
+    """What the user wrote, or a part of a model's response."""
+
+    response: str
+    """The response that it is a part of; "" for a user's message."""
+    text: str
+
+
 @dataclass(slots=True)
 class _Session:
     """One session as it is read: a transcript may hold its sub-agents, too."""
 
     id: str = ""
-    said: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
+    messages: list[_Message] = field(default_factory=list[_Message])
     calls: dict[str, list[OpenCall]] = field(default_factory=dict[str, list[OpenCall]])
     results: list[tuple[str, str, bool]] = field(default_factory=list[tuple[str, str, bool]])
     seen: set[str] = field(default_factory=set[str])
@@ -55,11 +64,12 @@ def _is_transcript(document: Document) -> bool:
 
 def _is_other_record(document: Document) -> bool:
     """A transcript may hold nothing but records that are no messages, and other files lie beside the transcripts."""
-    first, name = document.first, document.file_name
-    if name == "sessions-index.json" or (name.endswith(_ABOUT_AGENT) and "agentType" in document.keys):
+    first = document.first
+    file_name = document.file_name
+    if file_name == "sessions-index.json" or (file_name.endswith(_ABOUT_AGENT) and "agentType" in document.keys):
         return True
-    known = fields.is_object(first) and first.get("type") in _OTHER_RECORDS
-    return known and not document.is_list and bool(document.keys & {"sessionId", "leafUuid", "messageId"})
+    has_type = fields.is_object(first) and first.get("type") in _OTHER_RECORDS
+    return has_type and not document.is_list and bool(document.keys & {"sessionId", "leafUuid", "messageId"})
 
 
 def _read_transcript(document: Document, options: ReadOptions) -> Iterator[Item]:
@@ -71,17 +81,21 @@ def _read_transcript(document: Document, options: ReadOptions) -> Iterator[Item]
             record = fields.as_object(value, "the record")
             # Others hold a copy of a message, too ("api-request-blob").
             if record.get("type") in ("user", "assistant") and record.get("uuid") and not record.get("isMeta"):
-                agent = fields.text(record, "agentId") or ("side" if record.get("isSidechain") else "")
+                agent = fields.text(record, "agentId")
+                if not agent and record.get("isSidechain"):  # versions before agents had ids
+                    agent = "side"
                 _take(record, sessions.setdefault(agent, _Session()))
         except RecordError as error:
             yield document.rejected(number, str(error))
     for agent, session in sessions.items():
-        if any(text or key for _, key, text in session.said):
-            yield built(document.name, agent or 1, {}, lambda _, a=agent, s=session: _run(a, s, document, options))
+        if any(message.text or message.response for message in session.messages):
+            build = partial(_run, agent=agent, session=session, document=document, options=options)
+            yield built(document.name, agent or 1, {}, build)
 
 
 def _take(record: Object, session: _Session) -> None:
-    uuid, message = fields.text(record, "uuid"), fields.object_at(record, "message")
+    uuid = fields.text(record, "uuid")
+    message = fields.object_at(record, "message")
     if uuid in session.seen:
         return
     session.seen.add(uuid)
@@ -89,58 +103,95 @@ def _take(record: Object, session: _Session) -> None:
     session.id = fields.text(record, "sessionId") or session.id
     session.folder = session.folder or fields.text(record, "cwd")
     session.ended_at = fields.unix_time(record.get("timestamp")) or session.ended_at
-    content = message.get("content")
-    blocks = [part for part in content if fields.is_object(part)] if fields.is_list(content) else []
     if record["type"] == "user":
-        for block in blocks:
-            if block.get("type") == "tool_result":
-                result = fields.plain_text(block.get("content"))
-                session.results.append((fields.text(block, "tool_use_id"), result, bool(block.get("is_error"))))
-        said = [part for part in blocks if part.get("type") != "tool_result"] if blocks else content
-        text = _REMINDER.sub("", fields.plain_text(said)).strip()
+        text = _take_results(message.get("content"), session)
+        text = _REMINDER.sub("", text).strip()
         if text and not text.startswith(_COMMANDS) and not record.get("isCompactSummary"):
-            session.said.append(("user", "", text))
+            session.messages.append(_Message("", text))
         return
     if message.get("model") == _SYNTHETIC:  # "API Error: …", which no model said
         return
     session.model = session.model or fields.text(message, "model")
-    # A response comes in several records, one for each block. Its calls are parallel.
-    key = fields.text(message, "id") or uuid
-    text = fields.plain_text([part for part in blocks if part.get("type") == "text"] if blocks else content)
-    calls = [OpenCall(b.get("id"), b.get("name"), b.get("input")) for b in blocks if b.get("type") == "tool_use"]
+    _take_response(message, fields.text(message, "id") or uuid, session)
+
+
+def _take_results(content: Any, session: _Session) -> str:
+    """Take the results in a message of the user; the text beside them."""
+    blocks = _blocks(content)
+    if not blocks:
+        return fields.plain_text(content)
+    text_parts: list[Object] = []
+    for block in blocks:
+        if block.get("type") == "tool_result":
+            result = fields.plain_text(block.get("content"))
+            session.results.append((fields.text(block, "tool_use_id"), result, bool(block.get("is_error"))))
+        else:
+            text_parts.append(block)
+    return fields.plain_text(text_parts)
+
+
+def _blocks(content: Any) -> list[Object]:
+    """The typed parts of a message; none of a plain text."""
+    if not fields.is_list(content):
+        return []
+    return [part for part in content if fields.is_object(part)]
+
+
+def _take_response(message: Object, response: str, session: _Session) -> None:
+    """Take a part of a response: it comes in several records, one for each block, and its calls are parallel."""
+    content = message.get("content")
+    blocks = _blocks(content)
+    if blocks:
+        content = [block for block in blocks if block.get("type") == "text"]
+    text = fields.plain_text(content)
+    calls: list[OpenCall] = []
+    for block in blocks:
+        if block.get("type") == "tool_use":
+            calls.append(OpenCall(block.get("id"), block.get("name"), block.get("input")))
     if text or calls:
-        session.said.append(("assistant", key, text))
-    session.calls.setdefault(key, []).extend(calls)
+        session.messages.append(_Message(response, text))
+    session.calls.setdefault(response, []).extend(calls)
 
 
-def _run(agent: str, session: _Session, document: Document, options: ReadOptions) -> Trajectory:
+def _run(_: Object, *, agent: str, session: _Session, document: Document, options: ReadOptions) -> Trajectory:
     texts: dict[str, list[str]] = {}
-    for _, key, text in session.said:
-        if key and text:
-            texts.setdefault(key, []).append(text)
-    builder, added = TurnBuilder(), set[str]()
-    for _, key, text in session.said:
-        if not key:
-            builder.add("user", text, [])
-        elif key not in added:
-            added.add(key)
-            builder.add("assistant", "\n".join(texts.get(key, ())), session.calls.get(key, []))
-    known = {call.id for calls in session.calls.values() for call in calls}
+    for message in session.messages:
+        if message.response and message.text:
+            texts.setdefault(message.response, []).append(message.text)
+    builder = TurnBuilder()
+    added: set[str] = set()
+    for message in session.messages:
+        response = message.response
+        if not response:
+            builder.add("user", message.text, [])
+        elif response not in added:
+            added.add(response)
+            builder.add("assistant", "\n".join(texts.get(response, ())), session.calls.get(response, []))
+    call_ids: set[str | None] = set()
+    for calls in session.calls.values():
+        call_ids.update([call.id for call in calls])
     for id, text, failed in session.results:
-        if id in known:
+        # Results of the calls of a copied or compacted part have no call here; by their order they would find another.
+        if id in call_ids:
             builder.add_result(id, text, failed)
-    more = {"subagent": _kind_of_agent(document) or agent} if agent else {}
-    own_id = "/".join(filter(None, (session.id, agent)))
-    return _coding_run(CLAUDE_CODE, own_id, builder.build(), session, document, options, more)
+    tags: dict[str, str] = {}
+    own_id = session.id
+    if agent:
+        tags["subagent"] = _kind_of_agent(document) or agent
+        own_id = "/".join(filter(None, (session.id, agent)))
+    return _coding_run(CLAUDE_CODE, own_id, builder.build(), session, document, options, tags)
 
 
 def _kind_of_agent(document: Document) -> str:
     """The kind of a sub-agent, which a file beside its transcript names; "" if there is none."""
     try:
-        about = DECODER.decode((document.source.sibling(document.source.path.stem + _ABOUT_AGENT) or b"{}").decode())
-        return fields.text(about, "agentType") if fields.is_object(about) else ""
+        content = document.source.sibling(document.source.path.stem + _ABOUT_AGENT) or b"{}"
+        about = DECODER.decode(content.decode())
+        if fields.is_object(about):
+            return fields.text(about, "agentType")
     except (RecordError, ValueError, RecursionError):
-        return ""
+        pass  # a sub-agent of unknown kind is named by its id
+    return ""
 
 
 def _coding_run(
@@ -150,9 +201,12 @@ def _coding_run(
     session: _Session,
     document: Document,
     options: ReadOptions,
-    more: dict[str, str],
+    tags: dict[str, str],
 ) -> Trajectory:
+    # By either separator: the transcript may come from Windows.
     project = re.split(r"[/\\]", session.folder.rstrip("/\\"))[-1]
+    if project:
+        tags = {"project": project, **tags}
     return identified(
         id if options.ids == "own" else "",
         turns,
@@ -160,7 +214,7 @@ def _coding_run(
         environment=agent,  # as the hooks of running agents call it: what one learns, the other may use
         model=session.model,
         ended_at=session.ended_at,
-        tags={**({"project": project} if project else {}), **more},
+        tags=tags,
         source=document.name,
     )
 
@@ -208,39 +262,43 @@ class _Rollout:
     def conversation(self) -> Iterator[Object]:
         """The items, with the commands of a script in its place."""
         for item in self.items:
-            id = item.get("call_id") if type(item.get("call_id")) is str else ""
+            id = item.get("call_id")
+            if type(id) is not str:
+                id = ""
             if item.get("type") == "message" and is_context(item):
                 continue
-            if id not in self.commands:
-                yield item | ({"is_error": self.failed[id]} if id in self.failed and "output" in item else {})
-            elif "output" not in item:
-                for number, command in enumerate(self.commands[id]):
-                    call: Object = {
-                        "call_id": f"{id}/{number}",
-                        "is_error": self.failed.get(fields.text(command, "call_id", "id")),
-                    }
-                    yield {
-                        **call,
-                        "type": "function_call",
-                        "name": "exec_command",
-                        "arguments": {"command": command.get("command")},
-                    }
-                    yield {
-                        **call,
-                        "type": "function_call_output",
-                        "output": fields.plain_text(command.get("aggregated_output")),
-                    }
+            if id in self.commands:
+                if "output" not in item:  # the script's own output repeats those of its commands
+                    yield from self._commands_of(id)
+            elif id in self.failed and "output" in item:
+                yield {**item, "is_error": self.failed[id]}
+            else:
+                yield item
+
+    def _commands_of(self, script: str) -> Iterator[Object]:
+        """A call and its output for each command of a script."""
+        for number, command in enumerate(self.commands[script]):
+            call: Object = {
+                "call_id": f"{script}/{number}",
+                "is_error": self.failed.get(fields.text(command, "call_id", "id")),
+            }
+            arguments = {"command": command.get("command")}
+            yield {**call, "type": "function_call", "name": "exec_command", "arguments": arguments}
+            output = fields.plain_text(command.get("aggregated_output"))
+            yield {**call, "type": "function_call_output", "output": output}
 
 
 def _read_rollout(document: Document, options: ReadOptions) -> Iterator[Item]:
-    session, rollout = _Session(), _Rollout()
+    session = _Session()
+    rollout = _Rollout()
     for number, value in document.records():
         try:
             if isinstance(value, RecordError):
                 raise value
             record = fields.as_object(value, "the record")
             session.ended_at = fields.unix_time(record.get("timestamp")) or session.ended_at
-            kind, payload = record.get("type"), fields.object_at(record, "payload")
+            kind = record.get("type")
+            payload = fields.object_at(record, "payload")
             if kind == "session_meta":
                 session.id = session.id or fields.text(payload, "id")
                 session.folder = session.folder or fields.text(payload, "cwd")
@@ -257,13 +315,12 @@ def _read_rollout(document: Document, options: ReadOptions) -> Iterator[Item]:
     except RecordError as error:
         yield document.rejected(None, str(error))
         return
+
+    def build(_: Object) -> Trajectory:
+        return _coding_run(CODEX, session.id, chat_turns(messages), session, document, options, {})
+
     if messages:
-        yield built(
-            document.name,
-            1,
-            {},
-            lambda _: _coding_run(CODEX, session.id, chat_turns(messages), session, document, options, {}),
-        )
+        yield built(document.name, 1, {}, build)
 
 
 def is_context(item: Object) -> bool:
@@ -284,12 +341,19 @@ def _codex_item(payload: Object) -> Object:
             parsed = None
         if fields.is_object(parsed) and "output" in parsed:
             metadata = parsed.get("metadata")
-            code = metadata.get("exit_code") if fields.is_object(metadata) else None
+            if fields.is_object(metadata):
+                code = metadata.get("exit_code")
             output = fields.plain_text(parsed["output"])
-    elif match := _EXIT_CODE.search(output[:200]):
-        code = int(match[1])
-        output = _OUTPUT.split(output, maxsplit=1)[-1]
-    return {**payload, "output": output} | ({"is_error": code != 0} if type(code) is int else {})
+    else:
+        # "Exit code: 1\nWall time: 0.2 seconds\nOutput:\n…"
+        match = _EXIT_CODE.search(output[:200])
+        if match:
+            code = int(match[1])
+            output = _OUTPUT.split(output, maxsplit=1)[-1]
+    item = {**payload, "output": output}
+    if type(code) is int:
+        item["is_error"] = code != 0
+    return item
 
 
 CLAUDE_CODE_READER: Final = Reader(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Self
@@ -14,7 +14,7 @@ from hepm.graph.changes import replaces
 from hepm.graph.delta import Run
 from hepm.graph.differences import differences
 from hepm.graph.lessons.rows import Reported
-from hepm.graph.rows import FloatArray, Known
+from hepm.graph.rows import FloatArray, Header, HeldRun
 from hepm.graph.store import Store
 from hepm.graph.stored_vectors import of_size
 from hepm.ingest.pipeline import replay_with
@@ -40,7 +40,36 @@ def copy_store(
     What the target has already is skipped, so a copy resumes where it stopped. `on_progress` is called with the number
     of runs looked at so far. InputError: the two count differently, or hold different embedders' vectors.
     """
-    mine, theirs = source.header, target.header
+    mine = source.header
+    theirs = target.header
+    _check_headers(mine, theirs)
+    if mine.embedder and not theirs.embedder:
+        target.set_embedder(mine.embedder, mine.dimensions)
+    replay = replay_with(None)
+    seen = 0
+    for namespace in namespaces:
+        total = stored = 0
+        # First: runs are counted under the names that aliases stand for.
+        target.copy_tools(source.tools(namespace=namespace), namespace=namespace, replay=replay)
+        held_runs = source.iter_runs(namespace=namespace)
+        with _StatesByRun(source, namespace) as states:
+            # In batches of the target's transactions; each is looked up at once.
+            while True:
+                batch = list(islice(held_runs, target.runs_a_batch))
+                if not batch:
+                    break
+                runs = [run.graded(theirs.success_from) for run in replay([held.record for held in batch])[0]]
+                stored += _copy_runs(batch, runs, states, target, namespace, dimensions=mine.dimensions)
+                total += len(batch)
+                seen += len(batch)
+                if on_progress is not None:
+                    on_progress(seen)
+        _copy_lessons(source, target, namespace)
+        yield Copied(namespace, total, stored, tuple(differences(source, target, namespace=namespace)))
+
+
+def _check_headers(mine: Header, theirs: Header) -> None:
+    """Refuse stores of which one would read the other's counts or vectors wrongly."""
     if mine.counting != theirs.counting or mine.states_per_move != theirs.states_per_move:
         raise InputError(
             f"the source counts {mine.counting!r} runs of a task and keeps {mine.states_per_move} states on a move, "
@@ -51,51 +80,49 @@ def copy_store(
             f"in the source a run succeeds from a reward of {mine.success_from:g} on, in the target of "
             f"{theirs.success_from:g}: open one of them with --success-from, as the other has it."
         )
-    if mine.embedder and not theirs.embedder:
-        target.set_embedder(mine.embedder, mine.dimensions)
-    elif mine.embedder and theirs.embedder != mine.embedder:
+    if mine.embedder and theirs.embedder and theirs.embedder != mine.embedder:
         raise InputError(
             f"the source holds vectors of {mine.embedder!r}, the target of {theirs.embedder!r}: run "
             f"`hepm reembed --embedder {theirs.embedder}` on the source first, or copy into a new store."
         )
-    replay = replay_with(None)
-    seen = 0
-    for namespace in namespaces:
-        total = stored = 0
-        # First: runs are counted under the names that aliases stand for.
-        target.copy_tools(source.tools(namespace=namespace), namespace=namespace, replay=replay)
-        stored_runs = source.iter_runs(namespace=namespace)
-        with _StatesByRun(source, namespace) as states:
-            while batch := list(islice(stored_runs, target.runs_a_batch)):
-                known = target.find_known([held.id for held in batch], namespace=namespace)
-                read, _ = replay([held.record for held in batch])
-                runs = [run.graded(theirs.success_from) for run in read]
-                pairs = [pair for pair in zip(runs, batch, strict=True) if _is_new(pair[0], known)]
-                if pairs:
-                    vectors = states.vectors([run.id for run, _ in pairs])
-                    said = {run.said: of_size(held.vector, mine.dimensions) for run, held in pairs}
-                    vectors |= {text: vector for text, vector in said.items() if vector is not None}
-                    embedder = target.header.embedder if vectors else None
-                    new = [run for run, _ in pairs]
-                    added = target.add(new, vectors, namespace=namespace, replay=replay, embedder=embedder)
-                    stored += len(added.stored)
-                total += len(batch)
-                seen += len(batch)
-                if on_progress is not None:
-                    on_progress(seen)
-        _copy_lessons(source, target, namespace)
-        yield Copied(namespace, total, stored, tuple(differences(source, target, namespace=namespace)))
 
 
-def _is_new(run: Run, known: Mapping[str, Known]) -> bool:
-    return run.id not in known or replaces(run, known[run.id])
+def _copy_runs(
+    batch: Sequence[HeldRun],
+    runs: Sequence[Run],
+    states: _StatesByRun,
+    target: Store,
+    namespace: str,
+    *,
+    dimensions: int,
+) -> int:
+    """Add the runs of a batch that are new to the target; how many were stored."""
+    known_runs = target.find_known([held.id for held in batch], namespace=namespace)
+    new_runs: list[Run] = []
+    own_vectors: dict[str, FloatArray] = {}
+    for held, run in zip(batch, runs, strict=True):
+        if run.id in known_runs and not replaces(run, known_runs[run.id]):
+            continue
+        new_runs.append(run)
+        # The vector of what the user asked for is kept with the run, those of states apart.
+        vector = of_size(held.vector, dimensions)
+        if vector is not None:
+            own_vectors[run.said] = vector
+    if not new_runs:
+        return 0
+    vectors = states.vectors([run.id for run in new_runs]) | own_vectors
+    embedder = target.header.embedder if vectors else None
+    added = target.add(new_runs, vectors, namespace=namespace, replay=replay_with(None), embedder=embedder)
+    return len(added.stored)
 
 
 class _StatesByRun:
     """The states of a namespace by the run whose wording they keep, in a temporary file: nothing is embedded again."""
 
     def __init__(self, source: Store, namespace: str) -> None:
-        self._source, self._namespace = source, namespace
+        self._source = source
+        self._namespace = namespace
+        # An empty name is a file that SQLite makes and removes; in memory millions of states would not fit.
         self._db = sqlite3.connect("", isolation_level=None)
         self._db.execute("PRAGMA journal_mode = OFF")
         self._db.execute("CREATE TABLE state (run TEXT, id INTEGER)")
@@ -112,22 +139,24 @@ class _StatesByRun:
 
     def vectors(self, runs: Sequence[str]) -> dict[str, FloatArray]:
         """The vectors of the states that these runs left, by text."""
+        # One parameter for all ids: SQLite bounds the number of parameters.
         named = "SELECT s.id FROM json_each(?) r CROSS JOIN state s ON s.run = r.value"
         ids = [id for (id,) in self._db.execute(named, [json.dumps(runs)])]
         return self._source.vectors_of_states(ids, namespace=self._namespace)
 
 
 def _copy_lessons(source: Store, target: Store, namespace: str) -> None:
-    lessons = source.lessons.list(namespace=namespace)
-    known = {one.row.id for one in target.lessons.list(namespace=namespace)}
-    new = [one for one in lessons if one.row.id not in known]
+    # A lesson that the target has may have been edited there.
+    known_ids = {held.row.id for held in target.lessons.list(namespace=namespace)}
+    new = [held for held in source.lessons.list(namespace=namespace) if held.row.id not in known_ids]
     for start in range(0, len(new), _LESSONS_A_BATCH):
-        part = new[start : start + _LESSONS_A_BATCH]
-        vectors = {one.row.text: one.vector for one in part if one.vector is not None}
+        batch = new[start : start + _LESSONS_A_BATCH]
+        vectors = {held.row.text: held.vector for held in batch if held.vector is not None}
         embedder = target.header.embedder if vectors else None
-        target.lessons.carry([one.row for one in part], vectors, namespace=namespace, embedder=embedder)
+        target.lessons.carry([held.row for held in batch], vectors, namespace=namespace, embedder=embedder)
+    reported = [Reported(*outcome) for outcome in source.lessons.outcomes(namespace=namespace).items()]
     target.lessons.carry(
-        reported=[Reported(*one) for one in source.lessons.outcomes(namespace=namespace).items()],
+        reported=reported,
         showings=source.lessons.showings(namespace=namespace),
         answers=source.lessons.all_answers(namespace=namespace),
         namespace=namespace,

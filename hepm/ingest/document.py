@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from hepm.ingest import fields
 from hepm.ingest.records import DECODER, Broken, Item, Object, ReadOptions, RecordError, Rejection, without_surrogates
-from hepm.ingest.sources import STREAM_ERRORS, Source, printable
+from hepm.ingest.sources import STREAM_ERRORS, SourceFile, printable
 from hepm.types import Trajectory
 
 if TYPE_CHECKING:
@@ -37,19 +38,22 @@ MANY: Final = 4 << 20
 
 _TOO_MANY: Final = f"it holds more than {MANY:,} lists and objects, the limit for one record"
 _CUT_OFF: Final = "it ends in the middle: it was cut off"
+# Bytes or characters of a text whose brackets are counted at all: a shorter one cannot hold too many.
 _LARGE: Final = 8 << 20
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _NEAR_THE_END: Final = 64  # a number or a word may be cut off here; an error before that is a real one
+# Bytes in which the first keys of a long document are looked for.
 _OUTLINED: Final = 1 << 20
+# Bytes or characters that are read at a time.
 _CHUNK: Final = 1 << 18
 _NOTHING: Final = object()
 
-Path: TypeAlias = tuple[str, ...]
-Piece: TypeAlias = tuple[Path, int | None, Any]
+KeyPath: TypeAlias = tuple[str, ...]
+Piece: TypeAlias = tuple[KeyPath, int | None, Any]
 """Keys that lead to it, its number from 1 if it is an element of a list, and the decoded value."""
 
 Build: TypeAlias = Callable[[Object], Trajectory]
-Found = TypeVar("Found")
+Match = TypeVar("Match")
 
 
 class UnreadableError(RecordError):
@@ -63,25 +67,28 @@ class TextWindow:
         self._text = ""
         self._more = more
         self._limit = limit
-        self._at = 0
+        self._position = 0
         self._ended = False
 
     def peek(self) -> str:
         """The next character that is not white space; "" at the end."""
         while True:
-            space = _SPACE.match(self._text, self._at)
-            self._at = space.end() if space else self._at
-            if self._at < len(self._text):
-                return self._text[self._at]
+            space = _SPACE.match(self._text, self._position)
+            if space:
+                self._position = space.end()
+            if self._position < len(self._text):
+                return self._text[self._position]
             if not self._grow():
                 return ""
 
-    def take(self, wanted: str) -> None:
+    def take(self, mark: str) -> None:
         """Skip one punctuation mark; Broken if another character comes."""
-        found = self.peek()
-        if found != wanted:
-            raise Broken(f"{wanted!r} was expected, not {found!r}" if found else _CUT_OFF)
-        self._at += 1
+        character = self.peek()
+        if not character:
+            raise Broken(_CUT_OFF)
+        if character != mark:
+            raise Broken(f"{mark!r} was expected, not {character!r}")
+        self._position += 1
 
     def members(self, opening: str, closing: str) -> Iterator[int]:
         """Skip the marks around and between the members of a list or object; the caller reads each. Numbers from 1."""
@@ -108,17 +115,20 @@ class TextWindow:
             raise Broken(_CUT_OFF)
         while True:
             try:
-                value, end = DECODER.raw_decode(self._text, self._at)
-                # A number at the end of the window may go on behind it.
-                if (end < len(self._text) and self._text[end] not in ".eE+-") or not self._grow():
-                    self._at = end
+                value, end = DECODER.raw_decode(self._text, self._position)
+                # A number at the end of the window may go on behind it: "12" of "12.5e3".
+                is_whole = end < len(self._text) and self._text[end] not in ".eE+-"
+                if is_whole or not self._grow():
+                    self._position = end
                     return value
             except json.JSONDecodeError as error:
                 unterminated = error.msg.startswith("Unterminated string")
                 may_go_on = unterminated or error.pos >= len(self._text) - _NEAR_THE_END
-                if not may_go_on or not self._grow():
-                    cut = self._ended and (unterminated or error.pos >= len(error.doc) - 1)
-                    raise Broken(_CUT_OFF if cut else _why_undecoded(error)) from None
+                if may_go_on and self._grow():
+                    continue
+                if self._ended and (unterminated or error.pos >= len(error.doc) - 1):
+                    raise Broken(_CUT_OFF) from None
+                raise Broken(_why_undecoded(error)) from None
             except (ValueError, RecursionError, MemoryError) as error:
                 raise Broken(_why_undecoded(error)) from None
 
@@ -126,9 +136,12 @@ class TextWindow:
         """Read on, at least doubling the window so that long values are decoded few times; False at the end."""
         if self._ended:
             return False
-        pieces: list[str] = [self._text[self._at :]]
-        size = wanted = len(pieces[0])
-        while size < 2 * wanted or size == wanted:
+        unread = self._text[self._position :]
+        pieces: list[str] = [unread]
+        size = len(unread)
+        # The second condition is for an empty window, whose double is empty, too.
+        while size < 2 * len(unread) or size == len(unread):
+            # Before reading on: a text without end must not fill the memory.
             if size > self._limit:
                 raise Broken(f"it is longer than {self._limit:,} characters, the limit for one record")
             piece = self._more()
@@ -138,13 +151,13 @@ class TextWindow:
             pieces.append(piece)
             size += len(piece)
         self._text = "".join(pieces)
-        self._at = 0
+        self._position = 0
         if _too_many(self._text, "[{"):
             raise Broken(_TOO_MANY)
-        return size > wanted
+        return size > len(unread)
 
 
-def walk(window: TextWindow, targets: Sequence[Path], path: Path = ()) -> Iterator[Piece]:
+def walk(window: TextWindow, targets: Sequence[KeyPath], path: KeyPath = ()) -> Iterator[Piece]:
     """The pieces of one document in their order: elements of the lists at `targets`, everything else whole.
 
     A target is the path of keys to a list; "*" stands for any key, () is the document itself. Broken is raised where
@@ -162,20 +175,26 @@ def walk(window: TextWindow, targets: Sequence[Path], path: Path = ()) -> Iterat
         yield path, None, window.value()
 
 
-def walk_decoded(value: Any, targets: Sequence[Path], path: Path = ()) -> Iterator[Piece]:
+def walk_decoded(value: Any, targets: Sequence[KeyPath], path: KeyPath = ()) -> Iterator[Piece]:
     """The same pieces of a decoded value; the elements of lists come after everything else."""
     if fields.is_list(value) and () in targets:
         for number, element in enumerate(value, 1):
             yield path, number, element
     elif fields.is_object(value) and any(targets):
+        # False sorts before True, and sorting is stable: what leads to no list comes first, in the file's order.
         for key in sorted(value, key=lambda key: bool(_below(targets, key))):
             yield from walk_decoded(value[key], _below(targets, key), (*path, key))
     else:
         yield path, None, value
 
 
-def _below(targets: Sequence[Path], key: str) -> list[Path]:
-    return [target[1:] for target in targets if target[:1] in ((key,), ("*",))]
+def _below(targets: Sequence[KeyPath], key: str) -> list[KeyPath]:
+    """The rest of each target that begins with `key`: ("simulations",) of ("runs", "simulations") below "runs"."""
+    rests: list[KeyPath] = []
+    for target in targets:
+        if target[:1] in ((key,), ("*",)):
+            rests.append(target[1:])
+    return rests
 
 
 def outline(text: str) -> tuple[str, set[str]]:
@@ -196,7 +215,7 @@ def outline(text: str) -> tuple[str, set[str]]:
 class _Bytes(io.RawIOBase):
     """The bytes of a source. A damaged one ends where the damage begins, and `reason` says why."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceFile) -> None:
         self._head = io.BytesIO(source.head)
         self._stream = source.stream
         self._ended = False
@@ -216,8 +235,10 @@ class _Bytes(io.RawIOBase):
         piece = self._head.read(size)
         if piece or self._ended:
             return piece
+        # `read` would wait for all `size` bytes, and lose those before the damage; raw streams have no `read1`.
+        read = getattr(self._stream, "read1", self._stream.read)
         try:
-            piece = getattr(self._stream, "read1", self._stream.read)(size)
+            piece = read(size)
         except STREAM_ERRORS as error:
             self.reason = f"the file is damaged: {error}"
         self._ended = not piece
@@ -226,15 +247,19 @@ class _Bytes(io.RawIOBase):
     def look(self, size: int) -> bytes:
         """The next bytes, `size` of them unless the file ends; they will be read again."""
         pieces: list[bytes] = []
-        while size > 0 and (piece := self.read_some(size)):
+        while size > 0:
+            piece = self.read_some(size)
+            if not piece:
+                break
             pieces.append(piece)
             size -= len(piece)
-        self.unread(head := b"".join(pieces))
+        head = b"".join(pieces)
+        self.unread(head)
         return head
 
-    def go_to(self, at: int) -> None:
+    def go_to(self, offset: int) -> None:
         """Go on at a byte of the file."""
-        self._stream.seek(at)
+        self._stream.seek(offset)
         self._head, self._ended = io.BytesIO(), False
 
     def unread(self, head: bytes) -> None:
@@ -252,7 +277,7 @@ class Document:
         first: The first record, if it is decoded. It and `keys` are of a later record if `recognised` found one there.
     """
 
-    def __init__(self, source: Source, *, limit: int = RECORD_LIMIT) -> None:
+    def __init__(self, source: SourceFile, *, limit: int = RECORD_LIMIT) -> None:
         self.source = source
         self.name = source.name
         self.file_name = printable(source.path.name)
@@ -263,7 +288,10 @@ class Document:
         self._value: Any = _NOTHING
         self._lines = False
         self._bytes = _Bytes(source)
-        self._looks = WHOLE + 1 if source.lines is None else _CHUNK
+        # One byte more than is decoded at once tells a document of that size from a longer one.
+        self._looks = WHOLE + 1
+        if source.lines is not None:
+            self._looks = _CHUNK
         head = self._bytes.look(self._looks)
         self._complete = source.lines is None and len(head) <= WHOLE
         if head.startswith(codecs.BOM_UTF8):
@@ -277,7 +305,7 @@ class Document:
 
     @property
     def is_lines(self) -> bool:
-        """Whether it is JSON lines, of which some may be read alone (`Source.lines`)."""
+        """Whether it is JSON lines, of which some may be read alone (`SourceFile.lines`)."""
         return self._lines
 
     @property
@@ -285,15 +313,17 @@ class Document:
         """Whether it is an empty list or object."""
         return self._value in ([], {})
 
-    def recognised(self, find: Callable[[Document], Found | None]) -> Found | None:
+    def recognised(self, find: Callable[[Document], Match | None]) -> Match | None:
         """What `find` returns for the first record, or else for one of the `LOOKED_AT` first ones; None for none."""
-        if (found := find(self)) is not None:
-            return found
+        match = find(self)
+        if match is not None:
+            return match
         keys, first = self.keys, self.first
         for record in self.first_records():
             self._notice(record)
-            if (found := find(self)) is not None:
-                return found
+            match = find(self)
+            if match is not None:
+                return match
         self.keys, self.first = keys, first
         return None
 
@@ -305,21 +335,25 @@ class Document:
         for _, number, value in self.walk(()):
             yield number or 1, value
 
-    def walk(self, *targets: Path) -> Iterator[Piece]:
+    def walk(self, *targets: KeyPath) -> Iterator[Piece]:
         """The pieces of the document (see `walk`); the last one is a Broken where it breaks.
 
         Each of JSON lines is a document of its own where it leads to a target, and else an element as of a list.
         """
         if self._lines:
+            first_keys = [target[0] for target in targets if target]
             for number, value in self._line_records():
-                if fields.is_object(value) and any(target[:1] and target[0] in value for target in targets):
+                if fields.is_object(value) and any(key in value for key in first_keys):
                     yield from walk_decoded(value, targets)
                 else:
                     yield (), number, value
-            return
-        if self._value is not _NOTHING:
+        elif self._value is not _NOTHING:
             yield from walk_decoded(self._value, targets)
-            return
+        else:
+            yield from self._walk_stream(targets)
+
+    def _walk_stream(self, targets: Sequence[KeyPath]) -> Iterator[Piece]:
+        """The pieces of a document that is too long or too damaged to be decoded at once."""
         path, number = (), None
         text = io.TextIOWrapper(io.BufferedReader(self._bytes, _CHUNK), "utf-8", newline="")
         window = TextWindow(lambda: text.read(_CHUNK), self._limit)
@@ -330,8 +364,12 @@ class Document:
                 number = (number or 1) + 1
                 yield (), number, window.value()
         except (Broken, UnicodeDecodeError) as error:
-            reason = str(error) if isinstance(error, Broken) else _why_undecoded(error)
-            yield path, (number or 0) + 1, Broken(f"{reason} ({self._bytes.reason})" if self._bytes.reason else reason)
+            reason = str(error)
+            if not isinstance(error, Broken):
+                reason = _why_undecoded(error)
+            if self._bytes.reason:
+                reason = f"{reason} ({self._bytes.reason})"
+            yield path, (number or 0) + 1, Broken(reason)
 
     def each(self, build: Build) -> Iterator[Item]:
         """What `build` makes of every record."""
@@ -350,14 +388,18 @@ class Document:
         self.is_list = fields.is_list(value)
         if not self.is_list and not fields.is_object(value):
             raise UnreadableError(f"it holds {fields.kind_of(value)}, not runs")
-        self._notice(value[0] if fields.is_list(value) and value else value)
+        if fields.is_list(value) and value:
+            self._notice(value[0])
+        else:
+            self._notice(value)
         self._value = value
         return True
 
     def _look_at_lines(self, head: bytes) -> None:
         """Recognise JSON lines, else a document that is too long or too damaged to be decoded at once."""
         for line in islice(_lines(head), 3):
-            if isinstance(value := _decoded_line(line), dict | list):
+            value = _decoded_line(line)
+            if isinstance(value, dict | list):
                 self._lines = True
                 self._notice(value)
                 return
@@ -365,48 +407,58 @@ class Document:
         self._lines = self.file_name.lower().endswith((".jsonl", ".ndjson")) and bool(opening)
         self.is_list = opening == "[" and not self._lines
         if opening not in ("[", "{") and not self._lines:
-            empty = "it is not JSON: hepm reads runs from JSON and JSON lines" if opening else "it is empty"
-            raise UnreadableError(self._bytes.reason or empty)
+            reason = self._bytes.reason
+            if not reason and not opening:
+                reason = "it is empty"
+            raise UnreadableError(reason or "it is not JSON: hepm reads runs from JSON and JSON lines")
 
     def first_records(self) -> Iterator[Any]:
         """The first lines or elements that can be decoded, to recognise the file; none of one object."""
         if fields.is_list(self._value):
             yield from self._value[:LOOKED_AT]
         elif self._lines:
-            for line in islice(_lines(self._bytes.look(self._looks), ended=self._complete), LOOKED_AT):
-                if not isinstance(value := _decoded_line(line), RecordError):
+            head = self._bytes.look(self._looks)
+            for line in islice(_lines(head, ended=self._complete), LOOKED_AT):
+                value = _decoded_line(line)
+                if not isinstance(value, RecordError):
                     yield value
         elif self.is_list:
             pieces = iter([self._bytes.look(WHOLE + 1).decode("utf-8", "replace")])
             window = TextWindow(lambda: next(pieces, ""), self._limit)
             with suppress(Broken):  # the head ends in the middle of an element
-                yield from (value for _, _, value in islice(walk(window, ((),)), LOOKED_AT))
+                for _, _, value in islice(walk(window, ((),)), LOOKED_AT):
+                    yield value
 
     def _notice(self, record: Any) -> None:
+        """Take `first` and `keys` from a record; a record that is a list (of messages) has the keys of its first."""
         self.first = record
-        if fields.is_list(record):
-            record = record[0] if record else None
+        if fields.is_list(record) and record:
+            record = record[0]
         if fields.is_object(record):
             self.keys = record.keys()
 
     def _line_records(self) -> Iterator[tuple[int, Any]]:
         reader = io.BufferedReader(self._bytes, _CHUNK)
-        lines, left, number = self.source.lines, None, 0
+        first_number = 1
+        left = math.inf  # bytes of the part that is to be read
+        lines = self.source.lines
         if lines is not None:
             self._bytes.go_to(lines.start)
+            first_number = lines.first
             left = lines.stop - lines.start
-        for number in count(1 if lines is None else lines.first):
-            if left is not None and left <= 0:
+        number = 0
+        for number in count(first_number):
+            if left <= 0:
                 break
             line = reader.readline(self._limit + 1)
             if not line:
                 break
-            left = None if left is None else left - len(line)
+            left -= len(line)
             if len(line) > self._limit and line[-1:] != b"\n":
                 yield number, RecordError(f"it is longer than {self._limit:,} bytes, the limit for one record")
                 while line and line[-1:] != b"\n":
                     line = reader.readline(_CHUNK)
-                    left = None if left is None else left - len(line)
+                    left -= len(line)
             elif not line.isspace():
                 value = RecordError(_TOO_MANY) if _too_many(line, (b"[", b"{")) else _decoded_line(line)
                 if self._bytes.reason and isinstance(value, RecordError) and line[-1:] != b"\n":
@@ -460,6 +512,7 @@ def built(file: str, number: int | str | None, value: Any, build: Build) -> Item
 
 
 def _decoded_line(line: bytes) -> Any:
+    """What a line holds, or a RecordError that says why it cannot be decoded."""
     try:
         return DECODER.decode(line.decode())
     except (ValueError, RecursionError, MemoryError) as error:
@@ -474,8 +527,9 @@ def _why_undecoded(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"it is not UTF-8 (byte 0x{error.object[error.start]:02x}): convert it"
     if isinstance(error, json.JSONDecodeError):
-        what = error.msg.removesuffix(" at").removesuffix(" starting")  # the place counts in a record, not in the file
-        return f"the JSON is broken: {what}"
+        # "Unterminated string starting at": the place that would follow counts in a record, not in the file.
+        message = error.msg.removesuffix(" at").removesuffix(" starting")
+        return f"the JSON is broken: {message}"
     return f"the JSON cannot be used: {error}"  # an integer of thousands of digits
 
 
@@ -486,13 +540,17 @@ def _too_many(text: Any, opening: Any) -> bool:
 
 def _lines(head: bytes, *, ended: bool = False) -> Iterator[bytes]:
     """The lines that hold anything; the last one may lack its end if the file has `ended`."""
-    return (line for line in io.BytesIO(head) if (ended or line[-1:] == b"\n") and not line.isspace())
+    for line in io.BytesIO(head):
+        is_whole = ended or line[-1:] == b"\n"
+        if is_whole and not line.isspace():
+            yield line
 
 
 def _refuse_other_encodings(head: bytes) -> None:
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or (
-        b"\0" in head[:4].replace(b"\0\0\0\0", b"") and (head[:1] in b"[{" or head[1:2] in b"[{")
-    ):
+    # Without a mark, "[" or "{" with zeros beside it: b"{\0" is UTF-16, b"{\0\0\0" UTF-32. Four zeros are no text.
+    has_zeros = b"\0" in head[:4].replace(b"\0\0\0\0", b"")
+    is_wide = has_zeros and (head[:1] in b"[{" or head[1:2] in b"[{")
+    if is_wide or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise UnreadableError("it is encoded as UTF-16 or UTF-32: convert it to UTF-8")
     if b"\0" in head[:1024]:
         raise UnreadableError("it is a binary file, not JSON")

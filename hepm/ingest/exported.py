@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from hepm.graph.lessons.rows import Answer, LessonRow, Reported, Showing, from_record, to_record
@@ -35,19 +34,26 @@ class Carried(Rejection):
 
 def exported_lines(store: Store, *, namespace: str) -> Iterator[str]:
     """Everything that a namespace holds and that cannot be made again, in the order in which it is read back."""
-    tools = (row for row in store.tools(namespace=namespace) if not row.calls or row != _only_counted(row))
-    lessons = store.lessons
-    yield from map(_line, tools)
-    for name, record, _ in store.iter_records(namespace=namespace):
-        parse_stored(name, record)  # a damaged line would be found only when it is needed
+    for tool in store.tools(namespace=namespace):
+        # The calls of a tool are counted again from the runs: one of which nothing else is known needs no line.
+        if not tool.calls or tool != _only_counted(tool):
+            yield _line(tool)
+    for run_id, record, _ in store.iter_records(namespace=namespace):
+        parse_stored(run_id, record)  # a damaged line would be found only when it is needed
         yield record
-    rest = (
-        (one.row for one in lessons.list(namespace=namespace)),
-        (Reported(*one) for one in lessons.outcomes(namespace=namespace).items()),
-        lessons.showings(namespace=namespace),
-        lessons.all_answers(namespace=namespace),
-    )
-    yield from map(_line, chain(*rest))
+    # All are read before the first is written, so that they belong together while others write to the store.
+    lessons = store.lessons.list(namespace=namespace)
+    outcomes = store.lessons.outcomes(namespace=namespace)
+    showings = store.lessons.showings(namespace=namespace)
+    answers = store.lessons.all_answers(namespace=namespace)
+    for held in lessons:
+        yield _line(held.row)
+    for run_id, success in outcomes.items():
+        yield _line(Reported(run_id, success))
+    for showing in showings:
+        yield _line(showing)
+    for answer in answers:
+        yield _line(answer)
 
 
 def _only_counted(row: ToolRow) -> ToolRow:
@@ -57,25 +63,38 @@ def _only_counted(row: ToolRow) -> ToolRow:
 def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
     del options  # runs keep the ids and sources that they were stored with
     for number, value in document.records():
-        key = next((key for key in _READ if key in value), None) if fields.is_object(value) else None
-        if key is None:
+        kind = _kind_of_line(value)
+        if not kind:
             yield built(document.name, number, value, run_of_record)
             continue
         try:
             check_version(value)
-            content = _READ[key](fields.as_object(value[key], repr(key)))
+            content = _READ[kind](fields.as_object(value[kind], repr(kind)))
         except (RecordError, ValueError, RecursionError) as error:
-            yield document.rejected(number, f"its {key} cannot be read: {error}")
+            yield document.rejected(number, f"its {kind} cannot be read: {error}")
             continue
-        yield Carried(document.name, number, f"it is no run, but a {key} of an export: see `hepm import`", content)
+        yield Carried(document.name, number, f"it is no run, but a {kind} of an export: see `hepm import`", content)
+
+
+def _kind_of_line(value: Any) -> str:
+    """The key of a line that is no run: "tool", "lesson", and so on; "" for a run."""
+    if fields.is_object(value):
+        for key in _READ:
+            if key in value:
+                return key
+    return ""
 
 
 def _line(content: Content) -> str:
+    # Lessons bring their own JSON.
     if isinstance(content, LessonRow):
         return f'{{"hepm":{VERSION},"lesson":{to_record(content)}}}'
     values: dict[str, Any] = content._asdict()
     if isinstance(content, ToolRow):
-        values |= {key: json.loads(values[key]) for key in ("parameters", "former_parameters")}
+        # Stored as text, and readable in an export.
+        for key in ("parameters", "former_parameters"):
+            values[key] = json.loads(values[key])
+        # They are counted again from the runs.
         del values["calls"], values["errors"]
     return _encode({"hepm": VERSION, _KEYS[type(content)]: values})
 

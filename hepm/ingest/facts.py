@@ -58,12 +58,12 @@ def facts_of_message(text: str) -> Mapping[str, float]:
 
 
 def _first(facts: Iterator[tuple[str, float]]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    first: dict[str, float] = {}
     for name, number in facts:
-        found[name] = number
-        if len(found) == MOST_FACTS:
+        first[name] = number
+        if len(first) == MOST_FACTS:
             break
-    return found
+    return first
 
 
 def _parsed_facts(result: str) -> Iterator[tuple[str, float]]:
@@ -99,8 +99,10 @@ def _facts_in(value: JSON, path: str, depth: int) -> Iterator[tuple[str, float]]
 
 def _below(path: str, key: str) -> str:
     """The path of a key. Keys that are ids are all the same: their values are what may decide."""
-    name = "*" if _ID.search(key) else key[:_KEY_CHARS]
-    return f"{path}.{name}" if path else name
+    key = "*" if _ID.search(key) else key[:_KEY_CHARS]
+    if not path:
+        return key
+    return f"{path}.{key}"
 
 
 def _facts_in_text(text: str, path: str) -> Iterator[tuple[str, float]]:

@@ -45,13 +45,17 @@ def as_list(value: Any, what: str) -> list[Any]:
 def object_at(record: Object, key: str) -> Object:
     """The object under `key`; empty where it is absent or null."""
     value = record.get(key)
-    return {} if value is None else as_object(value, repr(key))
+    if value is None:
+        return {}
+    return as_object(value, repr(key))
 
 
 def list_at(record: Object, key: str) -> list[Any]:
     """The list under `key`; empty where it is absent or null."""
     value = record.get(key)
-    return [] if value is None else as_list(value, repr(key))
+    if value is None:
+        return []
+    return as_list(value, repr(key))
 
 
 def text(record: Object, *keys: str) -> str:
@@ -69,17 +73,21 @@ def text(record: Object, *keys: str) -> str:
 def number(record: Object, key: str) -> float | None:
     """The number under `key`; None where it is absent or null. A boolean counts as 0 or 1."""
     value = record.get(key)
-    return None if value is None else as_number(value, repr(key))
+    if value is None:
+        return None
+    return as_number(value, repr(key))
 
 
 def as_number(value: Any, what: str) -> float:
     """`value` as a float where it is a number; RecordError otherwise."""
     if not isinstance(value, int | float):
-        shown = json.dumps(value)[:40] if isinstance(value, str) else kind_of(value)
+        shown = kind_of(value)
+        if isinstance(value, str):
+            shown = json.dumps(value)[:40]  # "12 %" says more than "a string"
         raise RecordError(f"{what} is {shown}, not a number")
     try:
         number = float(value)
-    except OverflowError:
+    except OverflowError:  # JSON's integers may have any length
         number = math.inf
     if not math.isfinite(number):  # "1e999" is JSON, and infinite as a float
         raise RecordError(f"{what} is too large a number")
@@ -88,7 +96,9 @@ def as_number(value: Any, what: str) -> float:
 
 def texts(value: Any) -> tuple[str, ...]:
     """The texts in a list; nothing of anything else."""
-    return tuple(one for one in value if type(one) is str) if is_list(value) else ()
+    if not is_list(value):
+        return ()
+    return tuple([text for text in value if type(text) is str])
 
 
 def plain_text(content: Any) -> str:
@@ -108,8 +118,11 @@ def plain_text(content: Any) -> str:
 def _part_text(part: str | Object) -> str:
     if isinstance(part, str):
         return part
-    texts = (part.get(key) for key in ("text", "content", "refusal"))
-    return next((text for text in texts if type(text) is str), "")
+    for key in ("text", "content", "refusal"):
+        text = part.get(key)
+        if type(text) is str:
+            return text
+    return ""
 
 
 def unix_time(value: Any) -> float | None:
@@ -117,9 +130,12 @@ def unix_time(value: Any) -> float | None:
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | float):
+        # From 1e11 on it is milliseconds: that many seconds end in the year 5138.
         return float(value) if 0 < value < 1e11 else None
     try:
         time = datetime.fromisoformat(value)
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+        if not time.tzinfo:
+            time = time.replace(tzinfo=UTC)
+        return time.timestamp()
     except (TypeError, ValueError, OverflowError):
         return None

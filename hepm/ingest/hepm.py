@@ -67,15 +67,33 @@ def parse_stored(name: str, record: str) -> Trajectory:
 
 
 def _record(t: Trajectory) -> Object:
-    tools = [(tool.name, {key: getattr(tool, key) for key in _ABOUT_TOOLS}) for tool in t.tools]
-    about = {
-        **{"environment": t.environment, "task": t.task, "model": t.model, "user": t.user},
-        **{"reward": t.outcome.reward, "success": t.outcome.success, "ended_at": t.ended_at},
-        **{"tags": dict(t.tags), "source": t.source},
-        "tools": [{"name": name} | {key: value for key, value in more.items() if value} for name, more in tools],
+    attributes = {
+        "environment": t.environment,
+        "task": t.task,
+        "model": t.model,
+        "user": t.user,
+        "reward": t.outcome.reward,
+        "success": t.outcome.success,
+        "ended_at": t.ended_at,
+        "tags": dict(t.tags),
+        "source": t.source,
+        "tools": [_tool_record(tool) for tool in t.tools],
     }
-    kept = {key: value for key, value in about.items() if value not in (None, "", {}, [])}
-    return {"hepm": VERSION, "id": t.id, **kept, "turns": [_turn_record(turn) for turn in t.turns]}
+    record: Object = {"hepm": VERSION, "id": t.id}
+    for key, value in attributes.items():
+        if value not in (None, "", {}, []):  # 0.0 and False are kept: they equal none of these
+            record[key] = value
+    record["turns"] = [_turn_record(turn) for turn in t.turns]
+    return record
+
+
+def _tool_record(tool: Tool) -> Object:
+    record: Object = {"name": tool.name}
+    for key in _ABOUT_TOOLS:
+        value = getattr(tool, key)
+        if value:
+            record[key] = value
+    return record
 
 
 def _turn_record(turn: Turn) -> Object:
@@ -102,7 +120,8 @@ def _call_record(call: ToolCall) -> Object:
     if call.arguments:
         record["arguments"] = call.arguments
     for key in ("result", "error", "latency_s"):
-        if (value := getattr(call, key)) is not None:
+        value = getattr(call, key)
+        if value is not None:
             record[key] = value
     return record
 
@@ -120,14 +139,18 @@ def check_version(record: Object) -> int:
 
 def _trajectory(record: Object) -> Trajectory:
     version = check_version(record)
-    reward, success = fields.number(record, "reward"), flag_at(record, "success")
-    if version == 1 and success is False and reward is not None:
-        success = None if graded(reward).success is None else success
+    reward = fields.number(record, "reward")
+    success = flag_at(record, "success")
+    # Of version 1, false beside a reward between 0 and 1 was no label, but the threshold of then.
+    if version == 1 and success is False and reward is not None and graded(reward).success is None:
+        success = None
     tags = fields.object_at(record, "tags")
     tools = [fields.as_object(tool, "a tool") for tool in fields.list_at(record, "tools")]
+    run_id = text_at(record, "id")
+    turns = fields.as_list(record.get("turns"), "'turns'")
     return Trajectory(
-        text_at(record, "id"),
-        tuple([_turn(fields.as_object(turn, "a turn")) for turn in fields.as_list(record.get("turns"), "'turns'")]),
+        run_id,
+        tuple([_turn(fields.as_object(turn, "a turn")) for turn in turns]),
         Outcome(reward, success),
         text_at(record, "environment"),
         text_at(record, "task"),
@@ -142,28 +165,33 @@ def _trajectory(record: Object) -> Trajectory:
 
 def tool_of_record(record: Object) -> Tool:
     """A tool with its description, aliases, and whether it is retired; else RecordError or ValueError."""
-    aliases = tuple(fields.text({"alias": one}, "alias") for one in fields.list_at(record, "aliases"))
-    parameters, retired = fields.object_at(record, "parameters"), flag_at(record, "retired") is True
+    aliases = tuple([fields.text({"alias": alias}, "alias") for alias in fields.list_at(record, "aliases")])
+    parameters = fields.object_at(record, "parameters")
+    retired = flag_at(record, "retired") is True
     return Tool(text_at(record, "name"), text_at(record, "description"), parameters, aliases, retired)
 
 
 def _turn(record: Object) -> Turn:
     role = record.get("role")
-    known = _ROLES.get(role) if type(role) is str else None
-    if known is None:
+    if type(role) is not str or role not in _ROLES:
         raise RecordError(f"a turn has the unknown role {str(role)[:40]!r}")
-    calls = fields.list_at(record, "calls") if record.get("calls") else ()
-    found = tuple([_call(fields.as_object(call, "a call")) for call in calls])
-    recalled, hinted = fields.texts(record.get("recalled")), fields.texts(record.get("hinted"))
-    reward, hidden = fields.number(record, "reward"), flag_at(record, "hidden") is True
-    return Turn(known, text_at(record, "text"), found, reward, recalled, text_at(record, "read"), hidden, hinted)
+    calls: tuple[ToolCall, ...] = ()
+    if record.get("calls"):
+        calls = tuple([_call(fields.as_object(call, "a call")) for call in fields.list_at(record, "calls")])
+    recalled = fields.texts(record.get("recalled"))
+    hinted = fields.texts(record.get("hinted"))
+    reward = fields.number(record, "reward")
+    hidden = flag_at(record, "hidden") is True
+    # By position, which is faster than by keywords: this runs for every turn of every stored run.
+    return Turn(_ROLES[role], text_at(record, "text"), calls, reward, recalled, text_at(record, "read"), hidden, hinted)
 
 
 def _call(record: Object) -> ToolCall:
     result = record.get("result")
     if result is not None and type(result) is not str:
         raise RecordError(f"a result is {fields.kind_of(result)}, not a string")
-    arguments, error = fields.object_at(record, "arguments"), flag_at(record, "error")
+    arguments = fields.object_at(record, "arguments")
+    error = flag_at(record, "error")
     return ToolCall(text_at(record, "name"), arguments, result, error, fields.number(record, "latency_s"))
 
 

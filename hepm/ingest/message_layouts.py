@@ -15,11 +15,13 @@ from hepm.ingest.chat import read_record
 from hepm.ingest.document import Document, Reader, built
 from hepm.ingest.openai_items import is_item, item_messages
 from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError
+from hepm.types import Trajectory
 
 _LANGCHAIN: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "function"}
 _PYDANTIC_AI_ERRORS: Final = {"success": False, "failed": True, "retried": True}
 """Outcomes of calls; others, such as "denied", say nothing of the tool."""
-_LISTS: Final = ("messages", "choices", "generations")
+_ALTERNATIVES: Final = ("choices", "generations")
+"""Keys of lists of answers to one request, of which the first one counts."""
 
 
 def chat_messages(value: Any, role: str = "user") -> list[Object]:
@@ -28,33 +30,54 @@ def chat_messages(value: Any, role: str = "user") -> list[Object]:
         parsed = parsed_json(value)
         if not isinstance(parsed, str):
             return chat_messages(parsed, role)
-        return [{"role": role, "content": parsed}] if parsed else []
+        return _message_of(parsed, role)
     if fields.is_list(value):
-        found: list[Object] = []
-        items = [one for one in value if fields.is_object(one)]
+        items = [item for item in value if fields.is_object(item)]
         if any(map(is_item, items)):
             return item_messages(items)
-        for one in value:
-            found += chat_messages(one, role) if fields.is_object(one) or fields.is_list(one) else []
-        return found
-    return _of_object(value, role) if fields.is_object(value) else []
+        messages: list[Object] = []
+        for item in value:
+            # Not texts: a list of those is the parts of something else.
+            if fields.is_object(item) or fields.is_list(item):
+                messages += chat_messages(item, role)
+        return messages
+    if fields.is_object(value):
+        return _of_object(value, role)
+    return []
+
+
+def _message_of(text: str, role: str) -> list[Object]:
+    if not text:
+        return []
+    return [{"role": role, "content": text}]
 
 
 def _of_object(value: Object, role: str) -> list[Object]:
-    if key := next((key for key in _LISTS if fields.is_list(value.get(key))), ""):
-        listed = value[key]
-        system = chat_messages(value.get("system"), "system") if key == "messages" else []
-        return system + chat_messages(listed if key == "messages" else listed[:1], role)
+    if fields.is_list(value.get("messages")):
+        # Anthropic's requests hold the system prompt beside the messages.
+        return chat_messages(value.get("system"), "system") + chat_messages(value["messages"], role)
+    for key in _ALTERNATIVES:
+        if fields.is_list(value.get(key)):
+            return chat_messages(value[key][:1], role)
     if fields.is_object(value.get("message")):  # a choice, or a generation of LangChain
         return chat_messages(value["message"], "assistant")
+    if is_pydantic_ai(value):
+        return _of_pydantic_ai(value)
     if fields.is_list(value.get("parts")):
-        return _of_pydantic_ai(value) if is_pydantic_ai(value) else _of_parts(value)
+        return _of_parts(value)
+    return _one_message(value, role)
+
+
+def _one_message(value: Object, role: str) -> list[Object]:
     if value.get("role") is not None:
         return [value]
     if is_langchain(value):
         return [_of_langchain(value)]
-    text = next((value[key] for key in ("content", "text", "input", "output") if type(value.get(key)) is str), "")
-    return [{"role": role, "content": text}] if text else []
+    for key in ("content", "text", "input", "output"):
+        text = value.get(key)
+        if type(text) is str:
+            return _message_of(text, role)
+    return []
 
 
 def parsed_json(value: Any) -> Any:
@@ -75,12 +98,20 @@ def is_langchain(value: Any) -> bool:
     if kind == "constructor":
         path = value.get("id")
         return fields.is_list(path) and str(path[-1:]).rstrip("]'\"").endswith(("Message", "MessageChunk"))
-    known = type(kind) is str and kind.removesuffix("MessageChunk").lower() in _LANGCHAIN
-    return known and (fields.is_object(value.get("data")) or "content" in value)
+    has_type = type(kind) is str and kind.removesuffix("MessageChunk").lower() in _LANGCHAIN
+    return has_type and (fields.is_object(value.get("data")) or "content" in value)
+
+
+def langchain_content(message: Object) -> Object:
+    """The object with the content of a LangChain message: `messages_to_dict` and `dumpd` nest it."""
+    for key in ("data", "kwargs"):
+        if fields.is_object(message.get(key)):
+            return message[key]
+    return message
 
 
 def _of_langchain(value: Object) -> Object:
-    inner = next((value[key] for key in ("data", "kwargs") if fields.is_object(value.get(key))), value)
+    inner = langchain_content(value)
     kind = fields.text(inner, "type") or fields.text(value, "type")
     if kind == "constructor":  # old versions write the type in the name of the class alone
         kind = str(value["id"][-1]).removesuffix("Chunk").removesuffix("Message")
@@ -91,13 +122,14 @@ def _of_langchain(value: Object) -> Object:
         return {"role": "tool", "tool_call_id": inner.get("tool_call_id"), "content": content, "is_error": error}
     message: Object = {"role": role, "content": content}
     if role == "assistant":
-        calls = fields.list_at(inner, "tool_calls") + fields.list_at(inner, "invalid_tool_calls")
-        read = [fields.as_object(call, "a tool call") for call in calls]
+        calls: list[Object] = []
+        # The second are those whose arguments the model wrote as broken JSON; the calls took place all the same.
+        for record in fields.list_at(inner, "tool_calls") + fields.list_at(inner, "invalid_tool_calls"):
+            call = fields.as_object(record, "a tool call")
+            function = {"name": call.get("name"), "arguments": call.get("args")}
+            calls.append({"id": call.get("id"), "function": function})
         message["content"] = fields.plain_text(content)  # its blocks repeat the calls
-        message["tool_calls"] = [
-            {"id": call.get("id"), "function": {"name": call.get("name"), "arguments": call.get("args")}}
-            for call in read
-        ] or fields.object_at(inner, "additional_kwargs").get("tool_calls")
+        message["tool_calls"] = calls or fields.object_at(inner, "additional_kwargs").get("tool_calls")
     return message
 
 
@@ -111,7 +143,7 @@ def is_pydantic_ai(value: Any) -> bool:
 def _of_pydantic_ai(value: Object) -> list[Object]:
     texts: list[str] = []
     calls: list[Object] = []
-    found: list[Object] = []
+    messages: list[Object] = []
     for part in value["parts"]:
         part = fields.as_object(part, "a part of a message")  # noqa: PLW2901
         kind, content, id = fields.text(part, "part_kind"), part.get("content"), part.get("tool_call_id")
@@ -121,15 +153,16 @@ def _of_pydantic_ai(value: Object) -> list[Object]:
             function = {"name": part.get("tool_name"), "arguments": _json_text(part.get("args") or "")}
             calls.append({"id": id, "function": function})
         elif kind.endswith("tool-return") or (kind == "retry-prompt" and part.get("tool_name")):
+            # A retry-prompt has no outcome: the tool asked the model to call it again.
             error = _PYDANTIC_AI_ERRORS.get(fields.text(part, "outcome") or "retried")
-            found.append({"role": "tool", "tool_call_id": id, "content": _json_text(content), "is_error": error})
+            messages.append({"role": "tool", "tool_call_id": id, "content": _json_text(content), "is_error": error})
         elif kind in ("retry-prompt", "retry-feedback"):
-            found.append({"role": "user", "content": _json_text(content)})
+            messages.append({"role": "user", "content": _json_text(content)})
         elif kind in ("user-prompt", "system-prompt"):
-            found.append({"role": kind.removesuffix("-prompt"), "content": content})
+            messages.append({"role": kind.removesuffix("-prompt"), "content": content})
     if value["kind"] == "response":
-        found.insert(0, {"role": "assistant", "content": "".join(texts), "tool_calls": calls})
-    return found
+        messages.insert(0, {"role": "assistant", "content": "".join(texts), "tool_calls": calls})
+    return messages
 
 
 def _of_parts(value: Object) -> list[Object]:
@@ -146,45 +179,63 @@ def _of_parts(value: Object) -> list[Object]:
             function = {"name": part["name"], "arguments": part.get("arguments")}
             calls.append({"id": part.get("id"), "function": function})
         elif kind in ("tool_call_response", "server_tool_call_response"):
-            said = part.get("response", part.get("result"))
-            content = _json_text(said) if isinstance(said, dict | int | float) else said
+            content = part.get("response", part.get("result"))
+            if isinstance(content, dict | int | float):
+                content = _json_text(content)
             results.append({"role": "tool", "tool_call_id": part.get("id"), "content": content})
     text = "\n".join(filter(None, texts))
     if not text and not calls:
         return results
-    return [{"role": value.get("role"), "content": text, **({"tool_calls": calls} if calls else {})}, *results]
+    message: Object = {"role": value.get("role"), "content": text}
+    if calls:
+        message["tool_calls"] = calls
+    return [message, *results]
 
 
 def _json_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _recognises(is_message: Callable[[Any], bool], document: Document) -> bool:
     first = document.first
     if fields.is_object(first) and fields.is_list(first.get("messages")):
         first = first["messages"]
-    return is_message(first[0] if fields.is_list(first) and first else first)
+    if fields.is_list(first) and first:
+        first = first[0]
+    return is_message(first)
 
 
 def _read(is_message: Callable[[Any], bool], document: Document, options: ReadOptions) -> Iterator[Item]:
     """A list of messages is one run, and so is each record or line with a list of them."""
+
+    def build(record: Object) -> Trajectory:
+        return _run(record, document, options)
+
     alone: list[Any] = []
     for number, value in document.records():
         if is_message(value):
             alone.append(value)
             continue
-        record = {"messages": value} if fields.is_list(value) else value
-        yield built(document.name, number, record, lambda one: _run(one, document, options))
+        record = value
+        if fields.is_list(value):
+            record = {"messages": value}
+        yield built(document.name, number, record, build)
     if alone:
-        yield built(document.name, 1, {"messages": alone}, lambda one: _run(one, document, options))
+        yield built(document.name, 1, {"messages": alone}, build)
 
 
-def _run(record: Object, document: Document, options: ReadOptions) -> Any:
+def _run(record: Object, document: Document, options: ReadOptions) -> Trajectory:
     if "messages" not in record:
         raise RecordError("it has no 'messages'")
     messages = fields.as_list(record["messages"], "'messages'")
-    said = next((one["instructions"] for one in messages if is_pydantic_ai(one) and one.get("instructions")), None)
-    system = [] if said is None else [{"role": "system", "content": said}]
+    system: list[Object] = []
+    for message in messages:
+        # Instructions are repeated in each request and stand beside its parts.
+        if is_pydantic_ai(message) and message.get("instructions"):
+            system = [{"role": "system", "content": message["instructions"]}]
+            break
     return read_record({**record, "messages": [*system, *chat_messages(messages)]}, document.name, options)
 
 

@@ -15,7 +15,8 @@ from hepm.ingest import fields
 from hepm.ingest.chat import read_record
 from hepm.ingest.document import Document, Reader, built
 from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, Rejection
-from hepm.ingest.sources import Source
+from hepm.ingest.sources import SourceFile
+from hepm.types import Trajectory
 
 DATABASE: Final = b"SQLite format 3\0"
 """First bytes of a SQLite file."""
@@ -33,35 +34,46 @@ _LISTS: Final = ("items", "input", "output")
 
 def item_messages(items: Sequence[Object]) -> list[Object]:
     """Items as chat messages. Calls that follow one another are parallel, and belong to the text before them."""
-    found: list[Object] = []
+    messages: list[Object] = []
     for item in items:
         kind = item.get("type", "message")
         if type(kind) is not str:
             continue
         if kind in _CALLS or kind in _OWN_CALLS:
             call = _call(item, kind)
-            if not (found and found[-1].get("role") == "assistant"):
-                found.append({"role": "assistant", "content": ""})
-            found[-1].setdefault("tool_calls", []).append(call)
+            # A call may come without a text before it, and after results it begins a new turn.
+            if not (messages and messages[-1].get("role") == "assistant"):
+                messages.append({"role": "assistant", "content": ""})
+            messages[-1].setdefault("tool_calls", []).append(call)
+            # The API runs tools of MCP servers itself, and writes the result into the call.
             if kind == "mcp_call" and ("output" in item or "error" in item):
-                found.append(_result(call["id"], item.get("output") or item.get("error"), bool(item.get("error"))))
+                messages.append(_result(call["id"], item.get("output") or item.get("error"), bool(item.get("error"))))
+        # function_call_output, custom_tool_call_output, shell_call_output, …
         elif kind.endswith("_call_output") and "call_id" in item:
-            found.append(_result(_text(item.get("call_id")), item.get("output"), _failed(item)))
+            messages.append(_result(_text(item.get("call_id")), item.get("output"), _failed(item)))
         elif kind == "message" and "role" in item:
             content = item.get("content")
             if fields.is_list(content):
-                content = "\n".join(_text(part.get("text")) for part in content if fields.is_object(part))
-            found.append({"role": item["role"], "content": content})
-    return found
+                content = "\n".join([_text(part.get("text")) for part in content if fields.is_object(part)])
+            messages.append({"role": item["role"], "content": content})
+    return messages
 
 
 def _call(item: Object, kind: str) -> Object:
-    arguments = item.get(_CALLS[kind]) if kind in _CALLS else None
-    if kind in _OWN_CALLS:
-        key = next((key for key in _OWN_ARGUMENTS if item.get(key)), "")
-        arguments = item[key] if fields.is_object(item.get(key)) else {key: item[key]} if key else {}
+    arguments = item.get(_CALLS[kind]) if kind in _CALLS else _own_arguments(item)
     function = {"name": _text(item.get("name")) or kind.removesuffix("_call"), "arguments": arguments}
     return {"id": _text(item.get("call_id") or item.get("id")), "type": "function", "function": function}
+
+
+def _own_arguments(item: Object) -> Object:
+    """The arguments of a call of OpenAI's own tools: an action as it is, or {"queries": ["weather in Bern"]}."""
+    for key in _OWN_ARGUMENTS:
+        value = item.get(key)
+        if fields.is_object(value) and value:
+            return value
+        if value:
+            return {key: value}
+    return {}
 
 
 def _failed(item: Object) -> bool | None:
@@ -71,13 +83,21 @@ def _failed(item: Object) -> bool | None:
     if item.get("status") in ("failed", "incomplete"):
         return True
     outputs = item.get("output")
-    outcomes = [part.get("outcome") for part in outputs if fields.is_object(part)] if fields.is_list(outputs) else []
-    known = [one for one in outcomes if fields.is_object(one)]
-    return any(one.get("exit_code") != 0 for one in known) if known else None
+    if not fields.is_list(outputs):
+        return None
+    # A shell's call may run several commands: [{"stdout": "…", "outcome": {"type": "exit", "exit_code": 0}}, …].
+    failed = None
+    for output in outputs:
+        if fields.is_object(output) and fields.is_object(output.get("outcome")):
+            failed = bool(failed) or output["outcome"].get("exit_code") != 0
+    return failed
 
 
 def _result(call: str, output: Any, error: bool | None) -> Object:
-    text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
+    text = output
+    if not isinstance(output, str):
+        text = json.dumps(output, ensure_ascii=False)
+    # OpenAI's own messages cannot say that a call failed, so that Anthropic's form carries it.
     if error is None:
         return {"role": "tool", "tool_call_id": call, "content": text}
     block = {"type": "tool_result", "tool_use_id": call, "content": text, "is_error": error}
@@ -85,59 +105,84 @@ def _result(call: str, output: Any, error: bool | None) -> Object:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    if isinstance(value, str):
+        return value
+    return ""
 
 
 def is_item(value: Any) -> bool:
     """Whether it is a call of a tool or its result, as the Responses API writes them."""
-    kind = value.get("type") if fields.is_object(value) else None
+    if not fields.is_object(value):
+        return False
+    kind = value.get("type")
     return type(kind) is str and (kind in _CALLS or kind in _OWN_CALLS or kind.endswith("_call_output"))
 
 
 def _recognises(document: Document) -> bool:
-    first, keys = document.first, document.keys
-    if fields.is_object(first) and "messages" not in keys and any(fields.is_list(first.get(key)) for key in _LISTS):
-        return any(map(is_item, (item for key in _LISTS for item in _list(first, key))))
-    return bool(keys & {"type", "role"}) and any(map(is_item, document.first_records()))
+    first = document.first
+    if fields.is_object(first) and "messages" not in document.keys and _has_list(first):
+        return any(map(is_item, _items_of(first)))
+    return bool(document.keys & {"type", "role"}) and any(map(is_item, document.first_records()))
 
 
-def _list(record: Object, key: str) -> list[Any]:
-    value = record.get(key)
-    return value if fields.is_list(value) else [{"role": "user", "content": value}] if isinstance(value, str) else []
+def _has_list(record: Object) -> bool:
+    return any(fields.is_list(record.get(key)) for key in _LISTS)
+
+
+def _items_of(record: Object) -> list[Any]:
+    """All items of a record: an "input" that is a text is a message of the user."""
+    items: list[Any] = []
+    for key in _LISTS:
+        value = record.get(key)
+        if fields.is_list(value):
+            items += value
+        elif isinstance(value, str):
+            items.append({"role": "user", "content": value})
+    return items
 
 
 def _record(record: Object) -> Object:
     """A record with items, as the chat record it amounts to."""
-    items = [fields.as_object(item, "an item") for key in _LISTS for item in _list(record, key)]
+    items = [fields.as_object(item, "an item") for item in _items_of(record)]
+    messages: list[Object] = []
     instructions = record.get("instructions")
-    system = [{"role": "system", "content": instructions}] if isinstance(instructions, str) else []
-    return {**record, "messages": [*system, *item_messages(items)]}
+    if isinstance(instructions, str):
+        messages.append({"role": "system", "content": instructions})
+    return {**record, "messages": messages + item_messages(items)}
 
 
 def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
     """A file of items is one run; records with lists of items are a run each."""
+
+    def build(record: Object) -> Trajectory:
+        return read_record(_record(record), document.name, options)
+
     items: list[Any] = []
     for number, value in document.records():
         if isinstance(value, RecordError):
             yield document.rejected(number, str(value))
-        elif fields.is_object(value) and (is_item(value) or not any(fields.is_list(value.get(k)) for k in _LISTS)):
+        # An item a line: together they are one run.
+        elif fields.is_object(value) and (is_item(value) or not _has_list(value)):
             items.append(value)
         else:
-            record = {"items": value} if fields.is_list(value) else value
-            yield built(document.name, number, record, lambda one: read_record(_record(one), document.name, options))
+            record = value
+            if fields.is_list(value):
+                record = {"items": value}
+            yield built(document.name, number, record, build)
     if items:
-        yield built(document.name, 1, {"items": items}, lambda one: read_record(_record(one), document.name, options))
+        yield built(document.name, 1, {"items": items}, build)
 
 
-def read_sessions(source: Source, options: ReadOptions) -> Iterator[Item]:
+def read_sessions(source: SourceFile, options: ReadOptions) -> Iterator[Item]:
     """The sessions in a database of the Agents SDK's `SQLiteSession`, one run each."""
     try:
         with closing(sqlite3.connect(f"{Path(source.path).as_uri()}?mode=ro", uri=True)) as database:
-            tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-            found = [name for name in tables if {"session_id", "message_data"} <= _columns(database, name)]
-            if not found:
+            all_tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            # By their columns: programs may name the SDK's tables otherwise.
+            tables = [name for name in all_tables if {"session_id", "message_data"} <= _columns(database, name)]
+            if not tables:
                 yield Rejection(source.name, None, "it is a database without the messages of agents: no message_data")
-            for table in found:
+            for table in tables:
                 query = f"SELECT session_id, message_data, created_at FROM {_quoted(table)} ORDER BY session_id, id"
                 for id, rows in groupby(database.execute(query), itemgetter(0)):
                     yield from _session(source, str(id), list(rows), options)
@@ -146,16 +191,16 @@ def read_sessions(source: Source, options: ReadOptions) -> Iterator[Item]:
         yield Rejection(source.name, None, reason)
 
 
-def _session(source: Source, id: str, rows: list[tuple[Any, ...]], options: ReadOptions) -> Iterator[Item]:
+def _session(source: SourceFile, id: str, rows: list[tuple[Any, ...]], options: ReadOptions) -> Iterator[Item]:
     items: list[Object] = []
     for number, (_, data, _) in enumerate(rows, 1):
         try:
             items.append(fields.as_object(DECODER.decode(data), "a message"))
         except (RecordError, ValueError, TypeError, RecursionError) as error:
             yield Rejection(source.name, f"{id}, message {number}", str(error))
-    about: Object = {"id": id, "items": items, "ended_at": rows[-1][2]}
     if items:
-        yield built(source.name, id, about, lambda one: read_record(_record(one), source.name, options))
+        session: Object = {"id": id, "items": items, "ended_at": rows[-1][2]}
+        yield built(source.name, id, session, lambda record: read_record(_record(record), source.name, options))
 
 
 def _columns(database: sqlite3.Connection, table: str) -> set[str]:
@@ -163,6 +208,7 @@ def _columns(database: sqlite3.Connection, table: str) -> set[str]:
 
 
 def _quoted(name: str) -> str:
+    # The name of a table cannot be a parameter of a statement.
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -15,10 +15,11 @@ from hepm.ingest import fields
 from hepm.ingest.document import Document, Reader
 from hepm.ingest.message_layouts import parsed_json
 from hepm.ingest.records import Item, Object, ReadOptions, RecordError
-from hepm.ingest.spans import Span, Spans, messages_in, text_of
+from hepm.ingest.spans import Spans, TraceSpan, messages_in, text_of
 
 _SPANS: Final = ("resourceSpans", "resource_spans")
 _SCOPES: Final = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
+# Values of gen_ai.operation.name; "invoke_agent" is a span around these.
 _MODEL_OPERATIONS: Final = frozenset({"chat", "text_completion", "generate_content"})
 _MESSAGES: Final = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions")
 _SESSIONS: Final = ("gen_ai.conversation.id", "session.id")
@@ -29,12 +30,16 @@ _VALUES: Final = {"stringValue": str, "intValue": int, "doubleValue": float, "bo
 _EVALUATIONS: Final = ("gen_ai.evaluation", "annotation")
 
 
-def spans_of(export: Object, options: ReadOptions) -> Iterator[Span | RecordError]:
+def spans_of(export: Object, options: ReadOptions) -> Iterator[TraceSpan | RecordError]:
     """The spans with a meaning for agents in one OTLP request; a RecordError for each that cannot be read."""
-    for resource_spans in fields.list_at(export, next((key for key in _SPANS if key in export), _SPANS[0])):
+    # protobuf's JSON writes resourceSpans, but some exporters keep the names of the .proto file.
+    spans_key = _SPANS[1] if _SPANS[0] not in export and _SPANS[1] in export else _SPANS[0]
+    for resource_spans in fields.list_at(export, spans_key):
         group = fields.as_object(resource_spans, "an element of 'resourceSpans'")
         resource = attributes(fields.list_at(fields.object_at(group, "resource"), "attributes"))
-        scopes = next((group[key] for key in _SCOPES if group.get(key) is not None), list[Any]())
+        scopes = _first(group, *_SCOPES)
+        if scopes is None:
+            continue
         for scope in fields.as_list(scopes, "'scopeSpans'"):
             for span in fields.list_at(fields.as_object(scope, "an element of 'scopeSpans'"), "spans"):
                 try:
@@ -45,11 +50,11 @@ def spans_of(export: Object, options: ReadOptions) -> Iterator[Span | RecordErro
 
 def attributes(pairs: list[Any]) -> Object:
     """The attributes of a span or a resource by name."""
-    found: Object = {}
+    by_name: Object = {}
     for pair in pairs:
-        one = fields.as_object(pair, "an attribute")
-        found[fields.text(one, "key")] = _value(one.get("value"))
-    return found
+        attribute = fields.as_object(pair, "an attribute")
+        by_name[fields.text(attribute, "key")] = _value(attribute.get("value"))
+    return by_name
 
 
 def _value(value: Any) -> Any:
@@ -69,22 +74,25 @@ def _value(value: Any) -> Any:
     return None
 
 
-def _span(span: Object, resource: Object, options: ReadOptions) -> Span:
+def _span(span: Object, resource: Object, options: ReadOptions) -> TraceSpan:
     events: list[tuple[str, Object]] = []
     for value in fields.list_at(span, "events"):
         event = fields.as_object(value, "an event")
         events.append((fields.text(event, "name"), attributes(fields.list_at(event, "attributes"))))
     status = fields.object_at(span, "status").get("code")
     end = _seconds(span.get("endTimeUnixNano", span.get("end_time_unix_nano")))
+    error = None
+    if end:
+        error = status in (2, "STATUS_CODE_ERROR")
     return _read_span(
-        Span(
+        TraceSpan(
             _hex(span.get("traceId", span.get("trace_id")), "'traceId'"),
             _hex(span.get("spanId", span.get("span_id")), "'spanId'"),
             _hex(span.get("parentSpanId", span.get("parent_span_id")) or "0" * 16, "'parentSpanId'"),
             start=_seconds(span.get("startTimeUnixNano", span.get("start_time_unix_nano"))) or 0.0,
             end=end,
             name=fields.text(span, "name"),
-            error=status in (2, "STATUS_CODE_ERROR") if end else None,
+            error=error,
         ),
         attributes(fields.list_at(span, "attributes")),
         events,
@@ -93,27 +101,25 @@ def _span(span: Object, resource: Object, options: ReadOptions) -> Span:
     )
 
 
-def _console_span(span: Object, options: ReadOptions) -> Span:
+def _console_span(span: Object, options: ReadOptions) -> TraceSpan:
     """A span as `span.to_json()` and the console exporter write it."""
     context = fields.object_at(span, "context")
-    events = [fields.as_object(event, "an event") for event in fields.list_at(span, "events")]
-    end = fields.unix_time(span.get("end_time"))
+    records = [fields.as_object(event, "an event") for event in fields.list_at(span, "events")]
     parent = fields.text(span, "parent_id").removeprefix("0x")
-    return _read_span(
-        Span(
-            _hex(fields.text(context, "trace_id").removeprefix("0x"), "'trace_id'"),
-            _hex(fields.text(context, "span_id").removeprefix("0x"), "'span_id'"),
-            parent,
-            start=fields.unix_time(span.get("start_time")) or 0.0,
-            end=end,
-            name=fields.text(span, "name"),
-            error=fields.object_at(span, "status").get("status_code") == "ERROR" if end else None,
-        ),
-        fields.object_at(span, "attributes"),
-        [(fields.text(event, "name"), fields.object_at(event, "attributes")) for event in events],
-        fields.object_at(fields.object_at(span, "resource"), "attributes"),
-        options,
+    read = TraceSpan(
+        _hex(fields.text(context, "trace_id").removeprefix("0x"), "'trace_id'"),
+        _hex(fields.text(context, "span_id").removeprefix("0x"), "'span_id'"),
+        parent,
+        start=fields.unix_time(span.get("start_time")) or 0.0,
+        end=fields.unix_time(span.get("end_time")),
+        name=fields.text(span, "name"),
     )
+    if read.end:  # a span that did not end has no error yet
+        read.error = fields.object_at(span, "status").get("status_code") == "ERROR"
+    about = fields.object_at(span, "attributes")
+    events = [(fields.text(record, "name"), fields.object_at(record, "attributes")) for record in records]
+    resource = fields.object_at(fields.object_at(span, "resource"), "attributes")
+    return _read_span(read, about, events, resource, options)
 
 
 def _hex(id: Any, what: str) -> str:
@@ -129,71 +135,96 @@ def _hex(id: Any, what: str) -> str:
 
 def _seconds(nanoseconds: Any) -> float | None:
     try:
+        # 0 stands for an absent time in protobuf.
         return int(nanoseconds) / 1e9 or None
     except (TypeError, ValueError, OverflowError):
         return None
 
 
 def _read_span(
-    span: Span, about: Object, events: list[tuple[str, Object]], resource: Object, options: ReadOptions
-) -> Span:
+    span: TraceSpan, about: Object, events: list[tuple[str, Object]], resource: Object, options: ReadOptions
+) -> TraceSpan:
     """Fill in what the attributes say."""
-    for name, more in events:
-        about |= {key: more[key] for key in _MESSAGES if key in more and key not in about}
+    for name, event in events:
+        # Some instrumentations put the messages of a model into an event.
+        for key in _MESSAGES:
+            if key in event and key not in about:
+                about[key] = event[key]
         if name.startswith("gen_ai.evaluation"):
-            span.scores += _scores(more)
+            span.scores += _scores(event)
     span.scores += _scores(about)
-    keys = (options.reward_key, options.success_key, options.label_key)
-    span.scores += [(key, about[key], None) for key in keys if isinstance(about.get(key), bool | int | float | str)]
-    operation, kind = _text(about, "gen_ai.operation.name"), str(about.get("openinference.span.kind", "")).upper()
+    for key in (options.reward_key, options.success_key, options.label_key):
+        if isinstance(about.get(key), bool | int | float | str):
+            span.scores.append((key, about[key], None))
+    # The first is of the GenAI conventions, the second of OpenInference.
+    operation = _text(about, "gen_ai.operation.name")
+    kind = str(about.get("openinference.span.kind", "")).upper()
     if operation == "execute_tool" or kind == "TOOL":
-        span.kind = "tool"
-        span.name = _text(about, "gen_ai.tool.name", "tool.name") or span.name.removeprefix("execute_tool ")
-        span.call_id = _text(about, "gen_ai.tool.call.id", "tool_call.id", "tool.id")
-        span.arguments = parsed_json(_first(about, "gen_ai.tool.call.arguments", "tool_call.function.arguments"))
-        if span.arguments is None and kind:
-            span.arguments = parsed_json(about.get("input.value"))
-        span.result = text_of(_first(about, "gen_ai.tool.call.result", "output.value"))
-        span.error = True if about.get("error.type") else span.error
-        if span.error and span.result is None:
-            span.result = (
-                next((_text(more, "exception.message") for name, more in events if name == "exception"), "") or None
-            )
+        _read_tool_span(span, about, events, has_kind=bool(kind))
     elif operation in _MODEL_OPERATIONS or kind == "LLM":
-        span.kind = "model"
-        system = messages_in(_message(about.get("gen_ai.system_instructions"), "system"), "system")
-        given = about.get("gen_ai.input.messages") or _unflattened(about, "llm.input_messages.")
-        span.given = system + messages_in(given, "user")
-        answer = about.get("gen_ai.output.messages") or _unflattened(about, "llm.output_messages.")
-        span.answer = messages_in(answer, "assistant")
-        span.tools = _tools(about)
-    elif not span.parent.strip("0"):
+        _read_model_span(span, about)
+    elif not span.parent.strip("0"):  # a root's parent is empty, or zeros
         span.given = messages_in(about.get("input.value"), "user")
         span.answer = messages_in(about.get("output.value"), "assistant")
     service = _text(resource, "service.name")
+    if service.startswith(_NO_SERVICE):  # "unknown_service:python"
+        service = ""
+    model = ""
+    if span.kind == "model":
+        model = _text(about, *_MODELS)
     span.session = _text(about, *_SESSIONS)
     span.about = {
-        "environment": "" if service.startswith(_NO_SERVICE) else service,
+        "environment": service,
         "user": _text(about, *_USERS),
-        "model": _text(about, *_MODELS) if span.kind == "model" else "",
+        "model": model,
         "agent": _text(about, "gen_ai.agent.name", "agent.name"),
     }
     return span
 
 
+def _read_tool_span(span: TraceSpan, about: Object, events: list[tuple[str, Object]], *, has_kind: bool) -> None:
+    span.kind = "tool"
+    span.name = _text(about, "gen_ai.tool.name", "tool.name") or span.name.removeprefix("execute_tool ")
+    span.call_id = _text(about, "gen_ai.tool.call.id", "tool_call.id", "tool.id")
+    span.arguments = parsed_json(_first(about, "gen_ai.tool.call.arguments", "tool_call.function.arguments"))
+    if span.arguments is None and has_kind:
+        span.arguments = parsed_json(about.get("input.value"))
+    span.result = text_of(_first(about, "gen_ai.tool.call.result", "output.value"))
+    if about.get("error.type"):
+        span.error = True
+    if span.error and span.result is None:
+        for name, event in events:
+            if name == "exception":
+                span.result = _text(event, "exception.message") or None
+                break
+
+
+def _read_model_span(span: TraceSpan, about: Object) -> None:
+    span.kind = "model"
+    system = messages_in(_message(about.get("gen_ai.system_instructions"), "system"), "system")
+    given = about.get("gen_ai.input.messages") or _unflattened(about, "llm.input_messages.")
+    span.given = system + messages_in(given, "user")
+    answer = about.get("gen_ai.output.messages") or _unflattened(about, "llm.output_messages.")
+    span.answer = messages_in(answer, "assistant")
+    span.tools = _tools(about)
+
+
 def _message(parts: Any, role: str) -> Any:
+    """One message around a list of parts; anything else as it is."""
     parts = parsed_json(parts)
-    return [{"role": role, "parts": parts}] if fields.is_list(parts) else parts
+    if fields.is_list(parts):
+        return [{"role": role, "parts": parts}]
+    return parts
 
 
 def _scores(about: Object) -> list[tuple[str, Any, Any]]:
-    found: list[tuple[str, Any, Any]] = []
+    scores: list[tuple[str, Any, Any]] = []
     for prefix in _EVALUATIONS:
         value = _first(about, f"{prefix}.score.value", f"{prefix}.score")
         label = _first(about, f"{prefix}.score.label", f"{prefix}.label")
         if isinstance(value, int | float) or isinstance(label, str):
-            found.append((_text(about, f"{prefix}.name") or "score", value, label))
-    return found
+            scores.append((_text(about, f"{prefix}.name") or "score", value, label))
+    return scores
 
 
 def _unflattened(about: Object, prefix: str) -> list[Object]:
@@ -203,6 +234,7 @@ def _unflattened(about: Object, prefix: str) -> list[Object]:
     for key, value in about.items():
         if not key.startswith(prefix):
             continue
+        # "0.message.tool_calls.1.tool_call.function.name" of the first message's second call.
         number, _, rest = key[len(prefix) :].partition(".message.")
         if not number.isdecimal():
             continue
@@ -218,33 +250,50 @@ def _unflattened(about: Object, prefix: str) -> list[Object]:
                 call["id"] = value
             else:
                 call["function"][path[-1]] = value
-    for (number, _), call in sorted(calls.items(), key=lambda one: one[0]):
-        messages[number].setdefault("tool_calls", []).append(call)
+    for number, call_number in sorted(calls):
+        messages[number].setdefault("tool_calls", []).append(calls[number, call_number])
     return [messages[number] for number in sorted(messages)]
 
 
 def _tools(about: Object) -> list[Any]:
-    given = parsed_json(about.get("gen_ai.tool.definitions"))
-    if fields.is_list(given):
-        return [tool for tool in map(parsed_json, given) if fields.is_object(tool)]
-    schemas = [value for key, value in about.items() if key.startswith("llm.tools.") and key.endswith("json_schema")]
+    listed = parsed_json(about.get("gen_ai.tool.definitions"))
+    schemas: list[Any] = []
+    if fields.is_list(listed):
+        schemas = listed
+    else:
+        # OpenInference has an attribute for each tool: llm.tools.0.tool.json_schema.
+        for key, value in about.items():
+            if key.startswith("llm.tools.") and key.endswith("json_schema"):
+                schemas.append(value)
     return [tool for tool in map(parsed_json, schemas) if fields.is_object(tool)]
 
 
 def _first(about: Object, *keys: str) -> Any:
-    return next((about[key] for key in keys if about.get(key) is not None), None)
+    """The first value among `keys` that is not null."""
+    for key in keys:
+        value = about.get(key)
+        if value is not None:
+            return value
+    return None
 
 
 def _text(about: Object, *keys: str) -> str:
-    return next((value for key in keys if isinstance(value := about.get(key), str) and value), "")
+    """The first text among `keys`; "" without one."""
+    for key in keys:
+        value = about.get(key)
+        if isinstance(value, str) and value:
+            return value
+    return ""
 
 
 def _recognises(document: Document) -> bool:
     keys = document.keys
+    # The second is a span as the console exporter prints it.
     return any(key in keys for key in _SPANS) or {"context", "start_time", "attributes", "parent_id"} <= keys
 
 
 def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
+    # All are collected first: the spans of a trace come in any order, over several lines.
     spans = Spans()
     for number, value in document.records():
         try:

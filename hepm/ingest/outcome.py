@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from hepm.errors import InputError
-from hepm.ingest.runners import Change, TestRun, events_of, exit_code
+from hepm.ingest.runners import FileChange, TestRun, events_of, exit_code
 from hepm.ingest.shell_parser import command_of
 from hepm.types import OUTCOME_BY, Outcome, Trajectory
 
@@ -26,49 +26,76 @@ def by_tests(run: Trajectory) -> bool | None:
       missing; and more than tests must have changed since they failed.
     - Failure needs a change of something other than tests, and more failures than before the first change.
     """
-    calls = [(at, call) for at, turn in enumerate(run.turns) if turn.role != "user" for call in turn.calls]
-    events = [(at, event) for at, call in calls for event in events_of(call)]
-    last = next((n for n in reversed(range(len(events))) if isinstance(events[n][1], TestRun)), None)
-    if last is None:
+    events: list[FileChange | TestRun] = []
+    end_turn = last_call_turn = -1
+    for position, turn in enumerate(run.turns):
+        if turn.role == "user":  # users have tools, too, in tau2-bench
+            continue
+        for call in turn.calls:
+            last_call_turn = position
+            for event in events_of(call):
+                events.append(event)
+                end_turn = position
+    if not events:
         return None
-    turn, end = events[last]
-    if not isinstance(end, TestRun) or end.passed is None or any(isinstance(one, Change) for _, one in events[last:]):
+    *before, end = events
+    if not isinstance(end, TestRun) or end.passed is None:
         return None
-    later = [at for at, one in enumerate(run.turns) if at > turn and one.role == "user" and one.text]
-    if later and (calls[-1][0] > later[0] or any(_CORRECTION.search(run.turns[at].text) for at in later)):
-        return None
-    return (_passed if end.passed else _failed)([one for _, one in events[:last]], end)
-
-
-def _passed(before: Sequence[Change | TestRun], end: TestRun) -> bool | None:
-    tests = [one for one in before if isinstance(one, TestRun)]
-    later = [*tests, end]
-    for at, one in enumerate(tests):
-        if one.passed is False and not any(two.passed and two.covers(one) for two in later[at + 1 :]):
+    for position in range(end_turn + 1, len(run.turns)):
+        turn = run.turns[position]
+        if turn.role == "user" and turn.text and (last_call_turn > position or _CORRECTION.search(turn.text)):
             return None
-        if one.counts and end.counts and end.covers(one) and sum(one.counts) > sum(end.counts):
+    if end.passed:
+        return _passed(before, end)
+    return _failed(before, end)
+
+
+def _passed(before: Sequence[FileChange | TestRun], end: TestRun) -> bool | None:
+    tests = [event for event in before if isinstance(event, TestRun)]
+    for position, test in enumerate(tests):
+        later = [*tests[position + 1 :], end]
+        if test.passed is False and not any(repeated.passed and repeated.covers(test) for repeated in later):
             return None
-    failed = max((at for at, one in enumerate(before) if isinstance(one, TestRun) and one.passed is False), default=-1)
-    since = [one for one in before[failed + 1 :] if isinstance(one, Change)] if failed >= 0 else []
-    return None if since and all(one.of_tests for one in since) else True
-
-
-def _failed(before: Sequence[Change | TestRun], end: TestRun) -> bool | None:
-    first = next((at for at, one in enumerate(before) if isinstance(one, Change)), None)
-    if first is None or all(one.of_tests for one in before if isinstance(one, Change)):
+        if test.counts and end.counts and end.covers(test) and sum(test.counts) > sum(end.counts):
+            return None
+    has_failed = False
+    changes: list[FileChange] = []  # since the last failure
+    for event in before:
+        if isinstance(event, FileChange):
+            if has_failed:
+                changes.append(event)
+        elif event.passed is False:
+            has_failed = True
+            changes = []
+    # Tests that pass because they were rewritten show nothing.
+    if changes and all(change.of_tests for change in changes):
         return None
-    at_first = [one for one in before[:first] if isinstance(one, TestRun) and one.passed is False]
-    for one in at_first:
-        if one.counts is None or end.counts is None or one.counts[1] >= end.counts[1]:
+    return True
+
+
+def _failed(before: Sequence[FileChange | TestRun], end: TestRun) -> bool | None:
+    changes = [event for event in before if isinstance(event, FileChange)]
+    if all(change.of_tests for change in changes):  # or nothing was changed: the run did not try to mend anything
+        return None
+    for event in before:
+        if isinstance(event, FileChange):
+            break
+        # Tests that failed before the first change may still fail for reasons of their own.
+        if event.passed is False and (event.counts is None or end.counts is None or event.counts[1] >= end.counts[1]):
             return None
     return False
 
 
 def by_exit_code(run: Trajectory) -> bool | None:
     """Whether the last shell command ended with 0, where its result holds an exit code."""
-    last = next((call for call in reversed(list(run.calls())) if command_of(call.arguments)), None)
-    code = None if last is None else exit_code(last)
-    return None if code is None else code == 0
+    for call in reversed(list(run.calls())):
+        if not command_of(call.arguments):
+            continue
+        code = exit_code(call)
+        if code is None:
+            return None
+        return code == 0
+    return None
 
 
 _THANKS: Final = re.compile(
@@ -80,20 +107,30 @@ _CORRECTION: Final = re.compile(
     re.IGNORECASE,
 )
 _SHORT: Final = 200
+"""Most characters of a last message that is taken for a verdict: a longer one is more likely a new task."""
 
 
 def by_user(run: Trajectory) -> bool | None:
     """Whether the user thanked at the end, or corrected. English only, and words mislead: off by default."""
-    acted = max((at for at, turn in enumerate(run.turns) if turn.role == "assistant"), default=-1)
-    last = max((at for at, turn in enumerate(run.turns) if turn.role == "user" and turn.text), default=-1)
-    text = (
-        run.turns[last].text if last > 0 and any(turn.calls for turn in run.turns[:last]) and acted <= last + 1 else ""
-    )
-    thanked, corrected = _THANKS.search(text) is not None, _CORRECTION.search(text) is not None
-    return None if thanked == corrected or len(text) > _SHORT else thanked
+    last_answer = last_message = -1
+    for position, turn in enumerate(run.turns):
+        if turn.role == "assistant":
+            last_answer = position
+        elif turn.role == "user" and turn.text:
+            last_message = position
+    if last_message <= 0 or not any(turn.calls for turn in run.turns[:last_message]):
+        return None
+    if last_answer > last_message + 1:  # the agent may answer "You are welcome", but did not go on working
+        return None
+    text = run.turns[last_message].text
+    thanked = _THANKS.search(text) is not None
+    corrected = _CORRECTION.search(text) is not None
+    if thanked == corrected or len(text) > _SHORT:  # "Thanks, but it is still broken" is neither
+        return None
+    return thanked
 
 
-class Verdict(NamedTuple):
+class RunVerdict(NamedTuple):
     """What a rule or a judge says of a run.
 
     Attributes:
@@ -128,14 +165,16 @@ OUTCOME_BY_DEFAULT: Final = ("tests",)
 
 def check_rules(names: Iterable[str]) -> None:
     """Raise InputError if one of the names is of no rule."""
-    if unknown := [name for name in names if name not in RULES]:
-        raise InputError(f"no rule is called {unknown[0]!r}; there are {', '.join(RULES)}.")
+    for rule in names:
+        if rule not in RULES:
+            raise InputError(f"no rule is called {rule!r}; there are {', '.join(RULES)}.")
 
 
-def verdict_of(run: Trajectory, rules: Iterable[str]) -> Verdict:
+def verdict_of(run: Trajectory, rules: Iterable[str]) -> RunVerdict:
     """What the first rule says that says anything. Nothing is said of runs with an outcome, or not trusted ones."""
     if run.outcome == Outcome() and run.trusted:
-        for name in rules:
-            if (success := RULES[name](run)) is not None:
-                return Verdict(run, success, name)
-    return Verdict(run, None, "")
+        for rule in rules:
+            success = RULES[rule](run)
+            if success is not None:
+                return RunVerdict(run, success, rule)
+    return RunVerdict(run, None, "")

@@ -13,8 +13,8 @@ from typing import Final, cast
 
 from hepm.embed import Embedder, HashingEmbedder
 from hepm.errors import InputError
-from hepm.ingest.parts import Part, Work, plan, received, size_of
-from hepm.ingest.prepare import IngestOptions, Prepared, Source, TrustByTags, prepare_here
+from hepm.ingest.parts import Work, WorkPart, plan, received, size_of
+from hepm.ingest.prepare import IngestOptions, Prepared, RunSource, TrustByTags, prepare_in_process
 from hepm.ingest.processes import Processes
 from hepm.ingest.ray_tasks import RayTasks
 from hepm.ingest.records import ReadOptions, is_record
@@ -28,7 +28,10 @@ WORTH_BYTES: Final = 2_000_000
 
 
 def prepare(
-    source: Source | Iterable[Source], reading: ReadOptions, options: IngestOptions, embedder: Embedder | None = None
+    source: RunSource | Iterable[RunSource],
+    reading: ReadOptions,
+    options: IngestOptions,
+    embedder: Embedder | None = None,
 ) -> Iterator[Prepared]:
     """Every run of the sources, in a fixed order; lazy, but workers read ahead.
 
@@ -42,26 +45,36 @@ def prepare(
         raise InputError(
             "these are the messages of one run: pass them as ingest(messages=[...]), or each run as a list"
         )
-    files = workable_files(sources) if isinstance(sources, list | tuple) else None
-    if not files or not (count := workers_for(files, options)):
-        yield from prepare_here(sources, reading, options)
+    files = None
+    if isinstance(sources, list | tuple):
+        files = workable_files(sources)
+    worker_count = workers_for(files, options) if files else 0
+    if not files or not worker_count:
+        yield from prepare_in_process(sources, reading, options)
         return
     work = Work(reading, options, _embedded_by_workers(embedder))
-    with _workers(count, work) as workers:
+    with _workers(worker_count, work) as workers:
+        # Twice as many as there are workers: each finds its next part while its frames wait for their turn.
         for frame in _in_order(plan(files, reading), workers.start, ahead=2 * workers.count):
             yield from received(frame, embedder)
 
 
 def _workers(count: int, work: Work) -> Processes | RayTasks:
-    return RayTasks(work.options.processes, work) if work.options.engine == "ray" else Processes(count, work)
+    if work.options.engine == "ray":
+        return RayTasks(work.options.processes, work)
+    return Processes(count, work)
 
 
 def _embedded_by_workers(embedder: Embedder | None) -> str:
-    name = "" if embedder is None else embedder.name
-    return name if name.startswith(HashingEmbedder.PREFIX) else ""
+    """The name of an embedder that each worker may have; "" for models, which would fill the memory as often."""
+    if embedder is None or not embedder.name.startswith(HashingEmbedder.PREFIX):
+        return ""
+    return embedder.name
 
 
-def _in_order(parts: Iterator[Part], start: Callable[[Part], Iterator[bytes]], *, ahead: int) -> Iterator[bytes]:
+def _in_order(
+    parts: Iterator[WorkPart], start: Callable[[WorkPart], Iterator[bytes]], *, ahead: int
+) -> Iterator[bytes]:
     """The frames of all parts in order, of which `ahead` are started before the first one's are taken."""
     started = deque(map(start, islice(parts, ahead)))
     while started:
@@ -70,14 +83,18 @@ def _in_order(parts: Iterator[Part], start: Callable[[Part], Iterator[bytes]], *
         started.extend(map(start, islice(parts, 1)))
 
 
-def files_of(source: Source | Iterable[Source]) -> list[Path] | None:
+def files_of(source: RunSource | Iterable[RunSource]) -> list[Path] | None:
     """The files that are to be read; None if anything else is, too."""
     sources = _listed(source)
-    return regular_files(sources) if isinstance(sources, list | tuple) else None
+    if not isinstance(sources, list | tuple):  # an iterator can be gone through only once
+        return None
+    return regular_files(sources)
 
 
-def _listed(source: Source | Iterable[Source]) -> Iterable[Source]:
-    return cast("Iterable[Source]", [source] if isinstance(source, (str, PathLike)) or is_record(source) else source)
+def _listed(source: RunSource | Iterable[RunSource]) -> Iterable[RunSource]:
+    if isinstance(source, (str, PathLike)) or is_record(source):
+        return [cast("RunSource", source)]
+    return cast("Iterable[RunSource]", source)
 
 
 def _is_message(value: object) -> bool:
@@ -95,8 +112,15 @@ def workers_for(files: Sequence[str], options: IngestOptions) -> int:
         return 0
     if options.engine == "ray":
         return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    wanted = cores if options.processes is None else options.processes
-    if wanted < 2 or not sys.executable or sum(map(size_of, files)) < WORTH_BYTES:
+    process_count = options.processes
+    if process_count is None:
+        process_count = _usable_cores()
+    if process_count < 2 or not sys.executable or sum(map(size_of, files)) < WORTH_BYTES:
         return 0
-    return min(wanted, MOST_WORKERS)
+    return min(process_count, MOST_WORKERS)
+
+
+def _usable_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):  # on Linux; a container may have fewer than the machine
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -6,7 +6,6 @@ import os
 import pickle
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Final, NamedTuple, cast
 from hepm.embed import CachedEmbedder, Embedder, FloatArray, open_embedder
 from hepm.graph.delta import Run
 from hepm.ingest.pipeline import texts_of
-from hepm.ingest.prepare import FileLines, IngestOptions, Prepared, prepare_here
+from hepm.ingest.prepare import FileLines, IngestOptions, Prepared, prepare_in_process
 from hepm.ingest.reading import is_by_line
 from hepm.ingest.records import ReadOptions
 from hepm.ingest.remote import is_remote, remote_size
@@ -31,15 +30,18 @@ _FRAME_CHARS: Final = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WorkPart:
     """Files, or lines of them, that one worker prepares."""
 
     files: tuple[str | FileLines, ...]
 
     def __str__(self) -> str:
         first = self.files[0]
-        name = first if isinstance(first, str) else f"{first.file} from line {first.lines.first:,} on"
-        return name if len(self.files) == 1 else f"{name} and {len(self.files) - 1:,} more files"
+        if not isinstance(first, str):
+            first = f"{first.file} from line {first.lines.first:,} on"
+        if len(self.files) == 1:
+            return first
+        return f"{first} and {len(self.files) - 1:,} more files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,57 +63,70 @@ class _Frame(NamedTuple):
     vectors_ND: FloatArray | None
 
 
-def plan(files: Iterable[str], reading: ReadOptions) -> Iterator[Part]:
+def plan(files: Iterable[str], reading: ReadOptions) -> Iterator[WorkPart]:
     """The parts of some files, in order: small files together, long files of JSON lines in pieces; lazy."""
     waiting: list[str | FileLines] = []
     size = 0
     for file in files:
-        here = size_of(file)
-        if here > 2 * PART_BYTES and not is_remote(file) and is_by_line(Path(file), reading):
+        file_size = size_of(file)
+        if file_size > 2 * PART_BYTES and not is_remote(file) and is_by_line(Path(file), reading):
+            # The order of the files is that of the parts: what waits comes before this one.
             if waiting:
-                yield Part(tuple(waiting))
+                yield WorkPart(tuple(waiting))
             waiting, size = [], 0
-            yield from (Part((FileLines(file, lines),)) for lines in pieces(Path(file)))
+            for lines in pieces(Path(file)):
+                yield WorkPart((FileLines(file, lines),))
             continue
-        if waiting and size + here > PART_BYTES:
-            yield Part(tuple(waiting))
+        if waiting and size + file_size > PART_BYTES:
+            yield WorkPart(tuple(waiting))
             waiting, size = [], 0
         waiting.append(file)
-        size += here
+        size += file_size
     if waiting:
-        yield Part(tuple(waiting))
+        yield WorkPart(tuple(waiting))
 
 
 def size_of(file: str) -> int:
     """About how many bytes of JSON a file holds; 0 if it cannot be looked at."""
-    with suppress(OSError):
+    try:
         size = remote_size(file) if is_remote(file) else os.stat(file).st_size
-        return size * (_UNPACKED if is_compressed(file) else 1)
-    return 0
+    except OSError:
+        return 0
+    if is_compressed(file):
+        return size * _UNPACKED
+    return size
 
 
 def pieces(file: Path) -> Iterator[Lines]:
     """The lines of a file, `PART_BYTES` and the rest of the last line at a time."""
     number = 1
     with file.open("rb") as stream:
-        at = len(BOM_UTF8) if stream.read(len(BOM_UTF8)) == BOM_UTF8 else 0
-        stream.seek(at)
-        while piece := stream.read(PART_BYTES):
+        start = len(BOM_UTF8) if stream.read(len(BOM_UTF8)) == BOM_UTF8 else 0
+        stream.seek(start)
+        while True:
+            piece = stream.read(PART_BYTES)
+            if not piece:
+                return
+            # A part ends where a line does.
             piece += stream.readline()
-            yield Lines(at, at + len(piece), number)
-            at += len(piece)
+            yield Lines(start, start + len(piece), number)
+            start += len(piece)
+            # Empty lines count: a rejection names the line of the file.
             number += piece.count(b"\n")
 
 
-def frames(part: Part, work: Work) -> Iterator[bytes]:
+def frames(part: WorkPart, work: Work) -> Iterator[bytes]:
     """The runs of a part, pickled some at a time, or an exception in place of the rest."""
+    # Texts whose vectors went with an earlier frame: the receiver has them.
     sent = set[str]()
     try:
         waiting: list[Prepared] = []
         chars = 0
-        for item in prepare_here(part.files, work.reading, work.options):
-            waiting.append(item)
-            chars += len(item[1].record) if isinstance(item[1], Run) else 0
+        for prepared in prepare_in_process(part.files, work.reading, work.options):
+            waiting.append(prepared)
+            _, item = prepared
+            if isinstance(item, Run):
+                chars += len(item.record)
             if len(waiting) == _FRAME_RUNS or chars > _FRAME_CHARS:
                 yield _frame(waiting, work, sent)
                 waiting, chars = [], 0
@@ -127,7 +142,9 @@ def _frame(items: list[Prepared], work: Work, sent: set[str]) -> bytes:
         runs = [item for _, item in items if isinstance(item, Run)]
         texts = [text for text in texts_of(runs) if text not in sent]
         sent.update(texts)
-        vectors_ND = _embedder(work.embedder).embed(texts) if texts else None
+        if texts:
+            vectors_ND = _embedder(work.embedder).embed(texts)
+    # Errors are pickled, too, so that `received` can tell them apart by their class.
     return pickle.dumps(_Frame(items, texts, vectors_ND), pickle.HIGHEST_PROTOCOL)
 
 
@@ -138,10 +155,11 @@ def _embedder(name: str) -> Embedder:
 
 def received(frame: bytes, embedder: Embedder | None) -> list[Prepared]:
     """The runs of a frame, whose vectors the embedder then knows; or raise the exception that it holds."""
-    found = pickle.loads(frame)
-    if isinstance(found, Exception):
-        raise found
-    items, texts, vectors_ND = cast("_Frame", found)
+    content = pickle.loads(frame)
+    if isinstance(content, Exception):
+        raise content
+    items, texts, vectors_ND = cast("_Frame", content)
+    # Else the pipeline embeds them itself.
     if vectors_ND is not None and isinstance(embedder, CachedEmbedder):
         embedder.keep(texts, vectors_ND)
     return items

@@ -10,10 +10,10 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from itertools import count, groupby, islice
+from itertools import count
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -22,7 +22,7 @@ from hepm.errors import StoreError, StoreUnavailableError
 from hepm.graph.changes import replaces
 from hepm.graph.delta import Run
 from hepm.graph.lessons.rows import Answer, LessonRow, Reported, Showing
-from hepm.graph.rows import Aliases, FloatArray, Known, Replay, Selection, ToolRow
+from hepm.graph.rows import Added, Aliases, FloatArray, Known, Replay, Selection, ToolRow
 from hepm.graph.store import Store
 from hepm.ingest.exported import Carried, Content
 from hepm.ingest.hepm import parse_run, parse_stored
@@ -34,7 +34,7 @@ from hepm.types import Tool, Trajectory
 
 _log = logging.getLogger("hepm")
 
-Progress: TypeAlias = Callable[["IngestReport"], None]
+ReportProgress: TypeAlias = Callable[["IngestReport"], None]
 
 _CONFLICT: Final = (
     "If this is a longer version of it, forget that id and ingest again; if it is another run, give it an id of its "
@@ -75,10 +75,12 @@ class IngestReport:
     lessons: int = 0
 
     def __str__(self) -> str:
-        kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(self.by_format.items()))
-        lessons = f" and {count_of(self.lessons, 'lesson')}" if self.lessons else ""
-        stored = f"{count_of(self.stored, 'run')}{lessons} stored, {self.duplicates:,} known before"
-        return f"{stored}; read: {kinds or 'nothing'}"
+        stored = count_of(self.stored, "run")
+        if self.lessons:
+            stored += f" and {count_of(self.lessons, 'lesson')}"
+        by_format = [f"{count:,} {name}" for name, count in sorted(self.by_format.items())]
+        read = ", ".join(by_format) or "nothing"
+        return f"{stored} stored, {self.duplicates:,} known before; read: {read}"
 
     def add_seen(self, files: Iterable[SeenFile]) -> None:
         """Count the runs of files that need not be read again."""
@@ -89,8 +91,9 @@ class IngestReport:
 
     def to_json(self) -> dict[str, object]:
         """As `hepm ingest --json` prints it."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        values = {attribute.name: getattr(self, attribute.name) for attribute in fields(self)}
         values["rejected"] = [asdict(rejection) for rejection in self.rejected]
+        # Sorted, so that two reports can be compared.
         values["by_format"] = dict(sorted(self.by_format.items()))
         values["by_rule"] = dict(sorted(self.by_rule.items()))
         return {key: value for key, value in values.items() if value or key not in _IF_ANY}
@@ -117,17 +120,23 @@ class Outbox:
     def put(self, namespace: str, runs: Sequence[Run], described: Sequence[Tool]) -> None:
         """Keep runs, and descriptions of tools to set before them; StoreError if the folder cannot be written."""
         # By time, so that the batches of several processes keep their order; by number within one tick of the clock.
-        name = f"{time.time_ns():020d}-{next(_number):06d}-{os.getpid()}{_SUFFIX}"
-        partial = self.folder / f".{name}"
-        tools = {tool.name: asdict(tool) for run in runs for tool in run.tools}
+        file_name = f"{time.time_ns():020d}-{next(_number):06d}-{os.getpid()}{_SUFFIX}"
+        # `batches` does not look at a file whose name begins with a dot: it may be half written.
+        partial = self.folder / f".{file_name}"
+        tools: dict[str, object] = {}
+        for run in runs:
+            for tool in run.tools:
+                tools[tool.name] = asdict(tool)
         head = {"namespace": namespace, "tools": [*tools.values()], "described": [asdict(tool) for tool in described]}
         try:
             with partial.open("w", encoding="utf-8") as file:
                 file.write(json.dumps(head) + "\n")
-                file.writelines(json.dumps({"digest": run.digest, "record": run.record}) + "\n" for run in runs)
+                for run in runs:
+                    file.write(json.dumps({"digest": run.digest, "record": run.record}) + "\n")
+                # In this order: a file under its last name is whole on disk, even after a loss of power.
                 file.flush()
                 os.fsync(file.fileno())
-            partial.rename(self.folder / name)
+            partial.rename(self.folder / file_name)
         except OSError as error:
             raise StoreError(
                 f"the store does not answer, and the outbox {self.folder} cannot be written ({error.strerror}): "
@@ -141,21 +150,30 @@ class Outbox:
         try:
             for file in sorted(self.folder.glob(f"*{_SUFFIX}")):
                 try:
-                    head, *kept = map(json.loads, file.read_text("utf-8").splitlines())
-                    tools = tuple(Tool(**tool) for tool in head["tools"])
-                    described = [Tool(**tool) for tool in head.get("described", ())]  # earlier files have none
-                    parsed = [(replace(parse_run(one["record"]), tools=tools), one) for one in kept]
-                    runs = [run_of(trajectory, one["record"], one["digest"]) for trajectory, one in parsed]
+                    batch = _read_batch(file)
                 except FileNotFoundError:  # another process has delivered it
                     continue
                 except (ValueError, KeyError) as error:
                     _log.warning("%s cannot be read and is renamed to .unreadable: %s", file, error)
                     file.rename(file.with_suffix(".unreadable"))
                     continue
-                yield head["namespace"], runs, described
+                yield batch
+                # Only now has the caller stored it; where that failed, the generator was closed before.
                 file.unlink(missing_ok=True)
         finally:
             self._delivering.release()
+
+
+def _read_batch(file: Path) -> tuple[str, list[Run], list[Tool]]:
+    """What `Outbox.put` wrote; a ValueError or KeyError if the file is damaged."""
+    head, *kept = map(json.loads, file.read_text("utf-8").splitlines())
+    tools = tuple(Tool(**tool) for tool in head["tools"])
+    described = [Tool(**tool) for tool in head.get("described", ())]  # earlier files have none
+    runs: list[Run] = []
+    for line in kept:
+        trajectory = replace(parse_run(line["record"]), tools=tools)
+        runs.append(run_of(trajectory, line["record"], line["digest"]))
+    return head["namespace"], runs, described
 
 
 class Pipeline:
@@ -178,42 +196,70 @@ class Pipeline:
         replace_grown: bool = False,
         takes_carried: bool = False,
     ) -> None:
-        self._store, self._embedder, self._namespace, self._outbox = store, embedder, namespace, outbox
+        self._store = store
+        self._embedder = embedder
+        self._namespace = namespace
+        self._outbox = outbox
         self._replace_grown = replace_grown
         self._takes_carried = takes_carried
         self.report = IngestReport()
 
     def run(
-        self, items: Iterable[Prepared], *, tools: Sequence[Tool] = (), on_batch: Progress | None = None
+        self, items: Iterable[Prepared], *, tools: Sequence[Tool] = (), on_batch: ReportProgress | None = None
     ) -> IngestReport:
         """Set descriptions of tools, then store all runs that can be stored; bad records end up in the report."""
         if tools:
             self._store_or_keep((), tools)
 
+        # A program may have turned it off itself: then it stays off.
         was_on = gc.isenabled()
         gc.disable()  # runs hold no cycles, and walking millions of them again and again costs a seventh of the time
         try:
-            for kind, group in groupby(self._accepted(items), key=type):
-                if kind is Carried:
-                    contents = (item.content for item in group if isinstance(item, Carried))
-                    while part := list(islice(contents, self._store.runs_a_batch)):
-                        self._carry(part)
-                    continue
-                runs = (item for item in group if isinstance(item, Run))
-                while batch := list(_batch(runs, self._store.runs_a_batch)):
-                    self._store_or_keep(batch)
-                    if on_batch is not None:
-                        on_batch(self.report)
+            self._store_all(items, on_batch)
         finally:
             if was_on:
                 gc.enable()
         return self.report
 
+    def _store_all(self, items: Iterable[Prepared], on_batch: ReportProgress | None) -> None:
+        """Store in batches, and in the order of the items: the lessons of an export come after the runs they name."""
+        runs: list[Run] = []
+        chars = 0
+        contents: list[Content] = []
+        most = self._store.runs_a_batch
+        for item in self._accepted(items):
+            if isinstance(item, Carried):
+                if runs:
+                    self._store_batch(runs, on_batch)
+                    runs, chars = [], 0
+                contents.append(item.content)
+                if len(contents) == most:
+                    self._carry(contents)
+                    contents = []
+                continue
+            if contents:
+                self._carry(contents)
+                contents = []
+            runs.append(item)
+            chars += len(item.record)
+            if len(runs) == most or chars > _CHARS_A_BATCH:
+                self._store_batch(runs, on_batch)
+                runs, chars = [], 0
+        if runs:
+            self._store_batch(runs, on_batch)
+        if contents:
+            self._carry(contents)
+
+    def _store_batch(self, runs: Sequence[Run], on_batch: ReportProgress | None) -> None:
+        self._store_or_keep(runs)
+        if on_batch is not None:
+            on_batch(self.report)
+
     def _accepted(self, items: Iterable[Prepared]) -> Iterator[Run | Carried]:
-        for name, item in items:
-            if name is not None:
+        for format_name, item in items:
+            if format_name is not None:
                 self.report.read += 1
-                self.report.by_format[name] += 1
+                self.report.by_format[format_name] += 1
             if isinstance(item, Run) or (isinstance(item, Carried) and self._takes_carried):
                 yield item
             else:
@@ -221,28 +267,45 @@ class Pipeline:
 
     def _carry(self, contents: Sequence[Content]) -> None:
         """Store what an export holds besides runs."""
-        tools = [one for one in contents if isinstance(one, ToolRow)]
+        tools: list[ToolRow] = []
+        lessons: list[LessonRow] = []
+        reported: list[Reported] = []
+        showings: list[Showing] = []
+        answers: list[Answer] = []
+        for content in contents:
+            if isinstance(content, ToolRow):
+                tools.append(content)
+            elif isinstance(content, LessonRow):
+                lessons.append(content)
+            elif isinstance(content, Reported):
+                reported.append(content)
+            elif isinstance(content, Showing):
+                showings.append(content)
+            else:
+                answers.append(content)
         if tools:
             self._store.copy_tools(tools, namespace=self._namespace, replay=replay_with(self._embedder))
-        rows = [one for one in contents if isinstance(one, LessonRow)]
-        texts = list(dict.fromkeys(row.text for row in rows))
+        texts = list(dict.fromkeys([lesson.text for lesson in lessons]))
         vectors: dict[str, FloatArray] = {}
+        embedder_name = None
         if texts and self._embedder is not None:
             vectors = dict(zip(texts, self._embedder.embed(texts), strict=True))
+            embedder_name = self._embedder.name
         self.report.lessons += self._store.lessons.carry(
-            rows,
+            lessons,
             vectors,
-            reported=[one for one in contents if isinstance(one, Reported)],
-            showings=[one for one in contents if isinstance(one, Showing)],
-            answers=[one for one in contents if isinstance(one, Answer)],
+            reported=reported,
+            showings=showings,
+            answers=answers,
             namespace=self._namespace,
-            embedder=self._embedder.name if self._embedder is not None and vectors else None,
+            embedder=embedder_name,
         )
 
     def _store_or_keep(self, runs: Sequence[Run], tools: Sequence[Tool] = ()) -> None:
         if self._outbox is None:
             self.store(runs, tools)
             return
+        # In the order in which runs came: what waits in the outbox is stored before these.
         with contextlib.suppress(StoreUnavailableError):
             deliver(self._outbox, self._store, self._embedder)
             if not len(self._outbox):  # else another thread is still delivering what came first
@@ -258,55 +321,74 @@ class Pipeline:
         if not runs:
             return
         success_from = self._store.header.success_from
+        # A run without a label has the one that its reward stands for, by the store's own threshold.
         runs = [run.graded(success_from) for run in runs]
-        known = dict(self._store.find_known([run.id for run in runs], namespace=self._namespace))
+        known_runs = dict(self._store.find_known([run.id for run in runs], namespace=self._namespace))
         if self._replace_grown:
-            for name in self._grown(runs, known):
+            for run_id in self._grown(runs, known_runs):
                 self._store.forget(
-                    Selection(trajectory=name), namespace=self._namespace, replay=replay_with(self._embedder)
+                    Selection(trajectory=run_id), namespace=self._namespace, replay=replay_with(self._embedder)
                 )
-                del known[name]
+                del known_runs[run_id]
+        # What is stored already is not embedded again: that is most of the time of an ingest.
+        new_runs: list[Run] = []
+        for run in runs:
+            if run.id not in known_runs or replaces(run, known_runs[run.id]):
+                new_runs.append(run)
         added = self._store.add(
             runs,
-            embed_texts([r for r in runs if r.id not in known or replaces(r, known[r.id])], self._embedder),
+            embed_texts(new_runs, self._embedder),
             namespace=self._namespace,
             replay=replay_with(self._embedder),
             embedder=None if self._embedder is None else self._embedder.name,
         )
-        report, names, stored = self.report, set(added.stored), dict[str, Run]()
-        for run in runs:  # a run may come twice in a batch: it counts once, with its last label
-            before = None if run.id not in stored else Known.of(stored[run.id])
-            if run.id in names and (before is None or (before.digest == run.digest and replaces(run, before))):
-                stored[run.id] = run
+        self._report_added(runs, added)
+
+    def _report_added(self, runs: Sequence[Run], added: Added) -> None:
+        report = self.report
         report.stored += len(added.stored)
         report.duplicates += len(added.duplicates)
-        report.distrusted += sum(not run.trusted for run in stored.values())
-        report.unlabelled += sum(run.success is None and run.trusted for run in stored.values())
-        report.by_rule.update(run.outcome_by for run in stored.values() if run.outcome_by)
-        report.without_calls += sum(not run.transitions for run in stored.values())
+        for run in _last_labelled(runs, set(added.stored)):
+            report.distrusted += not run.trusted
+            report.unlabelled += run.success is None and run.trusted
+            report.without_calls += not run.transitions
+            if run.outcome_by:
+                report.by_rule[run.outcome_by] += 1
+        # A conflict names the file, so that people find the run in it.
         sources = {run.id: run.source for run in runs}
-        for name in added.conflicts:
-            reason = f"a run with other content is stored under the id {name!r}, and stays as it is. {_CONFLICT}"
-            report.rejected.append(Rejection(sources[name] or "(a run that names no file)", name, reason))
+        for run_id in added.conflicts:
+            reason = f"a run with other content is stored under the id {run_id!r}, and stays as it is. {_CONFLICT}"
+            report.rejected.append(Rejection(sources[run_id] or "(a run that names no file)", run_id, reason))
 
-    def _grown(self, runs: Sequence[Run], known: Mapping[str, Known]) -> list[str]:
+    def _grown(self, runs: Sequence[Run], known_runs: Mapping[str, Known]) -> list[str]:
         """Ids of stored runs of which a longer version comes."""
-        longer = {
-            run.id: run
-            for run in runs
-            if (stored := known.get(run.id)) and stored.digest != run.digest and _may_be_replaced(stored, run)
-        }
-        records = self._store.records_of(list(longer), namespace=self._namespace) if longer else {}
-        return [name for name, record in records.items() if _continues(longer[name], parse_stored(name, record))]
+        candidates: dict[str, Run] = {}
+        for run in runs:
+            stored = known_runs.get(run.id)
+            if stored and stored.digest != run.digest and _may_be_replaced(stored, run):
+                candidates[run.id] = run
+        if not candidates:
+            return []
+        grown: list[str] = []
+        records = self._store.records_of(list(candidates), namespace=self._namespace)
+        for run_id, record in records.items():
+            if _continues(candidates[run_id], parse_stored(run_id, record)):
+                grown.append(run_id)
+        return grown
 
 
-def _batch(runs: Iterator[Run], most: int) -> Iterator[Run]:
-    chars = 0
-    for run in islice(runs, most):
-        yield run
-        chars += len(run.record)
-        if chars > _CHARS_A_BATCH:
-            return
+def _last_labelled(runs: Sequence[Run], stored_ids: Set[str]) -> Iterable[Run]:
+    """The runs that were stored. One may come twice in a batch: it counts once, with its last label."""
+    stored: dict[str, Run] = {}
+    for run in runs:
+        if run.id not in stored_ids:
+            continue
+        if run.id in stored:
+            before = Known.of(stored[run.id])
+            if before.digest != run.digest or not replaces(run, before):
+                continue
+        stored[run.id] = run
+    return stored.values()
 
 
 def _may_be_replaced(stored: Known, run: Run) -> bool:
@@ -317,12 +399,19 @@ def _may_be_replaced(stored: Known, run: Run) -> bool:
 
 def _continues(run: Run, before: Trajectory) -> bool:
     """Whether a run is a longer version of another: it has its calls, and its user said the same, and more follows."""
+    # From the records: both texts have been cut and redacted the same way.
     after = parse_run(run.record)
-    called = [[call.name for call in one.calls()] for one in (before, after)]
-    said = [[turn.text for turn in one.turns if turn.role == "user"] for one in (before, after)]
-    return len(after.turns) + len(called[1]) > len(before.turns) + len(called[0]) and all(
-        new[: len(old)] == old for old, new in (called, said)
-    )
+    tools_before = [call.name for call in before.calls()]
+    tools_after = [call.name for call in after.calls()]
+    if len(after.turns) + len(tools_after) <= len(before.turns) + len(tools_before):
+        return False
+    texts_before = _user_texts(before)
+    same_calls = tools_after[: len(tools_before)] == tools_before
+    return same_calls and _user_texts(after)[: len(texts_before)] == texts_before
+
+
+def _user_texts(run: Trajectory) -> list[str]:
+    return [turn.text for turn in run.turns if turn.role == "user"]
 
 
 def deliver(outbox: Outbox, store: Store, embedder: Embedder | None) -> int:
@@ -340,16 +429,21 @@ def deliver(outbox: Outbox, store: Store, embedder: Embedder | None) -> int:
 
 def embed_texts(runs: Iterable[Run], embedder: Embedder | None) -> dict[str, FloatArray]:
     """A vector for each distinct text: the state summaries of labelled runs, and the users' messages of all."""
-    texts = [] if embedder is None else texts_of(runs)
-    return {} if embedder is None or not texts else dict(zip(texts, embedder.embed(texts), strict=True))
+    if embedder is None:
+        return {}
+    texts = texts_of(runs)
+    if not texts:
+        return {}
+    return dict(zip(texts, embedder.embed(texts), strict=True))
 
 
 def texts_of(runs: Iterable[Run]) -> list[str]:
     """The distinct texts of runs that are embedded."""
+    # A dictionary as a set that keeps its order: the same runs are embedded in the same batches each time.
     texts: dict[str, None] = {}
     for run in runs:
         if run.success is not None or run.reward is not None:
-            texts.update(dict.fromkeys(t.summary for t in run.transitions))
+            texts.update(dict.fromkeys([transition.summary for transition in run.transitions]))
         if run.said:
             texts[run.said] = None
     return list(texts)

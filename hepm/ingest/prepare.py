@@ -26,7 +26,7 @@ from hepm.ingest.transitions import transitions, without_hints
 from hepm.text import CUT
 from hepm.types import DISTRUSTED, OWN_STATES, Outcome, Tool, ToolCall, Trajectory, Turn
 
-Source: TypeAlias = str | PathLike[str] | Trajectory | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+RunSource: TypeAlias = str | PathLike[str] | Trajectory | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """A file, folder, glob, archive or "-"; a run itself; or a record or all that a file may hold, in Python's values."""
 
 
@@ -68,10 +68,14 @@ class TrustByTags:
     @classmethod
     def but(cls, tags: Iterable[str]) -> Self:
         """From texts such as "attack", for any value of the tag, or "split=test"; else InputError."""
-        found = [text.partition("=") for text in tags]
-        if nameless := ["".join(parts) for parts in found if not parts[0].strip()]:
-            raise InputError(f"{nameless[0]!r} names no tag of runs to distrust: give KEY, or KEY=VALUE.")
-        return cls(tuple((key.strip(), value if equals else None) for key, equals, value in found))
+        distrusted: list[tuple[str, str | None]] = []
+        for text in tags:
+            key, equals, value = text.partition("=")
+            if not key.strip():
+                raise InputError(f"{text!r} names no tag of runs to distrust: give KEY, or KEY=VALUE.")
+            # "split=" is for runs with an empty value, "split" for all that have the tag.
+            distrusted.append((key.strip(), value if equals else None))
+        return cls(tuple(distrusted))
 
     def __call__(self, run: Trajectory) -> bool:
         """Whether the run may count."""
@@ -109,11 +113,11 @@ class IngestOptions:
 
 
 def source_of(
-    source: Source | Iterable[Source] | None,
+    source: RunSource | Iterable[RunSource] | None,
     messages: Sequence[object] | None,
     about: Mapping[str, object],
     reading: ReadOptions,
-) -> Source | Iterable[Source]:
+) -> RunSource | Iterable[RunSource]:
     """What to ingest: `source`, or the run of `messages` with the keys `about` of a chat record; else InputError."""
     about = {key: value for key, value in about.items() if value is not None and value != ""}
     if messages is None:
@@ -131,8 +135,8 @@ def source_of(
     return run
 
 
-def prepare_here(
-    sources: Iterable[Source | FileLines], reading: ReadOptions, options: IngestOptions
+def prepare_in_process(
+    sources: Iterable[RunSource | FileLines], reading: ReadOptions, options: IngestOptions
 ) -> Iterator[Prepared]:
     """Every run of the sources, in this process and one at a time."""
     preparer = _Preparer(options)
@@ -141,13 +145,16 @@ def prepare_here(
             yield preparer.prepare("python", source)
             continue
         if isinstance(source, FileLines):
-            found = read_lines(Path(source.file), source.lines, reading)
+            items = read_lines(Path(source.file), source.lines, reading)
         elif isinstance(source, str | PathLike):
-            found = read_runs([source], reading)
+            items = read_runs([source], reading)
         else:
-            found = read_value(source, number, reading)
-        for name, item in found:
-            yield (None, item) if isinstance(item, Rejection) else preparer.prepare(name, item)
+            items = read_value(source, number, reading)
+        for format_name, item in items:
+            if isinstance(item, Rejection):
+                yield None, item
+            else:
+                yield preparer.prepare(format_name, item)
 
 
 def run_of(trajectory: Trajectory, record: str, digest: str | None = None, *, aliases: Aliases | None = None) -> Run:
@@ -155,7 +162,8 @@ def run_of(trajectory: Trajectory, record: str, digest: str | None = None, *, al
 
     `aliases` are other names of tools, which become the tools' own.
     """
-    digest = content_digest(trajectory) if digest is None else digest
+    if digest is None:
+        digest = content_digest(trajectory)
     trajectory = with_own_names(trajectory, aliases or {})
     return Run.of(trajectory, transitions(trajectory), digest=digest, record=record)
 
@@ -165,27 +173,32 @@ class _Preparer:
         self._options = options
         self._lists: dict[tuple[int, ...], tuple[tuple[Tool, ...], tuple[Tool, ...]]] = {}
 
-    def prepare(self, name: str, trajectory: Trajectory) -> Prepared:
+    def prepare(self, format_name: str, trajectory: Trajectory) -> Prepared:
         try:
-            return name, self._run(trajectory)
+            return format_name, self._run(trajectory)
         except UnicodeEncodeError as error:
-            return name, Rejection(trajectory.source, trajectory.id, str(no_text(error)))
+            return format_name, Rejection(trajectory.source, trajectory.id, str(no_text(error)))
         except (ValueError, RecursionError) as error:
             # What readers let through from Python or another version's export, and JSON cannot hold.
-            redactor = self._options.redactor
-            known = trajectory.id if redactor is None else redactor.without_secrets(trajectory.id)
-            return name, Rejection(trajectory.source, known, f"it cannot be stored: {error}")
+            shown_id = trajectory.id
+            if self._options.redactor is not None:
+                shown_id = self._options.redactor.without_secrets(shown_id)
+            return format_name, Rejection(trajectory.source, shown_id, f"it cannot be stored: {error}")
 
     def _run(self, trajectory: Trajectory) -> Run:
         options = self._options
         trusted = trajectory.trusted and (options.trusted is None or options.trusted(trajectory))
-        if trajectory.ended_at is not None and trajectory.ended_at > (now := time.time()):
-            trajectory = replace(trajectory, ended_at=now)  # else it would be the latest one for ever
+        if trajectory.ended_at is not None:
+            now = time.time()
+            if trajectory.ended_at > now:
+                trajectory = replace(trajectory, ended_at=now)  # else it would be the latest one for ever
+        # Rules read the whole results, so before they are cut. A run that is not trusted gets no label to take away.
         if options.assume_success and trajectory.outcome == Outcome() and trusted:
             trajectory = replace(trajectory, outcome=Outcome(None, True))
         elif options.outcome_by and trusted:
-            found = verdict_of(trajectory, options.outcome_by)
-            trajectory = trajectory if found.success is None else found.labelled
+            verdict = verdict_of(trajectory, options.outcome_by)
+            if verdict.success is not None:
+                trajectory = verdict.labelled
         trajectory = shorten(trajectory)
         if options.redactor is not None:
             trajectory = options.redactor(trajectory)
@@ -195,11 +208,16 @@ class _Preparer:
             trajectory = exclude(trajectory)
         if options.own_states:
             trajectory = replace(trajectory, tags={**trajectory.tags, OWN_STATES: ""})
-        # Descriptions of tools are kept once a namespace, not with each run.
-        record = write_run(replace(trajectory, tools=()) if trajectory.tools else trajectory)
+        written = trajectory
+        if trajectory.tools:
+            # Descriptions of tools are kept once a namespace, not with each run.
+            written = replace(trajectory, tools=())
+        record = write_run(written)
         record.encode()  # half of a surrogate pair shows here, and among the tools
         run = run_of(trajectory, record)
-        if sum(len(t.sources) * len(t.targets) for t in run.transitions) > MAX_EDGES < len(run.edges):
+        # Pairs are cheap to count with repetitions; only where those are too many are the distinct ones counted.
+        pair_count = sum([len(transition.sources) * len(transition.targets) for transition in run.transitions])
+        if pair_count > MAX_EDGES and len(run.edges) > MAX_EDGES:
             raise ValueError(f"its parallel calls make {len(run.edges):,} pairs of tools; {MAX_EDGES:,} are the limit")
         return run
 
@@ -209,8 +227,10 @@ class _Preparer:
         if key not in self._lists:
             if len(self._lists) > _REMEMBERED_LISTS:
                 self._lists.clear()
-            redactor = self._options.redactor
-            clean = tools if redactor is None else tuple(map(redactor.tool, tools))
+            clean = tools
+            if self._options.redactor is not None:
+                clean = tuple(map(self._options.redactor.tool, tools))
+            # Only for its errors: half a surrogate pair, or what JSON cannot hold.
             specs = [(tool.name, tool.description, tool.parameters) for tool in clean]
             json.dumps(specs, ensure_ascii=False, default=dict).encode()
             self._lists[key] = tools, clean  # with the tools, so that no other ones get their ids
@@ -219,7 +239,9 @@ class _Preparer:
 
 def exclude(run: Trajectory) -> Trajectory:
     """The run without its outcome and its tools, so that it does not count; a tag keeps the outcome, as JSON."""
-    label = json.dumps({name: value for name, value in asdict(run.outcome).items() if value is not None})
+    # {"reward": 1.0, "success": true}, without what is unknown.
+    label = json.dumps({key: value for key, value in asdict(run.outcome).items() if value is not None})
+    # A run that was excluded before keeps the label of then: its outcome was taken away.
     if run.outcome == Outcome() and DISTRUSTED in run.tags:
         label = run.tags[DISTRUSTED]
     return replace(run, outcome=Outcome(), tags={**run.tags, DISTRUSTED: label}, tools=())
@@ -228,38 +250,60 @@ def exclude(run: Trajectory) -> Trajectory:
 def shorten(trajectory: Trajectory) -> Trajectory:
     """The trajectory with every text cut to its length, the mark included; itself if nothing was too long."""
 
-    def turn_of(turn: Turn) -> Turn:
-        text = _cut(turn.text, SYSTEM_CHARS if turn.role == "system" else TEXT_CHARS, hinted=True)
-        calls = _changed(turn.calls, shorter_call) if turn.calls else turn.calls
-        same = text is turn.text and calls is turn.calls
-        return turn if same else replace(turn, text=text, calls=calls)
+    turns = _changed(trajectory.turns, _shorter_turn)
+    if turns is trajectory.turns:
+        return trajectory
+    return replace(trajectory, turns=turns)
 
-    def shorter_call(call: ToolCall) -> ToolCall:
-        result = call.result if call.result is None else _cut(call.result, RESULT_CHARS)
-        arguments = _shorter(call.arguments) if call.arguments else call.arguments
-        same = result is call.result and arguments is call.arguments
-        return call if same else ToolCall(call.name, arguments, result, call.error, call.latency_s)
 
-    turns = _changed(trajectory.turns, turn_of)
-    return trajectory if turns is trajectory.turns else replace(trajectory, turns=turns)
+def _shorter_turn(turn: Turn) -> Turn:
+    limit = SYSTEM_CHARS if turn.role == "system" else TEXT_CHARS
+    text = _cut(turn.text, limit, hinted=True)
+    calls = turn.calls
+    if calls:
+        calls = _changed(calls, _shorter_call)
+    if text is turn.text and calls is turn.calls:
+        return turn
+    return replace(turn, text=text, calls=calls)
+
+
+def _shorter_call(call: ToolCall) -> ToolCall:
+    result = call.result
+    if result is not None:
+        result = _cut(result, RESULT_CHARS)
+    arguments = call.arguments
+    if arguments:
+        arguments = _shorter(arguments)
+    if result is call.result and arguments is call.arguments:
+        return call
+    # Not replace(), which is slower: most runs have results to cut.
+    return ToolCall(call.name, arguments, result, call.error, call.latency_s)
 
 
 def _changed(values: tuple[Any, ...], change: Callable[[Any], Any]) -> tuple[Any, ...]:
+    """`values` with each one changed; the same tuple where each came back as it was."""
     changed = tuple(map(change, values))
-    return values if all(map(is_, changed, values)) else changed
+    if all(map(is_, changed, values)):
+        return values
+    return changed
 
 
 def _shorter(value: Any) -> Any:
+    """A part of a call's arguments with every text cut; itself where none was too long."""
     if isinstance(value, str):
         return _cut(value, ARGUMENT_CHARS)
     if fields.is_object(value):
         members = tuple(value.values())
         cut = _changed(members, _shorter)
-        return value if cut is members else dict(zip(value, cut, strict=True))
+        if cut is members:
+            return value
+        return dict(zip(value, cut, strict=True))
     if fields.is_list(value):
         elements = tuple(value)
         cut = _changed(elements, _shorter)
-        return value if cut is elements else list(cut)
+        if cut is elements:
+            return value
+        return list(cut)
     return value
 
 
@@ -267,5 +311,8 @@ def _cut(text: str, limit: int, *, hinted: bool = False) -> str:
     """A text cut to a length. Hints in a message go first, or a long block would leave no room for the rest."""
     if len(text) <= limit:
         return text
-    own = without_hints(text) if hinted else text
-    return own if len(own) <= limit else own[: limit - 1] + CUT
+    if hinted:
+        text = without_hints(text)
+        if len(text) <= limit:
+            return text
+    return text[: limit - 1] + CUT

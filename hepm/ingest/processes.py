@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from hepm.errors import InputError
-from hepm.ingest.parts import Part, Work, frames
+from hepm.ingest.parts import Work, WorkPart, frames
 
 _WAITING_FRAMES: Final = 16
 """Frames of one part that may wait for their turn."""
@@ -36,7 +36,7 @@ class Processes:
     def __init__(self, count: int, work: Work) -> None:
         self.count = count
         self._work = work
-        self._tasks = Queue[tuple[Part, Queue[bytes | None]] | None]()
+        self._tasks = Queue[tuple[WorkPart, Queue[bytes | None]] | None]()
         self._closed = False
         command = [sys.executable, "-c", _START, json.dumps(sys.path)]
         # In a session of its own: Ctrl-C is for this process, which ends the others.
@@ -51,35 +51,44 @@ class Processes:
         for thread in self._threads:
             thread.start()
 
-    def start(self, part: Part) -> Iterator[bytes]:
+    def start(self, part: WorkPart) -> Iterator[bytes]:
         """Have a part prepared; its frames. InputError: the process ended before."""
         queue = Queue[bytes | None](_WAITING_FRAMES)
         self._tasks.put((part, queue))
         return self._collect(part, queue)
 
-    def _collect(self, part: Part, queue: Queue[bytes | None]) -> Iterator[bytes]:
-        while frame := queue.get():
+    def _collect(self, part: WorkPart, queue: Queue[bytes | None]) -> Iterator[bytes]:
+        while True:
+            frame = queue.get()
+            if frame == b"":
+                return
+            if frame is None:
+                raise InputError(
+                    f"the process that read {part} ended before the file did: too little memory is the likeliest "
+                    "reason. What was stored before is whole; pass fewer files at a time, or --processes 1."
+                )
             yield frame
-        if frame is None:
-            raise InputError(
-                f"the process that read {part} ended before the file did: too little memory is the likeliest "
-                "reason. What was stored before is whole; pass fewer files at a time, or --processes 1."
-            )
 
     def _drive(self, child: subprocess.Popen[bytes]) -> None:
         assert child.stdin is not None
         assert child.stdout is not None
-        begun = False
-        while (task := self._tasks.get()) is not None:
+        knows_work = False
+        while True:
+            task = self._tasks.get()
+            if task is None:
+                return
             part, queue = task
             try:
-                for value in (part,) if begun else (self._work, part):
-                    pickle.dump(value, child.stdin)
+                # With the first part, so that a child that cannot start makes this part's reader raise.
+                if not knows_work:
+                    pickle.dump(self._work, child.stdin)
+                pickle.dump(part, child.stdin)
                 child.stdin.flush()
-                begun = True
-                while frame := pickle.load(child.stdout):
+                knows_work = True
+                frame = None
+                while frame != b"":  # the end of the part, which `_collect` waits for, too
+                    frame = pickle.load(child.stdout)
                     self._put(queue, frame)
-                self._put(queue, b"")
             except (OSError, EOFError, pickle.UnpicklingError):
                 self._put(queue, None)
 

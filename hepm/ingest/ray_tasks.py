@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Final, Self
 
 from hepm.errors import InputError, MissingExtraError
-from hepm.ingest.parts import Part, Work, frames
+from hepm.ingest.parts import Work, WorkPart, frames
 
 _MOST_TRIES: Final = 100
 """Lost workers for one part: more than a busy cluster takes back, fewer than a part that no worker's memory holds."""
@@ -68,17 +68,18 @@ class RayTasks:
                         raise
         except Exception as error:  # Ray raises bare ones where it cannot start
             self._ray.shutdown()
-            own = address in ("auto", "local")
-            tried = "Ray did not start here" if own else f"the Ray cluster {address} of RAY_ADDRESS does not answer"
+            tried = f"the Ray cluster {address} of RAY_ADDRESS does not answer"
+            if address in ("auto", "local"):
+                tried = "Ray did not start here"
             raise InputError(
                 f"{tried}: {str(error).strip().rstrip('.')}. Nothing was stored: try again, or leave out --engine ray."
             ) from error
 
-    def start(self, part: Part) -> Iterator[bytes]:
+    def start(self, part: WorkPart) -> Iterator[bytes]:
         """Have a part prepared; its frames. InputError: the workers that prepared it ended again and again."""
         return self._collect(part, self._task.remote(part, self._work, os.getcwd()))
 
-    def _collect(self, part: Part, references: Iterator[Any]) -> Iterator[bytes]:
+    def _collect(self, part: WorkPart, references: Iterator[Any]) -> Iterator[bytes]:
         try:
             for reference in references:
                 yield self._ray.get(reference)
@@ -96,7 +97,7 @@ class RayTasks:
             self._ray.shutdown()
 
 
-def _prepare(part: Part, work: Work, folder: str) -> Iterator[bytes]:
+def _prepare(part: WorkPart, work: Work, folder: str) -> Iterator[bytes]:
     gc.disable()  # runs hold no cycles, and walking millions of them again and again costs a seventh of the time
     with contextlib.chdir(folder):  # names of files are stored as the user gave them
         yield from frames(part, work)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Final, TypeVar
+from typing import IO, Final
 
 from hepm.errors import FormatError
 from hepm.ingest import (
@@ -27,9 +26,7 @@ from hepm.ingest import (
 from hepm.ingest.document import RECORD_LIMIT, Document, Reader, UnreadableError
 from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection, json_of
 from hepm.ingest.shells import with_command_names
-from hepm.ingest.sources import Lines, Source, open_source, printable
-
-T = TypeVar("T")
+from hepm.ingest.sources import Lines, SourceFile, open_source, printable
 
 READERS: Final = (
     benchmark_runs.AGENTDOJO, exported.READER, benchmark_runs.TAU, benchmark_runs.TAU2, benchmark_runs.TAU2_SFT,
@@ -63,6 +60,7 @@ def read_runs(
     readers = _chosen(options.format)
 
     def read() -> Iterator[tuple[str, Item]]:
+        # All names at once: a wrong type is an error before anything is read.
         for source in [os.fspath(source) for source in sources]:
             if source.startswith(f"{atif.AGENTPILE}:") or atif.is_dataset(source):
                 for item in atif.read_dataset(source, options):
@@ -79,24 +77,38 @@ def read_runs(
 
 def read_lines(file: Path, lines: Lines, options: ReadOptions) -> Iterator[tuple[str, Item]]:
     """The runs in some lines of a file that `is_by_line`, with its name of the format."""
-    yield from _in_file(file, lines, lambda source: _read_one(source, _chosen(options.format), options, RECORD_LIMIT))
+    with file.open("rb") as stream:
+        yield from _read_one(_part_of(file, stream, lines), _chosen(options.format), options, RECORD_LIMIT)
 
 
 def is_by_line(file: Path, options: ReadOptions) -> bool:
     """Whether `read_lines` of all parts of an uncompressed file gives what `read_runs` of the file gives."""
 
-    def found(source: Source) -> Iterator[bool]:
-        with suppress(UnreadableError):
-            readers, document = _chosen(options.format), Document(source)
-            reader = document.recognised(lambda it: next((reader for reader in readers if reader.recognises(it)), None))
-            yield reader is not None and reader.by_line and document.is_lines
-
-    return any(_in_file(file, Lines(0, 0, 1), found))
-
-
-def _in_file(file: Path, lines: Lines, read: Callable[[Source], Iterator[T]]) -> Iterator[T]:
+    readers = _chosen(options.format)
     with file.open("rb") as stream:
-        yield from read(Source(printable(str(file)), PurePosixPath(file.absolute()), stream, lines=lines))
+        try:
+            # No lines at all: the head is enough to recognise a format.
+            document = Document(_part_of(file, stream, Lines(0, 0, 1)))
+        except UnreadableError:
+            return False
+        reader = _reader_of(document, readers)
+        return reader is not None and reader.by_line and document.is_lines
+
+
+def _part_of(file: Path, stream: IO[bytes], lines: Lines) -> SourceFile:
+    return SourceFile(printable(str(file)), PurePosixPath(file.absolute()), stream, lines=lines)
+
+
+def _reader_of(document: Document, readers: Sequence[Reader]) -> Reader | None:
+    """The first reader that recognises a document, by its first record or a later one."""
+
+    def first_that_recognises(document: Document) -> Reader | None:
+        for reader in readers:
+            if reader.recognises(document):
+                return reader
+        return None
+
+    return document.recognised(first_that_recognises)
 
 
 def read_value(value: object, number: int, options: ReadOptions) -> Iterator[tuple[str, Item]]:
@@ -107,26 +119,30 @@ def read_value(value: object, number: int, options: ReadOptions) -> Iterator[tup
     except RecordError as error:
         yield _UNKNOWN, Rejection(_PYTHON, number, str(error))
         return
-    source = Source(_PYTHON, PurePosixPath(), io.BytesIO(content))
-    for name, item in _read_one(source, readers, options, RECORD_LIMIT):
+    source = SourceFile(_PYTHON, PurePosixPath(), io.BytesIO(content))
+    for format_name, item in _read_one(source, readers, options, RECORD_LIMIT):
         if isinstance(item, Rejection):
-            place = number if item.record in (None, 1) else f"{number}, record {item.record}"
-            yield name, replace(item, record=place)
+            record = number if item.record in (None, 1) else f"{number}, record {item.record}"
+            yield format_name, replace(item, record=record)
         else:
-            yield name, item
+            yield format_name, item
 
 
-def _chosen(name: str) -> Sequence[Reader]:
-    chosen = [reader for reader in READERS if name == "auto" or reader.name in (name, f"{name}-sft")]
+def _chosen(format_name: str) -> Sequence[Reader]:
+    if format_name == "auto":
+        return READERS
+    # "tau2" means its training set, too, which has a layout of its own.
+    chosen = [reader for reader in READERS if reader.name in (format_name, f"{format_name}-sft")]
     if not chosen:
-        known = ", ".join(sorted(reader.name for reader in READERS))
-        raise FormatError(f"there is no format called {name!r}; known are auto, {known}")
+        names = ", ".join(sorted([reader.name for reader in READERS]))
+        raise FormatError(f"there is no format called {format_name!r}; known are auto, {names}")
     return chosen
 
 
 def _read_one(
-    source: Source, readers: Sequence[Reader], options: ReadOptions, limit: int
+    source: SourceFile, readers: Sequence[Reader], options: ReadOptions, limit: int
 ) -> Iterator[tuple[str, Item]]:
+    # SQLite reads the file itself, so that it gets the path and not the stream.
     if source.begins_with(openai_items.DATABASE):
         for item in openai_items.read_sessions(source, options):
             yield openai_items.READER.name, _named(item, openai_items.READER, options)
@@ -136,10 +152,11 @@ def _read_one(
     except UnreadableError as error:
         yield _UNKNOWN, Rejection(source.name, None, str(error))
         return
-    reader = document.recognised(lambda it: next((reader for reader in readers if reader.recognises(it)), None))
+    reader = _reader_of(document, readers)
     if reader is not None:
         for item in reader.read(document, options):
             yield reader.name, _named(item, reader, options)
+    # To name its format would not help.
     elif document.is_empty:
         yield _UNKNOWN, document.rejected(None, _appearance(document))
     elif options.format == "auto":
@@ -149,28 +166,45 @@ def _read_one(
         )
         yield _UNKNOWN, document.rejected(None, f"no reader knows it: {_appearance(document)}. {advice}")
     else:
-        foreign = f"it is not of the format {options.format!r}"
-        none = True
-        for item in readers[0].read(document, options):
-            none = False
-            if isinstance(item, Rejection):
-                reason = _appearance(document) if item.record is None else item.reason
-                item = replace(item, reason=f"{foreign}: {reason}")  # noqa: PLW2901
-            yield readers[0].name, _named(item, readers[0], options)
-        if none:
-            yield _UNKNOWN, document.rejected(None, f"{foreign}: {_appearance(document)}")
+        yield from _read_as(readers[0], document, options)
+
+
+def _read_as(reader: Reader, document: Document, options: ReadOptions) -> Iterator[tuple[str, Item]]:
+    """What the reader that the user chose makes of a file that it does not recognise: some records may fit."""
+    foreign = f"it is not of the format {options.format!r}"
+    is_empty = True
+    for item in reader.read(document, options):
+        is_empty = False
+        if isinstance(item, Rejection):
+            reason = item.reason
+            if item.record is None:
+                reason = _appearance(document)
+            yield reader.name, replace(item, reason=f"{foreign}: {reason}")
+        else:
+            yield reader.name, _named(item, reader, options)
+    if is_empty:
+        yield _UNKNOWN, document.rejected(None, f"{foreign}: {_appearance(document)}")
 
 
 def _named(item: Item, reader: Reader, options: ReadOptions) -> Item:
-    wanted = reader.command_names if options.command_names is None else options.command_names
-    return with_command_names(item) if wanted and not isinstance(item, Rejection) else item
+    """The item with its shell calls named by their programs, if the user or the reader wants that."""
+    by_program = options.command_names
+    if by_program is None:
+        by_program = reader.command_names
+    if not by_program or isinstance(item, Rejection):
+        return item
+    return with_command_names(item)
 
 
 def _appearance(document: Document) -> str:
+    """What people may recognise a file by, without anything that its records hold."""
     if document.is_empty:
         return f"it is an empty {'list' if document.is_list else 'object'}"
     shape = "a JSON list" if document.is_list else "JSON"
     keys = sorted(map(str, document.keys))
     if not keys:
         return f"it is {shape} without keys to recognise it by"
-    return f"it is {shape} with the keys {', '.join(keys[:8])}{', …' if len(keys) > 8 else ''}"
+    shown = ", ".join(keys[:8])
+    if len(keys) > 8:
+        shown += ", …"
+    return f"it is {shape} with the keys {shown}"

@@ -89,6 +89,7 @@ class Broken(RecordError):
 
 def graded(reward: float | None, success: bool | None = None) -> Outcome:
     """An outcome; without a verdict a reward of 1 is a success and one of 0 a failure. Others wait for a threshold."""
+    # Below 0 is a failure, too: some environments punish.
     if success is None and reward is not None and not 0 < reward < SOLVED:
         success = reward >= SOLVED
     return Outcome(reward, success)
@@ -105,8 +106,10 @@ def identified(
     """
     if not turns:
         raise RecordError("the run holds no messages")
-    environment, task, model = (about.get(key, "") for key in ("environment", "task", "model"))
-    turns, digest = _finite_and_digest(turns, (environment, task, model, about.get("tags", {})))
+    model = about.get("model", "")
+    digested = (about.get("environment", ""), about.get("task", ""), model, about.get("tags", {}))
+    turns, digest = _finite_and_digest(turns, digested)
+    # Only for its UnicodeEncodeError: the digest encodes all other texts.
     "".join((own_id, file_model, about.get("user", ""))).encode()
     about["model"] = model or file_model
     return Trajectory(own_id or _HASHED + digest, turns, outcome, **about)
@@ -127,13 +130,18 @@ def content_digest(trajectory: Trajectory) -> str:
 
 def check_calls(turns: Sequence[Turn], written: str, *, brackets: int = 2) -> None:
     """Refuse turns with too many tools or too deep arguments; `brackets` are those of a turn in the JSON `written`."""
+    call_count = 0
     for turn in turns:
-        if len(turn.calls) > MAX_PARALLEL and (tools := len({call.name for call in turn.calls})) > MAX_PARALLEL:
-            raise RecordError(f"a turn calls {tools:,} different tools; {MAX_PARALLEL} are the limit")
-    calls = [call for turn in turns for call in turn.calls]
-    if written.count("{") + written.count("[") > MAX_DEPTH + brackets * len(turns) + 2 * len(calls):
-        for call in calls:
-            _check_depth(call.arguments, 2)
+        call_count += len(turn.calls)
+        if len(turn.calls) > MAX_PARALLEL:
+            tool_count = len({call.name for call in turn.calls})
+            if tool_count > MAX_PARALLEL:
+                raise RecordError(f"a turn calls {tool_count:,} different tools; {MAX_PARALLEL} are the limit")
+    # Counting brackets is fast, and hardly any run has enough of them for arguments that deep.
+    if written.count("{") + written.count("[") > MAX_DEPTH + brackets * len(turns) + 2 * call_count:
+        for turn in turns:
+            for call in turn.calls:
+                _check_depth(call.arguments, 2)
 
 
 def _check_depth(value: Any, depth: int) -> None:
@@ -156,8 +164,12 @@ def _finite_and_digest(turns: tuple[Turn, ...], about: tuple[Any, ...]) -> tuple
     except UnicodeEncodeError:
         raise
     except ValueError:
-        calls = [tuple(replace(call, arguments=finite(call.arguments)) for call in turn.calls) for turn in turns]
-        turns = tuple(map(lambda turn, calls: replace(turn, calls=calls), turns, calls))
+        # JSON refused a number: hardly any run holds one, so none is searched before.
+        finite_turns: list[Turn] = []
+        for turn in turns:
+            calls = [replace(call, arguments=finite(call.arguments)) for call in turn.calls]
+            finite_turns.append(replace(turn, calls=tuple(calls)))
+        turns = tuple(finite_turns)
         return turns, _hash(_content(turns, about))
 
 
@@ -172,6 +184,7 @@ def _content(turns: tuple[Turn, ...], about: tuple[Any, ...]) -> str:
     header keep them apart.
     """
     texts = [turn.text for turn in turns]
+    # "suaua": roles begin with different letters.
     roles = "".join([turn.role[0] for turn in turns])
     counts = [len(turn.calls) for turn in turns]
     calls: list[Any] = []
@@ -232,6 +245,7 @@ def decoded(value: object) -> Any:
     try:
         return _copied(value)
     except (TypeError, RecursionError):
+        # A parser's own values are copied below, much faster; anything else goes through text.
         return DECODER.decode(json_of(value))
 
 
@@ -245,6 +259,7 @@ def _copied(value: Any) -> Any:
         return {key if type(key) is str else _no_json(key): _copied(member) for key, member in value.items()}
     if kind is list:
         return [_copied(element) for element in value]
+    # NaN, infinity and huge integers are left to `json`, which treats them as on reading a file.
     if (kind is int or kind is float) and abs(value) < 2**63:
         return value
     return _no_json(value)
@@ -262,14 +277,17 @@ def is_record(value: object) -> bool:
 
 def _plain(value: Any) -> Any:
     """What `json` does not know, one level down."""
+    # A class has `model_dump` as well, and bytes are a sequence of numbers: neither is data.
     if not isinstance(value, _OPAQUE):
-        if callable(dump := getattr(value, "model_dump", None)):
+        dump = getattr(value, "model_dump", None)  # pydantic's
+        if callable(dump):
             return dump(mode="json", warnings=False)
         if is_dataclass(value):
             return {field.name: getattr(value, field.name) for field in fields(value)}
         for kinds, form in _FORMS:
             if isinstance(value, kinds):
                 return form(value)
-        if callable(numbers := getattr(value, "tolist", None)):  # numpy's truth values, numbers and arrays
-            return numbers()
+        to_list = getattr(value, "tolist", None)  # of numpy's truth values, numbers and arrays
+        if callable(to_list):
+            return to_list()
     raise TypeError(f"{str(value)[:40]!r} is of the type {type(value).__name__}")

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from hepm.errors import InputError
 from hepm.ingest.secret_rules import API_KEYS, DEFAULT_RULES, Rule
-from hepm.types import Tool, ToolCall, Trajectory
+from hepm.types import Tool, ToolCall, Trajectory, Turn
 
 Hook: TypeAlias = Callable[[str], str]
 
@@ -76,7 +76,7 @@ class Redactor:
     """
 
     def __init__(self, rules: Sequence[Rule | tuple[str, str]] = DEFAULT_RULES, hook: Hook | None = None) -> None:
-        self.rules = tuple(rule if isinstance(rule, Rule) else _compiled(*rule) for rule in rules)
+        self.rules = tuple([rule if isinstance(rule, Rule) else _compiled(*rule) for rule in rules])
         self._literals, self._any_literal = _literals_of(self.rules)
         self._kind: Callable[[str], str | None] = _kind_of_key if self.rules else lambda _: None
         self._chosen: dict[frozenset[str], list[tuple[re.Pattern[str], partial[str]]]] = {}
@@ -95,15 +95,16 @@ class Redactor:
             seen = self._seen = _Seen()
         t = trajectory
         texts = [t.id, t.user, t.task, t.environment, t.model, t.source, *t.tags.values()]
-        found = False
+        has_secrets = False
         for turn in t.turns:
             texts += (turn.text, turn.read)
             for call in turn.calls:
                 if call.result is not None:
                     texts.append(call.result)
-                found = self._collect(call.arguments, texts) or found
-        clean, cleaned = seen.clean, seen.cleaned
-        for text in {text for text in texts if text not in clean}:
+                has_secrets = self._collect(call.arguments, texts) or has_secrets
+        clean = seen.clean
+        cleaned = seen.cleaned
+        for text in set(texts).difference(clean):
             if text not in cleaned:
                 seen.characters += len(text)
                 without = self.without_secrets(text)
@@ -111,16 +112,20 @@ class Redactor:
                     clean.add(text)
                     continue
                 cleaned[text] = without
-            found = True
-        for what, name in (("id", t.id), ("user", t.user)):
-            if name in cleaned:
-                raise InputError(f"its {what} holds a secret, {cleaned[name]!r} without it: name the {what} otherwise")
-        return self._rebuilt(t, seen) if found or self.hook is not None else t
+            has_secrets = True
+        for what, text in (("id", t.id), ("user", t.user)):
+            if text in cleaned:
+                raise InputError(f"its {what} holds a secret, {cleaned[text]!r} without it: name the {what} otherwise")
+        if has_secrets or self.hook is not None:
+            return self._rebuilt(t, seen)
+        return t
 
     def text(self, text: str) -> str:
         """One text without secrets."""
         text = self.without_secrets(text)
-        return text if self.hook is None else self.hook(text)
+        if self.hook is None:
+            return text
+        return self.hook(text)
 
     def without_secrets(self, text: str) -> str:
         """One text as the rules leave it, without the hook.
@@ -129,8 +134,11 @@ class Redactor:
         """
         text = self._replaced(text)
         shown = _shown(text)
-        if shown is not text and (clean := self._replaced(shown)) != shown:
-            return clean
+        if shown is not text:
+            clean = self._replaced(shown)
+            if clean != shown:
+                return clean
+        # Nothing was hidden: an emoji keeps its invisible joiners.
         return text
 
     def tool(self, tool: Tool) -> Tool:
@@ -140,21 +148,29 @@ class Redactor:
         return Tool(tool.name, self.text(tool.description), parameters, tool.aliases, tool.retired)
 
     def _replaced(self, text: str) -> str:
+        # Bytes in lower case: `in` and `re` run over them faster than over text.
         searched = text.encode("utf-8", "replace").lower()
-        there: frozenset[str] = frozenset()
+        literals: frozenset[str] = frozenset()
         if self._any_literal.search(searched):
-            there = frozenset([literal for literal, as_bytes in self._literals if as_bytes in searched])
-            if not there.isdisjoint(_COLUMN_LITERALS):
+            literals = frozenset([literal for literal, as_bytes in self._literals if as_bytes in searched])
+            if not literals.isdisjoint(_COLUMN_LITERALS):
                 text = _without_secret_columns(text)
-        patterns = self._chosen.get(there)
+        patterns = self._chosen.get(literals)
         if patterns is None:
-            rules = [rule for rule in self.rules if not rule.literals or not there.isdisjoint(rule.literals)]
-            patterns = [(rule.pattern, partial(_replacement, kind=rule.kind)) for rule in rules]
+            patterns = self._patterns_for(literals)
             if len(self._chosen) < _REMEMBERED_CHOICES:
-                self._chosen[there] = patterns
+                self._chosen[literals] = patterns
         for pattern, replacement in patterns:
             text = pattern.sub(replacement, text)
         return text
+
+    def _patterns_for(self, literals: frozenset[str]) -> list[tuple[re.Pattern[str], partial[str]]]:
+        """What to search in a text that holds these literals: rules without literals are searched in every text."""
+        patterns: list[tuple[re.Pattern[str], partial[str]]] = []
+        for rule in self.rules:
+            if not rule.literals or not literals.isdisjoint(rule.literals):
+                patterns.append((rule.pattern, partial(_replacement, kind=rule.kind)))
+        return patterns
 
     def _collect(self, value: Any, texts: list[str]) -> bool:
         """Append every text inside; True if some argument is secret by its name."""
@@ -176,21 +192,23 @@ class Redactor:
             return seen.hooked.get(text, text)
 
         def clean_call(call: ToolCall) -> ToolCall:
-            result = None if call.result is None else remembered(call.result)
+            result = call.result
+            if result is not None:
+                result = remembered(result)
             arguments = _rewritten(call.arguments, remembered, self._kind)
             return ToolCall(call.name, arguments, result, call.error, call.latency_s)
 
-        turns = [
-            replace(
-                turn,
-                text=remembered(turn.text),
-                calls=tuple(map(clean_call, turn.calls)),
-                read=remembered(turn.read) if turn.read else "",
-            )
-            for turn in t.turns
-        ]
-        texts = {key: getattr(t, key) for key in ("task", "environment", "model", "source")}
-        names = {key: seen.cleaned.get(text, text) for key, text in texts.items()}
+        turns: list[Turn] = []
+        for turn in t.turns:
+            text = remembered(turn.text)
+            calls = tuple(map(clean_call, turn.calls))
+            read = remembered(turn.read) if turn.read else ""
+            turns.append(replace(turn, text=text, calls=calls, read=read))
+        # Without the hook, which does not see them.
+        names: dict[str, str] = {}
+        for key in ("task", "environment", "model", "source"):
+            name: str = getattr(t, key)
+            names[key] = seen.cleaned.get(name, name)
         tags = {key: remembered(value) for key, value in t.tags.items()}
         return replace(t, turns=tuple(turns), tags=tags, **names)
 
@@ -203,9 +221,12 @@ def _rewritten(value: Any, text: Callable[[str], str], kind: Callable[[str], str
         return value
     members: list[Any] = []
     for name, member in _named_members(value):
-        found = kind(name)
-        secret = found is not None and member is not None and member != "" and not isinstance(member, bool)
-        members.append(f"[redacted:{found}]" if secret else _rewritten(member, text, kind))
+        secret_kind = kind(name)
+        # Neither null nor "" nor a truth value tells anything: {"token": null, "use_password": true}.
+        if secret_kind is None or member is None or member == "" or isinstance(member, bool):
+            members.append(_rewritten(member, text, kind))
+        else:
+            members.append(f"[redacted:{secret_kind}]")
     if isinstance(value, Mapping):
         return dict(zip(cast("Mapping[str, Any]", value), members, strict=True))
     return members
@@ -220,15 +241,31 @@ def _named_members(value: Any) -> Iterable[tuple[str, Any]]:
         members = cast("Mapping[str, Any]", value)
         if "value" not in members and "Value" not in members:
             return members.items()
-        named = (members.get(name) for name in _NAME_KEYS)
-        name = next((name for name in named if type(name) is str and len(name) < 100), "")
-        return [
-            (name if name and key in _VALUE_KEYS and type(member) is str else key, member)
-            for key, member in members.items()
-        ]
+        return _named_values(members)
     elements = cast("Sequence[Any]", value)
-    options = [one if type(one) is str and one[:1] == "-" and len(one) < 100 else "" for one in elements]
-    return zip(["", *options], elements, strict=False)
+    options = [""]
+    for element in elements:
+        # ["--password", "hunter2"]: the second is named by the first.
+        is_option = type(element) is str and element[:1] == "-" and len(element) < 100
+        options.append(element if is_option else "")
+    return zip(options, elements, strict=False)
+
+
+def _named_values(members: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The members of an object such as {"name": "API_TOKEN", "value": "…"}: the value with the name beside it."""
+    name = ""
+    for key in _NAME_KEYS:
+        beside = members.get(key)
+        if type(beside) is str and len(beside) < 100:
+            name = beside
+            break
+    named: list[tuple[str, Any]] = []
+    for key, member in members.items():
+        if name and key in _VALUE_KEYS and type(member) is str:
+            named.append((name, member))
+        else:
+            named.append((key, member))
+    return named
 
 
 def _shown(text: str) -> str:
@@ -241,31 +278,45 @@ def _shown(text: str) -> str:
 def _without_secret_columns(text: str) -> str:
     """A table (CSV, Markdown, by tabs) without what stands below a heading such as "password"."""
     parts = _TABLE_LINE.split(text)
-    separator, width, secret = "", 0, dict[int, str]()
-    for at in range(0, len(parts), 2):
-        line = parts[at]
-        if secret:
+    separator = ""
+    width = 0
+    secret_columns: dict[int, str] = {}  # of the table that the line is in: the kind of secret by column
+    for position in range(0, len(parts), 2):  # between two lines stands what parts them
+        line = parts[position]
+        if secret_columns:
             cells = line.split(separator)
             if len(cells) != width:
-                secret = {}
-            elif line.strip(" |:-"):
-                for column, kind in secret.items():
+                secret_columns = {}
+            elif line.strip(" |:-"):  # else the rule below a heading of Markdown
+                for column, kind in secret_columns.items():
                     cells[column] = _CELL.sub(rf"\1[redacted:{kind}]", cells[column])
-                parts[at] = separator.join(cells)
+                parts[position] = separator.join(cells)
                 continue
-        separator = next((one for one in _SEPARATORS if one in line), "")
-        if separator and not (separator == "," and ", " in line):
-            cells = [cell.strip(" \"'`*").lower() for cell in line.split(separator)]
-            if any(map(_HEADINGS.fullmatch, cells)):
-                kinds = ((column, _kind_of_key(cell)) for column, cell in enumerate(cells))
-                secret, width = {column: kind for column, kind in kinds if kind is not None}, len(cells)
+        separator = next((mark for mark in _SEPARATORS if mark in line), "")
+        if separator and not (separator == "," and ", " in line):  # which is a sentence
+            headings = [cell.strip(" \"'`*").lower() for cell in line.split(separator)]
+            if any(map(_HEADINGS.fullmatch, headings)):
+                secret_columns = _secret_columns(headings)
+                width = len(headings)
     return "".join(parts)
+
+
+def _secret_columns(headings: Sequence[str]) -> dict[int, str]:
+    """The kinds of secrets by column: {1: "password"} of name, password."""
+    kinds: dict[int, str] = {}
+    for column, heading in enumerate(headings):
+        kind = _kind_of_key(heading)
+        if kind is not None:
+            kinds[column] = kind
+    return kinds
 
 
 @lru_cache(maxsize=8)  # a redactor is made for every prompt and ingest, nearly always with the default rules
 def _literals_of(rules: tuple[Rule, ...]) -> tuple[list[tuple[str, bytes]], re.Pattern[bytes]]:
     """The literals of all rules, as text and as bytes, and what finds whether any is in a text."""
-    literals = frozenset(literal for rule in rules for literal in rule.literals)
+    literals: frozenset[str] = frozenset()
+    for rule in rules:
+        literals = literals.union(rule.literals)
     return [(literal, literal.encode()) for literal in sorted(literals)], _any_of(literals)
 
 
@@ -276,26 +327,36 @@ def _any_of(literals: frozenset[str]) -> re.Pattern[bytes]:
     that are rare in texts, and what comes before that is looked back at last. A literal that holds another one is found
     by it.
     """
-    shortest = [one for one in sorted(literals) if not any(other != one and other in one for other in literals)]
-    letters = sorted({letter for one in shortest for letter in one}, key=lambda letter: _COMMON.find(letter) % 999)
-    anchors = list(letters)
-    for letter in letters:
-        if all(any(other != letter and other in one for other in anchors) for one in shortest):
-            anchors.remove(letter)
+    shortest: list[str] = []
+    for literal in sorted(literals):
+        if not any(other != literal and other in literal for other in literals):
+            shortest.append(literal)
+    anchors = _rare_letters(shortest)
+    # By anchor and what follows it: the patterns that look back at the whole literal, "" where it begins there.
     by_anchor: dict[str, dict[str, list[str]]] = {}
     for literal in shortest:
         anchor = next(letter for letter in reversed(anchors) if letter in literal)
-        at = literal.index(anchor)
-        rest = by_anchor.setdefault(anchor, {}).setdefault(literal[at + 1 :], [])
-        rest.append(f"(?<={re.escape(literal)})" if at else "")
-    alternatives = [
-        re.escape(anchor)
-        + "(?:"
-        + "|".join(f"{re.escape(end)}(?:{'|'.join(whole)})" for end, whole in ends.items())
-        + ")"
-        for anchor, ends in by_anchor.items()
-    ]
+        position = literal.index(anchor)
+        whole = by_anchor.setdefault(anchor, {}).setdefault(literal[position + 1 :], [])
+        whole.append(f"(?<={re.escape(literal)})" if position else "")
+    alternatives: list[str] = []
+    for anchor, ends in by_anchor.items():
+        after = [f"{re.escape(end)}(?:{'|'.join(whole)})" for end, whole in ends.items()]
+        alternatives.append(f"{re.escape(anchor)}(?:{'|'.join(after)})")
     return re.compile("|".join(alternatives).encode())
+
+
+def _rare_letters(literals: Sequence[str]) -> list[str]:
+    """A few letters of which each literal holds one, the rarest in texts last."""
+    # `find` gives -1 for a letter that is not among the common ones: % 999 puts it at the end.
+    letters = sorted(set("".join(literals)), key=lambda letter: _COMMON.find(letter) % 999)
+    anchors = list(letters)
+    for letter in letters:
+        others = set(anchors)
+        others.discard(letter)
+        if not any(others.isdisjoint(literal) for literal in literals):
+            anchors.remove(letter)
+    return anchors
 
 
 def _compiled(kind: str, expression: str) -> Rule:
@@ -320,4 +381,9 @@ def _kind_of_key(key: str) -> str | None:
     plain = re.sub(r"[^a-z0-9]", "", key.lower())
     if not _SECRET_KEY.fullmatch(plain):
         return None
-    return next((kind for kind in _KINDS if kind in plain), "password" if "pass" in plain else "secret")
+    for kind in _KINDS:
+        if kind in plain:
+            return kind
+    if "pass" in plain:  # "passphrase", "passcode"
+        return "password"
+    return "secret"

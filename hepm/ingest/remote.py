@@ -26,6 +26,7 @@ def _located(name: str) -> tuple[FileSystem, str]:
     try:
         return cast("tuple[FileSystem, str]", import_module("fsspec.core").url_to_fs(name))
     except ImportError as error:
+        # Else fsspec's own message names the package: "Please install s3fs to access S3".
         missing = "pip install fsspec" if (error.name or "").startswith("fsspec") else str(error)
         raise MissingExtraError(
             f"{name} is read through fsspec, which lacks a package for {service}: {missing}"
@@ -38,15 +39,20 @@ def remote_files(name: str, wanted: Callable[[str], bool]) -> list[str]:
     """The addresses of a file, of the `wanted` files of a folder, or of those that a pattern matches, in order."""
     files, path = _located(name)
     try:
-        if files.isdir(path):
-            found = [one for one in files.find(path) if wanted(one) and "/." not in one[len(path) :]]
-        elif any(mark in path for mark in "*?["):
-            found = [one for one in files.glob(path) if "/." not in one and not files.isdir(one)]
-        else:
-            found = [path] if files.exists(path) else []
-        return [files.unstrip_protocol(one) for one in sorted(found)]
+        return [files.unstrip_protocol(file_path) for file_path in sorted(_paths(files, path, wanted))]
     except OSError as error:
         raise InputError(f"{name} cannot be read: {error}.") from error
+
+
+def _paths(files: FileSystem, path: str, wanted: Callable[[str], bool]) -> list[str]:
+    """Paths without the service. Hidden files, and those in hidden folders, are left out as on this machine."""
+    if files.isdir(path):
+        return [below for below in files.find(path) if wanted(below) and "/." not in below[len(path) :]]
+    if any(mark in path for mark in "*?["):
+        return [matched for matched in files.glob(path) if "/." not in matched and not files.isdir(matched)]
+    if files.exists(path):
+        return [path]
+    return []
 
 
 def remote_size(name: str) -> int:
@@ -61,7 +67,9 @@ def open_remote(name: str) -> Generator[tuple[IO[bytes], str, Callable[[str], by
     files, path = _located(name)
 
     def beside(other: str) -> bytes | None:
-        return cast("bytes", files.cat_file(other)) if files.isfile(other) else None
+        if not files.isfile(other):
+            return None
+        return cast("bytes", files.cat_file(other))
 
     with files.open(path, "rb") as stream:
         yield stream, path, beside

@@ -43,6 +43,7 @@ _NO_RUN: Final = frozenset(
 )
 _LAST_FAILED: Final = frozenset({"--lf", "--last-failed", "--sw", "--stepwise", "--onlyChanged", "-o"})
 _SELECTING: Final = frozenset({"-k", "-m", "-run", "-t", "--testNamePattern", "-R", "-e", "--grep", "--tests"})
+_ALL_TESTS: Final = re.compile(r"\d|run|test|check|verify|package|install|\./\.\.\.|\.")
 _VALUED: Final = frozenset({"-n", "-c", "-p", "-j", "--maxfail", "--tb", "-W", "--timeout", "-timeout", "--rootdir"})
 
 
@@ -79,7 +80,7 @@ RUNNERS: Final[Mapping[str, Runner]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """A file that a run changed; the path is "" if it is unknown."""
 
     path: str = ""
@@ -113,8 +114,10 @@ class TestRun:
         """Whether it ran all that another one ran."""
         if self.runner != other.runner or (self.where and other.where and self.where != other.where):
             return False
-        some = self.selected
-        return not some or (bool(other.selected) and all(one.startswith(some) for one in other.selected))
+        if not self.selected:
+            return True
+        # "tests/test_a.py" covers "tests/test_a.py::test_one".
+        return bool(other.selected) and all(part.startswith(self.selected) for part in other.selected)
 
 
 _QUOTES: Final = str.maketrans("\"'`;", "\n\n\n\n")
@@ -134,7 +137,7 @@ _REFUSED: Final = re.compile(
 _UNFINISHED: Final = re.compile(rf"{_REFUSED.pattern}|timed out|running in (?:the )?background")
 
 
-def events_of(call: ToolCall) -> Iterator[Change | TestRun]:
+def events_of(call: ToolCall) -> Iterator[FileChange | TestRun]:
     """What a call changed, and the tests it ran with their results, in order.
 
     Only the results of shells are evidence of a test, and of these not what the command itself printed in its place.
@@ -142,16 +145,20 @@ def events_of(call: ToolCall) -> Iterator[Change | TestRun]:
     if call.error and _REFUSED.search((call.result or "")[:_START_CHARS]):
         return
     command = command_of(call.arguments)
-    yield from () if call.error else _edits(call)
+    if not call.error:
+        yield from _edits(call)
     if not command or (" " not in command and call.arguments.get("path")):  # an editor's own commands: "create"
         return
-    tested = list(_parts(command))
+    events = list(_parts(command))
     result = _Result.of(call)
-    for one in tested:
-        if isinstance(one, Change):
-            yield one
+    for event in events:
+        if isinstance(event, FileChange):
+            yield event
         elif is_shell(call.name):
-            yield one if _claims(command) else result.verdict(one)
+            if _claims(command):
+                yield event
+            else:
+                yield result.verdict(event)
 
 
 def _claims(command: str) -> bool:
@@ -160,61 +167,82 @@ def _claims(command: str) -> bool:
     return summary(text) is not None or _CODE.search(text) is not None
 
 
-def _edits(call: ToolCall) -> Iterator[Change]:
+def _edits(call: ToolCall) -> Iterator[FileChange]:
     if not _EDITING.search(call.name) or call.arguments.get("command") in _READING:
         return
     keys = ("file_path", "path", "filename", "file", "target_file", "notebook_path")
     paths = [str(call.arguments[key]) for key in keys if call.arguments.get(key)]
     for text in (call.arguments.get("patch"), call.arguments.get("input")):
-        paths += [first or second for first, second in _PATCHED.findall(text if isinstance(text, str) else "")]
-    yield from (Change(path) for path in dict.fromkeys(paths) if not _DOCS.search(path))
+        if not isinstance(text, str):
+            continue
+        # Each match has one of two groups: Codex' "*** Update File: a.py", or "+++ b/a.py" of a unified diff.
+        for codex_path, diff_path in _PATCHED.findall(text):
+            paths.append(codex_path or diff_path)
+    for path in dict.fromkeys(paths):
+        if not _DOCS.search(path):
+            yield FileChange(path)
 
 
-def _parts(command: str, *, decisive: bool = True) -> Iterator[Change | TestRun]:
+def _parts(command: str, *, decisive: bool = True) -> Iterator[FileChange | TestRun]:
     """The changes and tests of a shell command, without results."""
     if _SCRIPT_WRITES.search(command):
-        yield Change()
+        yield FileChange()
     try:
         commands = list(simple_commands(command[:_READ_CHARS]))
     except ValueError:
         return
     where = ""
-    safe = any("pipefail" in one.words for one in commands)
-    for at, one in enumerate(commands):
-        after = [other.operator for other in commands[at:-1]]
-        own = decisive and all(operator == "&&" or (safe and operator in ("|", "|&")) for operator in after)
-        if one.words[:1] == ["cd"]:
-            where = one.words[-1]
-        elif (script := script_of(one.words)) is not None:
+    # The exit code of the whole is that of a test if all that follows runs only after success: "pytest && echo ok".
+    # In a pipe it is that of the last program ("pytest | tail"), unless the shell is told otherwise.
+    passing_on = ["&&"]
+    if any("pipefail" in simple.words for simple in commands):
+        passing_on += ["|", "|&"]
+    for position, simple in enumerate(commands):
+        after = [later.operator for later in commands[position:-1]]
+        own = decisive and all(operator in passing_on for operator in after)
+        if simple.words[:1] == ["cd"]:
+            where = simple.words[-1]
+            continue
+        script = script_of(simple.words)
+        if script is not None:
             yield from _parts(script, decisive=own)
-        else:
-            yield from _changed(one)
-            hidden = at > 0 and commands[at - 1].operator == "$("
-            if not hidden and (found := _test_run(one.words, where)) is not None:
-                yield replace(found, decisive=own)
+            continue
+        yield from _changed(simple)
+        if position > 0 and commands[position - 1].operator == "$(":  # its output goes into another command
+            continue
+        test_run = _test_run(simple.words, where)
+        if test_run is not None:
+            yield replace(test_run, decisive=own)
 
 
-def _changed(command: SimpleCommand) -> Iterator[Change]:
-    words, targets = command.words, list(command.written)
-    name = words[0] if words else ""
-    if name == "tee":
+def _changed(command: SimpleCommand) -> Iterator[FileChange]:
+    words = command.words
+    program = words[0] if words else ""
+    targets = list(command.written)
+    if program == "tee":
         targets += [word for word in words[1:] if not word.startswith("-")]
-    if name in ("sed", "perl") and any(re.match(r"-\w*i|--in-place", word) for word in words[1:]):
+    if program in ("sed", "perl") and any(re.match(r"-\w*i|--in-place", word) for word in words[1:]):
         targets += words[-1:]
-    if name == "patch" or (name == "git" and len(words) > 1 and _GIT.fullmatch(words[1])):
-        targets.append("")
-    yield from (Change(path) for path in targets if not path.startswith(("/dev/", "/tmp/")) and not _DOCS.search(path))
+    if program == "patch" or (program == "git" and len(words) > 1 and _GIT.fullmatch(words[1])):
+        targets.append("")  # something changed, and nobody knows which file
+    for path in targets:
+        if not path.startswith(("/dev/", "/tmp/")) and not _DOCS.search(path):
+            yield FileChange(path)
 
 
 def _test_run(words: Sequence[str], where: str) -> TestRun | None:
+    """The tests that a command runs, also behind wrappers: "CI=1 poetry run .venv/bin/pytest -q"."""
     plain = [word for word in words if not _ASSIGNED.match(word)]
-    for at in range(len(plain)):
-        tail = [PurePosixPath(plain[at]).name, *plain[at + 1 :]]
+    for position in range(len(plain)):
+        tail = [PurePosixPath(plain[position]).name, *plain[position + 1 :]]
         line = " ".join(tail)
         for name, runner in RUNNERS.items():
-            if match := runner.command.match(line):
-                return None if _NO_RUN.intersection(plain) else TestRun(name, where, _selected(line[match.end() :]))
-        if not _WRAPPERS.fullmatch(PurePosixPath(plain[0]).name) or plain[at] in _INSTALLING:
+            match = runner.command.match(line)
+            if match:
+                if _NO_RUN.intersection(plain):
+                    return None
+                return TestRun(name, where, _selected(line[match.end() :]))
+        if not _WRAPPERS.fullmatch(PurePosixPath(plain[0]).name) or plain[position] in _INSTALLING:
             return None
         if re.match(r"python", tail[0]):  # of a script, nothing is known
             return None
@@ -222,22 +250,21 @@ def _test_run(words: Sequence[str], where: str) -> TestRun | None:
 
 
 def _selected(rest: str) -> tuple[str, ...]:
-    """What a test command selects."""
-    found: list[str] = []
-    words = rest.split()
-    for at, word in enumerate(words):
-        before = words[at - 1] if at else ""
-        if before in _VALUED:
+    """What a test command selects; nothing for words that mean all tests."""
+    selected: list[str] = []
+    before = ""
+    for word in rest.split():
+        option = before
+        before = word
+        if option in _VALUED:
             continue
-        if before in _SELECTING:
-            found.append(f"{before} {word}")
+        if option in _SELECTING:
+            selected.append(f"{option} {word}")
         elif word in _LAST_FAILED or word.startswith(("--deselect", "--ignore", "-Dtest=", "-run=")):
-            found.append(word)
-        elif not word.startswith("-") and not re.fullmatch(
-            r"\d|run|test|check|verify|package|install|\./\.\.\.|\.", word
-        ):
-            found.append(word.removeprefix("./"))
-    return tuple(sorted(found))
+            selected.append(word)
+        elif not word.startswith("-") and not _ALL_TESTS.fullmatch(word):
+            selected.append(word.removeprefix("./"))
+    return tuple(sorted(selected))
 
 
 _CODE: Final = re.compile(
@@ -256,6 +283,7 @@ _NOT_RUN: Final = re.compile(
     re.MULTILINE,
 )
 _ENDS_OF_TIME: Final = frozenset({124, 126, 127, 130, 137, 143})
+"""Exit codes of a shell: timed out, not executable, not found, interrupted, killed, terminated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,20 +296,18 @@ class _Result:
     @classmethod
     def of(cls, call: ToolCall) -> _Result:
         raw = call.result or ""
-        text, code = raw, None
+        text = raw
+        code = None
         if raw.lstrip().startswith("{"):
             try:
-                held: Any = json.loads(raw)
+                text, code = _text_and_code(json.loads(raw))
             except (ValueError, RecursionError):
+                # An object that was cut off: its texts are read as they stand.
                 text = raw.replace("\\n", "\n")
-            else:
-                held = cast("dict[str, Any]", held)
-                about = held.get("metadata")
-                both = {**(cast("dict[str, Any]", about) if isinstance(about, dict) else {}), **held}
-                code = next((both[key] for key in _CODES if type(both.get(key)) is int), None)
-                text = "\n".join(str(held[key]) for key in _TEXTS if held.get(key))
-        if code is None and (found := _CODE.search(text[:_START_CHARS]) or _CODE.search(text[-_START_CHARS:])):
-            code = int(found[1])
+        if code is None:
+            match = _CODE.search(text[:_START_CHARS]) or _CODE.search(text[-_START_CHARS:])
+            if match:
+                code = int(match[1])
         return cls(_COLOUR.sub("", text[-_READ_CHARS:]), code, call.error, raw.endswith(CUT))
 
     def verdict(self, run: TestRun) -> TestRun:
@@ -290,17 +316,32 @@ class _Result:
         code = self.code if run.decisive else None
         passed: bool | None = None
         if counts is not None:
-            ran, failed = counts
+            passed_count, failed_count = counts
             went_well = code == 0 or (code is None and not (run.decisive and self.failed) and not self.cut)
-            if failed and code != 0 and code not in _ENDS_OF_TIME and not _NOT_RUN.search(self.text):
+            if failed_count and code != 0 and code not in _ENDS_OF_TIME and not _NOT_RUN.search(self.text):
                 passed = False
-            elif ran and not failed and went_well:
+            elif passed_count and not failed_count and went_well:
                 passed = True
-        elif code == 0:
-            passed = None if _NOT_RUN.search(self.text) else True
+        elif code == 0 and not _NOT_RUN.search(self.text):
+            passed = True
         elif code in RUNNERS[run.runner].failed and not _NOT_RUN.search(self.text):
             passed = False
         return replace(run, passed=passed, counts=counts)
+
+
+def _text_and_code(result: dict[str, Any]) -> tuple[str, int | None]:
+    """Codex' {"output": "…", "metadata": {"exit_code": 0}}, or {"stdout": "…", "returncode": 0} of others."""
+    facts = result
+    metadata = result.get("metadata")
+    if isinstance(metadata, dict):
+        facts = {**cast("dict[str, Any]", metadata), **result}
+    code = None
+    for key in _CODES:
+        if type(facts.get(key)) is int:
+            code = facts[key]
+            break
+    texts = [str(result[key]) for key in _TEXTS if result.get(key)]
+    return "\n".join(texts), code
 
 
 def exit_code(call: ToolCall) -> int | None:
@@ -313,7 +354,9 @@ def exit_code(call: ToolCall) -> int | None:
     code = _Result.of(call).code
     if code is None and call.error is not None and call.name.partition(" ")[0] in SHELLS:
         code = int(call.error)
-    return None if code in _ENDS_OF_TIME else code
+    if code in _ENDS_OF_TIME:
+        return None
+    return code
 
 
 _SUMMARIES: Final = tuple(
@@ -355,22 +398,30 @@ _SKIPPED_WORD: Final = re.compile(r"(\d+) (?:skipped|pending)\b|[Ss]kipped[=:] ?
 
 def summary(text: str) -> tuple[int, int] | None:
     """How many tests passed and failed by the summaries that runners print; None without one."""
-    passed = failed = 0
-    found = False
+    passed_count = failed_count = 0
+    has_summary = False
     for pattern in _SUMMARIES:
         for match in pattern.finditer(text):
-            found = True
-            held = match.groupdict()
-            words = held.get("words") or held.get("less") or ""
-            bad = int(held.get("failed") or 0) + _total(_FAILED_WORD, words) + ("failed_line" in held)
-            good = int(held.get("passed") or 0) + ("passed_line" in held)
-            if held.get("words"):
-                good += _total(_PASSED_WORD, words)
-            if held.get("all"):
-                good += int(held["all"]) - bad - _total(_SKIPPED_WORD, words)
-            passed, failed = passed + max(good, 0), failed + bad
-    return (passed, failed) if found else None
+            has_summary = True
+            # Of the groups a pattern has only some; the names of the two "lines" tell what such a line means.
+            groups = match.groupdict()
+            words = groups.get("words") or groups.get("less") or ""
+            failed = int(groups.get("failed") or 0) + _total(_FAILED_WORD, words) + ("failed_line" in groups)
+            passed = int(groups.get("passed") or 0) + ("passed_line" in groups)
+            if groups.get("words"):
+                passed += _total(_PASSED_WORD, words)
+            if groups.get("all"):
+                passed += int(groups["all"]) - failed - _total(_SKIPPED_WORD, words)
+            passed_count += max(passed, 0)
+            failed_count += failed
+    if not has_summary:
+        return None
+    return passed_count, failed_count
 
 
 def _total(pattern: re.Pattern[str], words: str) -> int:
-    return sum(int(number) for match in pattern.finditer(words) for number in match.groups() if number)
+    total = 0
+    for match in pattern.finditer(words):
+        for number in match.groups():  # "2 failed" and "failures=2" are in different groups
+            total += int(number or 0)
+    return total

@@ -287,8 +287,13 @@ def _rules() -> Iterator[Rule]:
         first, *more = entry.splitlines()
         kind, literals, *expression = first.split(maxsplit=2)
         whole = "".join((*expression, *map(str.strip, more)))
-        for words in (english, foreign) if "{PASSWORDS}" in literals else (english,):
-            any_of = () if literals == "-" else tuple(expanded(literals, words).lower().replace("·", " ").split(","))
+        languages = [english]
+        if "{PASSWORDS}" in literals:
+            languages.append(foreign)
+        for words in languages:
+            any_of: tuple[str, ...] = ()
+            if literals != "-":
+                any_of = tuple(expanded(literals, words).lower().replace("·", " ").split(","))
             yield Rule(kind, expanded(whole, words, literals), any_of)
 
 

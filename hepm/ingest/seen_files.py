@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from hepm.atomic_file import atomic_file
 from hepm.errors import HepmError
@@ -28,7 +28,7 @@ _MOST_RUNS: Final = 64
 _RECENT_S: Final = 2.0
 """A file that changed so recently may change again without another time."""
 
-Stamp = tuple[int, int]
+FileStamp = tuple[int, int]
 """Size in bytes and time of the last change in nanoseconds."""
 
 
@@ -37,7 +37,7 @@ class SeenFile:
     """A file, its stamp when it was read, the format, and the ids of its runs."""
 
     path: str
-    stamp: Stamp
+    stamp: FileStamp
     format: str
     ids: list[str]
 
@@ -54,17 +54,29 @@ class SeenFiles:
     def __init__(self, file: Path, namespace: str, reading: ReadOptions, options: IngestOptions) -> None:
         from hepm import __version__
 
-        redactor, trusted = options.redactor, options.trusted
-        self._usable = not (redactor is not None and redactor.hook) and isinstance(trusted, TrustByTags | None)
-        rules = None if redactor is None else redactor.rules
-        about = (__version__, namespace, astuple(reading), rules, options.assume_success, trusted, options.own_states)
-        about += (options.outcome_by,)
-        self._key = blake2b(repr(about).encode("utf-8", "replace"), digest_size=16).hexdigest()
+        rules = hook = None
+        if options.redactor is not None:
+            rules = options.redactor.rules
+            hook = options.redactor.hook
+        trusted = options.trusted
+        self._usable = not hook and isinstance(trusted, TrustByTags | None)
+        # Whatever decides what a file gives: with other settings each file is read again.
+        settings = (
+            __version__,
+            namespace,
+            astuple(reading),
+            rules,
+            options.assume_success,
+            trusted,
+            options.own_states,
+            options.outcome_by,
+        )
+        self._key = blake2b(repr(settings).encode("utf-8", "replace"), digest_size=16).hexdigest()
         self._file = file
-        self._lists: dict[str, dict[str, SeenFile]] = {}
+        self._lists: dict[str, dict[str, SeenFile]] = {}  # by the key of the settings, then by path
         with suppress(OSError, ValueError, TypeError, KeyError):
             for key, rows in json.loads(file.read_text("utf-8")).items():
-                self._lists[key] = {row[0]: SeenFile(row[0], (row[1][0], row[1][1]), row[2], row[3]) for row in rows}
+                self._lists[key] = _seen_files(rows)
         self._seen = self._lists.setdefault(self._key, {})
         self._read: dict[str, SeenFile | None] = {}
         self._kept_at = time.monotonic()
@@ -76,7 +88,8 @@ class SeenFiles:
         fresh: list[Path] = []
         same: list[tuple[Path, SeenFile]] = []
         for file in files:
-            path, stamp = str(file.absolute()), _stamp(file)
+            path = str(file.absolute())
+            stamp = _stamp(file)
             before = self._seen.get(path) if self._usable else None
             if before is not None and stamp is not None and before.stamp == stamp:
                 same.append((file, before))
@@ -84,56 +97,82 @@ class SeenFiles:
                 fresh.append(file)
                 if stamp is not None and self._usable and time.time() - stamp[1] / 1e9 > _RECENT_S:
                     self._read[printable(str(file))] = SeenFile(path, stamp, "", [])
-        ids = [id for _, one in same for id in one.ids]
-        stored = {id for at in range(0, len(ids), 1_000) for id in known(ids[at : at + 1_000])}
-        gone = [file for file, one in same if not all(id in stored for id in one.ids)]
-        fresh += gone
-        return fresh, [one for file, one in same if file not in set(gone)]
+        ids: list[str] = []
+        for _, seen in same:
+            ids += seen.ids
+        stored: set[str] = set()
+        for start in range(0, len(ids), 1_000):
+            stored.update(known(ids[start : start + 1_000]))
+        unchanged: list[SeenFile] = []
+        for file, seen in same:
+            if stored.issuperset(seen.ids):
+                unchanged.append(seen)
+            else:
+                fresh.append(file)  # some of its runs were forgotten since
+        return fresh, unchanged
 
     def watch(self, items: Iterable[Prepared]) -> Iterator[Prepared]:
         """The same items. Their files come in the order of `split`: those before the current one are done."""
-        for name, item in items:
+        for format_name, item in items:
             source = item.source if isinstance(item, Run) else item.file
+            # "runs.tar!a.json" came out of the file "runs.tar".
             file = source if source in self._read else source.partition("!")[0]
-            one = self._read.get(file)
-            if one is not None:
-                if not isinstance(item, Run) or name is None or name in _WITH_OTHERS or len(one.ids) == _MOST_RUNS:
-                    self._read[file] = None
+            seen = self._read.get(file)
+            if seen is not None:
+                if (
+                    not isinstance(item, Run)
+                    or format_name is None
+                    or format_name in _WITH_OTHERS
+                    or len(seen.ids) == _MOST_RUNS
+                ):
+                    self._read[file] = None  # it is read each time
                 else:
-                    one.format = name
-                    one.ids.append(item.id)
-            yield name, item
+                    seen.format = format_name
+                    seen.ids.append(item.id)
+            yield format_name, item
 
     def keep_and(self, report: Callable[[T], object] | None) -> Callable[[T], None]:
         """What to call after each batch: it writes the list down, as `keep` does, and reports."""
 
-        def stored(found: T) -> None:
+        def stored(batch: T) -> None:
             self.keep(done=False)
             if report is not None:
-                report(found)
+                report(batch)
 
         return stored
 
     def keep(self, *, done: bool) -> None:
         """Write the list down, as everything that was yielded is stored; at most every few seconds until `done`."""
+        # Seconds: the list is written whole each time, and grows.
         if not done and time.monotonic() - self._kept_at < 5:
             return
         self._kept_at = time.monotonic()
-        whole = [one for one in self._read.values() if one is not None and one.ids]
+        whole = [seen for seen in self._read.values() if seen is not None and seen.ids]
         if not done and whole:
             whole.pop()  # more of it may come
         if not whole:
             return
-        self._seen |= {one.path: one for one in whole}
-        text = json.dumps({key: [astuple(one) for one in rows.values()] for key, rows in self._lists.items()})
+        for seen in whole:
+            self._seen[seen.path] = seen
+        lists: dict[str, list[object]] = {}
+        for key, seen_files in self._lists.items():
+            lists[key] = [astuple(seen) for seen in seen_files.values()]
         try:
-            with atomic_file(self._file, "the list of files read") as place:
-                place.write_text(text, "utf-8")
+            with atomic_file(self._file, "the list of files read") as partial:
+                partial.write_text(json.dumps(lists), "utf-8")
         except HepmError as error:
             _log.info("every file will be read again: %s", error)
 
 
-def _stamp(file: Path) -> Stamp | None:
+def _seen_files(rows: Sequence[Sequence[Any]]) -> dict[str, SeenFile]:
+    """The files of a list as it was written, by path: ["/runs/a.jsonl", [120, 1764144000000000000], "chat", ["a"]]."""
+    seen_files: dict[str, SeenFile] = {}
+    for path, (size, changed_ns), format_name, ids in rows:
+        seen_files[path] = SeenFile(path, (size, changed_ns), format_name, ids)
+    return seen_files
+
+
+def _stamp(file: Path) -> FileStamp | None:
     try:
         status = file.stat()
     except OSError:

@@ -45,20 +45,31 @@ class SimpleCommand(NamedTuple):
 def is_shell(name: str) -> bool:
     """Whether a tool is called like one that runs command lines: its result is what they printed."""
     name = name.partition(" ")[0]  # "Bash git": the program is no part of it
-    return name in SHELLS or not _SHELL_WORDS.isdisjoint(word.lower() for word in _WORD.findall(name))
+    if name in SHELLS:
+        return True
+    words = [word.lower() for word in _WORD.findall(name)]  # "runShellCommand", "mcp__term__exec"
+    return not _SHELL_WORDS.isdisjoint(words)
 
 
 def command_of(arguments: object) -> str:
     """The command line in the arguments of a call; "" if there is none."""
     if not isinstance(arguments, Mapping):
         return ""
-    known = cast("Mapping[str, object]", arguments)
-    given = next((known[key] for key in _KEYS if known.get(key)), "")
-    if isinstance(given, str):
-        return given
-    words = [str(word) for word in cast("Sequence[object]", given)] if isinstance(given, list | tuple) else []
+    by_name = cast("Mapping[str, object]", arguments)
+    command: object = ""
+    for key in _KEYS:
+        command = by_name.get(key)
+        if command:
+            break
+    if isinstance(command, str):
+        return command
+    if not isinstance(command, list | tuple):
+        return ""
+    words = [str(word) for word in cast("Sequence[object]", command)]
     # ["bash", "-lc", "git status"] is one command in words, ["git status", "make"] are two commands.
-    return "\n".join(words) if "commands" in known else shlex.join(words)
+    if "commands" in by_name:
+        return "\n".join(words)
+    return shlex.join(words)
 
 
 def simple_commands(line: str) -> Iterator[SimpleCommand]:
@@ -69,18 +80,22 @@ def simple_commands(line: str) -> Iterator[SimpleCommand]:
     """
     text = _COMMENT.sub("", _HEREDOC.sub(r"\3", line)).replace("\\\n", " ")
     lexer = shlex.shlex(text, posix=True, punctuation_chars=_SEPARATORS + "<>")
-    lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
-    words, written, redirection = list[str](), list[str](), ""
+    lexer.whitespace = " \t\r"  # without "\n", which ends a command
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    words: list[str] = []
+    written: list[str] = []
+    redirection = ""
     unfinished: ValueError | None = None
     while True:
         try:
             word = lexer.get_token()
         except ValueError as error:
-            word, unfinished = None, error
+            word = None
+            unfinished = error
         if word is None or (word and not word.strip(_SEPARATORS)):
-            substituted = bool(word) and word[0] == "(" and bool(words) and words[-1].endswith("$")
             if words or written:
-                yield SimpleCommand(words, written, "$(" if substituted else (word or "").strip("()\n") or ";")
+                yield SimpleCommand(words, written, _operator(word or "", words))
             if unfinished is not None:
                 raise unfinished
             if word is None:
@@ -96,9 +111,18 @@ def simple_commands(line: str) -> Iterator[SimpleCommand]:
             words.append(word)
 
 
+def _operator(separator: str, words: list[str]) -> str:
+    """What separates a command from the next one: "&&" of ")&&\\n"; "$(" after the words of "echo $(date)"."""
+    if separator.startswith("(") and words and words[-1].endswith("$"):
+        return "$("
+    return separator.strip("()\n") or ";"
+
+
 def script_of(words: Sequence[str]) -> str | None:
     """The command line that a shell is given as an argument, as in `bash -lc 'git status'`; None without one."""
     if not words or PurePosixPath(words[0]).name.removesuffix(".exe") not in SHELL_PROGRAMS:
         return None
-    options = (at for at, word in enumerate(words[1:-1], 1) if re.fullmatch(r"-\w*c|-Command", word))
-    return next((words[at + 1] for at in options), None)
+    for position in range(1, len(words) - 1):
+        if re.fullmatch(r"-\w*c|-Command", words[position]):
+            return words[position + 1]
+    return None

@@ -10,7 +10,7 @@ from typing import Final
 
 from hepm.ingest.redact import Redactor
 from hepm.ingest.shell_parser import SHELL_PROGRAMS, SHELLS, command_of, script_of, simple_commands
-from hepm.types import ToolName, Trajectory
+from hepm.types import ToolName, Trajectory, Turn
 
 _READ: Final = 2_000  # characters: the rest of a longer command is a heredoc or a list of files
 _ASSIGNMENT: Final = re.compile(r"\w+\+?=|\$env:")
@@ -46,20 +46,25 @@ def command_name(name: ToolName, arguments: object) -> ToolName:
     """The name of a call in the graph: "Bash git" for a shell that runs git, else the tool's own."""
     if name not in SHELLS:
         return name
-    command = command_of(arguments)
-    program = _program(command[:_READ].replace("\\", "/") if name == "PowerShell" else command[:_READ])
+    command = command_of(arguments)[:_READ]
+    if name == "PowerShell":
+        command = command.replace("\\", "/")
+    program = _program(command)
     # Names of tools are stored as they are, and some people type a password where a command is due.
-    return f"{name} {program}" if program and _redactor().text(program) == program else name
+    if not program or _redactor().text(program) != program:
+        return name
+    return f"{name} {program}"
 
 
 def with_command_names(run: Trajectory) -> Trajectory:
     """The run with its shell calls named by their programs."""
-    turns = [
-        replace(turn, calls=tuple(replace(call, name=command_name(call.name, call.arguments)) for call in turn.calls))
-        if any(call.name in SHELLS for call in turn.calls)
-        else turn
-        for turn in run.turns
-    ]
+    turns: list[Turn] = []
+    for turn in run.turns:
+        if any(call.name in SHELLS for call in turn.calls):
+            calls = [replace(call, name=command_name(call.name, call.arguments)) for call in turn.calls]
+            turns.append(replace(turn, calls=tuple(calls)))
+        else:
+            turns.append(turn)
     return replace(run, turns=tuple(turns))
 
 
@@ -72,32 +77,51 @@ def _redactor() -> Redactor:
 def _program(command: str) -> str:
     weak = ""
     with contextlib.suppress(ValueError):  # a quotation that never ends: it may go on behind what is read
-        for one in simple_commands(command):
-            found = _program_of(one.words)
-            if found in _WEAK:
-                weak = weak or found
-            elif found:
-                return found
-    return weak if _PROGRAM.fullmatch(weak) else ""
+        for simple in simple_commands(command):
+            program = _program_of(simple.words)
+            if program in _WEAK:
+                weak = weak or program
+            elif program:
+                return program
+    if _PROGRAM.fullmatch(weak):  # not "[": that is no name
+        return weak
+    return ""
 
 
 def _program_of(words: list[str]) -> str:
     words = _without_prefixes(words)
     if not words or words[0] in _SILENT:
         return ""
-    program, rest = words[0].rstrip("/").rpartition("/")[2].removesuffix(".exe"), words[1:]
-    if match := _VERSION.fullmatch(program):
-        program = match[1]
+    program = words[0].rstrip("/").rpartition("/")[2].removesuffix(".exe")
+    rest = words[1:]
+    versioned = _VERSION.fullmatch(program)  # "python3.11"
+    if versioned:
+        program = versioned[1]
     if program in SHELL_PROGRAMS:
         return _program(script_of(words) or "") or program
     if program == "python" and "-m" in rest[:-1]:
         module = rest[rest.index("-m") + 1]
-        return module if _PROGRAM.fullmatch(module) else program
-    for word in _RUNNERS.get(program, ()):
-        inner = rest if not word else _after(word, rest)
-        if found := _program_of(_without_options(inner)):
-            return found
-    return program if program in _WEAK or _PROGRAM.fullmatch(program) else ""
+        if _PROGRAM.fullmatch(module):
+            program = module
+        return program
+    inner_program = _run_by(program, rest)
+    if inner_program:
+        return inner_program
+    if program in _WEAK or _PROGRAM.fullmatch(program):
+        return program
+    return ""
+
+
+def _run_by(runner: str, rest: list[str]) -> str:
+    """The program that a runner starts: "pytest" of uv and ["run", "pytest", "-q"]; "" if it starts none."""
+    for word in _RUNNERS.get(runner, ()):
+        inner = rest
+        if word:
+            inner = _after(word, rest)
+        program = _program_of(_without_options(inner))
+        if program:
+            return program
+    return ""
 
 
 def _without_prefixes(words: list[str]) -> list[str]:
@@ -116,7 +140,9 @@ def _without_prefixes(words: list[str]) -> list[str]:
 def _after(word: str, words: list[str]) -> list[str]:
     """What follows a runner's own word: `run` in `uv --quiet run pytest`."""
     words = _without_options(words)
-    return words[1:] if words[:1] == [word] else []
+    if words[:1] != [word]:
+        return []
+    return words[1:]
 
 
 def _without_options(words: list[str]) -> list[str]:

@@ -9,6 +9,7 @@ import io
 import lzma
 import os
 import posixpath
+import shutil
 import sys
 import tarfile
 import tempfile
@@ -52,19 +53,26 @@ _OPEN_ERRORS: Final = (*STREAM_ERRORS, MissingExtraError, RuntimeError)
 
 _CUT_OFF: Final = "the archive ends in the middle: it was cut off"
 _CHUNK: Final = 1 << 20
+# Bytes of a pipe, or of a member of an archive, that stay in memory; more go into a temporary file or are streamed.
 _IN_MEMORY: Final = 1 << 20
+# Of a long name in a tar archive; paths have 4,096 bytes at most on Linux.
 _HEADER_BYTES: Final = 1 << 16
 _COMPANION_BYTES: Final = 64 << 20
 _COMPANIONS_BYTES: Final = 512 << 20
 _COMPANIONS: Final = frozenset(("possible_answer", "multi_turn_func_doc", "result.json", "results.json"))
-"""Files and folders that readers ask for with `Source.sibling`; those of an archive are read together."""
+"""Files and folders that readers ask for with `SourceFile.sibling`; those of an archive are read together."""
 
 
 def _split(name: str) -> tuple[str, str]:
     """A file's name without the suffix of its compression (".tgz" becomes ".tar"), and that suffix; "" for none."""
-    bare, suffix = name[: name.rfind(".")], name[name.rfind(".") :].lower()
-    tar = _TAR_SUFFIXES.get(suffix)
-    return (bare, suffix) if suffix in _SUFFIXES else (f"{bare}.tar", tar) if tar else (name, "")
+    dot = name.rfind(".")
+    bare = name[:dot]
+    suffix = name[dot:].lower()
+    if suffix in _SUFFIXES:
+        return bare, suffix
+    if suffix in _TAR_SUFFIXES:
+        return f"{bare}.tar", _TAR_SUFFIXES[suffix]
+    return name, ""
 
 
 def uncompressed_name(name: str) -> str:
@@ -88,7 +96,9 @@ def _is_data(name: str) -> bool:
 
 def printable(name: str) -> str:
     """A file name that can be stored: Python keeps bytes that are not UTF-8 as halves of surrogate pairs."""
-    return name if name.isascii() else name.encode("utf-8", "replace").decode()
+    if name.isascii():
+        return name
+    return name.encode("utf-8", "replace").decode()
 
 
 class _Zstd(io.RawIOBase):
@@ -98,6 +108,7 @@ class _Zstd(io.RawIOBase):
         except ImportError:
             raise MissingExtraError(f"{name} is compressed with Zstandard: pip install 'hepm[zstd]'") from None
         self._error = zstandard.ZstdError
+        # Across frames: parallel compressors (zstd -T, pzstd) write several one after the other.
         self._stream = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True, closefd=False)
 
     def readable(self) -> bool:
@@ -115,7 +126,9 @@ def decompressed(raw: IO[bytes], name: str) -> IO[bytes]:
     suffix = _split(name)[1]
     if suffix == ".zst":
         return io.BufferedReader(_Zstd(raw, name))
-    return cast("IO[bytes]", _OPENERS[suffix](raw)) if suffix else raw
+    if not suffix:
+        return raw
+    return cast("IO[bytes]", _OPENERS[suffix](raw))
 
 
 @contextmanager
@@ -140,7 +153,7 @@ class Lines:
 
 
 @dataclass(slots=True)
-class Source:
+class SourceFile:
     """One document that can be read once, as bytes.
 
     Attributes:
@@ -160,11 +173,12 @@ class Source:
     def begins_with(self, magic: bytes) -> bool:
         """Whether it is a file with these first bytes; they will be read again."""
         with suppress(*STREAM_ERRORS, AttributeError):  # tarfile's streams lack `seekable`
+            # A pipe cannot be put back, and SQLite could not read it.
             if not self.head and self.stream.seekable():
                 start = self.stream.tell()
-                found = self.stream.read(len(magic)) == magic
+                first_bytes = self.stream.read(len(magic))
                 self.stream.seek(start)
-                return found
+                return first_bytes == magic
         return False
 
     def sibling(self, relative: str) -> bytes | None:
@@ -175,7 +189,7 @@ class Source:
         return None
 
 
-Opened: TypeAlias = Source | Rejection
+Opened: TypeAlias = SourceFile | Rejection
 _Members: TypeAlias = Callable[[], Iterator[tuple[str, Callable[[], IO[bytes]]]]]
 """Iterates over an archive's files: the name of each, and a function that opens it before the next one is asked for."""
 
@@ -186,17 +200,19 @@ def named_files(name: str) -> list[Path]:
         return list(_files_below(name))
     if os.path.exists(name):
         return [Path(name)]
-    found: list[Path] = []
-    for one in sorted(glob.glob(name, recursive=True)) if glob.has_magic(name) else ():
-        if not os.path.isdir(one):
-            found.append(Path(one))
-        elif not name.endswith("**"):  # "**" lists the content of folders itself
-            found += _files_below(one)
-    return found
+    files: list[Path] = []
+    if glob.has_magic(name):
+        for path in sorted(glob.glob(name, recursive=True)):
+            if not os.path.isdir(path):
+                files.append(Path(path))
+            elif not name.endswith("**"):  # "**" lists the content of folders itself
+                files += _files_below(path)
+    return files
 
 
 def _files_below(folder: str) -> Iterator[Path]:
     for parent, folders, files in os.walk(folder):
+        # In place: so `os.walk` learns where to go on, and in which order.
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             if not name.startswith(".") and _is_data(name):
@@ -205,18 +221,20 @@ def _files_below(folder: str) -> Iterator[Path]:
 
 def regular_files(names: Sequence[object]) -> list[Path] | None:
     """The files that `open_source` opens for these names, in its order; None if anything is no regular file."""
-    found: list[Path] = []
+    regular: list[Path] = []
     for name in names:
-        files = named_files(os.fspath(name)) if isinstance(name, str | os.PathLike) and name != STDIN else []
+        if not isinstance(name, str | os.PathLike) or name == STDIN:
+            return None
+        files = named_files(os.fspath(name))
         if not files or not all(file.is_file() for file in files):
             return None
-        found += files
-    return found
+        regular += files
+    return regular
 
 
 def workable_files(names: Sequence[object]) -> list[str] | None:
     """The files behind names, also at addresses, which workers can open; None if anything is something else."""
-    found: list[str] = []
+    workable: list[str] = []
     for name in names:
         if isinstance(name, str) and is_remote(name):
             files: Sequence[object] | None = remote_files(name, _is_data)
@@ -224,8 +242,8 @@ def workable_files(names: Sequence[object]) -> list[str] | None:
             files = regular_files([name])
         if not files:
             return None
-        found += map(str, files)
-    return found
+        workable += map(str, files)
+    return workable
 
 
 def open_source(name: str) -> Iterator[Opened]:
@@ -238,11 +256,10 @@ def open_source(name: str) -> Iterator[Opened]:
         return
     files = named_files(name)
     if not files:
-        unmatched = "no file matches this pattern" if glob.has_magic(name) else "there is no such file or folder"
-        yield Rejection(name, None, f"the folder holds {_NO_DATA}" if os.path.isdir(name) else unmatched)
-    found = os.path.isdir(name) or not os.path.exists(name)
+        yield Rejection(name, None, _why_no_files(name))
+    is_search = os.path.isdir(name) or not os.path.exists(name)
     for file in files:
-        if found and file.exists() and not file.is_file():  # nobody may ever write into a pipe that was found
+        if is_search and file.exists() and not file.is_file():  # nobody may ever write into a pipe that was found
             yield Rejection(str(file), None, "it is a pipe, a socket or a device: name it itself if it is to be read")
             continue
         try:
@@ -250,6 +267,14 @@ def open_source(name: str) -> Iterator[Opened]:
                 yield from _open_stream(str(file), file.absolute().as_posix(), stream, _read_file)
         except OSError as error:
             yield Rejection(printable(str(file)), None, _reason(error))
+
+
+def _why_no_files(name: str) -> str:
+    if os.path.isdir(name):
+        return f"the folder holds {_NO_DATA}"
+    if glob.has_magic(name):
+        return "no file matches this pattern"
+    return "there is no such file or folder"
 
 
 def _open_remote(name: str) -> Iterator[Opened]:
@@ -265,6 +290,7 @@ def _open_remote(name: str) -> Iterator[Opened]:
 
 
 def _read_file(path: str) -> bytes | None:
+    # The file beside may be compressed, too.
     for suffix in ("", *_SUFFIXES):
         file = Path(path + suffix)
         if file.is_file():
@@ -293,8 +319,9 @@ def _open_stream(
             with _spooled(head, stream) as file:
                 yield from _open_seekable(name, path, file, read_beside)
         else:
-            rest = stream if len(head) == tarfile.BLOCKSIZE else io.BytesIO()  # a terminal must not be read again
-            yield Source(name, PurePosixPath(path), rest, read_beside, head)
+            # A terminal must not be read again after it ended: it would wait for more.
+            rest = stream if len(head) == tarfile.BLOCKSIZE else io.BytesIO()
+            yield SourceFile(name, PurePosixPath(path), rest, read_beside, head)
     except _OPEN_ERRORS as error:
         yield Rejection(name, None, _reason(error))
 
@@ -302,34 +329,43 @@ def _open_stream(
 def _open_seekable(
     name: str, path: str, stream: IO[bytes], read_beside: Callable[[str], bytes | None]
 ) -> Iterator[Opened]:
-    place = PurePosixPath(uncompressed_name(path))
+    bare_path = PurePosixPath(uncompressed_name(path))
     start = stream.tell()
     suffix = _suffix(_first_bytes(stream), path)
-    if suffix == ".zip" or place.name.lower().endswith((".zip", ".whl")):
+    if suffix == ".zip" or bare_path.name.lower().endswith((".zip", ".whl")):
         yield from _open_archive(name, partial(_zip_members, stream))
         return
     stream.seek(start)
-    is_tar = place.name.lower().endswith(".tar") or _is_tar(_first_bytes(decompressed(stream, suffix)))
+    is_tar = bare_path.name.lower().endswith(".tar") or _is_tar(_first_bytes(decompressed(stream, suffix)))
+    # What was decompressed is thrown away: a new decompressor begins at the start.
     stream.seek(start)
     if is_tar:
         yield from _open_archive(name, partial(_tar_members, stream, start, suffix))
     else:
-        yield Source(name, place, decompressed(stream, suffix), read_beside)
+        yield SourceFile(name, bare_path, decompressed(stream, suffix), read_beside)
 
 
 def _first_bytes(stream: IO[bytes]) -> bytes:
+    """As many bytes as the header of a tar archive has; fewer if the file is shorter or damaged."""
+    read = getattr(stream, "read1", stream.read)
     head = b""
     with suppress(*STREAM_ERRORS):
-        while len(head) < tarfile.BLOCKSIZE and (
-            piece := getattr(stream, "read1", stream.read)(tarfile.BLOCKSIZE - len(head))
-        ):
+        while len(head) < tarfile.BLOCKSIZE:
+            piece = read(tarfile.BLOCKSIZE - len(head))
+            if not piece:
+                break
             head += piece
     return head
 
 
 def _suffix(head: bytes, name: str) -> str:
-    magic = next((suffix for magic, suffix in _MAGIC.items() if head.startswith(magic)), "")
-    return magic or ("" if _is_tar(head) else _split(name)[1])
+    """The compression that the first bytes show, or else the name: ".gz"; "" for none."""
+    for magic, suffix in _MAGIC.items():
+        if head.startswith(magic):
+            return suffix
+    if _is_tar(head):
+        return ""
+    return _split(name)[1]
 
 
 def _is_tar(head: bytes) -> bool:
@@ -349,8 +385,7 @@ def _spooled(head: bytes, stream: IO[bytes]) -> IO[bytes]:
     file = cast("IO[bytes]", tempfile.SpooledTemporaryFile(_IN_MEMORY))  # noqa: SIM115
     try:
         file.write(head)
-        while piece := stream.read(_CHUNK):
-            file.write(piece)
+        shutil.copyfileobj(stream, file, _CHUNK)
         file.seek(0)
     except OSError as error:
         file.close()
@@ -372,13 +407,15 @@ def _open_archive(file: str, members: _Members) -> Iterator[Opened]:
         empty = False
         name = printable(f"{file}!{member}")
         if is_archive(member):
-            inner = "it is an archive inside an archive, which is not opened: unpack the outer one first"
-            yield Rejection(name, None, inner)
+            reason = "it is an archive inside an archive, which is not opened: unpack the outer one first"
+            yield Rejection(name, None, reason)
             continue
         try:
             stream = decompressed(open_member(), member)
-            yield Source(name, PurePosixPath(uncompressed_name(member)), stream, lambda path: companions().get(path))
-        except tarfile.TarError:
+            yield SourceFile(
+                name, PurePosixPath(uncompressed_name(member)), stream, lambda path: companions().get(path)
+            )
+        except tarfile.TarError:  # the archive itself is damaged: no further member can be found
             raise
         except _OPEN_ERRORS as error:
             yield Rejection(name, None, _reason(error))
@@ -387,20 +424,22 @@ def _open_archive(file: str, members: _Members) -> Iterator[Opened]:
 
 
 def _companions(members: _Members) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
+    """Content of the files of an archive that readers may ask for, by path; as much as fits in memory."""
+    content: dict[str, bytes] = {}
     left = _COMPANIONS_BYTES
     with suppress(*_OPEN_ERRORS):
         for member, open_member in members():
             path = posixpath.normpath(uncompressed_name(member))
             if left > 0 and not _COMPANIONS.isdisjoint(path.split("/")):
                 with suppress(*_OPEN_ERRORS):
-                    found[path] = _bounded(decompressed(open_member(), member))
-                    left -= len(found[path])
-    return found
+                    content[path] = _bounded(decompressed(open_member(), member))
+                    left -= len(content[path])
+    return content
 
 
 def _zip_members(stream: IO[bytes]) -> Iterator[tuple[str, Callable[[], IO[bytes]]]]:
     with zipfile.ZipFile(stream) as archive:
+        # By name: the order inside an archive depends on who packed it.
         for info in sorted(archive.infolist(), key=lambda info: info.filename):
             if not info.is_dir():
                 yield info.filename, partial(archive.open, info)
@@ -423,15 +462,17 @@ class _TarHeader(tarfile.TarInfo):
         try:
             return super().fromtarfile(tarfile)
         except HeaderError as error:
-            kind = type(error).__name__
+            kind = type(error).__name__  # tarfile does not list these classes as public
             if kind in ("EmptyHeaderError", "EOFHeaderError"):
                 raise
-            truncated = kind == "TruncatedHeaderError"
-            raise ReadError(_CUT_OFF if truncated else "it is no tar archive, or it is damaged") from error
+            if kind == "TruncatedHeaderError":
+                raise ReadError(_CUT_OFF) from error
+            raise ReadError("it is no tar archive, or it is damaged") from error
 
 
 def _tar_members(stream: IO[bytes], start: int, suffix: str) -> Iterator[tuple[str, Callable[[], IO[bytes]]]]:
-    at = stream.tell()
+    # Companions are read while the members are: afterwards the stream must be where it was.
+    position = stream.tell()
     stream.seek(start)
     try:
         # As a stream, since seeking back in a compressed file would decompress it again from its start.
@@ -441,14 +482,16 @@ def _tar_members(stream: IO[bytes], start: int, suffix: str) -> Iterator[tuple[s
                 if member.isreg():
                     yield member.name, partial(_tar_member, archive, member)
     finally:
-        stream.seek(at)
+        stream.seek(position)
 
 
 def _tar_member(archive: TarFile, member: tarfile.TarInfo) -> IO[bytes]:
     content = archive.extractfile(member)
     assert content is not None
+    if member.size > _IN_MEMORY:
+        return content
     try:
-        return content if member.size > _IN_MEMORY else io.BytesIO(content.read())
+        return io.BytesIO(content.read())
     except ReadError as error:
         raise ReadError(_CUT_OFF) from error
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -29,6 +28,7 @@ _ROLES: Final[dict[str, Role]] = {"system": "system", "user": "user", "assistant
 def _recognises(document: Document) -> bool:
     if "conversation" not in document.keys or not fields.is_object(document.first):
         return False
+    # Other formats have a "conversation", too: each message must have this form.
     messages = document.first.get("conversation")
     if not fields.is_list(messages) or not all(map(_is_message, messages)):
         return False
@@ -41,7 +41,9 @@ def _is_message(value: Any) -> bool:
 
 def _role(message: Object) -> Role | None:
     role = message.get("role")
-    return _ROLES.get(role) if isinstance(role, str) else None
+    if not isinstance(role, str):
+        return None
+    return _ROLES.get(role)
 
 
 def _calls(message: Object) -> list[Object]:
@@ -61,7 +63,9 @@ def _run(record: Object, document: Document, options: ReadOptions) -> Trajectory
         _add(builder, fields.as_object(value, "a message"))
     path = document.source.path
     model = fields.text(fields.object_at(record, "agent_model"), "model_name")
-    trial = path.parent.name if path.parent.name.startswith("run") else ""
+    tags: dict[str, str] = {}
+    if path.parent.name.startswith("run"):  # run1/, run2/: a task is tried several times
+        tags["trial"] = path.parent.name
     return identified(
         "",
         builder.build(),
@@ -69,8 +73,8 @@ def _run(record: Object, document: Document, options: ReadOptions) -> Trajectory
         environment=_environment(path),
         task=fields.text(record, "task_id") or PurePosixPath(document.file_name).stem,
         model=model,
-        user=fields.text(record, "user_id") or next(_customers(messages), ""),
-        tags={"trial": trial} if trial else {},
+        user=fields.text(record, "user_id") or _customer(messages),
+        tags=tags,
         source=document.name,
     )
 
@@ -81,30 +85,46 @@ def _add(builder: TurnBuilder, message: Object) -> None:
     The benchmark writes all calls up to a reply into one message, in their order, and not which were issued together.
     """
     role = _role(message)
+    # Roles of results are missing here: those are inside the calls.
     if role is None:
         raise RecordError(f"a message has the role {message.get('role')!r}")
-    for value in fields.list_at(message, "tool_calls") if role == "assistant" else ():
-        call = fields.as_object(value, "a call")
-        if call.get("name") == LEARNINGS:
-            continue
-        builder.add(role, "", [OpenCall(None, call.get("name"), call.get("arguments"))])
-        result = call.get("result")
-        failed = fields.is_object(result) and bool(result.get("error"))
-        builder.add_result(None, result if isinstance(result, str) else json.dumps(result, ensure_ascii=False), failed)
-    if text := fields.plain_text(message.get("content")):
+    if role == "assistant":
+        for value in fields.list_at(message, "tool_calls"):
+            _add_call(builder, fields.as_object(value, "a call"))
+    text = fields.plain_text(message.get("content"))
+    if text:
         builder.add(role, text, [])
+
+
+def _add_call(builder: TurnBuilder, call: Object) -> None:
+    if call.get("name") == LEARNINGS:
+        return
+    # Without ids: the result follows at once.
+    builder.add("assistant", "", [OpenCall(None, call.get("name"), call.get("arguments"))])
+    result = call.get("result")
+    # {"error": "…"} is what a failed call returned.
+    failed = fields.is_object(result) and bool(result.get("error"))
+    if not isinstance(result, str):
+        result = json.dumps(result, ensure_ascii=False)
+    builder.add_result(None, result, failed)
 
 
 def _environment(path: PurePosixPath) -> str:
     """Files lie in DOMAIN/, or in DOMAIN/runN/; "" if no folder above names a domain."""
-    domain = next((folder.name for folder in path.parents if folder.name in DOMAINS), "")
-    return f"state-bench-{domain}" if domain else ""
+    for folder in path.parents:
+        if folder.name in DOMAINS:
+            return f"state-bench-{folder.name}"
+    return ""
 
 
-def _customers(messages: list[Any]) -> Iterator[str]:
+def _customer(messages: list[Any]) -> str:
+    """The customer of the system prompt, for runs without a user_id."""
     for message in messages:
-        if message.get("role") == "system" and (found := _CUSTOMER.search(fields.plain_text(message.get("content")))):
-            yield found[1]
+        if message.get("role") == "system":
+            match = _CUSTOMER.search(fields.plain_text(message.get("content")))
+            if match:
+                return match[1]
+    return ""
 
 
 READER: Final = record_reader("state-bench", _recognises, _run)

@@ -21,7 +21,10 @@ _SPEC: Final = ("type", "name", "description", "parameters", "inputSchema", "inp
 
 def listed_tools(definitions: list[Any]) -> tuple[Tool, ...]:
     """The tools of a record's list; RecordError where one is not a tool."""
-    return _parsed_list(json.dumps(definitions, ensure_ascii=False)) if definitions else ()
+    if not definitions:
+        return ()
+    # As text, since lists cannot be looked up in a cache; that is still cheaper than to read each one.
+    return _parsed_list(json.dumps(definitions, ensure_ascii=False))
 
 
 @lru_cache(maxsize=128)  # every run of an environment repeats its list
@@ -52,7 +55,9 @@ def read_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
     if is_record(tools):
         raise InputError(f"tools is {_shown(tools)}: give a list of tools")
     listed = tuple(tools)
-    return _named_tools(listed) if all(type(tool) is str for tool in listed) else _listed_tools(listed)
+    if all(type(tool) is str for tool in listed):
+        return _named_tools(listed)
+    return _listed_tools(listed)
 
 
 @lru_cache(maxsize=128)  # an agent names the same ones at each turn
@@ -61,25 +66,32 @@ def _named_tools(names: tuple[str, ...]) -> tuple[Tool, ...]:
 
 
 def _listed_tools(tools: tuple[object, ...]) -> tuple[Tool, ...]:
-    found: list[Tool] = []
+    listed: list[Tool] = []
     for tool in tools:
         try:
-            found.append(tool if isinstance(tool, Tool) else Tool(tool) if isinstance(tool, str) else _of_object(tool))
+            if isinstance(tool, Tool):
+                listed.append(tool)
+            elif isinstance(tool, str):
+                listed.append(Tool(tool))
+            else:
+                listed.append(_of_object(tool))
         except (RecordError, ValueError) as error:
             raise InputError(
                 f"tools holds {_shown(tool)}, which is neither a name nor a tool of OpenAI's or MCP's: {error}"
             ) from error
-    return _without_own(found)
+    return _without_own(listed)
 
 
 def _without_own(tools: Iterable[Tool]) -> tuple[Tool, ...]:
     """Tools without those of hepm itself, which an agent with its MCP server has beside its own."""
-    return tuple(tool for tool in tools if not own_tool(tool.name, _arguments(tool)))
+    return tuple([tool for tool in tools if not own_tool(tool.name, _arguments(tool))])
 
 
 def _arguments(tool: Tool) -> Iterable[str]:
     properties = tool.parameters.get("properties")
-    return properties if isinstance(properties, Mapping) else ()
+    if isinstance(properties, Mapping):
+        return properties
+    return ()
 
 
 def _of_object(tool: object) -> Tool:
@@ -87,12 +99,19 @@ def _of_object(tool: object) -> Tool:
         parts = cast("Mapping[str, object]", tool)
     else:
         parts = {key: getattr(tool, key, None) for key in _SPEC}
-    return _tool(decoded({key: value for key in _SPEC if (value := parts.get(key)) is not None}))
+    definition: dict[str, object] = {}
+    for key in _SPEC:
+        value = parts.get(key)
+        if value is not None:  # OpenAI's objects have all attributes, most of them None
+            definition[key] = value
+    return _tool(decoded(definition))
 
 
 def _shown(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= 80 else f"{text[:79]}…"
+    if len(text) <= 80:
+        return text
+    return f"{text[:79]}…"
 
 
 def load_tools(path: str | os.PathLike[str]) -> list[Tool]:
@@ -102,23 +121,30 @@ def load_tools(path: str | os.PathLike[str]) -> list[Tool]:
         InputError: there is no such file, or it cannot be read.
         FormatError: it is no such list.
     """
-    name = os.fspath(path)
+    file_name = os.fspath(path)
     expected = "it should hold an OpenAI tool list or an MCP tools/list result"
     try:
-        with open_file(Path(name)) as stream:
+        with open_file(Path(file_name)) as stream:
             content = without_surrogates(json.loads(stream.read()))
+    except OSError as error:
+        raise InputError(f"{file_name} cannot be read: {error.strerror or error}") from error
     except STREAM_ERRORS as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise InputError(f"{name} cannot be read: {reason or error}") from error
+        raise InputError(f"{file_name} cannot be read: {error}") from error
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"{name} is not JSON ({error}); {expected}") from error
+        raise FormatError(f"{file_name} is not JSON ({error}); {expected}") from error
     try:
-        if not fields.is_list(content):
-            record = fields.as_object(content, "the content")
-            record = result if fields.is_object(result := record.get("result")) else record
-            if "tools" not in record:
-                raise RecordError("it is an object without 'tools'")
-            content = fields.list_at(record, "tools")
-        return list(_without_own(map(_tool, content)))
+        return list(_without_own(map(_tool, _definitions(content))))
     except (RecordError, ValueError) as error:
-        raise FormatError(f"{name}: {error}; {expected}") from error
+        raise FormatError(f"{file_name}: {error}; {expected}") from error
+
+
+def _definitions(content: Any) -> list[Any]:
+    """The list in a file of tools: a bare one, or MCP's {"result": {"tools": [...]}} or {"tools": [...]}."""
+    if fields.is_list(content):
+        return content
+    record = fields.as_object(content, "the content")
+    if fields.is_object(record.get("result")):
+        record = record["result"]
+    if "tools" not in record:
+        raise RecordError("it is an object without 'tools'")
+    return fields.list_at(record, "tools")

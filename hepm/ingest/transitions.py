@@ -9,7 +9,19 @@ from typing import Final
 
 from hepm import types
 from hepm.ingest.facts import facts_of_message, facts_of_result
-from hepm.types import SAID, SAID_LAST, START, SUMMARY_TOOL, Facts, StateSummary, ToolName, Trajectory, Transition, Turn
+from hepm.types import (
+    SAID,
+    SAID_LAST,
+    START,
+    SUMMARY_TOOL,
+    Facts,
+    StateSummary,
+    ToolCall,
+    ToolName,
+    Trajectory,
+    Transition,
+    Turn,
+)
 
 OWN_TOOLS: Final = {
     SUMMARY_TOOL: "", "suggest_next_tools": "", "search_experience": "query", "record_outcome": "session_id",
@@ -45,10 +57,10 @@ class AgentState:
     """
 
     def __init__(self) -> None:
-        self._said: tuple[str, ...] = ()
-        self._own = self._assistant = self._result = ""
+        self._user_texts: tuple[str, ...] = ()
+        self._own_summary = self._assistant = self._result = ""
         self._user_spoke = self._agent_spoke = self._failed = False
-        self._earlier = 0
+        self._calls_before_user = 0
         self.history: list[ToolName] = []
         self.last: tuple[ToolName, ...] = (START,)
         self.facts: Facts = {}
@@ -56,45 +68,60 @@ class AgentState:
 
     def state(self) -> StateSummary:
         """What the agent knows now: an extract, and its own summary, if nothing was called and no user wrote since."""
-        tools = tuple(self.history[-LAST_TOOLS:])
+        # Hints are removed before the text is cut: they must not take the place of what happened.
         result = without_hints(self._result)[:RESULT_CHARS]
-        failed = self._failed or result.lstrip()[:5].lower() == "error"
-        assistant = without_hints(self._assistant)[:ASSISTANT_CHARS]
-        happened = self._user_spoke, self._agent_spoke, failed, self._earlier
-        return StateSummary(self._own, self._said, assistant, result, tools, *happened, facts=self.facts)
+        return StateSummary(
+            self._own_summary,
+            self._user_texts,
+            without_hints(self._assistant)[:ASSISTANT_CHARS],
+            result,
+            tuple(self.history[-LAST_TOOLS:]),
+            self._user_spoke,
+            self._agent_spoke,
+            self._failed or result.lstrip()[:5].lower() == "error",
+            self._calls_before_user,
+            facts=self.facts,
+        )
 
     def add(self, turn: Turn) -> None:
         """Take one more turn into account."""
-        names = tool_names(turn) if turn.calls else ()
+        tools = tool_names(turn) if turn.calls else ()
         if turn.text and turn.role == "user":
-            said = without_hints(turn.text)[:USER_CHARS]
-            self._said = (*self._said, said)
-            self._user_spoke, self._earlier, self._own = True, len(self.history), ""
-            self._hear(facts_of_message(said))
+            user_text = without_hints(turn.text)[:USER_CHARS]
+            self._user_texts = (*self._user_texts, user_text)
+            self._user_spoke = True
+            self._calls_before_user = len(self.history)
+            self._own_summary = ""
+            self._hear(facts_of_message(user_text))
         elif turn.text and turn.role == "assistant":
             self._assistant = turn.text
-            self._agent_spoke = self._agent_spoke or not names
-        if names:
-            self.last = names
-            self.history.extend(names)
-            self._own = ""
+            # A text beside calls is no message to the user.
+            self._agent_spoke = self._agent_spoke or not tools
+        if tools:
+            self.last = tools
+            self.history.extend(tools)
+            self._own_summary = ""
             self._user_spoke = self._agent_spoke = False
+            # What is learned from here on came since this call.
             self.learned = {}
         for call in turn.calls:
             if call.name == SUMMARY_TOOL:
-                texts = [value for value in call.arguments.values() if isinstance(value, str)]
-                summary = call.arguments.get("summary") or max(texts, key=len, default=call.result or "")
-                self._own = summary if isinstance(summary, str) and summary else self._own
+                summary = _summary_in(call)
+                if summary:
+                    self._own_summary = summary
             elif call.result:
-                self._result, self._failed = call.result, call.error is True
+                self._result = call.result
+                self._failed = call.error is True
                 self._learn(call.name, facts_of_result(without_hints(call.result)))
 
     def _hear(self, words: Mapping[str, float]) -> None:
         """Add words of the user. Messages between two calls count as one."""
-        if words:
-            last = {**self.learned.get(SAID, {}), **words}
-            self.learned = {**self.learned, SAID: last}
-            self.facts = {**self.facts, SAID: {**self.facts.get(SAID, {}), **words}, SAID_LAST: last}
+        if not words:
+            return
+        last_words = {**self.learned.get(SAID, {}), **words}
+        all_words = {**self.facts.get(SAID, {}), **words}
+        self.learned = {**self.learned, SAID: last_words}
+        self.facts = {**self.facts, SAID: all_words, SAID_LAST: last_words}
 
     def _learn(self, tool: ToolName, facts: Mapping[str, float]) -> None:
         """Replace what is known of a tool's result. The dictionaries are shared with states: none is changed."""
@@ -102,24 +129,35 @@ class AgentState:
         self.learned = {**self.learned, tool: facts}
 
 
+def _summary_in(call: ToolCall) -> str:
+    """The summary that an agent wrote of its state: under its key, else the longest text of the call; "" if none."""
+    # Models misname the one argument: {"state": "…"}.
+    texts = [value for value in call.arguments.values() if isinstance(value, str)]
+    summary = call.arguments.get("summary") or max(texts, key=len, default=call.result or "")
+    if isinstance(summary, str):
+        return summary
+    return ""
+
+
 def transitions(trajectory: Trajectory) -> list[Transition]:
     """Each turn with calls and the one before it; the first follows START."""
-    state = AgentState()
-    found: list[Transition] = []
+    agent = AgentState()
+    moves: list[Transition] = []
     for turn in trajectory.turns:
         targets = tool_names(turn) if turn.calls else ()
         if targets:
-            about = state.state(), state.learned, turn.hinted
-            found.append(Transition(state.last, targets, len(found), *about))
-        state.add(turn)
-    return found
+            moves.append(Transition(agent.last, targets, len(moves), agent.state(), agent.learned, turn.hinted))
+        agent.add(turn)
+    return moves
 
 
 def tool_names(turn: Turn, *, user_side: bool = False) -> tuple[ToolName, ...]:
     """Names called in a turn, in listed order, without the summary tool; the user's calls only with `user_side`."""
     if turn.role == "user":
-        return tuple(types.USER_SIDE + call.name for call in turn.calls) if user_side else ()
-    return tuple(call.name for call in turn.calls if call.name != SUMMARY_TOOL)
+        if not user_side:
+            return ()
+        return tuple([types.USER_SIDE + call.name for call in turn.calls])
+    return tuple([call.name for call in turn.calls if call.name != SUMMARY_TOOL])
 
 
 def own_tool(name: ToolName, arguments: Iterable[str] = ()) -> ToolName:
@@ -132,13 +170,18 @@ def own_tool(name: ToolName, arguments: Iterable[str] = ()) -> ToolName:
         arguments: Names of its arguments.
     """
     prefix, own = _own_tool(name)
-    return own if own and (prefix or OWN_TOOLS[own] in ("", *arguments)) else ""
+    if own and (prefix or OWN_TOOLS[own] in ("", *arguments)):
+        return own
+    return ""
 
 
 @lru_cache(maxsize=4096)
 def _own_tool(name: ToolName) -> tuple[str, ToolName]:
+    """What a client put before the name, and the name itself: "mcp__hepm__" and "record_outcome"."""
     match = _OWN_TOOL.fullmatch(name)
-    return (match[1] or "", match[2]) if match else ("", "")
+    if not match:
+        return "", ""
+    return match[1] or "", match[2]
 
 
 def agent_state(turns: Iterable[Turn]) -> AgentState:
@@ -154,22 +197,28 @@ def hints_in(text: str) -> list[str]:
     return [_unframed(match[1]) for match in _SAID.finditer(text)]
 
 
-def without_said(text: str, said: Container[str]) -> str:
-    """A text without the blocks and lines that hepm `said`. Those of others are part of what happened."""
-    rest = _SAID.sub(lambda match: "" if _unframed(match[1]) in said else match[0], text)
-    return text if rest == text else rest.rstrip("\n")
+def without_own_hints(text: str, own_hints: Container[str]) -> str:
+    """A text without the blocks and lines that hepm wrote. Those of others are part of what happened."""
+    rest = _SAID.sub(lambda match: "" if _unframed(match[1]) in own_hints else match[0], text)
+    if rest == text:
+        return text
+    return rest.rstrip("\n")
 
 
 def _unframed(hint: str) -> str:
+    """A line of a hint without the block around it; a block with anything else inside as it is."""
     inner = hint.removeprefix(types.BLOCK_START).removesuffix(types.BLOCK_END).strip()
-    return inner if inner.startswith((types.HINT, types.FAILED_HINT)) else hint
+    if inner.startswith((types.HINT, types.FAILED_HINT)):
+        return inner
+    return hint
 
 
 def without_hints(text: str) -> str:
     """A text without anything in the form of hepm's hints: for what is learned, where who said it is not known."""
+    # A fixed text is found faster than a pattern, and hardly any text holds one.
     if types.BLOCK_START in text:
         text = _BLOCK.sub("", text)
     hints = (types.HINT, types.FAILED_HINT)
     if not any(hint in text for hint in hints):
         return text
-    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith(hints))
+    return "\n".join([line for line in text.splitlines() if not line.lstrip().startswith(hints)])

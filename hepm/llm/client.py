@@ -44,7 +44,7 @@ class Failed(Generic[T_co]):
     error: LlmError
 
 
-Result: TypeAlias = Answered[T_co] | Failed[T_co]
+AnswerOrFailure: TypeAlias = Answered[T_co] | Failed[T_co]
 
 
 class Client:
@@ -109,7 +109,7 @@ class Client:
             raise result.error
         return result.value
 
-    def ask_all(self, questions: Iterable[Question[T]], *, at_once: int = 4) -> Generator[Result[T]]:
+    def ask_all(self, questions: Iterable[Question[T]], *, at_once: int = 4) -> Generator[AnswerOrFailure[T]]:
         """The result of each question, as they finish; EndpointRefusedError if the endpoint will answer none.
 
         Questions are read one by one, and may be endless. Leaving early, by `break` or Ctrl-C, waits for the requests
@@ -118,13 +118,16 @@ class Client:
         if at_once < 1:
             raise InputError(f"at_once is {at_once}: it must be 1 or more.")
         stop = Event()
-        running: set[Future[Result[T]]] = set()
+        running: set[Future[AnswerOrFailure[T]]] = set()
         with ThreadPoolExecutor(at_once, thread_name_prefix="hepm-llm") as pool:
             try:
                 for question in questions:
                     running.add(pool.submit(self._result, question, stop))
-                    done, running = wait(running, 0 if len(running) < at_once else None, FIRST_COMPLETED)
-                    yield from (future.result() for future in done)
+                    # Only with all threads busy does it wait, so that no more questions are read than are asked.
+                    timeout_s = 0 if len(running) < at_once else None
+                    done, running = wait(running, timeout_s, FIRST_COMPLETED)
+                    for future in done:
+                        yield future.result()
                 for future in as_completed(running):
                     yield future.result()
             finally:
@@ -132,45 +135,53 @@ class Client:
 
     def estimate(self, questions: Iterable[Question[Any]]) -> Estimate:
         """Estimate the cost of questions; opens no connection and needs no key. Equal questions count once."""
-        known, usage, paid_before = set[str](), Usage(), 0
+        keys: set[str] = set()
+        usage = Usage()
+        paid_before = 0
         for question in questions:
-            if (key := question.key(self.endpoint.model)) in known or self._find(question):
+            key = question.key(self.endpoint.model)
+            if key in keys or self._find(question):
                 paid_before += 1
             else:
                 usage += self._most(question, question.messages)
-            known.add(key)
+            keys.add(key)
         return Estimate(usage, paid_before)
 
     def _find(self, question: Question[T]) -> Answered[T] | None:
         """The answer from the ledger; None if there is none, or if it is no longer valid."""
         with self._lock:
             paid = self._ledger.get(question.key(self.endpoint.model))
+        if not paid:
+            return None
         try:
-            return Answered(question, question.read(paid.text), paid_before=True) if paid else None
-        except ValueError:
+            return Answered(question, question.read(paid.text), paid_before=True)
+        except ValueError:  # its check has become stricter since
             return None
 
-    def _result(self, question: Question[T], stop: Event) -> Result[T]:
+    def _result(self, question: Question[T], stop: Event) -> AnswerOrFailure[T]:
         """Find the answer, or ask. Of equal questions one is asked; the others find its answer."""
         key = question.key(self.endpoint.model)
         with self._lock:
             asking = self._asking.setdefault(key, Lock())
         with asking:
-            if found := self._find(question):
+            paid_before = self._find(question)
+            if paid_before:
                 self.budget.add_paid_before()
-                return found
+                return paid_before
             try:
                 value, paid = self._ask(question, stop)
+            except EndpointRefusedError:  # it will answer no other question either
+                raise
             except LlmError as error:
-                if isinstance(error, EndpointRefusedError):
-                    raise
                 return Failed(question, error)
             with self._lock:
                 self._ledger.put(key, paid)
             return Answered(question, value, paid_before=False)
 
     def _ask(self, question: Question[T], stop: Event) -> tuple[T, PaidAnswer]:
-        messages, total, problem = question.messages, Usage(), ""
+        messages = question.messages
+        total = Usage()
+        problem = ""
         for repair in (False, True):
             try:
                 text, used = self._exchange(question, messages, stop, schema_shown=repair)
@@ -184,8 +195,10 @@ class Client:
             except ValueError as error:
                 problem = str(error)
             # Show the model its answer and what is wrong with it.
-            again = _schema_note(question) if question.schema else "Answer again."
-            note = Message("user", f"That answer cannot be used: {problem}\n\n{again}")
+            request = "Answer again."
+            if question.schema:
+                request = _schema_note(question)
+            note = Message("user", f"That answer cannot be used: {problem}\n\n{request}")
             messages = (*question.messages, Message("assistant", text), note)
         raise self._useless(question, f"it cannot be used, after a repair too: {problem}")
 
@@ -193,23 +206,28 @@ class Client:
         self, question: Question[Any], messages: Sequence[Message], stop: Event, *, schema_shown: bool
     ) -> tuple[str, Usage]:
         """One request: its text and what it took, within the budget."""
-        most, used = self._most(question, messages), Usage()
+        most = self._most(question, messages)
+        used = Usage()  # what a failed request takes
         self.budget.hold(most)
         try:
             started = time.perf_counter()
             text, problem, reported = self._send(question, messages, stop, schema_shown=schema_shown)
             used = reported or Usage(1, most.input_tokens, 0, estimate_tokens(text), estimated=True)
-            cost_usd = self._prices and self._prices.cost_usd(used)
-            used = replace(used, seconds=time.perf_counter() - started, cost_usd=cost_usd)
+            used = replace(used, seconds=time.perf_counter() - started, cost_usd=self._cost_usd(used))
         finally:
-            self.budget.settle(most, used)
+            self.budget.release(most, used)
         if problem:
             raise self._useless(question, problem)
         return text, used
 
     def _most(self, question: Question[Any], messages: Sequence[Message]) -> Usage:
         usage = Usage(1, question.input_tokens(messages), 0, question.max_output_tokens, estimated=True)
-        return replace(usage, cost_usd=self._prices and self._prices.cost_usd(usage))
+        return replace(usage, cost_usd=self._cost_usd(usage))
+
+    def _cost_usd(self, usage: Usage) -> float | None:
+        if self._prices is None:
+            return None
+        return self._prices.cost_usd(usage)
 
     def _useless(self, question: Question[Any], what: str) -> AnswerError:
         reason = self.endpoint.without_key(what)
@@ -225,31 +243,38 @@ class Client:
         with self._lock:
             if self._opened is None:
                 self._opened = self.endpoint.open(**self._options)
-            client, known = self._opened, self._refused
+            client = self._opened
+            refused_before = self._refused
         import openai
 
-        self._thread.stop = stop
-        refused, tried = known, {known}
-        first: openai.OpenAIError | None = None
+        self._thread.stop = stop  # for `_before_attempt`, which the openai package calls in this thread
+        refused = refused_before
+        tried = {refused}
+        first_error: openai.OpenAIError | None = None
         while True:
             body = _body(question, messages, refused, schema_shown=schema_shown)
             try:
                 completion = client.chat.completions.create(model=self.endpoint.model, **body)
             except openai.OpenAIError as error:
-                form_refused = getattr(error, "status_code", None) in (400, 422)
-                blamed = _blamed(body, complaint(error)) if form_refused else frozenset[str]()
+                blamed: frozenset[str] = frozenset()
+                if getattr(error, "status_code", None) in (400, 422):
+                    blamed = _blamed(body, complaint(error))
+                # Without an option that was sent; of the two names of the limit with the other one.
                 refused ^= blamed
                 if refused in tried:
                     # If the schema is not to blame, the first refusal says what is. Not `from error`: servers echo
                     # keys, and a traceback prints the cause.
-                    raise self.endpoint.problem(first or error, answered=self._answered) from None
-                first = (first or error) if "schema" in blamed else None
+                    raise self.endpoint.problem(first_error or error, answered=self._answered) from None
+                if "schema" not in blamed:
+                    first_error = None
+                elif first_error is None:
+                    first_error = error
                 tried.add(refused)
             except ValueError as error:  # of a body that is no JSON
                 return "", f"the endpoint's answer is not in the OpenAI format: {error}", None
             else:
                 with self._lock:  # with what other threads learned meanwhile
-                    self._refused = (self._refused - (known - refused)) | (refused - known)
+                    self._refused = (self._refused - (refused_before - refused)) | (refused - refused_before)
                     self._answered = True
                 return _read(completion, tools=bool(question.tools))
 
@@ -270,18 +295,15 @@ def _body(
     question: Question[Any], messages: Sequence[Message], refused: frozenset[str], *, schema_shown: bool
 ) -> dict[str, Any]:
     """The request without the options in `refused`; a schema goes into the prompt then."""
-    texts = [message.text for message in messages]
-    if question.schema and "schema" in refused and not schema_shown:
-        texts[-1] += f"\n\n{_schema_note(question)}"
-    (limit,) = _LIMITS - refused
-    body: dict[str, Any] = {
+    written: list[dict[str, str]] = []
+    for message in messages:
         # A lone surrogate cannot be sent: it has no UTF-8.
-        "messages": [
-            {"role": message.role, "content": text.encode("utf-8", "replace").decode()}
-            for message, text in zip(messages, texts, strict=True)
-        ],
-        limit: question.max_output_tokens,
-    }
+        written.append({"role": message.role, "content": message.text.encode("utf-8", "replace").decode()})
+    if question.schema and "schema" in refused and not schema_shown:
+        note = _schema_note(question).encode("utf-8", "replace").decode()
+        written[-1]["content"] += f"\n\n{note}"
+    (limit,) = _LIMITS - refused
+    body: dict[str, Any] = {"messages": written, limit: question.max_output_tokens}
     if "temperature" not in refused and question.temperature is not None:
         body["temperature"] = question.temperature
     if question.tools:
@@ -298,8 +320,9 @@ def _blamed(body: dict[str, Any], reason: str) -> frozenset[str]:
         return _LIMITS
     if "temperature" in reason and "temperature" in body:
         return frozenset({"temperature"})
-    schema = "response_format" in body and not re.search("context.length", reason)
-    return frozenset({"schema"} if schema else ())
+    if "response_format" not in body or re.search("context.length", reason):  # "maximum context length is 8192"
+        return frozenset()
+    return frozenset({"schema"})
 
 
 def _read(completion: Any, *, tools: bool) -> tuple[str, str, Usage | None]:
@@ -309,9 +332,15 @@ def _read(completion: Any, *, tools: bool) -> tuple[str, str, Usage | None]:
         if not completion.choices:
             # Gateways answer 200 whatever the model behind them did.
             error = getattr(completion, "error", None)
-            return "", f"the endpoint's answer holds no choice{f': {error!r}' if error else ''}"[:300], usage
-        reason, message = completion.choices[0].finish_reason, completion.choices[0].message
-        text = message.content if (message.content or "").strip() else ""
+            problem = "the endpoint's answer holds no choice"
+            if error:
+                problem += f": {error!r}"
+            return "", problem[:300], usage
+        reason = completion.choices[0].finish_reason
+        message = completion.choices[0].message
+        text = message.content
+        if not (text or "").strip():
+            text = ""
         if tools:
             text = json.dumps({"names": [call.function.name for call in message.tool_calls or ()]}, ensure_ascii=False)
         refusal = (message.refusal or "")[:300]
@@ -319,14 +348,20 @@ def _read(completion: Any, *, tools: bool) -> tuple[str, str, Usage | None]:
         return "", f"the endpoint's answer is not in the OpenAI format: {str(completion)[:200]!r}", usage
     if refusal:
         return text, f"the model refused: {refusal}", usage
-    return text, _CUT.get(reason, "" if text else f"the answer holds no text (finish_reason {reason!r})"), usage
+    problem = ""
+    if not text:
+        problem = f"the answer holds no text (finish_reason {reason!r})"
+    return text, _CUT.get(reason, problem), usage
 
 
 def _usage(usage: Any) -> Usage | None:
     """The tokens that an endpoint reports; None if they make no sense."""
-    counts = (getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None))
-    tokens_in, tokens_out = (one if isinstance(one, int) and one >= 0 else None for one in counts)
-    if tokens_in is None or tokens_out is None:
-        return None
+    tokens_in: Any = getattr(usage, "prompt_tokens", None)
+    tokens_out: Any = getattr(usage, "completion_tokens", None)
+    for count in (tokens_in, tokens_out):
+        if not isinstance(count, int) or count < 0:
+            return None
     cached = getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", None)
-    return Usage(1, tokens_in, min(max(cached, 0), tokens_in) if isinstance(cached, int) else 0, tokens_out)
+    if not isinstance(cached, int):
+        cached = 0
+    return Usage(1, tokens_in, min(max(cached, 0), tokens_in), tokens_out)

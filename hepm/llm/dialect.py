@@ -23,7 +23,7 @@ class Framed(NamedTuple):
     after: Sequence[int]
 
 
-class Reply(NamedTuple):
+class ModelReply(NamedTuple):
     """A message of the model: its text, its calls as names and JSON, and whether it was ended and not cut."""
 
     text: str
@@ -46,11 +46,11 @@ class Dialect(Protocol):
         """A text inside a message."""
         ...
 
-    def read(self, ids: Sequence[int]) -> Reply:
+    def read(self, ids: Sequence[int]) -> ModelReply:
         """A message of the model."""
         ...
 
-    def write(self, reply: Reply) -> Sequence[int]:
+    def write(self, reply: ModelReply) -> Sequence[int]:
         """A message as the model would have sampled it, with its end."""
         ...
 
@@ -68,9 +68,11 @@ class ChatDialect:
     """
 
     def __init__(self, tokenizer: Any, **template: Any) -> None:
-        self._tokenizer, self._template = tokenizer, template
+        self._tokenizer = tokenizer
+        self._template = template
         if not getattr(tokenizer, "chat_template", None):
             raise InputError("the tokenizer has no chat template: take a model that was trained for chat")
+        # What `following` cuts off: templates render whole conversations, which begin with a user.
         self._rendered_before = self._render([_user("x"), _CALLED], open=False)
         end = str(tokenizer.eos_token)
         if end not in self._rendered_before:
@@ -79,19 +81,16 @@ class ChatDialect:
         self._written = self._rendered_before.rindex(end) + len(end)
 
     def opening(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Framed:
-        marked = [*messages[:-1], {**messages[-1], "content": f"{messages[-1]['content']}{_PLACE}"}]
+        marked = _marked(messages)
         text = self._render(marked, tools=[*tools] or None)
+        # Some templates take tools and show none.
         if any(tool["function"]["name"] not in text for tool in tools):
-            described = "\n".join((_TOOLS, *(json.dumps(tool["function"], ensure_ascii=False) for tool in tools)))
-            first = marked[0] if marked[0]["role"] == "system" else {"role": "system", "content": ""}
-            rest = marked[1:] if marked[0]["role"] == "system" else marked
-            system = {"role": "system", "content": f"{first['content']}\n\n{described}".strip()}
-            text = self._render([system, *rest])
+            text = self._render(_with_tools(marked, tools))
         return self._framed(text)
 
     def following(self, messages: Sequence[Mapping[str, Any]]) -> Framed:
-        marked = [*messages[:-1], {**messages[-1], "content": f"{messages[-1]['content']}{_PLACE}"}]
-        text = self._render([_user("x"), _CALLED, *marked])
+        text = self._render([_user("x"), _CALLED, *_marked(messages)])
+        # Templates of reasoning models drop the thoughts of earlier messages, for one.
         if not text.startswith(self._rendered_before):
             raise InputError("the chat template changes earlier messages when new ones come: turn that off")
         return self._framed(text[self._written :])
@@ -99,18 +98,21 @@ class ChatDialect:
     def encode(self, text: str) -> Sequence[int]:
         return cast("list[int]", self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def read(self, ids: Sequence[int]) -> Reply:
+    def read(self, ids: Sequence[int]) -> ModelReply:
         text: str = self._tokenizer.decode(ids)
+        # Else it was cut off at the limit of tokens.
         whole = bool(ids) and ids[-1] == self._tokenizer.eos_token_id
-        text = text.removesuffix(str(self._tokenizer.eos_token)) if whole else text
-        return Reply(_CALL.sub("", text).strip(), [_call(found[1]) for found in _CALL.finditer(text)], whole)
+        if whole:
+            text = text.removesuffix(str(self._tokenizer.eos_token))
+        return ModelReply(_CALL.sub("", text).strip(), [_call(match[1]) for match in _CALL.finditer(text)], whole)
 
-    def write(self, reply: Reply) -> Sequence[int]:
-        calls = [
-            f'<tool_call>\n{{"name": {json.dumps(name)}, "arguments": {text}}}\n</tool_call>'
-            for name, text in reply.calls
-        ]
-        return self.encode("\n".join(filter(None, (reply.text, *calls))) + str(self._tokenizer.eos_token))
+    def write(self, reply: ModelReply) -> Sequence[int]:
+        parts: list[str] = []
+        if reply.text:
+            parts.append(reply.text)
+        for name, arguments in reply.calls:
+            parts.append(f'<tool_call>\n{{"name": {json.dumps(name)}, "arguments": {arguments}}}\n</tool_call>')
+        return self.encode("\n".join(parts) + str(self._tokenizer.eos_token))
 
     def _framed(self, text: str) -> Framed:
         before, _, after = text.partition(_PLACE)
@@ -119,6 +121,25 @@ class ChatDialect:
     def _render(self, messages: Sequence[Any], *, tools: Any = None, open: bool = True) -> str:
         options = {"tokenize": False, "add_generation_prompt": open, **self._template}
         return self._tokenizer.apply_chat_template([*messages], tools=tools, **options)
+
+
+def _marked(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The messages with the mark at the end of the last one's text."""
+    last = messages[-1]
+    return [*messages[:-1], {**last, "content": f"{last['content']}{_PLACE}"}]
+
+
+def _with_tools(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The messages with the tools described in the system's, which is made if there is none."""
+    lines = [_TOOLS]
+    for tool in tools:
+        lines.append(json.dumps(tool["function"], ensure_ascii=False))
+    instructions = ""
+    if messages[0]["role"] == "system":
+        instructions = messages[0]["content"]
+        messages = messages[1:]
+    description = "\n".join(lines)
+    return [{"role": "system", "content": f"{instructions}\n\n{description}".strip()}, *messages]
 
 
 def _user(text: str) -> dict[str, Any]:
@@ -135,8 +156,11 @@ _CALLED: Final[dict[str, Any]] = {
 def _call(text: str) -> tuple[str, str]:
     """Name and arguments of a call; broken JSON gives the name "", which no tool has."""
     try:
-        made: Any = json.loads(text)
-        arguments: Any = made.get("arguments") or {}
-        return str(made["name"]), arguments if isinstance(arguments, str) else json.dumps(arguments)
+        call: Any = json.loads(text)
+        arguments: Any = call.get("arguments") or {}
+        name = str(call["name"])
+        if not isinstance(arguments, str):
+            arguments = json.dumps(arguments)
+        return name, arguments
     except (ValueError, LookupError, AttributeError, RecursionError):
         return "", text.strip()

@@ -38,6 +38,7 @@ class Endpoint:
             raise InputError("no model is named: give its name, or set HEPM_LLM_MODEL.")
         try:
             parts = urlsplit(self.base_url)
+            # `port` raises a ValueError where it is no number.
             usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         except ValueError:
             usable = False
@@ -60,20 +61,27 @@ class Endpoint:
 
         Its key is HEPM_USER_API_KEY, or else OPENAI_API_KEY.
         """
-        known, env = cls.from_environment(model=model), os.environ
-        url = base_url or env.get("HEPM_USER_BASE_URL") or known.base_url
-        return cls(model, url, env.get("HEPM_USER_API_KEY") or known.api_key)
+        agents = cls.from_environment(model=model)
+        url = base_url or os.environ.get("HEPM_USER_BASE_URL") or agents.base_url
+        return cls(model, url, os.environ.get("HEPM_USER_API_KEY") or agents.api_key)
 
     @property
     def where(self) -> str:
         """Scheme, host and port alone: user names, passwords and query strings in an address are secrets too."""
         parts = urlsplit(self.base_url)
-        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-        return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}"
+        host = parts.hostname
+        if ":" in (host or ""):  # IPv6: http://[::1]:8000
+            host = f"[{host}]"
+        where = f"{parts.scheme}://{host}"
+        if parts.port:
+            where += f":{parts.port}"
+        return where
 
     def without_key(self, text: str) -> str:
         """The text with the key replaced by ***: servers echo keys."""
-        return text.replace(self.api_key, "***") if self.api_key else text
+        if not self.api_key:
+            return text
+        return text.replace(self.api_key, "***")
 
     def open(self, *, timeout_s: float, retries: int, before: Callable[[object], None] | None = None) -> Any:
         """An `openai.OpenAI` client, which retries and waits as the server asks; `before` runs before each attempt."""
@@ -99,6 +107,7 @@ class Endpoint:
         """
         message = self.without_key(_message(error))
         status = getattr(error, "status_code", None)
+        # After answers, a 403 may be a filter's of this one question.
         if status == 401 or (status == 403 and not answered):
             reason = f"the endpoint at {self.where} does not take the key: {message} Check OPENAI_API_KEY."
         elif status == 404 or (status in (400, 422) and _UNKNOWN_MODEL.search(complaint(error))):
@@ -106,6 +115,7 @@ class Endpoint:
                 f"the endpoint at {self.where} knows no model {self.model!r}: {message} "
                 "Check HEPM_LLM_MODEL, and that the address ends where /chat/completions begins."
             )
+        # OpenAI answers 429 for this, so that it comes before.
         elif status == 402 or getattr(error, "code", None) == "insufficient_quota":
             reason = f"the account at {self.where} has no money left: {message} What was answered is kept."
         elif status == 429:
@@ -119,14 +129,20 @@ class Endpoint:
 
 def complaint(error: Any) -> str:
     """Parameter, code and message of an error of the openai package."""
+    # The parameter says most clearly what is refused; not every server names it.
     parts = (getattr(error, "param", None), getattr(error, "code", None), _message(error))
-    return " ".join(str(part) for part in parts if part)
+    return " ".join([str(part) for part in parts if part])
 
 
 def _message(error: Any) -> str:
     """The message of an error, as one line that ends like a sentence."""
     body: object = getattr(error, "body", None)
-    message = cast("dict[str, object]", body).get("message") if isinstance(body, dict) else None
+    message: object = None
+    if isinstance(body, dict):
+        message = cast("dict[str, object]", body).get("message")
     line = " ".join(str(message or error).split())
-    line = line if len(line) <= 300 else line[:299] + "…"
-    return line if line.endswith((".", "!", "?", "…")) else line + "."
+    if len(line) > 300:
+        return line[:299] + "…"
+    if line.endswith((".", "!", "?", "…")):
+        return line
+    return line + "."

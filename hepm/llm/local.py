@@ -65,11 +65,18 @@ class LocalModel:
         force: bool = False,
         oracle: Oracle | None = None,
     ) -> None:
-        self.name, self.force, self.oracle = name, force, oracle
+        self.name = name
+        self.force = force
+        self.oracle = oracle
         self.context = min(context, getattr(model.config, "max_position_embeddings", context))
-        self._model, self._tokenizer, self._lock = model.eval(), tokenizer, Lock()
+        self._model = model.eval()
+        self._tokenizer = tokenizer
+        self._lock = Lock()
+        # Chat models end messages with another token than texts: 151645 and 151643 of Qwen, in a list.
         ends: Any = getattr(model.generation_config, "eos_token_id", None)
-        self._ends = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])}
+        if not isinstance(ends, list):
+            ends = [ends]
+        self._ends = {tokenizer.eos_token_id, *ends}
         self._cache: Any = None
         self._ids: list[int] = []  # tokens in the cache
         self._logits: Any = None  # of the token after them, shape (vocabulary,)
@@ -95,7 +102,9 @@ class LocalModel:
 
         try:
             logging.disable_progress_bar()
-            folder = _converted(Path(place), cache) if place.endswith(".gguf") else place
+            folder: str | Path = place
+            if place.endswith(".gguf"):
+                folder = _converted(Path(place), cache)
             model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
             tokenizer: Any = AutoTokenizer.from_pretrained(folder)
         except (OSError, ValueError, RuntimeError) as error:
@@ -116,7 +125,8 @@ class LocalModel:
 
         given = _tools({"tools": tools})
         with self._lock, torch.inference_mode():
-            self._start(self._prompt(messages, given)[0])
+            ids, _ = self._prompt(messages, given)
+            self._start(ids)
             return dict(zip(given, self._chances([_begun(name) for name in given]).tolist(), strict=True))
 
     def complete(self, body: Object) -> Object:
@@ -130,44 +140,66 @@ class LocalModel:
         """
         import torch
 
-        messages, tools = _messages(body), _tools(body)
-        choice, schema = _choice(body, tools, self.force), _schema_of(body)
-        temperature, seed, most, limit = (
-            _given_number(body, key) for key in ("temperature", "seed", "max_tokens", "max_completion_tokens")
-        )
-        drawn = torch.Generator().manual_seed(int(torch.seed() if seed is None else seed))
+        messages = _messages(body)
+        tools = _tools(body)
+        choice = _choice(body, tools, self.force)
+        schema = _schema_of(body)
+        temperature = _given_number(body, "temperature")
+        seed = _given_number(body, "seed")
+        old_limit = _given_number(body, "max_tokens")
+        limit = _given_number(body, "max_completion_tokens") or old_limit or _TEXT_TOKENS
+        most_tokens = min(int(limit), self.context // 4)
+        if seed is None:
+            seed = torch.seed()
+        generator = torch.Generator().manual_seed(int(seed))
 
         def draw(logits: Any) -> int:
-            chances = (logits / temperature).softmax(-1) if temperature else logits
-            return int(chances.multinomial(1, generator=drawn) if temperature else chances.argmax())
+            if not temperature:
+                return _greedy(logits)
+            chances = (logits / temperature).softmax(-1)
+            return int(chances.multinomial(1, generator=generator))
 
-        text, calls, reason, begun = "", list[Object](), "stop", None
+        text = ""
+        reason = "stop"
+        calls: list[Object] = []
         with self._lock, torch.inference_mode():
             ids, cut = self._prompt(messages, tools)
             cached = self._start(ids)
-            if schema and choice in ("none", "auto"):
+            calls_tool: bool | None = choice not in ("none", "auto")
+            if not calls_tool and schema:
                 text = json.dumps(self._value(schema, schema), ensure_ascii=False)
-            elif choice in ("none", "auto"):
+            elif not calls_tool:
                 stop = re.escape(_CALL) if choice == "auto" else ""
-                room = min(int(limit or most or _TEXT_TOKENS), self.context // 4)
-                text, begun = self._write(room, stop, draw)
-                reason = "length" if begun is None else "stop"
-            if begun or choice not in ("none", "auto"):
+                text, calls_tool = self._write(most_tokens, stop, draw)
+                if calls_tool is None:
+                    reason = "length"
+            if calls_tool:
+                # Again from the prompt: the call comes in place of what was written, not after it.
                 self._start(ids)
                 names = list(tools) if choice in ("auto", "required") else [choice]
                 name = names[draw(self._chances([_begun(name) for name in names]).log())]
-                calls, reason = [self._call(name, tools[name], messages)], "tool_calls"
+                calls = [self._call(name, tools[name], messages)]
+                reason = "tool_calls"
             used = len(self._ids) + len(self._encode(self._pending)) - len(ids)
-        message: Object = {"role": "assistant", "content": text.strip() or (None if calls else ""), "refusal": None}
-        message |= {"tool_calls": calls} if calls else {}
-        usage = {"prompt_tokens": len(ids), "completion_tokens": used, "total_tokens": len(ids) + used}
+        content: str | None = text.strip()
+        if calls and not content:
+            content = None
+        message: Object = {"role": "assistant", "content": content, "refusal": None}
+        if calls:
+            message["tool_calls"] = calls
         return {
             "id": f"chatcmpl-{uuid4().hex[:24]}",
             "object": "chat.completion",
             "created": int(time.time()),
             "model": self.name,
             "choices": [{"index": 0, "message": message, "finish_reason": reason, "logprobs": None}],
-            "usage": usage | {"prompt_tokens_details": {"cached_tokens": cached}, "cut_tokens": cut},
+            "usage": {
+                "prompt_tokens": len(ids),
+                "completion_tokens": used,
+                "total_tokens": len(ids) + used,
+                "prompt_tokens_details": {"cached_tokens": cached},
+                "cut_tokens": cut,
+            },
         }
 
     def _encode(self, text: str) -> list[int]:
@@ -178,24 +210,40 @@ class LocalModel:
 
     def _prompt(self, messages: Sequence[Object], tools: Mapping[str, Object]) -> tuple[list[int], int]:
         """The tokens of a request, and how many were cut."""
-        turns, room = _turns(messages, tools), self.context - self.context // 4
-        whole = len(ids := self._templated(turns))
-        if whole > room:
-            kept = [(role, self._cut(text, room // 2)) for role, text in turns[:1] if role == "system"]
-            left, at = room - sum(len(self._encode(text)) + _AROUND for _, text in kept), len(kept)
-            for role, text in reversed(turns[at:]):
-                if left < 4 * _AROUND:
-                    break
-                # What is left is for this message, but for some of the one before.
-                kept.insert(at, (role, self._cut(text, max(left // 2, left - 16 * _AROUND) - _AROUND)))
-                left -= len(self._encode(kept[at][1])) + _AROUND
-            ids = self._templated(kept)[-room:]
-        return ids, whole - len(ids)
+        turns = _turns(messages, tools)
+        room = self.context - self.context // 4
+        whole_ids = self._templated(turns)
+        if len(whole_ids) <= room:
+            return whole_ids, 0
+        # Messages were cut by the tokens of their texts: the template's may still be too many.
+        ids = self._templated(self._shortened(turns, room))[-room:]
+        return ids, len(whole_ids) - len(ids)
+
+    def _shortened(self, turns: Sequence[tuple[str, str]], room: int) -> list[tuple[str, str]]:
+        """The system's message and the last ones, each without its middle, in so many tokens."""
+        kept: list[tuple[str, str]] = []
+        left = room
+        if turns and turns[0][0] == "system":
+            text = self._cut(turns[0][1], room // 2)
+            kept.append(("system", text))
+            left -= len(self._encode(text)) + _AROUND
+        position = len(kept)  # behind the system's message: later messages are put in first
+        for role, text in reversed(turns[position:]):
+            if left < 4 * _AROUND:
+                break
+            # What is left is for this message, but for some of the one before.
+            short = self._cut(text, max(left // 2, left - 16 * _AROUND) - _AROUND)
+            kept.insert(position, (role, short))
+            left -= len(self._encode(short)) + _AROUND
+        return kept
 
     def _cut(self, text: str, most: int) -> str:
         """A text of at most so many tokens, without its middle: hints stand at the end of a message."""
-        ids, half = self._encode(text), max(most - 4, 2) // 2
-        return text if len(ids) <= most else f"{self._decode(ids[:half])} … {self._decode(ids[-half:])}"
+        ids = self._encode(text)
+        if len(ids) <= most:
+            return text
+        half = max(most - 4, 2) // 2
+        return f"{self._decode(ids[:half])} … {self._decode(ids[-half:])}"
 
     def _templated(self, turns: Sequence[tuple[str, str]]) -> list[int]:
         chat = [{"role": role, "content": text} for role, text in turns]
@@ -203,21 +251,30 @@ class LocalModel:
 
     def _start(self, ids: list[int]) -> int:
         """Read a prompt; what it shares with the one before, so many tokens, is not computed again."""
+        # One token at least is read, since the cache holds no logits.
         most = min(len(ids) - 1, len(self._ids))
-        same = next((at for at in range(most) if ids[at] != self._ids[at]), most)
+        same = 0
+        while same < most and ids[same] == self._ids[same]:
+            same += 1
         if self._cache is not None and same < len(self._ids):
-            self._cache.crop(same - len(self._ids))
-        self._ids, self._pending = self._ids[:same], ""
+            self._cache.crop(same - len(self._ids))  # of a negative number, that many are dropped
+        self._ids = self._ids[:same]
+        self._pending = ""
         self._read(ids[same:])
         return same
 
     def _read(self, ids: list[int]) -> None:
         import torch
 
-        known, self._ids = self._ids, []
-        cache, self._cache = self._cache, None  # an interrupted pass leaves it half filled
-        found = self._model(torch.tensor([ids]), past_key_values=cache, use_cache=True, logits_to_keep=1)
-        self._cache, self._logits, self._ids = found.past_key_values, found.logits[0, -1], known + ids
+        ids_before = self._ids
+        cache = self._cache
+        # Empty meanwhile: an interrupted pass leaves the cache half filled.
+        self._ids = []
+        self._cache = None
+        output = self._model(torch.tensor([ids]), past_key_values=cache, use_cache=True, logits_to_keep=1)
+        self._cache = output.past_key_values
+        self._logits = output.logits[0, -1]
+        self._ids = ids_before + ids
 
     def _chances(self, texts: Sequence[str]) -> Any:
         """The probabilities of JSON values as what comes next, shape (values,); a comma ends each, as 1 begins 10.
@@ -230,24 +287,33 @@ class LocalModel:
         paths = [tuple(self._encode(f"{self._pending}{text},")) for text in texts]
         scores: list[Any] = []
         for start in range(0, len(paths), _NAMES_AT_ONCE):
-            part, past = paths[start : start + _NAMES_AT_ONCE], len(self._ids)
-            nodes = list(dict.fromkeys(path[:end] for path in part for end in range(1, len(path))))
-            index = {node: at for at, node in enumerate(nodes)}
-            mask = torch.full((1, 1, len(nodes), past + len(nodes)), torch.finfo(torch.float32).min)
+            batch = paths[start : start + _NAMES_AT_ONCE]
+            past = len(self._ids)
+            # A node is the beginning of a path, and numbers come in order: those of the paths that share it are one.
+            index: dict[tuple[int, ...], int] = {}
+            for path in batch:
+                for end in range(1, len(path)):
+                    index.setdefault(path[:end], len(index))
+            # The most negative number hides a token, 0 shows it.
+            mask = torch.full((1, 1, len(index), past + len(index)), torch.finfo(torch.float32).min)
             mask[..., :past] = 0
-            for node, at in index.items():
-                mask[0, 0, at, [past + index[node[:end]] for end in range(1, len(node) + 1)]] = 0
-            found = self._model(
-                torch.tensor([[node[-1] for node in nodes]]),
+            for node, row in index.items():
+                own_path = [past + index[node[:end]] for end in range(1, len(node) + 1)]
+                mask[0, 0, row, own_path] = 0
+            output = self._model(
+                torch.tensor([[node[-1] for node in index]]),
                 attention_mask=mask,
-                position_ids=torch.tensor([[past + len(node) - 1 for node in nodes]]),
+                position_ids=torch.tensor([[past + len(node) - 1 for node in index]]),
                 past_key_values=self._cache,
                 use_cache=True,
             )
-            self._cache.crop(-len(nodes))
-            after: Any = torch.cat([self._logits[None], found.logits[0]]).double().log_softmax(-1)
-            for path in part:
-                rows = [0, *(index[path[:end]] + 1 for end in range(1, len(path)))]
+            self._cache.crop(-len(index))
+            # Row 0 is what comes after the prompt, row n + 1 what comes after node n.
+            after: Any = torch.cat([self._logits[None], output.logits[0]]).double().log_softmax(-1)
+            for path in batch:
+                rows = [0]
+                for end in range(1, len(path)):
+                    rows.append(index[path[:end]] + 1)
                 scores.append(after[rows, path].sum())
         return torch.stack(scores).softmax(0)
 
@@ -261,57 +327,78 @@ class LocalModel:
         if self._pending:
             self._read(self._encode(self._pending))
             self._pending = ""
-        ids, text = list[int](), ""
+        ids: list[int] = []
+        text = ""
         for _ in range(most):
             token = first[draw(self._logits[first])] if first and not ids else draw(self._logits)
             if token in self._ends:
                 return text, False
+            # All are decoded again: a token alone may be half of a character.
             longer = self._decode([*ids, token])
-            if stop and (found := re.search(stop, longer)):
-                self._pending = longer[len(text) : found.start()]
-                return longer[: found.start()], True
+            match = re.search(stop, longer) if stop else None
+            if match:
+                self._pending = longer[len(text) : match.start()]
+                return longer[: match.start()], True
             ids.append(token)
             self._read([token])
             text = longer
         return text, None
 
     def _call(self, name: str, tool: Object, messages: Sequence[Object]) -> Object:
-        arguments = self.oracle(name, messages) if self.oracle else None
+        arguments: Any = None
+        if self.oracle:
+            arguments = self.oracle(name, messages)
         if arguments is None:
             self._pending = f'{_begun(name)}, "arguments": '
-            arguments = self._value(schema := tool.get("parameters") or {"type": "object"}, schema)
+            schema = tool.get("parameters") or {"type": "object"}
+            arguments = self._value(schema, schema)
         function = {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}
         return {"id": f"call_{uuid4().hex[:24]}", "type": "function", "function": function}
 
     def _value(self, schema: Object, root: Object, depth: int = 0) -> Any:
         """Write a value of a JSON schema: of objects the required properties, of texts and lists few parts."""
         schema = _resolved(schema, root)
-        kind: Any = schema.get("type", "object" if "properties" in schema else "string")
-        kind = next((one for one in kind if one != "null"), "null") if isinstance(kind, list) else kind
-        options = schema.get("enum") or ([schema["const"]] if "const" in schema else [])
-        options = [None] if kind == "null" or depth > _DEPTH else [True, False] if kind == "boolean" else options
+        kind = _kind_of(schema)
+        options = _options_of(schema, kind)
+        if depth > _DEPTH:  # a schema may contain itself
+            options = [None]
         if options:
-            texts = [json.dumps(option, ensure_ascii=False) for option in options]
-            at = int(self._chances(texts).argmax())
-            self._pending += texts[at]
-            return options[at]
+            return self._option(options)
         if kind == "object":
-            made, known = Object(), schema.get("properties") or {}
-            for name in schema.get("required") or ():
-                self._pending += f"{', ' if made else '{'}{json.dumps(name, ensure_ascii=False)}: "
-                made[name] = self._value(known.get(name) or {}, root, depth + 1)
-            self._pending += "}" if made else "{}"
-            return made
+            return self._object(schema, root, depth)
         if kind == "array":
-            found, least = list[Any](), schema.get("minItems", 1)  # an empty list is rarely meant
-            while len(found) < max(least, min(_ITEMS, schema.get("maxItems", _ITEMS))):
-                if len(found) >= least and self._chances(["]", ", "]).argmax() == 0:
-                    break
-                self._pending += ", " if found else "["
-                found.append(self._value(schema.get("items") or {}, root, depth + 1))
-            self._pending += "]" if found else "[]"
-            return found
-        return self._number(whole=kind == "integer") if kind in ("integer", "number") else self._string()
+            return self._array(schema, root, depth)
+        if kind in ("integer", "number"):
+            return self._number(whole=kind == "integer")
+        return self._string()
+
+    def _option(self, options: Sequence[Any]) -> Any:
+        texts = [json.dumps(option, ensure_ascii=False) for option in options]
+        likeliest = int(self._chances(texts).argmax())
+        self._pending += texts[likeliest]
+        return options[likeliest]
+
+    def _object(self, schema: Object, root: Object, depth: int) -> Object:
+        properties = schema.get("properties") or {}
+        written: Object = {}
+        for name in schema.get("required") or ():
+            self._pending += ", " if written else "{"
+            self._pending += f"{json.dumps(name, ensure_ascii=False)}: "
+            written[name] = self._value(properties.get(name) or {}, root, depth + 1)
+        self._pending += "}" if written else "{}"
+        return written
+
+    def _array(self, schema: Object, root: Object, depth: int) -> list[Any]:
+        least = schema.get("minItems", 1)  # an empty list is rarely meant
+        most = max(least, min(_ITEMS, schema.get("maxItems", _ITEMS)))
+        written: list[Any] = []
+        while len(written) < most:
+            if len(written) >= least and self._chances(["]", ", "]).argmax() == 0:
+                break
+            self._pending += ", " if written else "["
+            written.append(self._value(schema.get("items") or {}, root, depth + 1))
+        self._pending += "]" if written else "[]"
+        return written
 
     def _string(self) -> str:
         self._pending += '"'
@@ -324,12 +411,17 @@ class LocalModel:
 
     def _number(self, *, whole: bool) -> float:
         if not self._numeric:
-            every = range(len(self._tokenizer))
-            self._numeric = [token for token in every if re.fullmatch(r"-?\d+", self._decode([token]))]
-        text, _ = self._write(_VALUE_TOKENS // 4, r"[^-\d]" if whole else r"[^-\d.]", _greedy, self._numeric)
-        found = re.match(r"-?\d+(\.\d+)?", text)
-        value = float(found[0] if found else 0)
-        return int(value) if value.is_integer() else value
+            every_token = range(len(self._tokenizer))
+            self._numeric = [token for token in every_token if re.fullmatch(r"-?\d+", self._decode([token]))]
+        behind = r"[^-\d]" if whole else r"[^-\d.]"
+        text, _ = self._write(_VALUE_TOKENS // 4, behind, _greedy, self._numeric)
+        match = re.match(r"-?\d+(\.\d+)?", text)
+        if not match:
+            return 0
+        value = float(match[0])
+        if value.is_integer():
+            return int(value)
+        return value
 
 
 def _greedy(logits: Any) -> int:
@@ -341,10 +433,10 @@ def _begun(name: str) -> str:
 
 
 def _messages(body: Object) -> list[Object]:
-    given: Any = body.get("messages")
-    if not isinstance(given, list) or not given or not all(isinstance(one, dict) for one in given):
+    messages: Any = body.get("messages")
+    if not isinstance(messages, list) or not messages or not all(isinstance(message, dict) for message in messages):
         raise InputError('"messages" holds no messages')
-    return given
+    return messages
 
 
 def _tools(body: Object) -> dict[str, Object]:
@@ -357,19 +449,30 @@ def _tools(body: Object) -> dict[str, Object]:
 
 def _choice(body: Object, tools: Mapping[str, Object], force: bool) -> str:
     """ "none", "auto", "required", or the name of a tool."""
-    given: Any = body.get("tool_choice") or ("required" if force and tools else "auto")
-    name = given.get("function", {}).get("name") if isinstance(given, dict) else given
-    if name not in (tools if isinstance(given, dict) else ("none", "auto", "required")):
-        raise InputError(f'tool_choice is {given!r}: give "none", "auto", "required" or one of the functions')
+    choice: Any = body.get("tool_choice")
+    if not choice:
+        choice = "required" if force and tools else "auto"
+    if isinstance(choice, dict):
+        name = choice.get("function", {}).get("name")
+        is_possible = name in tools
+    else:
+        name = choice
+        is_possible = name in ("none", "auto", "required")
+    if not is_possible:
+        raise InputError(f'tool_choice is {choice!r}: give "none", "auto", "required" or one of the functions')
     if name == "required" and not tools:
         raise InputError("tool_choice is required, and no tools are given")
-    return name if tools else "none"
+    if not tools:
+        return "none"
+    return name
 
 
 def _schema_of(body: Object) -> Object | None:
     """The JSON schema that the answer must have; None for a text."""
     form: Any = body.get("response_format") or {}
-    return form.get("json_schema", {}).get("schema") if isinstance(form, dict) else None
+    if not isinstance(form, dict):
+        return None
+    return form.get("json_schema", {}).get("schema")
 
 
 def _given_number(body: Object, key: str) -> float | None:
@@ -384,44 +487,88 @@ def _turns(messages: Sequence[Object], tools: Mapping[str, Object]) -> list[tupl
 
     Tools are described by name, required arguments and the first sentence of what they do.
     """
-    system, turns = list[str](), list[tuple[str, str]]()
+    system: list[str] = []
+    turns: list[tuple[str, str]] = []
     for message in messages:
-        given: Any = message.get("content") or ""
-        parts: list[Any] = given if isinstance(given, list) else [{"text": given}]
-        if not all(isinstance(one, dict) and isinstance(one.get("text"), str) for one in parts):
-            raise InputError("a message holds something else than text, which this model cannot read")
-        role, text = message.get("role"), "\n".join(one["text"] for one in parts)
+        text = _text_of(message)
+        role = message.get("role")
         if role in ("system", "developer") and not turns:
             system.append(text)
             continue
         if role == "tool":
             text = f"<tool_response>\n{text}\n</tool_response>"
-        for made in (call.get("function") or {} for call in message.get("tool_calls") or ()):
-            text += f'\n{_begun(str(made.get("name")))}, "arguments": {made.get("arguments") or "{}"}}}\n</tool_call>'
-        role = "assistant" if role == "assistant" else "user"
+        for call in message.get("tool_calls") or ():
+            function = call.get("function") or {}
+            arguments = function.get("arguments") or "{}"
+            text += f'\n{_begun(str(function.get("name")))}, "arguments": {arguments}}}\n</tool_call>'
+        if role != "assistant":
+            role = "user"
+        # Parallel results are several messages in a row, and a template may want the roles to alternate.
         if turns and turns[-1][0] == role:
             text = f"{turns.pop()[1]}\n{text}"
         turns.append((role, text.strip()))
-    system += [_TOOLS] * bool(tools)
+    if tools:
+        system.append(_TOOLS)
     for name, tool in tools.items():
-        sentence = re.split(r"(?<=[.!?])\s", " ".join(str(tool.get("description") or "").split()), maxsplit=1)[0]
+        description = " ".join(str(tool.get("description") or "").split())
+        sentence = re.split(r"(?<=[.!?])\s", description, maxsplit=1)[0]
         required = ", ".join((tool.get("parameters") or {}).get("required") or ())
         system.append(f"- {name}({required}): {sentence[:200]}")
-    return [*([("system", "\n".join(system))] if system else []), *turns]
+    if system:
+        turns.insert(0, ("system", "\n".join(system)))
+    return turns
+
+
+def _text_of(message: Object) -> str:
+    content: Any = message.get("content") or ""
+    parts: list[Any] = [{"text": content}]
+    if isinstance(content, list):
+        parts = content
+    texts: list[str] = []
+    for part in parts:
+        if not isinstance(part, dict) or not isinstance(part.get("text"), str):
+            raise InputError("a message holds something else than text, which this model cannot read")
+        texts.append(part["text"])
+    return "\n".join(texts)
+
+
+def _kind_of(schema: Object) -> str:
+    """The type of a value: the first that is not null of ["string", "null"]."""
+    kind: Any = schema.get("type", "object" if "properties" in schema else "string")
+    if not isinstance(kind, list):
+        return kind
+    for alternative in kind:
+        if alternative != "null":
+            return alternative
+    return "null"
+
+
+def _options_of(schema: Object, kind: str) -> Sequence[Any]:
+    """The values of which one is taken; none where a value is written freely."""
+    if kind == "null":
+        return [None]
+    if kind == "boolean":
+        return [True, False]
+    if schema.get("enum"):
+        return schema["enum"]
+    if "const" in schema:
+        return [schema["const"]]
+    return []
 
 
 def _resolved(schema: Object, root: Object) -> Object:
     """The part of a schema that is written: what a reference names, the first of alternatives that is not null."""
     for _ in range(_DEPTH):
         if "$ref" in schema:
-            found: Any = root
-            for part in str(schema["$ref"]).lstrip("#/").split("/"):
-                found = found.get(part, {})
-            schema = found
-        elif one := next((schema[key] for key in ("anyOf", "oneOf", "allOf") if schema.get(key)), None):
-            schema = next((part for part in one if part.get("type") != "null"), one[0])
-        else:
+            part: Any = root
+            for key in str(schema["$ref"]).lstrip("#/").split("/"):  # "#/$defs/Flight"
+                part = part.get(key, {})
+            schema = part
+            continue
+        alternatives: Any = schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf")
+        if not alternatives:
             break
+        schema = next((part for part in alternatives if part.get("type") != "null"), alternatives[0])
     return schema
 
 
@@ -442,10 +589,9 @@ def _converted(file: Path, cache: Path) -> Path:
             options: Any = {"gguf_file": file.name}
             model: Any = AutoModelForCausalLM.from_pretrained(file.parent, dtype=torch.float32, **options)
             # A new model of the same weights: one from a GGUF file counts as quantised, and refuses to be saved.
-            config = type(model.config)(
-                **{key: value for key, value in model.config.to_dict().items() if key != "quantization_config"}
-            )
-            fresh = type(model)(config)
+            settings: Object = model.config.to_dict()
+            settings.pop("quantization_config", None)
+            fresh = type(model)(type(model.config)(**settings))
             fresh.load_state_dict(model.state_dict())
             fresh.half().save_pretrained(f"{made}/model")
             AutoTokenizer.from_pretrained(file.parent, **options).save_pretrained(f"{made}/model")
@@ -480,13 +626,13 @@ def serve(model: LocalModel, *, port: int, on_start: Callable[[str], object]) ->
             if body.get("model") != model.name:
                 problem = f"the model {body.get('model')!r} does not exist: this server has {model.name!r}"
                 return JSONResponse({"error": {"message": problem, "code": "model_not_found"}}, 404)
-            found = await run_in_threadpool(model.complete, body)
+            completion = await run_in_threadpool(model.complete, body)
         except ValueError as error:  # an InputError is one
             return JSONResponse({"error": {"message": str(error), "type": "invalid_request_error"}}, 400)
         if not body.get("stream"):
-            return JSONResponse(found)
-        asked = (body.get("stream_options") or {}).get("include_usage")
-        return StreamingResponse(_events(found, usage=bool(asked)), media_type="text/event-stream")
+            return JSONResponse(completion)
+        with_usage = (body.get("stream_options") or {}).get("include_usage")
+        return StreamingResponse(_events(completion, usage=bool(with_usage)), media_type="text/event-stream")
 
     async def models(request: Request) -> Response:
         listed = {"id": model.name, "object": "model", "created": 0, "owned_by": "local"}
@@ -507,11 +653,12 @@ def serve(model: LocalModel, *, port: int, on_start: Callable[[str], object]) ->
 def _events(completion: Object, *, usage: bool) -> Iterator[str]:
     """A completion as server-sent events."""
     choice = completion["choices"][0]
-    calls = [{"index": at, **call} for at, call in enumerate(choice["message"].get("tool_calls") or ())]
-    delta = {**choice["message"], **({"tool_calls": calls} if calls else {})}
+    message = dict(choice["message"])
+    if message.get("tool_calls"):
+        message["tool_calls"] = [{"index": index, **call} for index, call in enumerate(message["tool_calls"])]
     base = {key: completion[key] for key in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
-    for part, reason in ((delta, None), ({}, choice["finish_reason"])):
-        yield f"data: {json.dumps(base | {'choices': [{'index': 0, 'delta': part, 'finish_reason': reason}]})}\n\n"
+    for delta, reason in ((message, None), ({}, choice["finish_reason"])):
+        yield f"data: {json.dumps(base | {'choices': [{'index': 0, 'delta': delta, 'finish_reason': reason}]})}\n\n"
     if usage:
         yield f"data: {json.dumps(base | {'choices': [], 'usage': completion['usage']})}\n\n"
     yield "data: [DONE]\n\n"

@@ -77,7 +77,9 @@ class Question(Generic[T_co]):
     @property
     def schema(self) -> Mapping[str, Any] | None:
         """The JSON schema of its answer; None for plain text and calls of tools."""
-        return None if self.tools or self.form is str else _schema_of(self.form)
+        if self.tools or self.form is str:
+            return None
+        return _schema_of(self.form)
 
     def key(self, model: str) -> str:
         """A hash of the model and of all that shapes the answer."""
@@ -98,11 +100,16 @@ class Question(Generic[T_co]):
 
     def input_tokens(self, messages: Sequence[Message] | None = None) -> int:
         """About how many tokens it has, rather too many, with the schema; see `estimate_tokens`."""
-        sent = self.messages if messages is None else messages
-        texts = sum(estimate_tokens(message.text) + _TOKENS_PER_MESSAGE for message in sent)
-        schema = json.dumps(self.schema) if self.schema else ""
-        tools = json.dumps([tool.body() for tool in self.tools]) if self.tools else ""
-        return texts + estimate_tokens(schema) + estimate_tokens(tools) + _TOKENS_AROUND
+        if messages is None:
+            messages = self.messages
+        tokens = _TOKENS_AROUND
+        for message in messages:
+            tokens += estimate_tokens(message.text) + _TOKENS_PER_MESSAGE
+        if self.schema:
+            tokens += estimate_tokens(json.dumps(self.schema))
+        if self.tools:
+            tokens += estimate_tokens(json.dumps([tool.body() for tool in self.tools]))
+        return tokens
 
 
 def check_extra() -> None:
@@ -119,7 +126,9 @@ def read_answer(form: type[T], text: str) -> T:
         if not answer:
             raise ValueError("the answer is empty")
         return cast("T", answer)
-    if (start := answer.find("{")) < 0:
+    # Models put words or a fence of Markdown around it: "Here it is:\n```json\n{...}\n```".
+    start = answer.find("{")
+    if start < 0:
         raise ValueError("there is no JSON object in the answer")
     try:
         _, end = json.JSONDecoder().raw_decode(answer, start)
@@ -132,7 +141,10 @@ def read_answer(form: type[T], text: str) -> T:
     except ValidationError as error:
         # Without the values: they may be private, and errors end up in logs.
         problems = error.errors(include_url=False, include_input=False, include_context=False)
-        lines = [f"{'.'.join(map(str, one['loc'])) or 'the object'}: {one['msg']}" for one in problems[:10]]
+        lines: list[str] = []
+        for problem in problems[:10]:
+            place = ".".join(map(str, problem["loc"])) or "the object"
+            lines.append(f"{place}: {problem['msg']}")
         raise ValueError("; ".join(lines)) from None
 
 
@@ -183,14 +195,15 @@ def _strict(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     parts = cast("dict[str, Any]", schema)
+    # Strict output takes no description beside a reference.
     if "$ref" in parts:
         return {"$ref": parts["$ref"]}
-    # A field may be called "title" too: its value is a schema then.
-    kept = {
-        name: _strict(part)
-        for name, part in parts.items()
-        if isinstance(part, dict) or name not in ("title", "default")
-    }
+    kept: dict[str, Any] = {}
+    for name, part in parts.items():
+        # A field may be called "title" too: its value is a schema then.
+        if isinstance(part, dict) or name not in ("title", "default"):
+            kept[name] = _strict(part)
     if kept.get("type") == "object":
-        kept |= {"required": list(kept["properties"]), "additionalProperties": False}
+        kept["required"] = list(kept["properties"])
+        kept["additionalProperties"] = False
     return kept

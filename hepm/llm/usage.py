@@ -34,14 +34,16 @@ class Usage:
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
-        costs = (self.cost_usd, other.cost_usd)
+        cost_usd = None  # one part without a price leaves the whole without
+        if self.cost_usd is not None and other.cost_usd is not None:
+            cost_usd = self.cost_usd + other.cost_usd
         return Usage(
             self.calls + other.calls,
             self.input_tokens + other.input_tokens,
             self.cached_input_tokens + other.cached_input_tokens,
             self.output_tokens + other.output_tokens,
             self.seconds + other.seconds,
-            None if None in costs else sum(cost or 0.0 for cost in costs),
+            cost_usd,
             self.estimated or other.estimated,
         )
 
@@ -61,26 +63,36 @@ class Prices:
 
     def cost_usd(self, usage: Usage) -> float:
         """The cost of these tokens."""
-        cached_usd = self.input_usd if self.cached_input_usd is None else self.cached_input_usd
+        cached_usd = self.cached_input_usd
+        if cached_usd is None:
+            cached_usd = self.input_usd
+        # Cached tokens are among the input's: they are counted at its price first.
         input_usd = usage.input_tokens * self.input_usd + usage.cached_input_tokens * (cached_usd - self.input_usd)
         return (input_usd + usage.output_tokens * self.output_usd) / 1_000_000
 
 
 def estimate_tokens(text: str) -> int:
     """A third of the UTF-8 bytes, rounded up: rather too many. Prose has some 4.5 bytes a token, code some 3 to 4."""
+    # Floor division of the negative number rounds up.
     return -(-len(text.encode("utf-8", "replace")) // 3)
 
 
 def dollars(amount_usd: float) -> str:
     """An amount, for people."""
-    return "less than $0.001" if 0 < amount_usd < 0.001 else f"${amount_usd:,.3f}"
+    if 0 < amount_usd < 0.001:
+        return "less than $0.001"
+    return f"${amount_usd:,.3f}"
 
 
 def _line(usage: Usage, paid_before: int, about: str, most: str) -> str:
-    tokens = f"{about}{count_of(usage.input_tokens, 'token')} in, {most}{usage.output_tokens:,} out"
-    cost = f", {most}{dollars(usage.cost_usd)}" if usage.cost_usd else ""
-    paid = f" ({count_of(paid_before, 'answer was', 'answers were')} paid for before)" if paid_before else ""
-    return f"{count_of(usage.calls, 'call')}, {tokens}{cost}{paid}"
+    """ "2 calls, about 1,204 tokens in, at most 4,000 out, at most $0.012 (1 answer was paid for before)"."""
+    line = f"{count_of(usage.calls, 'call')}, {about}{count_of(usage.input_tokens, 'token')} in"
+    line += f", {most}{usage.output_tokens:,} out"
+    if usage.cost_usd:
+        line += f", {most}{dollars(usage.cost_usd)}"
+    if paid_before:
+        line += f" ({count_of(paid_before, 'answer was', 'answers were')} paid for before)"
+    return line
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +114,7 @@ class Budget:
 
     def __init__(self, *, calls: int | None = None, tokens: int | None = None, cost_usd: float | None = None) -> None:
         for limit in (calls, tokens, cost_usd):
+            # `not >=`, so that NaN is refused.
             if limit is not None and not limit >= 0:
                 raise InputError(f"a budget of {limit} is none: give 0 or more.")
         self.calls = calls
@@ -126,14 +139,16 @@ class Budget:
         """Reserve the most that a request may take, after waiting for others' reservations; or BudgetSpentError."""
         with self._changed:
             while True:
-                if short := self._shortage(self.used + most):
-                    raise BudgetSpentError(short)
+                shortage = self._shortage(self.used + most)
+                if shortage:
+                    raise BudgetSpentError(shortage)
                 if not self._shortage(sum(self._held, start=self.used + most)):
                     self._held.append(most)
                     return
+                # There is room once other requests have taken less than the most that they may.
                 self._changed.wait()
 
-    def settle(self, held: Usage, used: Usage) -> None:
+    def release(self, held: Usage, used: Usage) -> None:
         """Release a reservation, and count what was used."""
         with self._changed:
             self._held.remove(held)

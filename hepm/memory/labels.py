@@ -10,7 +10,7 @@ from hepm.embed import Embedder
 from hepm.errors import NotFoundError
 from hepm.graph.store import Store
 from hepm.ingest.hepm import parse_stored, write_run
-from hepm.ingest.outcome import Verdict
+from hepm.ingest.outcome import RunVerdict
 from hepm.ingest.pipeline import embed_texts, replay_with
 from hepm.ingest.prepare import exclude, run_of
 from hepm.types import DEFAULT_NAMESPACE, DISTRUSTED, OUTCOME_BY, REMOVED, Outcome, Trajectory
@@ -102,7 +102,7 @@ class Labels:
         parts = (runs[start : start + size] for start in range(0, len(runs), size))
         return sum(self._replace(part, namespace) for part in parts)
 
-    def store(self, verdicts: Iterable[Verdict], *, namespace: str = DEFAULT_NAMESPACE) -> Generator[Verdict]:
+    def store(self, verdicts: Iterable[RunVerdict], *, namespace: str = DEFAULT_NAMESPACE) -> Generator[RunVerdict]:
         """Store labels of rules or judges as they come, some at a time, and yield them; a given one is never replaced.
 
         What came before an error or an interruption is stored.

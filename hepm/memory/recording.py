@@ -22,8 +22,8 @@ from hepm.types import (
 
 if TYPE_CHECKING:
     from hepm.experience.prompt import PromptOptions
-    from hepm.ingest.pipeline import IngestReport, Progress
-    from hepm.ingest.prepare import IngestOptions, Source
+    from hepm.ingest.pipeline import IngestReport, ReportProgress
+    from hepm.ingest.prepare import IngestOptions, RunSource
     from hepm.memory.journal import Kept, Stamp
     from hepm.memory.labels import Labels
     from hepm.memory.session import Session
@@ -34,7 +34,7 @@ class RecordingMemory(RecallingMemory):
 
     def ingest(
         self,
-        source: Source | Iterable[Source] | None = None,
+        source: RunSource | Iterable[RunSource] | None = None,
         *,
         messages: Sequence[object] | None = None,
         id: str = "",
@@ -49,7 +49,7 @@ class RecordingMemory(RecallingMemory):
         options: IngestOptions | None = None,
         tools: Iterable[object] = (),
         vectors: bool = True,
-        on_batch: Progress | None = None,
+        on_batch: ReportProgress | None = None,
     ) -> IngestReport:
         """Read runs and store them. Each batch is atomic, and repeating an ingest changes nothing.
 

@@ -21,7 +21,7 @@ from hepm.ingest.chat import GrowingConversation, read_messages
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import RecordError, decoded, graded, without_surrogates
 from hepm.ingest.redact import Redactor
-from hepm.ingest.transitions import agent_state, hints_in, without_said
+from hepm.ingest.transitions import agent_state, hints_in, without_own_hints
 from hepm.memory.echo import HintedCalls, calls_in
 from hepm.memory.levels import BOLDEST, SILENT
 from hepm.types import (
@@ -564,7 +564,7 @@ class Session:
         """A turn without hints of this session and lone surrogates, which models do write; None if nothing is left."""
 
         def clean(text: str) -> str:
-            return without_surrogates(without_said(text, self._said))
+            return without_surrogates(without_own_hints(text, self._said))
 
         text = clean(turn.text)
         calls = tuple(

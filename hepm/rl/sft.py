@@ -11,7 +11,7 @@ from hepm.agents.tagged import read_action, spans_of, tag_instructions
 from hepm.agents.wire import appended, tagged
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import own_tool, tool_names
-from hepm.llm.dialect import Dialect, Reply
+from hepm.llm.dialect import Dialect, ModelReply
 from hepm.memory import Memory
 from hepm.memory.session import as_messages
 from hepm.rl.spans import TokenSpan
@@ -157,7 +157,7 @@ def example_spans(example: Mapping[str, Any], dialect: Dialect) -> list[TokenSpa
             heard = []
         functions = [call["function"] for call in message.get("tool_calls", ())]
         calls = [(one["name"], json.dumps(one["arguments"])) for one in functions]
-        spans.append(TokenSpan("model", tuple(dialect.write(Reply(message["content"], calls)))))
+        spans.append(TokenSpan("model", tuple(dialect.write(ModelReply(message["content"], calls)))))
     return spans
 
 

@@ -10,7 +10,7 @@ import pytest
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.errors import NotFoundError
 from hepm.graph.store import Store
-from hepm.ingest.outcome import Verdict
+from hepm.ingest.outcome import RunVerdict
 from hepm.ingest.prepare import IngestOptions, TrustByTags
 from hepm.types import REMOVED
 from tests.runs import trajectory
@@ -79,7 +79,7 @@ def test_no_rule_labels_again_what_was_removed_by_hand_until_a_label_is_given(me
     memory.ingest(run(success=True, by="tests"))
     memory.labels.remove("r")
     assert memory.ingest(run(success=True, by="tests")).duplicates == 1
-    assert list(memory.labels.store([Verdict(run(), True, "judge:small")]))
+    assert list(memory.labels.store([RunVerdict(run(), True, "judge:small")]))
     assert support(memory) == (0, 0, 1)
     assert [one.id for one in memory.labels.unlabelled()] == ["r"]
     assert not list(memory.labels.unlabelled(removed=False))
@@ -89,7 +89,7 @@ def test_no_rule_labels_again_what_was_removed_by_hand_until_a_label_is_given(me
 
 def test_all_labels_of_a_judge_are_retracted_and_may_be_given_again(memory: Memory) -> None:
     memory.ingest([run("a"), run("b"), run("c", success=True)])
-    verdicts = [Verdict(one, one.id == "a", "judge:small") for one in memory.labels.unlabelled()]
+    verdicts = [RunVerdict(one, one.id == "a", "judge:small") for one in memory.labels.unlabelled()]
     assert list(memory.labels.store(verdicts)) == verdicts
     assert support(memory) == (2, 1, 0)
     assert sorted(one.id for one in memory.labels.derived("judge")) == ["a", "b"]
@@ -122,7 +122,7 @@ def test_what_a_label_taught_goes_with_it_and_lessons_keep_what_they_were_shown_
 def test_a_forgotten_or_another_run_is_not_labelled(memory: Memory) -> None:
     memory.ingest(run("a"))
     other = replace(run("a"), turns=(Turn("user", "hello"), Turn("assistant", "", (ToolCall("look"),))))
-    list(memory.labels.store([Verdict(run("gone"), True, "tests"), Verdict(other, True, "tests")]))
+    list(memory.labels.store([RunVerdict(run("gone"), True, "tests"), RunVerdict(other, True, "tests")]))
     assert memory.run("gone") is None
     assert support(memory) == (0, 0, 1)
     with pytest.raises(NotFoundError, match="no run is stored"):
@@ -145,6 +145,6 @@ def test_unlabelled_runs_come_latest_first_by_place_and_while_they_are_labelled(
     some = memory.labels.unlabelled(task="t1", limit=3)
     assert [one.id for one in some] == ["r249", "r247", "r245"]
     assert list(memory.labels.unlabelled(environment="elsewhere")) == []
-    verdicts = (Verdict(one, True, "tests") for one in memory.labels.unlabelled())
+    verdicts = (RunVerdict(one, True, "tests") for one in memory.labels.unlabelled())
     assert sum(1 for _ in memory.labels.store(verdicts)) == 250
     assert memory.totals().failures == 1  # its reward is below .7

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.ingest.document import Path, TextWindow, outline, walk, walk_decoded
+from hepm.ingest.document import KeyPath, TextWindow, outline, walk, walk_decoded
 from hepm.ingest.records import Broken
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
@@ -28,7 +28,7 @@ def window(text: str, size: int = 3, limit: int = 10_000) -> TextWindow:
     return TextWindow(in_pieces(text, size), limit)
 
 
-def walked(text: str, *targets: Path, size: int = 3, limit: int = 10_000) -> list[Any]:
+def walked(text: str, *targets: KeyPath, size: int = 3, limit: int = 10_000) -> list[Any]:
     return list(walk(window(text, size, limit), targets))
 
 

@@ -12,7 +12,7 @@ from hepm.ingest import ReadOptions
 from hepm.ingest.parallel import prepare
 from hepm.ingest.parts import PART_BYTES, Work, frames, plan, received
 from hepm.ingest.pipeline import embed_texts
-from hepm.ingest.prepare import FileLines, IngestOptions, Prepared, prepare_here
+from hepm.ingest.prepare import FileLines, IngestOptions, Prepared, prepare_in_process
 
 READING = ReadOptions()
 LONG = "the customer wants the parcel back " * 80
@@ -44,7 +44,7 @@ def in_parts(file: Path) -> list[Prepared]:
 def test_the_parts_of_a_long_file_give_its_runs_and_rejections_with_the_same_line_numbers(start: str, tmp_path: Path):
     file = tmp_path / "long.jsonl"
     file.write_text(start + "\n".join(long_lines()), "utf-8")
-    whole = list(prepare_here([str(file)], READING, IngestOptions()))
+    whole = list(prepare_in_process([str(file)], READING, IngestOptions()))
     assert in_parts(file) == whole
     assert len(whole) > 950
 

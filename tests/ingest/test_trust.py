@@ -19,7 +19,7 @@ from hepm.errors import InputError
 from hepm.ingest import ReadOptions
 from hepm.ingest.hepm import parse_run, write_run
 from hepm.ingest.parallel import WORTH_BYTES, prepare, workers_for
-from hepm.ingest.prepare import IngestOptions, TrustByTags, exclude, prepare_here
+from hepm.ingest.prepare import IngestOptions, TrustByTags, exclude, prepare_in_process
 from hepm.memory import POLICIES
 from hepm.types import DISTRUSTED, Tool
 from tests.runs import trajectory
@@ -258,7 +258,7 @@ def logs(tmp_path: Path) -> Path:
 def test_processes_of_their_own_distrust_the_same_runs(logs: Path) -> None:
     options = replace(BUT_ATTACKED, processes=2)
     assert workers_for(sorted(map(str, logs.iterdir())), options) == 2
-    alone = list(prepare_here([str(logs)], ReadOptions(), options))
+    alone = list(prepare_in_process([str(logs)], ReadOptions(), options))
     assert list(prepare([logs], ReadOptions(), options)) == alone
     assert sum(not run.trusted for _, run in alone) == 4 * 234  # type: ignore[union-attr]
 

@@ -15,7 +15,7 @@ import pytest
 from hepm.errors import InputError
 from hepm.ingest import ReadOptions, Redactor, Rejection
 from hepm.ingest.parallel import WORTH_BYTES, prepare, workers_for
-from hepm.ingest.prepare import IngestOptions, Prepared, prepare_here
+from hepm.ingest.prepare import IngestOptions, Prepared, prepare_in_process
 from tests.faults.command import interruptible
 
 FILES = 12
@@ -64,7 +64,7 @@ def children(process: int | None = None) -> set[str]:
 
 def test_several_processes_give_the_same_runs_and_rejections_in_the_same_order_as_one(logs: Path) -> None:
     options = IngestOptions(processes=2)
-    alone = list(prepare_here([str(logs)], ReadOptions(), options))
+    alone = list(prepare_in_process([str(logs)], ReadOptions(), options))
     assert told(list(prepare([logs], ReadOptions(), options))) == told(alone)
     assert any(isinstance(item, Rejection) for _, item in alone)
 

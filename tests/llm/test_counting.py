@@ -36,7 +36,7 @@ def test_the_budget_loses_nothing_under_threads():
     def count() -> None:
         for _ in range(2_000):
             budget.hold(one)
-            budget.settle(one, one)
+            budget.release(one, one)
             budget.add_paid_before()
 
     threads = [threading.Thread(target=count) for _ in range(8)]
@@ -146,10 +146,10 @@ def test_a_budget_waits_for_what_others_hold_and_says_no_when_it_is_used():
     thread = threading.Thread(target=second)
     thread.start()
     assert not held.wait(0.05)
-    budget.settle(most, Usage(1, 5, 0, 5))
+    budget.release(most, Usage(1, 5, 0, 5))
     assert held.wait(120)
     thread.join()
-    budget.settle(most, Usage(1, 5, 0, 6))
+    budget.release(most, Usage(1, 5, 0, 6))
     with pytest.raises(BudgetSpentError, match="100 tokens has 79 left, too few for the next request"):
         budget.hold(most)
 

@@ -12,7 +12,7 @@ import pytest
 from hepm import Memory
 from hepm.evals.environments import Environment, Schema, Task
 from hepm.evals.environments.functions import FunctionEnvironment
-from hepm.llm.dialect import Framed, Reply
+from hepm.llm.dialect import Framed, ModelReply
 from hepm.rl.guidance import Guidance
 from hepm.rl.rollout import Attempt, Player, Sampled
 from hepm.rl.spans import row_of
@@ -141,7 +141,7 @@ def test_a_message_without_its_end_ends_the_rollout_and_calls_nothing():
 class Scripted:
     """A dialect whose model writes what it is given, and whose messages are letters."""
 
-    def __init__(self, *replies: Reply) -> None:
+    def __init__(self, *replies: ModelReply) -> None:
         self.replies, self.heard = list(replies), list[str]()
 
     def opening(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Schema]) -> Framed:
@@ -154,40 +154,40 @@ class Scripted:
     def encode(self, text: str) -> Sequence[int]:
         return [3] * len(text)
 
-    def read(self, ids: Sequence[int]) -> Reply:
+    def read(self, ids: Sequence[int]) -> ModelReply:
         return self.replies.pop(0)
 
-    def write(self, reply: Reply) -> Sequence[int]:
+    def write(self, reply: ModelReply) -> Sequence[int]:
         return [4]
 
 
-def heard(*replies: Reply) -> list[str]:
+def heard(*replies: ModelReply) -> list[str]:
     """What a model hears after each of these messages, in the environment of functions."""
-    dialect = Scripted(*replies, Reply("the end"))
+    dialect = Scripted(*replies, ModelReply("the end"))
     player = Player(environment=FunctionEnvironment(), dialect=dialect)
     player.play([Attempt(first(FunctionEnvironment()))], lambda streams: [Sampled([5])])
     return dialect.heard[2:]
 
 
 def test_a_call_that_cannot_be_read_and_one_that_fails_are_answered():
-    (unread,) = heard(Reply("", [("", "{broken")]))
+    (unread,) = heard(ModelReply("", [("", "{broken")]))
     assert unread.startswith("Error: the call is no JSON")
-    (listed,) = heard(Reply("", [("evaluate", "[1]")]))
+    (listed,) = heard(ModelReply("", [("evaluate", "[1]")]))
     assert listed.startswith("Error: the call is no JSON")
-    (unknown,) = heard(Reply("", [("no_such_tool", "{}")]))
+    (unknown,) = heard(ModelReply("", [("no_such_tool", "{}")]))
     assert unknown == "Error: no tool is called no_such_tool"
-    (start,) = heard(Reply("", [("<START>", "{}")]))
+    (start,) = heard(ModelReply("", [("<START>", "{}")]))
     assert start.startswith("Error: ")
 
 
 def test_beside_a_summary_other_calls_are_refused():
-    noted, refused = heard(Reply("", [(SUMMARY_TOOL, '{"summary": "so far"}'), ("show_test_input", "{}")]))
+    noted, refused = heard(ModelReply("", [(SUMMARY_TOOL, '{"summary": "so far"}'), ("show_test_input", "{}")]))
     assert noted == "Noted."
     assert refused.startswith(f"Error: {SUMMARY_TOOL} is called alone")
 
 
 def test_calls_of_one_message_are_answered_together():
-    shown = heard(Reply("", [("show_test_input", "{}"), ("show_test_input", "{}")]))
+    shown = heard(ModelReply("", [("show_test_input", "{}"), ("show_test_input", "{}")]))
     assert len(shown) == 2
     assert shown[0] == shown[1]
     assert shown[0].startswith("a = ")

@@ -77,7 +77,7 @@ class Model:
                 self._longest = max(self._longest, used.output_tokens)
                 self.folder.add_answer(key, number, body, found, used)
             finally:
-                self.budget.settle(most, used)
+                self.budget.release(most, used)
             return found
 
         return answer
