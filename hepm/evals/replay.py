@@ -131,7 +131,7 @@ def points_of(domain: Domain, arms: Sequence[Arm], *, most: int, seed: int = 0, 
         if not here:
             continue
         with Scratch() as scratch:
-            scratch.memory.learn([run.trajectory for run in split.train], distil=any(arm.lessons for arm in arms))
+            scratch.memory.learn([run.trajectory for run in split.train], distill=any(arm.lessons for arm in arms))
             for point in here:
                 run, said = point.event.run, dict[str, Prompt]()
                 specs = _specs(run, known)

@@ -17,7 +17,7 @@ from hepm.ingest.transitions import tool_names
 from hepm.memory.survey import latest_records
 from hepm.text import on_one_line
 from hepm.types import START, ToolName, Trajectory
-from hepm.uplift.kinds import Asked, kind_names
+from hepm.uplift.kinds import RunRequest, kind_names
 
 PAGE_RUNS: Final = 500
 """Runs that are read for a page."""
@@ -57,9 +57,9 @@ def _ends(runs: Iterable[Trajectory]) -> dict[ToolName, ToolEnds]:
 
 def _kinds(runs: Iterable[Trajectory]) -> list[RequestKind]:
     known = [(run, request_of(run)) for run in runs]
-    asked = [Asked(at, run.environment, run.task, request) for at, (run, request) in enumerate(known)]
+    requests = [RunRequest(at, run.environment, run.task, request) for at, (run, request) in enumerate(known)]
     members: defaultdict[object, list[tuple[Trajectory, str]]] = defaultdict(list)
-    for pair, name in zip(known, kind_names(asked), strict=True):
+    for pair, name in zip(known, kind_names(requests), strict=True):
         members[name].append(pair)
     shared = sorted((some for some in members.values() if len(some) > 1), key=len, reverse=True)
     return [_kind(some) for some in shared[:_KINDS]]

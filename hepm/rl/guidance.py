@@ -57,15 +57,18 @@ class Guidance:
 
     def skips(self, task: str, index: int, turn: int) -> bool:
         """Whether a procedural hint is left out at this turn."""
+        # Seeded by a string: its hash does not change from process to process, that of a tuple would.
         return Random(f"{self.seed}/{task}/{index}/{turn}").random() < self.p_skip
 
     def hint(self, turns: Sequence[Turn], tools: Iterable[ToolName], task: str, index: int) -> Guided:
         """What memory says after these turns of a guided rollout."""
         now = agent_state(turns)
         state = now.state()
-        if not state.own.strip() and self.skips(task, index, sum(turn.is_step for turn in turns)):
+        procedural = not state.own.strip()
+        turn = sum(turn.is_step for turn in turns)
+        if procedural and self.skips(task, index, turn):
             return Guided()
-        found = self.memory.suggest(
+        suggestions = self.memory.suggest(
             now.last,
             history=now.history,
             state=state,
@@ -75,5 +78,8 @@ class Guidance:
             speak=self.speak,
             namespace=self.namespace,
         )
-        text = found.prompt()
-        return Guided(tagged(text) if text else "", tuple(one.tool for one in found))
+        named = tuple(suggestion.tool for suggestion in suggestions)
+        text = suggestions.prompt()
+        if not text:
+            return Guided("", named)
+        return Guided(tagged(text), named)

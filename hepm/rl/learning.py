@@ -36,14 +36,16 @@ class Learner:
     def run_of(self, rollout: Rollout, step: int) -> Trajectory:
         """A rollout as it is stored."""
         attempt = rollout.attempt
+        guided = "yes" if rollout.guided else "no"
         return Trajectory(
+            # No random part: the runs of a step that is repeated after a crash are known by their ids, and refused.
             f"{self.name}/step-{step}/{attempt.task.id}/{attempt.index}",
             rollout.turns,
             Outcome(rollout.reward).graded(self.success_from),
             environment=self.environment,
             task=attempt.task.id,
             model=self.model,
-            tags={"training": self.name, "step": str(step), GUIDED: "yes" if rollout.guided else "no"},
+            tags={"training": self.name, "step": str(step), GUIDED: guided},
             tools=as_tools(rollout.tools),
         )
 
@@ -52,13 +54,16 @@ class Learner:
 
         Whatever follows sees them: memory answers from them when this returns.
         """
-        best: dict[str, Trajectory] = {}
+        shortest: dict[str, Trajectory] = {}
         for run in runs:
-            known = best.get(run.task)
-            if run.outcome.success and (known is None or (run.steps, run.id) < (known.steps, known.id)):
-                best[run.task] = run
-        if not best:
+            if not run.outcome.success:
+                continue
+            other = shortest.get(run.task)
+            # Ties by id, so that the order in which processes report decides nothing.
+            if other is None or (run.steps, run.id) < (other.steps, other.id):
+                shortest[run.task] = run
+        if not shortest:
             return 0
-        report = self.memory.ingest(list(best.values()), namespace=self.namespace)
-        self.memory.refresh()
+        report = self.memory.ingest(list(shortest.values()), namespace=self.namespace)
+        self.memory.refresh()  # else hints would miss the batch until the mirror looks again, seconds later
         return report.stored

@@ -31,7 +31,8 @@ def group_advantages(rewards_G: Sequence[float], *, ddof: int, eps: float = 1e-4
 
 def clipped_gain(advantage: float, ratio: float, *, eps: float = 0.2) -> float:
     """What GRPO maximises at one token: min(ρA, clip(ρ, 1 - ε, 1 + ε) A) (EvolveR, equation 5), without the KL term."""
-    return min(ratio * advantage, min(max(ratio, 1 - eps), 1 + eps) * advantage)
+    clipped = min(max(ratio, 1 - eps), 1 + eps)
+    return min(ratio * advantage, clipped * advantage)
 
 
 # EvolveR (3.3, A.2)
@@ -69,32 +70,48 @@ _THOUGHT: Final = re.compile(r"<think>.*?\S.*?</think>", re.DOTALL | re.IGNORECA
 
 def count_actions(texts: Sequence[str]) -> ActionCounts:
     """Actions in a model's texts. What stands behind the first action of a text is none, as no agent acted on it."""
-    read = [read_action(text) for text in texts]
-    thoughts = sum(len(_THOUGHT.findall(text)) for text, _, _ in read)
-    names = [action for _, action, _ in read]
-    counted = (names.count(name) for name in ("search_experience", "search_knowledge", "answer"))
-    return ActionCounts(thoughts, *counted)
+    thoughts = 0
+    actions: list[str] = []
+    for text in texts:
+        up_to_action, action, _ = read_action(text)
+        thoughts += len(_THOUGHT.findall(up_to_action))
+        actions.append(action)
+    return ActionCounts(
+        think=thoughts,
+        experience=actions.count("search_experience"),
+        knowledge=actions.count("search_knowledge"),
+        answer=actions.count("answer"),
+    )
 
 
 def think_score(thoughts: int, weights: EvolverWeights = EvolverWeights()) -> float:
     """R_think of EvolveR, A.2."""
     if thoughts > weights.too_many:
         return weights.excessive
-    return weights.thoughts[min(thoughts, len(weights.thoughts)) - 1] if thoughts else 0.0
+    if not thoughts:
+        return 0.0
+    return weights.thoughts[min(thoughts, len(weights.thoughts)) - 1]
 
 
 def search_score(experience: int, knowledge: int) -> float:
     """R_search of EvolveR, A.2: .5 for both kinds of searches, .2 for one; .1 for each further search, up to .5."""
     searches = experience + knowledge
-    diversity = 0.5 if experience and knowledge else 0.2 if searches else 0.0
-    return diversity + min(0.1 * max(searches - 1, 0), 0.5)
+    if not searches:
+        return 0.0
+    further = min(0.1 * (searches - 1), 0.5)
+    if experience and knowledge:
+        return 0.5 + further
+    return 0.2 + further
 
 
 def evolver_reward(em: float, counts: ActionCounts, weights: EvolverWeights = EvolverWeights()) -> float:
     """R = w_o EM + w_f R_format (EvolveR 3.3). A run without a thought, a search or an answer has no R_format."""
-    complete = counts.think and counts.experience + counts.knowledge and counts.answer
+    outcome = weights.outcome * em
+    searched = counts.experience + counts.knowledge
+    if not (counts.think and searched and counts.answer):
+        return outcome
     shape = (think_score(counts.think, weights) + search_score(counts.experience, counts.knowledge)) / 2
-    return weights.outcome * em + (weights.format * shape if complete else 0.0)
+    return outcome + weights.format * shape
 
 
 # MultiSessionCollab (4.2)
@@ -126,12 +143,23 @@ def reflection_reward(client: Client, reflection: str, enforced: Sequence[str], 
     Raises:
         AnswerError, EndpointError, BudgetSpentError: as in `Client.ask`.
     """
-    found = _REFLECTION.fullmatch(reflection)
-    thought, notes = ("", reflection) if found is None else (found[1].strip(), found[2])
+    thought, notes = _thought_and_notes(reflection)
+    # Tags around nothing are no notes, and nothing is spent on a judge.
     if not re.sub(r"</?(?:think|notes)>", "", notes).strip():
         return 0.0
-    about = [f"- {quoted(text, 2_000)}" for text in enforced] or ["- none"]
-    judged = "\n".join(("The user's messages:", *about, "", "The notes:", quoted(notes, 8_000)))
+    # Cut, as a reflection that runs on should not fill the judge's context: 2,000 and 8,000 characters.
+    messages_enforced = [f"- {quoted(text, 2_000)}" for text in enforced] or ["- none"]
+    judged = "\n".join(("The user's messages:", *messages_enforced, "", "The notes:", quoted(notes, 8_000)))
     messages = (Message("system", _JUDGE), Message("user", judged))
     coverage = client.ask(Question("reflection-reward", "reflection", messages, CoverageGrade, temperature=0.0))
-    return coverage.grade + (format_weight if thought else 0.0)
+    if not thought:
+        return float(coverage.grade)
+    return coverage.grade + format_weight
+
+
+def _thought_and_notes(reflection: str) -> tuple[str, str]:
+    """The two parts of a reflection; without a thought, and with all of it as notes, where it has another form."""
+    match = _REFLECTION.fullmatch(reflection)
+    if match is None:
+        return "", reflection
+    return match[1].strip(), match[2]

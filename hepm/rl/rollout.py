@@ -12,8 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
-from hepm.evals.environments import Environment, Schema, Task, ToolFailed
-from hepm.evals.environments import Episode as EnvironmentEpisode
+from hepm.evals.environments import Environment, Episode, Schema, Task, ToolFailed
 from hepm.llm.dialect import Dialect, Framed
 from hepm.rl.guidance import Guidance, Guided
 from hepm.rl.spans import SpanKind, TokenSpan
@@ -107,19 +106,21 @@ class Player:
         runs = [self._rollout(attempt) for attempt in attempts]
         ended: dict[int, Rollout] = {}
         try:
-            waiting = {at: next(run) for at, run in enumerate(runs)}
+            # The streams of tokens that wait for the model, by the index of their attempt.
+            waiting = {index: next(run) for index, run in enumerate(runs)}
             while waiting:
-                replies = zip(list(waiting), generate(list(waiting.values())), strict=True)
-                for at, sampled in replies:
+                streams = list(waiting.values())
+                for index, sampled in zip(list(waiting), generate(streams), strict=True):
                     try:
-                        waiting[at] = runs[at].send(sampled)
+                        waiting[index] = runs[index].send(sampled)
                     except StopIteration as stop:
-                        ended[at] = stop.value
-                        del waiting[at]
+                        ended[index] = stop.value
+                        del waiting[index]
         finally:
+            # Also after an exception: an episode may hold a process of its own.
             for run in runs:
                 run.close()
-        return [ended[at] for at in range(len(runs))]
+        return [ended[index] for index in range(len(runs))]
 
     async def play_async(self, attempt: Attempt, generate: GenerateAsync) -> Rollout:
         """Make one rollout."""
@@ -144,43 +145,53 @@ class Player:
 class _Stream:
     """A rollout under way."""
 
-    def __init__(self, player: Player, attempt: Attempt, episode: EnvironmentEpisode) -> None:
+    def __init__(self, player: Player, attempt: Attempt, episode: Episode) -> None:
         self.player, self.attempt, self.episode = player, attempt, episode
-        guidance = player.guidance
-        self.guidance = guidance if guidance and attempt.training and guidance.guides(attempt.index) else None
+        self.guidance = player.guidance
+        if self.guidance and not (attempt.training and self.guidance.guides(attempt.index)):
+            self.guidance = None
         self.spans: list[TokenSpan] = []
         self.turns: list[Turn] = []
-        self.hint = Guided()
+        self.hint = Guided()  # the hint that the next message of the model will have read
 
     def run(self) -> Generator[list[int], Sampled, Rollout]:
         ended = yield from self._converse()
-        made = tuple(self.spans), tuple(self.turns), tuple(self.episode.tools)
-        return Rollout(self.attempt, *made, float(self.episode.reward()), self.guidance is not None, ended)
+        return Rollout(
+            self.attempt,
+            tuple(self.spans),
+            tuple(self.turns),
+            tuple(self.episode.tools),
+            reward=float(self.episode.reward()),
+            guided=self.guidance is not None,
+            ended=ended,
+        )
 
     def _converse(self) -> Generator[list[int], Sampled, Literal["answered", "turns", "tokens", "cut"]]:
         self._open()
         for turn in range(1, self.player.max_turns + 1):
             sampled = yield [token for span in self.spans for token in span.ids]
             reply = self.player.dialect.read(sampled.ids)
-            summary = any(name == SUMMARY_TOOL for name, _ in reply.calls) and self.player.summaries
-            self._add("summary" if summary else "model", sampled.ids, sampled.logprobs)
+            summary = self.player.summaries and any(name == SUMMARY_TOOL for name, _ in reply.calls)
+            kind: SpanKind = "summary" if summary else "model"
+            self._add(kind, sampled.ids, sampled.logprobs)
             if not reply.whole:
                 self.turns.append(Turn("assistant", reply.text, hinted=self.hint.tools))
                 return "cut"
             calls = tuple(self._call(name, arguments, summary=summary) for name, arguments in reply.calls)
             self.turns.append(Turn("assistant", reply.text, calls, hinted=self.hint.tools))
             if calls:
-                kind: SpanKind = "summary" if summary else "tool"
-                heard = [{"role": "tool", "name": call.name, "content": disarmed(call.result or "")} for call in calls]
+                messages = [_tool_message(call) for call in calls]
+                kind = "summary" if summary else "tool"
             else:
-                kind, said = "user", self.episode.answer(reply.text)
-                if said is None:
+                user_text = self.episode.answer(reply.text)
+                if user_text is None:
                     return "answered"
-                heard = [{"role": "user", "content": disarmed(said)}]
-                self.turns.append(Turn("user", said))
+                self.turns.append(Turn("user", user_text))
+                messages = [{"role": "user", "content": disarmed(user_text)}]
+                kind = "user"
             if turn == self.player.max_turns:
                 break  # trainers take a row that ends in a result for a message that was cut
-            framed = self.player.dialect.following(heard)
+            framed = self.player.dialect.following(messages)
             length = sum(len(span.ids) for span in self.spans) + len(framed.before) + len(framed.after)
             if length > self.player.max_tokens:
                 return "tokens"
@@ -189,12 +200,18 @@ class _Stream:
 
     def _open(self) -> None:
         task = self.attempt.task
-        request = task.request or self.episode.answer("") or ""  # where a model plays the user, it begins
+        # Where a model plays the user, it begins: an empty answer asks for its first message.
+        request = task.request or self.episode.answer("") or ""
         self.turns.append(Turn("user", request))
-        system = "\n\n".join(filter(None, (task.system, _IMPLICIT if self.player.summaries else "")))
-        messages = [{"role": "system", "content": system}] if system else []
+        tools = list(self.episode.tools)
+        system = task.system
+        if self.player.summaries:
+            tools.append(SUMMARY)
+            system = f"{system}\n\n{_IMPLICIT}" if system else _IMPLICIT
+        messages: list[dict[str, Any]] = []
+        if system:
+            messages.append({"role": "system", "content": system})
         messages.append({"role": "user", "content": disarmed(request)})
-        tools = [*self.episode.tools, *([SUMMARY] if self.player.summaries else [])]
         self._hear(self.player.dialect.opening(messages, tools), "user")
 
     def _hear(self, framed: Framed, kind: SpanKind) -> None:
@@ -214,20 +231,29 @@ class _Stream:
     def _call(self, name: str, text: str, *, summary: bool) -> ToolCall:
         """Call a tool as the model asks. What it may read of a failure is the result."""
         arguments = _arguments(text)
+        # START is no tool of any environment: a call of that name would read as the beginning of a run in the graph.
         if arguments is None or not name.strip() or name == START:
             return ToolCall(_UNREADABLE, {}, "Error: the call is no JSON object with name and arguments", True)
         if summary:
-            own = name == SUMMARY_TOOL
-            return ToolCall(name, arguments, "Noted." if own else _ALONE, not own)
+            if name == SUMMARY_TOOL:
+                return ToolCall(name, arguments, "Noted.", False)
+            return ToolCall(name, arguments, _ALONE, True)
         try:
             return ToolCall(name, arguments, str(self.episode.call(name, arguments)), False)
         except ToolFailed as failed:
             return ToolCall(name, arguments, f"Error: {failed}", True)
 
 
+def _tool_message(call: ToolCall) -> dict[str, Any]:
+    """A result as the model reads it; disarmed, so that no tool can speak as memory does."""
+    return {"role": "tool", "name": call.name, "content": disarmed(call.result or "")}
+
+
 def _arguments(text: str) -> dict[str, Any] | None:
     try:
-        arguments = json.loads(text or "{}")
-    except (ValueError, RecursionError):
+        arguments = json.loads(text or "{}")  # some models write nothing for a call without arguments
+    except (ValueError, RecursionError):  # RecursionError: thousands of open brackets
         return None
-    return cast("dict[str, Any]", arguments) if isinstance(arguments, dict) else None
+    if not isinstance(arguments, dict):
+        return None
+    return cast("dict[str, Any]", arguments)

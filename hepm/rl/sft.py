@@ -34,20 +34,23 @@ def sft_examples(memory: Memory, *, hints: bool = False, namespace: str = DEFAUL
     Args:
         hints: Put the tools that hints named back where the agent read them.
     """
-    best: dict[tuple[str, str], tuple[int, str]] = {}
+    # Two passes, as runs are read one by one: the first finds what to keep of each task, the second writes it.
+    shortest: dict[tuple[str, str], tuple[int, str]] = {}
     called: dict[str, set[ToolName]] = {}
     for run in _successes(memory, namespace):
-        called.setdefault(run.environment, set()).update(tool for turn in run.turns for tool in tool_names(turn))
-        known = best.get((run.environment, run.task))
-        if run.task and (known is None or (run.steps, run.id) < known):
-            best[run.environment, run.task] = run.steps, run.id
-    described = {
-        row.name: Tool(row.name, row.description, json.loads(row.parameters))
-        for row in memory.tools(namespace=namespace)
-    }
-    seen, redactor = set[int](), Redactor()
+        of_environment = called.setdefault(run.environment, set())
+        for turn in run.turns:
+            of_environment.update(tool_names(turn))
+        if not run.task:
+            continue
+        other = shortest.get((run.environment, run.task))
+        if other is None or (run.steps, run.id) < other:
+            shortest[run.environment, run.task] = run.steps, run.id
+    described = _described_tools(memory, namespace)
+    redactor = Redactor()
+    seen: set[int] = set()  # hashes and no texts: conversations may be long, and there may be many
     for run in _successes(memory, namespace):
-        if run.task and best[run.environment, run.task][1] != run.id:
+        if run.task and shortest[run.environment, run.task][1] != run.id:
             continue
         tools = tuple(described.get(name) or Tool(name) for name in sorted(called[run.environment]))
         example = example_of(redactor(replace(run, tools=tools)), hints=hints)
@@ -55,6 +58,13 @@ def sft_examples(memory: Memory, *, hints: bool = False, namespace: str = DEFAUL
         if key not in seen:
             seen.add(key)
             yield example
+
+
+def _described_tools(memory: Memory, namespace: str) -> dict[ToolName, Tool]:
+    tools: dict[ToolName, Tool] = {}
+    for row in memory.tools(namespace=namespace):
+        tools[row.name] = Tool(row.name, row.description, json.loads(row.parameters))
+    return tools
 
 
 COLD_START: Final[Mapping[str, Any]] = {
@@ -75,31 +85,31 @@ def cold_start(memory: Memory, *, namespace: str = DEFAULT_NAMESPACE) -> Iterato
     is the shortest run. The paper has a large model write some 700 such runs from known answers;
     here they are runs that were made.
     """
-    runs = [run for run in _successes(memory, namespace) if any(read_action(turn.text)[1] for turn in run.turns)]
-    best: dict[tuple[str, str], Trajectory] = {}
-    for run in runs:
+    shortest: dict[tuple[str, str], Trajectory] = {}
+    for run in _successes(memory, namespace):
+        if not any(read_action(turn.text)[1] for turn in run.turns):
+            continue  # no agent that acts by tags
         key = run.environment, run.task or run.id
-        known = best.get(key)
-        if known is None or (run.steps, run.id) < (known.steps, known.id):
-            best[key] = run
-    described = {row.name: row for row in memory.tools(namespace=namespace)}
+        other = shortest.get(key)
+        if other is None or (run.steps, run.id) < (other.steps, other.id):
+            shortest[key] = run
+    described = _described_tools(memory, namespace)
     redactor = Redactor()
-    for run in best.values():
-        names = sorted({call.name for call in run.calls()})
-        tools = [
-            Tool(row.name, row.description, json.loads(row.parameters))
-            for name in names
-            if (row := described.get(name))
-        ]
-        specs = [{"type": "function", "function": _function_of(tool)} for tool in tools]
+    for run in shortest.values():
+        specs: list[dict[str, Any]] = []
+        for name in sorted({call.name for call in run.calls()}):
+            if name in described:
+                specs.append({"type": "function", "function": _function_of(described[name])})
         messages = [{"role": "system", "content": tag_instructions(specs)}]
         turns = tuple(turn for turn in redactor(run).turns if turn.role != "system")
         for span in spans_of(replace(run, turns=turns)):
-            messages.append({"role": "assistant" if span.trained else "user", "content": span.text})
+            role = "assistant" if span.trained else "user"
+            messages.append({"role": role, "content": span.text})
         yield {"messages": messages}
 
 
 def _successes(memory: Memory, namespace: str) -> Iterator[Trajectory]:
+    # An older store counted a reward of 1 alone as a success, and has no mark of its own: its runs are graded anew.
     success_from = memory.header.success_from if memory.header.rewards_read else SUCCESS_FROM
     for run in memory.runs(namespace=namespace):
         if run.trusted and run.graded(success_from).outcome.success and any(map(_is_shown, run.turns)):
@@ -107,19 +117,25 @@ def _successes(memory: Memory, namespace: str) -> Iterator[Trajectory]:
 
 
 def _is_shown(turn: Turn) -> bool:
-    return turn.is_step and (bool(turn.text) or any(not own_tool(call.name, call.arguments) for call in turn.calls))
+    if not turn.is_step:
+        return False
+    return bool(turn.text) or any(not own_tool(call.name, call.arguments) for call in turn.calls)
 
 
 def example_of(run: Trajectory, *, hints: bool = False) -> Example:
     """A run as a chat example."""
     turns: list[Turn] = []
     for turn in _without_own(run.turns):
+        # `hinted` stands at the turn that read the hint; the agent read it at the end of the turn before.
         if hints and turn.hinted and turns:
             line = tagged(HINT + ", ".join(map(tool_in_prompt, turn.hinted)))
             turns[-1] = _ending_in(turns[-1], line)
         turns.append(turn)
-    messages = [{key: value for key, value in message.items() if key in _KEYS} for message in as_messages(turns)]
-    return {"messages": messages, "tools": [{"type": "function", "function": _function_of(tool)} for tool in run.tools]}
+    messages: list[dict[str, Any]] = []
+    for message in as_messages(turns):
+        messages.append({key: value for key, value in message.items() if key in _KEYS})
+    tools = [{"type": "function", "function": _function_of(tool)} for tool in run.tools]
+    return {"messages": messages, "tools": tools}
 
 
 def _function_of(tool: Tool) -> dict[str, Any]:
@@ -145,9 +161,9 @@ def _without_own(turns: Iterable[Turn]) -> Iterator[Turn]:
 def example_spans(example: Mapping[str, Any], dialect: Dialect) -> list[TokenSpan]:
     """An example as tokens, in the form of a rollout: `row_of` gives the tokens and their loss mask."""
     messages: list[Any] = example["messages"]
-    first = next(at for at, message in enumerate(messages) if message["role"] == "assistant")
+    first = next(index for index, message in enumerate(messages) if message["role"] == "assistant")
     spans = [TokenSpan("user", _joined(dialect.opening(messages[:first], example["tools"])))]
-    heard: list[Any] = []
+    heard: list[Any] = []  # since the last message of the model: a template writes neighbouring results as one block
     for message in messages[first:]:
         if message["role"] != "assistant":
             heard.append(message)
@@ -155,8 +171,10 @@ def example_spans(example: Mapping[str, Any], dialect: Dialect) -> list[TokenSpa
         if heard:
             spans.append(TokenSpan("tool", _joined(dialect.following(heard))))
             heard = []
-        functions = [call["function"] for call in message.get("tool_calls", ())]
-        calls = [(one["name"], json.dumps(one["arguments"])) for one in functions]
+        calls: list[tuple[str, str]] = []
+        for call in message.get("tool_calls", ()):
+            function = call["function"]
+            calls.append((function["name"], json.dumps(function["arguments"])))
         spans.append(TokenSpan("model", tuple(dialect.write(ModelReply(message["content"], calls)))))
     return spans
 

@@ -53,22 +53,33 @@ def row_of(spans: Sequence[TokenSpan], *, added: Added = "mask", absorb: bool = 
         added: "discard" leaves hints and summaries out. What follows them stays as it was sampled.
         absorb: Hints count in the loss too (EvolveR 5.3, "exp-absorb"), where they are not left out.
     """
-    kept = [span for span in spans if added == "mask" or span.kind not in ("hint", "summary")]
     trained = {"model", "hint"} if absorb else {"model"}
-    first = next((at for at, span in enumerate(kept) if span.kind in trained | {"summary"}), len(kept))
-    prompt, completion = kept[:first], kept[first:]
-    sampled = all(len(span.logprobs) == len(span.ids) for span in completion if span.kind == "model")
+    prompt: list[int] = []
+    completion: list[int] = []
+    mask: list[int] = []
     logprobs: list[float] = []
-    for span in completion:
+    begun = False  # the completion starts at the first span of the model, also where that is a summary left out of loss
+    sampled, any_logprobs = True, False
+    for span in spans:
+        if added != "mask" and span.kind in ("hint", "summary"):
+            continue
+        begun = begun or span.kind in trained or span.kind == "summary"
+        if not begun:
+            prompt += span.ids
+            continue
+        completion += span.ids
+        mask += [int(span.kind in trained)] * len(span.ids)
         logprobs += span.logprobs or [0.0] * len(span.ids)
-    return Row(
-        tuple(token for span in prompt for token in span.ids),
-        tuple(token for span in completion for token in span.ids),
-        tuple(int(span.kind in trained) for span in completion for _ in span.ids),
-        tuple(logprobs) if sampled and any(span.logprobs for span in completion) else None,
-    )
+        any_logprobs = any_logprobs or bool(span.logprobs)
+        if span.kind == "model" and len(span.logprobs) != len(span.ids):
+            sampled = False  # one message without log-probabilities spoils the row: a trainer takes all or none
+    known = tuple(logprobs) if sampled and any_logprobs else None
+    return Row(tuple(prompt), tuple(completion), tuple(mask), known)
 
 
 def tagged_spans(run: Trajectory, encode: Callable[[str], Iterable[int]]) -> list[TokenSpan]:
     """The spans of a stored run of a `TaggedAgent` (EvolveR): `row_of` gives its masks, with `absorb` or without."""
-    return [TokenSpan(_KINDS[part.by], tuple(encode(part.text))) for part in spans_of(run)]
+    spans: list[TokenSpan] = []
+    for part in spans_of(run):
+        spans.append(TokenSpan(_KINDS[part.by], tuple(encode(part.text))))
+    return spans

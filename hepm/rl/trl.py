@@ -51,23 +51,31 @@ class MemoryRollouts:
         self._check(trainer)
         training: bool = trainer.model.training
         group: int = trainer.num_generations if training else trainer.num_generations_eval
-        made: Counter[str] = Counter()
-        attempts: list[Attempt] = []
-        for prompt in prompts:
-            if prompt not in self._tasks:
-                raise InputError(f"no task is called {str(prompt)[:80]!r}: the dataset's prompts are ids of tasks")
-            attempts.append(Attempt(self._tasks[prompt], made[prompt] % group, training))
-            made[prompt] += 1
+        attempts = self._attempts(prompts, group, training=training)
 
         def generate(streams: list[list[int]]) -> list[Sampled]:
             # Private, but one path for plain generation and vLLM, with its weights kept up to date.
             ids, logprobs = trainer._generate_single_turn(streams, None, {}, 1)
-            return [Sampled(*pair) for pair in zip(ids, logprobs or [()] * len(ids), strict=True)]
+            if not logprobs:
+                return [Sampled(of_stream) for of_stream in ids]
+            return [Sampled(*pair) for pair in zip(ids, logprobs, strict=True)]
 
         self.last = self.player.play(attempts, generate)
         if training and self.learner is not None:
             self._learn(trainer, self.learner)
         return self._fields(trainer)
+
+    def _attempts(self, prompts: list[Any], group: int, *, training: bool) -> list[Attempt]:
+        """A rollout of each prompt, numbered inside its group."""
+        made: Counter[str] = Counter()
+        attempts: list[Attempt] = []
+        for prompt in prompts:
+            if prompt not in self._tasks:
+                raise InputError(f"no task is called {str(prompt)[:80]!r}: the dataset's prompts are ids of tasks")
+            # A batch may hold a task in several groups, one after the other: each counts from 0.
+            attempts.append(Attempt(self._tasks[prompt], made[prompt] % group, training))
+            made[prompt] += 1
+        return attempts
 
     def _learn(self, trainer: Any, learner: Learner) -> None:
         """One process stores what all of them found; the others wait for it."""
@@ -77,20 +85,22 @@ class MemoryRollouts:
         runs = gather_object([learner.run_of(rollout, step) for rollout in self.last])
         if trainer.accelerator.is_main_process:
             learner.learn(runs)
+        # All wait, and then look: else one would give hints from the memory of the step before.
         trainer.accelerator.wait_for_everyone()
         learner.memory.refresh()
 
     def _fields(self, trainer: Any) -> dict[str, list[Any]]:
         rows = [row_of(rollout.spans, added=self.added) for rollout in self.last]
         filler = trainer._tokenizer.pad_token_id
-        # TRL fails on an empty completion: of a rollout that only summarised, "discard" leaves nothing.
-        completions = [[*row.completion] or [filler] for row in rows]
-        known = all(row.logprobs is not None for row in rows)
+        logprobs = None
+        if all(row.logprobs is not None for row in rows):
+            logprobs = [list(row.logprobs or ()) or [0.0] for row in rows]
         return {
-            "prompt_ids": [[*row.prompt] for row in rows],
-            "completion_ids": completions,
-            "logprobs": [[*(row.logprobs or ())] or [0.0] for row in rows] if known else None,  # pyright: ignore
-            "env_mask": [[*row.mask] or [0] for row in rows],
+            "prompt_ids": [list(row.prompt) for row in rows],
+            # TRL fails on an empty completion: of a rollout that only summarised, "discard" leaves nothing.
+            "completion_ids": [list(row.completion) or [filler] for row in rows],
+            "logprobs": logprobs,  # pyright: ignore
+            "env_mask": [list(row.mask) or [0] for row in rows],
             "reward": [rollout.reward for rollout in self.last],
         }
 

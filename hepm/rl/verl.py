@@ -52,9 +52,11 @@ class VerlRollouts:
         about = row.get("extra_info") or {}
         if about.get("task") not in self.tasks:
             raise InputError(f"extra_info of a row names no task of the environment: {dict(about)!r:.200}")
-        training, step = about.get("split") == "train", int(row.get("global_steps") or 0)
-        spool = Spool(self.spool, self.learner) if training and self.spool and self.learner else None
-        if spool is not None:
+        training = about.get("split") == "train"
+        step = int(row.get("global_steps") or 0)
+        spool = None
+        if training and self.spool and self.learner:
+            spool = Spool(self.spool, self.learner)
             spool.learn_before(step)
         # Only the v1 trainer, verl's default, says which rollout of its group it is.
         if training and "session_id" not in row:
@@ -75,11 +77,12 @@ class VerlRollouts:
 
     def _output(self, rollout: Rollout) -> dict[str, Any]:
         row = row_of(rollout.spans, added=self.added)
+        logprobs = None if row.logprobs is None else list(row.logprobs)
         return {
-            "prompt_ids": [*row.prompt],
-            "response_ids": [*row.completion],
-            "response_mask": [*row.mask],
-            "response_logprobs": None if row.logprobs is None else [*row.logprobs],
+            "prompt_ids": list(row.prompt),
+            "response_ids": list(row.completion),
+            "response_mask": list(row.mask),
+            "response_logprobs": logprobs,
             "reward_score": rollout.reward,
             "num_turns": len(rollout.turns),
             "extra_fields": {"reward_extra_info": {"guided": float(rollout.guided)}},
@@ -102,10 +105,11 @@ class Spool:
         run = self.learner.run_of(rollout, step)
         if not run.outcome.success:
             return
+        # Eight digits, so that file names sort by step.
         path = self.folder / f"{step:08d}-{run.id.replace('/', '_')}.json"
         partial = path.with_suffix(".partial")
         partial.write_text(write_run(run), "utf-8")
-        partial.rename(path)
+        partial.rename(path)  # atomic: `learn_before` of another process sees a whole file or none
 
     def learn_before(self, step: int) -> None:
         """Learn the steps before this one, once, in order; other processes wait, and then see the same memory."""
@@ -119,6 +123,7 @@ class Spool:
                     waiting.setdefault(path.name[:8], []).append(path)
             for paths in waiting.values():
                 self.learner.learn(parse_run(path.read_text("utf-8")) for path in paths)
+                # Only now: whoever dies in between learns them again, which adds nothing.
                 for path in paths:
                     path.unlink()
         self.learner.memory.refresh()

@@ -12,7 +12,7 @@ from hepm.errors import InputError, MissingExtraError
 from hepm.uplift.saying import PlotPoint
 from hepm.uplift.sequence import Effect
 
-_COLOURS: Final = {1: "#2e8b57", 0: "#7d8b99", -1: "#c0492b"}
+_COLOURS: Final = {1: "#2e8b57", 0: "#7d8b99", -1: "#c0492b"}  # by `Effect.sure`: helps, unknown, harms
 _MEMORY: Final = "#6a3fb5"
 _MOST_POINTS: Final = 60  # of a hundred: wider intervals are cut
 
@@ -20,13 +20,13 @@ _MOST_POINTS: Final = 60  # of a hundred: wider intervals are cut
 def draw_effects(file: Path, title: str, effects: Mapping[str, Effect | None]) -> None:
     """Draw differences of shares with their intervals, one below the other; see `drawing`."""
     with drawing(file, title, size=(6.5, 1.2 + 0.4 * len(effects))) as [axes]:
-        for at, effect in enumerate(effects.values()):
+        for row, effect in enumerate(effects.values()):
             if effect is not None:
                 colour = _COLOURS[effect.sure]
-                axes.plot([100 * effect.low, 100 * effect.high], [at, at], color=colour)
-                axes.plot([100 * effect.value], [at], "o", color=colour)
+                axes.plot([100 * effect.low, 100 * effect.high], [row, row], color=colour)
+                axes.plot([100 * effect.value], [row], "o", color=colour)
         axes.set_yticks(range(len(effects)), list(effects))
-        axes.set_ylim(len(effects) - 0.5, -0.5)
+        axes.set_ylim(len(effects) - 0.5, -0.5)  # the first effect on top
         axes.axvline(0, color=_COLOURS[0], linewidth=1)
         axes.set_xlabel("points of success more with memory, with 95 % intervals")
 
@@ -34,10 +34,12 @@ def draw_effects(file: Path, title: str, effects: Mapping[str, Effect | None]) -
 def draw_path(file: Path, title: str, points: Sequence[PlotPoint]) -> None:
     """Draw how a difference of shares became known, session by session; see `drawing`."""
     with drawing(file, title, size=(7.5, 3.2)) as [axes]:
-        sessions = [one.sessions for one in points]
-        low, high = ([100 * getattr(one, end) for one in points] for end in ("low", "high"))
-        axes.fill_between(sessions, low, high, color=_MEMORY, alpha=0.18, linewidth=0)
-        axes.plot(sessions, [100 * one.value for one in points], color=_MEMORY)
+        sessions = [point.sessions for point in points]
+        values = [100 * point.value for point in points]
+        lows = [100 * point.low for point in points]
+        highs = [100 * point.high for point in points]
+        axes.fill_between(sessions, lows, highs, color=_MEMORY, alpha=0.18, linewidth=0)
+        axes.plot(sessions, values, color=_MEMORY)
         axes.axhline(0, color=_COLOURS[0], linewidth=1)
         axes.set_ylim(-_MOST_POINTS, _MOST_POINTS)
         axes.set_xlabel("sessions with an outcome")
@@ -54,11 +56,12 @@ def drawing(file: Path, title: str, *, size: tuple[float, float], panels: int = 
     """
     if find_spec("matplotlib") is None:
         raise MissingExtraError("a plot needs matplotlib: pip install matplotlib.")
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure  # not pyplot: its global state and windows are not a library's business
 
     figure: Any = Figure(figsize=size, layout="constrained")
     figure.suptitle(title)
     yield [*figure.subplots(1, panels, squeeze=False)[0]]
+    # After the caller has drawn: an exception of theirs leaves no half-drawn file.
     try:
         figure.savefig(file)
     except (OSError, ValueError) as error:

@@ -6,7 +6,7 @@ Both are settled before chance draws the arm: an arm cannot change them, so arms
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ KNOWN_RUNS: Final = 2_000
 """Runs of before the experiment by which requests are recognised, the latest ones."""
 
 
-class Asked(NamedTuple):
+class RunRequest(NamedTuple):
     """What a run was about: row number, environment, task, request."""
 
     seq: int
@@ -43,29 +43,48 @@ def kinds_of(sessions: Sequence[TrialSession], before: Sequence[tuple[int, str, 
     Args:
         before: Runs of no experiment (`Store.requests_before`).
     """
-    asked = [Asked(seq, environment, task, said[:REQUEST_CHARS]) for seq, environment, task, said in before]
-    asked += [Asked(one.seq, one.environment, one.task, one.request) for one in sessions]
-    names = kind_names(asked)
-    first: dict[object, int] = {}
-    for one, name in sorted(zip(asked, names, strict=True), key=lambda pair: pair[0].seq):
-        first.setdefault(name, one.seq)
-    numbers = {name: number for number, name in enumerate(first)}
-    of_sessions = names[len(asked) - len(sessions) :]
-    kind_T = np.array([numbers[name] for name in of_sessions], dtype=np.int64)
-    known = [first[name] < one.seq for one, name in zip(sessions, of_sessions, strict=True)]
+    requests: list[RunRequest] = []
+    for seq, environment, task, request in before:
+        # Cut as the requests of sessions are when they are stored, so that like texts stay alike.
+        requests.append(RunRequest(seq, environment, task, request[:REQUEST_CHARS]))
+    for session in sessions:
+        requests.append(RunRequest(session.seq, session.environment, session.task, session.request))
+    names = kind_names(requests)
+    first_seq = _first_of_each_kind(requests, names)
+    numbers = {name: number for number, name in enumerate(first_seq)}
+    # The sessions are the last of `requests`; the runs before the experiment only serve to recognise them.
+    session_names = names[len(before) :]
+    kind_T = np.array([numbers[name] for name in session_names], dtype=np.int64)
+    known: list[bool] = []
+    for session, name in zip(sessions, session_names, strict=True):
+        known.append(first_seq[name] < session.seq)
     return Kinds(kind_T, np.array(known, dtype=np.bool_))
 
 
-def kind_names(asked: Sequence[Asked]) -> list[object]:
+def _first_of_each_kind(requests: Sequence[RunRequest], names: Sequence[object]) -> dict[object, int]:
+    """The row number of the first run of each kind, kinds in the order of these."""
+    first_seq: dict[object, int] = {}
+    for request, name in sorted(zip(requests, names, strict=True), key=lambda pair: pair[0].seq):
+        first_seq.setdefault(name, request.seq)
+    return first_seq
+
+
+def kind_names(requests: Sequence[RunRequest]) -> list[object]:
     """A name of the kind of each run; equal for runs of one kind."""
-    runs = Counter((one.environment, one.task) for one in asked if one.task)
+    runs_of_task = Counter((run.environment, run.task) for run in requests if run.task)
+    # A task of one run says nothing of a kind: such runs, and those without a task, are grouped by their words.
     alone: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    for one in asked:
-        if runs[one.environment, one.task] < 2:
-            alone[one.environment][str(one.seq)] = one.request
-    groups = {environment: RequestGroups(requests).group_of for environment, requests in alone.items()}
+    for run in requests:
+        if runs_of_task[run.environment, run.task] < 2:
+            alone[run.environment][str(run.seq)] = run.request
+    groups: dict[str, Mapping[str, object]] = {}
+    for environment, texts in alone.items():
+        groups[environment] = RequestGroups(texts).group_of
     names: list[object] = []
-    for one in asked:
-        like = groups.get(one.environment, {}).get(str(one.seq))
-        names.append((one.environment, one.task) if like is None else (one.environment, None, like))
+    for run in requests:
+        group = groups.get(run.environment, {}).get(str(run.seq))
+        if group is None:
+            names.append((run.environment, run.task))
+        else:
+            names.append((run.environment, None, group))  # of 3, so that no task is called like a group
     return names

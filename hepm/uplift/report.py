@@ -23,6 +23,7 @@ from hepm.uplift.sequence import (
     Effect,
     FloatArray,
     IntArray,
+    Path,
     effect_between,
     expected,
     path_of,
@@ -100,19 +101,29 @@ class Shadow:
     @property
     def sentence(self) -> str:
         """What that would have been worth, if agents went on as they did."""
-        said = (
+        spoken = (
             f"Memory was silent in {count_of(self.sessions, 'session')}. It would have spoken in {self.spoken:,}, at "
             f"{self.tokens:,.0f} tokens a session"
         )
-        speaking = [one for one in self.levels if one.hints and None not in (one.in_successes, one.in_failures)]
-        if not speaking:
-            return f"{said}; what its hints are worth is known when sessions have outcomes."
-        one = next((level for level in speaking if level.hints >= FEWEST), speaking[-1])
+        level = self._level_to_report()
+        if level is None:
+            return f"{spoken}; what its hints are worth is known when sessions have outcomes."
         return (
-            f"{said}. From a chance of {one.chance:g} on, its hints named what the agent did next at "
-            f"{100 * (one.in_successes or 0):.0f} % of the turns of successful sessions, and at "
-            f"{100 * (one.in_failures or 0):.0f} % of those of failed ones ({count_of(one.hints, 'turn')})."
+            f"{spoken}. From a chance of {level.chance:g} on, its hints named what the agent did next at "
+            f"{100 * (level.in_successes or 0):.0f} % of the turns of successful sessions, and at "
+            f"{100 * (level.in_failures or 0):.0f} % of those of failed ones ({count_of(level.hints, 'turn')})."
         )
+
+    def _level_to_report(self) -> ShadowLevel | None:
+        """The first level with enough hints, else the last with any; None where no outcome is known."""
+        last: ShadowLevel | None = None
+        for level in self.levels:
+            if not level.hints or level.in_successes is None or level.in_failures is None:
+                continue
+            if level.hints >= FEWEST:
+                return level
+            last = level
+        return last
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,37 +162,49 @@ class UpliftReport:
         """What is known, first of all."""
         if self.sessions or any(self.without_outcome.values()):
             return effect_sentence(self.success, self.sessions)
-        return NO_TRIAL if self.shadow is None else self.shadow.sentence
+        if self.shadow is None:
+            return NO_TRIAL
+        return self.shadow.sentence
 
     @property
     def harmful(self) -> tuple[Credit, ...]:
         """Lessons that harm, with their interval below 0."""
-        return tuple(one for one in self.credits if one.effect is not None and one.effect.sure < 0)
+        harming: list[Credit] = []
+        for credit in self.credits:
+            if credit.effect is not None and credit.effect.sure < 0:
+                harming.append(credit)
+        return tuple(harming)
 
     def to_json(self) -> dict[str, Any]:
         """In values that JSON can hold."""
-        found = asdict(self) | {"sentence": self.sentence}
-        found["without_outcome"] = dict(self.without_outcome)
-        found["measures"] = [_measured_json(one) for one in self.measures]
-        found["parts"] = [_measured_json(one) for one in self.parts]
-        found |= {name: None if (one := getattr(self, name)) is None else one._asdict() for name in ("success", "raw")}
-        found["points"] = [one._asdict() for one in self.points]
-        found["followed"] = self.followed._asdict()
-        found["credits"] = [_credit_json(one) for one in self.credits]
+        # asdict leaves NamedTuples as they are: JSON would write them as lists without names.
+        values = asdict(self) | {"sentence": self.sentence}
+        values["without_outcome"] = dict(self.without_outcome)
+        values["measures"] = [_measured_json(measure) for measure in self.measures]
+        values["parts"] = [_measured_json(part) for part in self.parts]
+        values["success"] = _effect_json(self.success)
+        values["raw"] = _effect_json(self.raw)
+        values["points"] = [point._asdict() for point in self.points]
+        values["followed"] = self.followed._asdict()
+        values["credits"] = [_credit_json(credit) for credit in self.credits]
         if self.shadow is not None:
-            levels = [one._asdict() for one in self.shadow.levels]
-            found["shadow"] = {**asdict(self.shadow), "levels": levels, "sentence": self.shadow.sentence}
-        return found
+            levels = [level._asdict() for level in self.shadow.levels]
+            values["shadow"] = {**asdict(self.shadow), "levels": levels, "sentence": self.shadow.sentence}
+        return values
 
 
-def _measured_json(one: Measured) -> dict[str, Any]:
-    effect = None if one.effect is None else one.effect._asdict()
-    return {**one._asdict(), "effect": effect, "cells": one.cells}
+def _effect_json(effect: Effect | None) -> dict[str, Any] | None:
+    if effect is None:
+        return None
+    return effect._asdict()
 
 
-def _credit_json(one: Credit) -> dict[str, Any]:
-    effect = None if one.effect is None else one.effect._asdict()
-    return {**one._asdict(), "effect": effect, "sentence": one.sentence}
+def _measured_json(measure: Measured) -> dict[str, Any]:
+    return {**measure._asdict(), "effect": _effect_json(measure.effect), "cells": measure.cells}
+
+
+def _credit_json(credit: Credit) -> dict[str, Any]:
+    return {**credit._asdict(), "effect": _effect_json(credit.effect), "sentence": credit.sentence}
 
 
 def uplift_of(
@@ -199,17 +222,28 @@ def uplift_of(
         left_out: The chance with which a lesson is left out of a session.
         chances: The guard's levels.
     """
-    compared = [one for one in sessions if not one.shadow]
-    ended = [one for one in compared if one.success is not None]
-    missing = Counter(one.arm for one in compared if one.success is None)
+    shadows = [session for session in sessions if session.shadow]
+    ended: list[TrialSession] = []
+    missing: Counter[str] = Counter()
+    for session in sessions:
+        if session.shadow:
+            continue
+        if session.success is None:
+            missing[session.arm] += 1
+        else:
+            ended.append(session)
     kinds = kinds_of(ended, before)
-    success_T = np.array([bool(one.success) for one in ended], dtype=np.float64)
-    treated_T = np.array([one.arm == MEMORY for one in ended], dtype=np.bool_)
-    chances_T = 1 - np.array([one.holdout for one in ended], dtype=np.float64)
+    success_T = _successes(ended)
+    treated_T = np.array([session.arm == MEMORY for session in ended], dtype=np.bool_)
+    # The holdout is the chance of a control; of each session, as the setting may change while an experiment runs.
+    chances_T = 1 - np.array([session.holdout for session in ended], dtype=np.float64)
     path = path_of(success_T, treated_T, chances_T, kinds.kind_T)
-    raw = path_of(success_T, treated_T, chances_T, np.zeros_like(kinds.kind_T))
-    at = _spread(len(ended), PLOT_POINTS)
-    shadows = [one for one in sessions if one.shadow]
+    one_kind = np.zeros_like(kinds.kind_T)  # no adjustment
+    raw = path_of(success_T, treated_T, chances_T, one_kind)
+    recognised = _recognised(success_T, treated_T, chances_T, kinds)
+    levels = _levels(ended, success_T, treated_T, kinds)
+    with_memory = [session for session in ended if session.arm == MEMORY]
+    shadow = _shadow(shadows, chances) if shadows else None
     return UpliftReport(
         namespace,
         sessions=len(ended),
@@ -219,30 +253,45 @@ def uplift_of(
         success=path.last,
         raw=raw.last,
         measures=tuple(_measures(ended, treated_T, chances_T, kinds.kind_T, path.last)),
-        parts=(*_recognised(success_T, treated_T, chances_T, kinds), *_levels(ended, success_T, treated_T, kinds)),
-        points=tuple(
-            PlotPoint(number + 1, ended[number].ended_at, *(float(part[number]) for part in path[:3])) for number in at
-        ),
-        followed=_followed([one for one in ended if one.arm == MEMORY]),
-        credits=_credits([one for one in ended if one.arm == MEMORY], kinds.kind_T[treated_T], left_out),
-        shadow=_shadow(shadows, chances) if shadows else None,
+        parts=(*recognised, *levels),
+        points=_points(ended, path),
+        followed=_followed(with_memory),
+        credits=_credits(with_memory, kinds.kind_T[treated_T], left_out),
+        shadow=shadow,
     )
 
 
+def _successes(sessions: Sequence[TrialSession]) -> FloatArray:
+    """1 for each session that succeeded, else 0."""
+    return np.array([bool(session.success) for session in sessions], dtype=np.float64)
+
+
+def _points(ended: Sequence[TrialSession], path: Path) -> tuple[PlotPoint, ...]:
+    """The path at evenly spread sessions."""
+    points: list[PlotPoint] = []
+    for index in _spread(len(ended), PLOT_POINTS):
+        value, low, high = float(path.value_T[index]), float(path.low_T[index]), float(path.high_T[index])
+        points.append(PlotPoint(index + 1, ended[index].ended_at, value, low, high))
+    return tuple(points)
+
+
 def _spread(length: int, most: int) -> list[int]:
-    """At most so many of the places from 19 on, evenly, the last one among them."""
-    first = 19
+    """At most so many of the indices from `FEWEST` - 1 on, evenly, the last one among them."""
+    first = FEWEST - 1  # bounds are infinite before
     if length <= first:
         return []
-    return sorted({round(at) for at in np.linspace(first, length - 1, min(most, length - first)).tolist()})
+    return sorted({round(index) for index in np.linspace(first, length - 1, min(most, length - first)).tolist()})
 
 
 def _means(values_T: FloatArray, treated_T: BoolArray) -> tuple[float, float]:
     """Without memory and with it; 0 where there is no session."""
-    without, with_memory = (
-        float(part.mean()) if len(part) else 0.0 for part in (values_T[~treated_T], values_T[treated_T])
-    )
-    return without, with_memory
+    return _mean(values_T[~treated_T]), _mean(values_T[treated_T])
+
+
+def _mean(values_N: FloatArray) -> float:
+    if not len(values_N):
+        return 0.0  # numpy would warn and give NaN
+    return float(values_N.mean())
 
 
 def _measures(
@@ -251,31 +300,31 @@ def _measures(
     if not ended:
         return []
     values = {
-        "turns": [one.turns for one in ended],
-        "failed calls": [one.errors for one in ended],
-        "tokens of memory": [one.tokens for one in ended],
+        "turns": [session.turns for session in ended],
+        "failed calls": [session.errors for session in ended],
+        "tokens of memory": [session.tokens for session in ended],
     }
-    success_T = np.array([bool(one.success) for one in ended], dtype=np.float64)
-    found = [Measured("success", *_means(success_T, treated_T), success, share=True)]
+    measures = [Measured("success", *_means(_successes(ended), treated_T), success, share=True)]
     for name, of_sessions in values.items():
         values_T = np.array(of_sessions, dtype=np.float64)
         effect = path_of(values_T, treated_T, chances_T, kind_T, share=False).last
-        found.append(Measured(name, *_means(values_T, treated_T), effect))
-    return found
+        measures.append(Measured(name, *_means(values_T, treated_T), effect))
+    return measures
 
 
 def _recognised(success_T: FloatArray, treated_T: BoolArray, chances_T: FloatArray, kinds: Kinds) -> list[Measured]:
     """Success where memory knew the kind of request, and where it was new."""
     if not len(success_T):
         return []
+    # Scored together, so that both parts are compared with what all earlier sessions lead to expect.
     f_T = scores(success_T[None], treated_T[None], chances_T[None], kinds.kind_T[None])[0]
-    found: list[Measured] = []
+    measures: list[Measured] = []
     for name, part_T in (("recognised requests", kinds.known_T), ("new requests", ~kinds.known_T)):
         if part_T.any():
             path = paths(f_T[part_T][None], chances_T[part_T][None])
-            effect = type(path)(*(each[0] for each in path)).last
-            found.append(Measured(name, *_means(success_T[part_T], treated_T[part_T]), effect, share=True))
-    return found
+            effect = path.of_stream(0).last
+            measures.append(Measured(name, *_means(success_T[part_T], treated_T[part_T]), effect, share=True))
+    return measures
 
 
 def _levels(ended: Sequence[TrialSession], success_T: FloatArray, treated_T: BoolArray, kinds: Kinds) -> list[Measured]:
@@ -284,67 +333,90 @@ def _levels(ended: Sequence[TrialSession], success_T: FloatArray, treated_T: Boo
         return []
     _, without_T = expected(success_T, treated_T, kinds.kind_T, np.zeros_like(kinds.kind_T))
     beyond_T = success_T - without_T
-    found: list[Measured] = []
-    for level in sorted({one.level for one in ended if one.level}, key=lambda name: (name != "silent", name)):
-        here_T = np.array([one.level == level for one in ended], dtype=np.bool_)
-        effect = effect_between(beyond_T[here_T], beyond_T[~treated_T])
-        means = _means(success_T[here_T | ~treated_T], treated_T[here_T | ~treated_T])
-        name = "level silent" if level == "silent" else f"level {level}"
-        found.append(Measured(name, *means, effect, share=True))
-    return found
+    names = {session.level for session in ended if session.level}
+    measures: list[Measured] = []
+    for level in sorted(names, key=lambda name: (name != "silent", name)):
+        at_level_T = np.array([session.level == level for session in ended], dtype=np.bool_)
+        effect = effect_between(beyond_T[at_level_T], beyond_T[~treated_T])
+        compared_T = at_level_T | ~treated_T
+        means = _means(success_T[compared_T], treated_T[compared_T])
+        measures.append(Measured(f"level {level}", *means, effect, share=True))
+    return measures
 
 
 def _followed(with_memory: Sequence[TrialSession]) -> Followed:
-    counts: Counter[tuple[bool, bool]] = Counter()
-    for one in with_memory:
-        if one.hints:
-            counts[fmean(followed for _, followed in one.hints) >= 0.5, bool(one.success)] += 1
-    sessions = {followed: counts[followed, True] + counts[followed, False] for followed in (True, False)}
-    return Followed(sessions[True], counts[True, True], sessions[False], counts[False, True])
+    counts: Counter[tuple[bool, bool]] = Counter()  # by (followed, success)
+    for session in with_memory:
+        if session.hints:
+            share = fmean(followed for _, followed in session.hints)
+            counts[share >= 0.5, bool(session.success)] += 1
+    return Followed(
+        followed=counts[True, True] + counts[True, False],
+        followed_successes=counts[True, True],
+        others=counts[False, True] + counts[False, False],
+        other_successes=counts[False, True],
+    )
 
 
 def _credits(with_memory: Sequence[TrialSession], kind_T: IntArray, left_out: float) -> tuple[Credit, ...]:
     """What each lesson does, among the sessions with memory that would have been shown it."""
-    places: defaultdict[str, list[tuple[int, bool]]] = defaultdict(list)
-    for at, one in enumerate(with_memory):
-        out = set(one.left_out)
-        for id in {*one.shown, *one.left_out}:
-            places[id].append((at, id not in out))
-    success_T = np.array([bool(one.success) for one in with_memory], dtype=np.float64)
-    found: list[Credit] = []
-    for id, here in places.items():
-        at_N = np.array([at for at, _ in here], dtype=np.int64)
-        shown_N = np.array([shown for _, shown in here], dtype=np.bool_)
-        chance_N = np.full(len(here), 1 - left_out)
-        effect = path_of(success_T[at_N], shown_N, chance_N, kind_T[at_N]).last
+    indices: defaultdict[str, list[int]] = defaultdict(list)
+    was_shown: defaultdict[str, list[bool]] = defaultdict(list)
+    for index, session in enumerate(with_memory):
+        out = set(session.left_out)
+        for id in {*session.shown, *session.left_out}:
+            indices[id].append(index)
+            was_shown[id].append(id not in out)
+    success_T = _successes(with_memory)
+    credits: list[Credit] = []
+    for id, sessions in indices.items():
+        index_N = np.array(sessions, dtype=np.int64)
+        shown_N = np.array(was_shown[id], dtype=np.bool_)
+        # Chance alone decides whether a lesson is left out, so being shown is an arm of its own.
+        chance_N = np.full(len(sessions), 1 - left_out)
+        effect = path_of(success_T[index_N], shown_N, chance_N, kind_T[index_N]).last
         shown = int(shown_N.sum())
-        found.append(Credit(id, shown, len(here) - shown, effect))
-    return tuple(sorted(found, key=_by_certainty))
+        credits.append(Credit(id, shown, len(sessions) - shown, effect))
+    return tuple(sorted(credits, key=_by_certainty))
 
 
-def _by_certainty(one: Credit) -> tuple[int, float, str]:
+def _by_certainty(credit: Credit) -> tuple[int, float, str]:
     """The surest first; those of which nothing is known yet come last."""
-    if one.effect is None:
-        return 2, -one.shown, one.id
-    return 0 if one.effect.sure else 1, one.effect.high - one.effect.low, one.id
+    if credit.effect is None:
+        return 2, -credit.shown, credit.id
+    width = credit.effect.high - credit.effect.low
+    if credit.effect.sure:
+        return 0, width, credit.id
+    return 1, width, credit.id
 
 
 def _shadow(sessions: Sequence[TrialSession], chances: Mapping[str, float]) -> Shadow:
-    levels: list[ShadowLevel] = []
-    for chance in chances.values():
-        hints: defaultdict[bool | None, list[bool]] = defaultdict(list)
-        for one in sessions:
-            hints[one.success] += [followed for said, followed in one.hints if said >= chance]
-        shares = (fmean(hints[ended]) if hints[ended] else None for ended in (True, False))
-        levels.append(ShadowLevel(chance, sum(map(len, hints.values())), *shares))
+    lessons: set[str] = set()
+    for session in sessions:
+        lessons.update(session.shown)
     return Shadow(
         sessions=len(sessions),
-        labelled=sum(one.success is not None for one in sessions),
-        spoken=sum(one.tokens > 0 for one in sessions),
-        tokens=fmean(one.tokens for one in sessions),
-        lessons=len({lesson for one in sessions for lesson in one.shown}),
-        levels=tuple(levels),
+        labelled=sum(session.success is not None for session in sessions),
+        spoken=sum(session.tokens > 0 for session in sessions),
+        tokens=fmean(session.tokens for session in sessions),
+        lessons=len(lessons),
+        levels=tuple(_shadow_level(sessions, chance) for chance in chances.values()),
     )
+
+
+def _shadow_level(sessions: Sequence[TrialSession], chance: float) -> ShadowLevel:
+    # Of each turn with a hint whether the agent did what it would have named, by the outcome of its session.
+    followed: defaultdict[bool | None, list[bool]] = defaultdict(list)
+    for session in sessions:
+        followed[session.success] += [called for hint_chance, called in session.hints if hint_chance >= chance]
+    hints = sum(map(len, followed.values()))
+    return ShadowLevel(chance, hints, _share_of(followed[True]), _share_of(followed[False]))
+
+
+def _share_of(followed: Sequence[bool]) -> float | None:
+    if not followed:
+        return None
+    return fmean(followed)
 
 
 def harm_sentence(effect: Effect) -> str:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from hepm.text import count_of
@@ -36,22 +37,46 @@ class Measured(NamedTuple):
     @property
     def cells(self) -> tuple[str, ...]:
         """Its name and `COLUMNS`."""
-        means = [f"{100 * mean:.1f} %" if self.share else f"{mean:,.2f}" for mean in (self.without, self.with_memory)]
+        means = (self._mean_text(self.without), self._mean_text(self.with_memory))
         if self.effect is None:
             return (self.name, *means, "–", "–")
         value, low, high = figures(self.effect, share=self.share)
-        return (self.name, *means, value if value == "0" or value.startswith("−") else f"+{value}", f"{low} to {high}")
+        if value != "0" and not value.startswith("−"):
+            value = f"+{value}"
+        return (self.name, *means, value, f"{low} to {high}")
+
+    def _mean_text(self, mean: float) -> str:
+        if self.share:
+            return f"{100 * mean:.1f} %"
+        return f"{mean:,.2f}"
 
 
 def figures(effect: Effect, *, share: bool = True) -> tuple[str, str, str]:
     """The difference and the ends of its interval, rounded alike; shares in points."""
-    values = [100 * max(-1.0, min(1.0, one)) if share else one for one in effect[:3]]
-    size = max(abs(one) for one in values)
-    # So many digits that no end that is not 0 reads as 0.
-    least = min((abs(one) for one in values if one), default=1.0)
-    digits = 0 if least >= 0.95 and size >= 3 else 1 if least >= 0.05 or size >= 3 else 2
-    value, low, high = (f"{one + 0.0:,.{digits}f}".replace("-", "−") for one in values)
-    return tuple("0" if set(one) <= set("−0.") else one for one in (value, low, high))  # type: ignore[return-value]
+    values = list(effect[:3])
+    if share:
+        values = [100 * max(-1.0, min(1.0, value)) for value in values]  # an interval may reach beyond all shares
+    digits = _digits_for([abs(value) for value in values])
+    return _figure(values[0], digits), _figure(values[1], digits), _figure(values[2], digits)
+
+
+def _digits_for(sizes: Sequence[float]) -> int:
+    """So many digits that no end that is not 0 reads as 0, and that small differences show a fraction."""
+    large = max(sizes) >= 3
+    least = min((size for size in sizes if size), default=1.0)
+    if large and least >= 0.95:
+        return 0
+    if large or least >= 0.05:
+        return 1
+    return 2
+
+
+def _figure(value: float, digits: int) -> str:
+    # + 0.0 makes 0.0 of -0.0; the minus is U+2212, as in all our tables.
+    text = f"{value + 0.0:,.{digits}f}".replace("-", "−")
+    if set(text) <= set("−0."):
+        return "0"
+    return text
 
 
 def effect_sentence(
@@ -67,22 +92,37 @@ def effect_sentence(
     """
     if effect is None:
         ended = " with an outcome" if of == "session" else ""
-        return f"Not yet known: {count_of(sessions, of)}{ended} {'is' if sessions == 1 else 'are'} too few."
+        verb = "is" if sessions == 1 else "are"
+        return f"Not yet known: {count_of(sessions, of)}{ended} {verb} too few."
     value, low, high = figures(effect)
+    if effect.sure < 0:
+        # "lowered by 6 (2 to 10)": without signs, the end that is nearer to 0 first.
+        value, low, high = value.removeprefix("−"), high.removeprefix("−"), low.removeprefix("−")
     if effect.sure:
-        by = value.removeprefix("−")
-        ends = (low, high) if effect.sure > 0 else (high.removeprefix("−"), low.removeprefix("−"))
-        return (
-            f"{who} {_WORDS[effect.sure]} {what} by {by} points ({ends[0]} to {ends[1]}) in {count_of(sessions, of)}."
-        )
-    said = f"{what} differed by {value} points ({low} to {high}) in {count_of(sessions, of)}"
-    more = {100 * one: effect.more_for(one) for one in DIFFERENCES}
-    waits = [f"about {_rounded(number):,} one of {points:.0f}" for points, number in more.items() if number]
+        return f"{who} {_WORDS[effect.sure]} {what} by {value} points ({low} to {high}) in {count_of(sessions, of)}."
+    unknown = f"Not yet known: {what} differed by {value} points ({low} to {high}) in {count_of(sessions, of)}"
+    waits = _waits(effect, of)
     if not waits:
-        return f"Not yet known: {said}."
-    waits[0] = waits[0].replace("one of", f"more {of}s would show a difference of", 1)
-    waits[-1] += " points"
-    return f"Not yet known: {said}; {', '.join(waits)}."
+        return f"{unknown}."
+    return f"{unknown}; {waits}."
+
+
+def _waits(effect: Effect, of: str) -> str:
+    """How many more sessions would show a difference; "" where none are needed, or that is not known.
+
+    "about 400 more sessions would show a difference of 5, about 100 one of 10 points"
+    """
+    waits: list[str] = []
+    for difference in DIFFERENCES:
+        number = effect.more_for(difference)
+        if number:
+            words = f"one of {100 * difference:.0f}"
+            if not waits:
+                words = f"more {of}s would show a difference of {100 * difference:.0f}"
+            waits.append(f"about {_rounded(number):,} {words}")
+    if not waits:
+        return ""
+    return f"{', '.join(waits)} points"
 
 
 def _rounded(number: int) -> int:

@@ -93,6 +93,10 @@ class Path(NamedTuple):
         value, low, high, sd = (float(part[-1]) for part in self)
         return Effect(value, low, high, len(self.value_T), sd)
 
+    def of_stream(self, stream: int) -> Path:
+        """One stream of `paths`, whose parts have the shape (S, T)."""
+        return Path(self.value_T[stream], self.low_T[stream], self.high_T[stream], self.sd_T[stream])
+
 
 def rho2(at: float = NARROWEST_AT, alpha: float = ALPHA) -> float:
     """The parameter r with which the interval is narrowest at so many sessions."""
@@ -112,13 +116,17 @@ def sessions_for(difference: float, sd: float) -> int:
         half = sd * (float(margins(np.array([sessions], dtype=np.float64))[0]) + _POWER / math.sqrt(sessions))
         return half <= difference
 
+    # The width falls with the sessions, so the fewest that show it are found by doubling, then by halving.
     high = FEWEST
     while not shown(high):
         high *= 2
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if shown(middle) else (middle, high)
+        if shown(middle):
+            high = middle
+        else:
+            low = middle
     return high
 
 
@@ -143,7 +151,7 @@ def expected(
         guess: What is expected before any session came.
     """
     a_N, every_N = treated_N.astype(np.float64), np.ones_like(y_N)
-    kind_N = streams_N * (int(kinds_N.max(initial=0)) + 1) + kinds_N
+    kind_N = streams_N * (int(kinds_N.max(initial=0)) + 1) + kinds_N  # one number for the pair of stream and kind
     all_N = _before(y_N, every_N, streams_N, np.full_like(y_N, guess), _OF_ALL)
     kind_mean_N = _before(y_N, every_N, kind_N, all_N, _OF_KIND)
     with_N = kind_mean_N + _before(y_N, a_N, streams_N, all_N, _OF_ARM) - all_N
@@ -167,21 +175,23 @@ def scores(
     streams_N = np.repeat(np.arange(len(outcomes_ST), dtype=np.int64), outcomes_ST.shape[1])
     y_N, treated_N, p_N = outcomes_ST.ravel(), treated_ST.ravel(), chances_ST.ravel()
     with_N, without_N = expected(y_N, treated_N, kinds_ST.ravel(), streams_N, guess=guess)
+    # Both last terms of the formula: a session is of one arm, so one of them is 0.
     seen_N = np.where(treated_N, (y_N - with_N) / p_N, (without_N - y_N) / (1 - p_N))
     return (with_N - without_N + seen_N).reshape(outcomes_ST.shape)
 
 
 def _before(y_N: FloatArray, weight_N: FloatArray, group_N: IntArray, prior_N: FloatArray, worth: float) -> FloatArray:
     """The mean of the sessions before each one in its group, those of weight 0 left out, drawn towards a prior."""
+    # Stable: inside a group sessions stay in their order of arrival, which "before" is about.
     order_N = np.argsort(group_N, kind="stable")
     sorted_N = group_N[order_N]
     starts_N = np.searchsorted(sorted_N, sorted_N)  # where the group of each begins
 
     def total_before(values_N: FloatArray) -> FloatArray:
         running_N = np.concatenate(([0.0], np.cumsum(values_N[order_N])))
-        found_N = np.empty_like(values_N)
-        found_N[order_N] = running_N[:-1] - running_N[starts_N]
-        return found_N
+        total_N = np.empty_like(values_N)
+        total_N[order_N] = running_N[:-1] - running_N[starts_N]  # back to the order of arrival
+        return total_N
 
     return (total_before(y_N * weight_N) + worth * prior_N) / (total_before(weight_N) + worth)
 
@@ -194,7 +204,9 @@ def paths(scores_ST: FloatArray, chances_ST: FloatArray, spread: float = 0.5) ->
     """
     t_T = np.arange(1, scores_ST.shape[1] + 1, dtype=np.float64)
     mean_ST = np.cumsum(scores_ST, axis=1) / t_T
+    # Rounding can make the sum of squares about the mean a little negative, where all scores are equal.
     squares_ST = np.maximum(np.cumsum(scores_ST**2, axis=1) - t_T * mean_ST**2, 0.0)
+    # The warm-up is counted in sessions of the rarer arm: at a holdout of .1 it weighs as much as 100 sessions.
     rarer_ST = np.cumsum(np.minimum(chances_ST, 1 - chances_ST), axis=1) / t_T
     added_ST = WARM_UP / rarer_ST
     largest_ST = spread**2 * np.cumsum(1 / (chances_ST * (1 - chances_ST)), axis=1) / t_T
@@ -212,12 +224,14 @@ def path_of(
         share: Whether outcomes are 0 or 1; else any number, whose spread is that of all of them.
     """
     if not len(outcomes_T):
-        return Path(*(np.empty(0) for _ in Path._fields))
-    spread = 0.5 if share else float(outcomes_T.std()) or 1.0
-    guess = 0.5 if share else float(outcomes_T.mean())
+        none = np.empty(0)
+        return Path(none, none, none, none)
+    spread = guess = 0.5
+    if not share:
+        spread = float(outcomes_T.std()) or 1.0  # outcomes that are all alike would claim to be certain
+        guess = float(outcomes_T.mean())
     f_1T = scores(outcomes_T[None], treated_T[None], chances_T[None], kinds_T[None], guess=guess)
-    found = paths(f_1T, chances_T[None], spread)
-    return Path(*(part[0] for part in found))
+    return paths(f_1T, chances_T[None], spread).of_stream(0)
 
 
 def effect_between(with_N: FloatArray, without_N: FloatArray, spread: float = 0.5) -> Effect | None:

@@ -38,7 +38,9 @@ _VARIANTS: Final[Mapping[str, Policy]] = {
     "states": StatesOnly(),
     "states-first": EpisodicElseProcedural(),
     "procedural-c0": Procedural(c=0),
-    **{f"adaptive-c{c}": Adaptive(c=c) for c in (0, 5, 10)},
+    "adaptive-c0": Adaptive(c=0),
+    "adaptive-c5": Adaptive(c=5),
+    "adaptive-c10": Adaptive(c=10),
 }
 """H-EPM's ablations as policies of a bench: tables 4 and 7."""
 
@@ -123,7 +125,9 @@ ARMS: Final = {
         replace(_h_epm("gnn4plan-trained", "the same, trained", "", "hybrid"), plans="trained"),
         _h_epm("k1", "explicit with one suggestion (H-EPM table 4 D)", k=1),
         _h_epm("k3", "explicit with three suggestions (H-EPM table 4 D)", k=3),
-        *(_h_epm(f"c{c}", f"explicit with c = {c} (H-EPM table 7)", f"adaptive-c{c}") for c in (0, 5, 10)),
+        _h_epm("c0", "explicit with c = 0 (H-EPM table 7)", "adaptive-c0"),
+        _h_epm("c5", "explicit with c = 5 (H-EPM table 7)", "adaptive-c5"),
+        _h_epm("c10", "explicit with c = 10 (H-EPM table 7)", "adaptive-c10"),
         Arm("hybrid", "suggestions by hepm's default policy", "hybrid", _suggesting("hybrid")),
         Arm(LESSONS, "principles and experiences (EvolveR, PRIME)", "off", _LESSONS),
         Arm(TAGGED, "an agent that acts by tags and searches principles (EvolveR)", tagged=True, searches=True),
@@ -158,12 +162,14 @@ ARMS: Final = {
 
 def find_arms(names: Iterable[str], *, trials: int) -> list[Arm]:
     """Arms by name, each once; InputError for an unknown one, and for "reflexion" without a second trial."""
-    found = list(dict.fromkeys(names))
-    if unknown := [name for name in found if name not in ARMS]:
+    once = list(dict.fromkeys(names))
+    unknown = [name for name in once if name not in ARMS]
+    if unknown:
         raise InputError(f"no arm is called {', '.join(unknown)}. There are: {', '.join(ARMS)}.")
-    if trials < 2 and any(ARMS[name].reflects for name in found):
+    arms = [ARMS[name] for name in once]
+    if trials < 2 and any(arm.reflects for arm in arms):
         raise InputError("reflexion reflects on an earlier trial of the task: give --trials 2 or more.")
-    return [ARMS[name] for name in found]
+    return arms
 
 
 class KnownMemory(Memory):
@@ -203,24 +209,30 @@ class KnownMemory(Memory):
     @cached_property
     def _training(self) -> tuple[Training, list[Trajectory], np.ndarray[Any, Any]]:
         """All runs; the successful ones, by id, and the vectors of their requests."""
+        runs: list[Run] = []
         success_from = self.header.success_from
-        runs = [run.graded(success_from) for run in self.runs(namespace=self.namespace)]
-        training = Training([Run(run, run.environment, run.task, run.task) for run in runs])
+        for stored in self.runs(namespace=self.namespace):
+            run = stored.graded(success_from)
+            runs.append(Run(run, run.environment, run.task, run.task))
+        training = Training(runs)
         solved = [run.trajectory for run in training.successes]
-        vectors_ND = self.embedder.embed([request_of(run) for run in solved]) if solved else np.empty((0, 0))
-        return training, solved, vectors_ND
+        if not solved:
+            return training, solved, np.empty((0, 0))
+        return training, solved, self.embedder.embed([request_of(run) for run in solved])
 
-    def learn(self, runs: Sequence[Trajectory], *, distil: bool) -> None:
+    def learn(self, runs: Sequence[Trajectory], *, distill: bool) -> None:
         """Store runs, so that the next hint knows them; with lessons, if they are to be distilled."""
-        known = [replace(run, ended_at=None) for run in runs]  # equal when it is resumed
-        self.ingest(known, namespace=self.namespace, options=IngestOptions(own_states=self.own_states))
-        if distil:  # here, as what a background thread distils together depends on the time
+        undated = [replace(run, ended_at=None) for run in runs]  # equal when it is resumed
+        self.ingest(undated, namespace=self.namespace, options=IngestOptions(own_states=self.own_states))
+        if distill:  # here, as what a background thread distills together depends on the time
+            ids = [run.id for run in runs]
             for lessons in (self.experiences, self.principles):
-                lessons.distill(namespace=self.namespace, runs=[run.id for run in runs])
+                lessons.distill(namespace=self.namespace, runs=ids)
         self.refresh()
         self.follow_now()
-        for known_before in ("_training", "_graphs"):
-            self.__dict__.pop(known_before, None)
+        # Cached properties that were read before these runs: read anew when they are next asked for.
+        for outdated in ("_training", "_graphs"):
+            self.__dict__.pop(outdated, None)
 
     @cached_property
     def _planned(self) -> dict[str, Policy]:
@@ -240,8 +252,9 @@ class KnownMemory(Memory):
         return run
 
     def _policy(self, name: str, c: float, floors: Floors, mirror: NamespaceMirror) -> Policy:
-        if (known := self._planned.get(name) or _VARIANTS.get(name)) is not None:
-            return known
+        policy = self._planned.get(name) or _VARIANTS.get(name)
+        if policy is not None:
+            return policy
         if name == _TOOLNET:
             with self._reading:
                 return _ToolNet(self._training[0])
@@ -266,19 +279,24 @@ class KnownMemory(Memory):
 
     def about(self, request: str, digests: Digests) -> str:
         """What the model drew from the runs that help with a request, as text for a system prompt."""
-        known = self._digested.get(digests)
-        return "" if known is None else known.about(request)
+        digested = self._digested.get(digests)
+        if digested is None:
+            return ""
+        return digested.about(request)
 
     def similar(self, request: str, k: int) -> str:
         """The k successful runs of other requests whose request is most similar, as text for a system prompt."""
+        # Agents run in several threads: one reads the training runs, the others wait.
         with self._reading:
             _, solved, vectors_ND = self._training
         if not solved:
             return ""
         (vector_D,) = self.embedder.embed([request])
         best: list[int] = np.argsort(-(vectors_ND @ vector_D), kind="stable")[:k].tolist()
-        texts = [f"Run {number}:\n{quoted_run(solved[at])}" for number, at in enumerate(best, 1)]
-        return "\n\n".join((f"Similar tasks that were solved before. {RECORD_IS_DATA}", *texts))
+        parts = [f"Similar tasks that were solved before. {RECORD_IS_DATA}"]
+        for number, index in enumerate(best, 1):
+            parts.append(f"Run {number}:\n{quoted_run(solved[index])}")
+        return "\n\n".join(parts)
 
 
 @dataclass(frozen=True)
@@ -286,10 +304,14 @@ class _ToolNet:
     training: Training
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
-        del mirror
+        del mirror  # scores are counted from whole runs, not taken from the graph
         scores = self.training.toolnet.get(query.after[-1], {})
-        ranked = sorted((tool for tool in scores if query.allows(tool)), key=lambda tool: (-scores[tool], tool))
-        return Suggestions(tuple(Suggestion(t, scores[t], 0, 0.0, None, "counts") for t in ranked[: query.k]))
+        allowed = [tool for tool in scores if query.allows(tool)]
+        ranked = sorted(allowed, key=lambda tool: (-scores[tool], tool))
+        suggestions: list[Suggestion] = []
+        for tool in ranked[: query.k]:
+            suggestions.append(Suggestion(tool, scores[tool], 0, 0.0, None, "counts"))
+        return Suggestions(tuple(suggestions))
 
 
 class Scratch:
@@ -297,11 +319,12 @@ class Scratch:
 
     def __init__(self, success_from: float | None = None, *, learns_from: str = OFF) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="hepm-bench-")
-        own = learns_from == SUMMARY
         file = Path(self._folder.name) / "memory.hepm"
-        counting: Counting = "shortest" if own else "all"
+        # A memory of runs with summaries is H-EPM's own: see `Arm.learns_from`.
+        own_states = learns_from == SUMMARY
+        counting: Counting = "shortest" if own_states else "all"
         self.memory = KnownMemory.open(file, counting=counting, success_from=success_from)
-        self.memory.own_states = own
+        self.memory.own_states = own_states
 
     def __enter__(self) -> Self:
         return self
@@ -317,12 +340,13 @@ def reflection_on(run: Trajectory) -> Question[str]:
         "An agent that uses tools failed at a task, and will try again from the beginning. From the record of its run, "
         "say in at most five sentences what went wrong, and what it should do differently, as advice to the agent. "
     )
-    return Question(
-        "reflexion", run.id, (Message("system", task + RECORD_IS_DATA), Message("user", quoted_run(run))), str
-    )
+    messages = (Message("system", task + RECORD_IS_DATA), Message("user", quoted_run(run)))
+    return Question("reflexion", run.id, messages, str)
 
 
 def advice(reflections: Sequence[str]) -> str:
     """Reflections on earlier trials, as text for a system prompt; "" without any."""
+    if not reflections:
+        return ""
     lines = [f"- {text}" for text in reflections]
-    return "\n".join(("You tried this task before and failed. Your own advice:", *lines)) if lines else ""
+    return "\n".join(("You tried this task before and failed. Your own advice:", *lines))

@@ -91,30 +91,46 @@ class DigestedRuns:
 
     def learn(self, runs: Sequence[Trajectory], client: Client | None) -> None:
         """Ask about labelled runs; one that the model has no answer to is left out."""
+        if client is None:
+            return
         for run in runs:
-            if client is None or run.outcome.success is None:
+            if run.outcome.success is None:
                 continue
             try:
                 answer = client.ask(digest_of(run, self._digests))
             except AnswerError:
                 continue
             if isinstance(answer, BankItems):
-                texts = tuple(f"{it.title}. {it.description} {it.content}" for it in answer.items[:MOST_ITEMS])
-                self._known += [_Digested(request_of(run), texts)] if texts else []
+                self._add_items(run, answer.items[:MOST_ITEMS])
             else:
-                for it in answer.experiences[:MOST_ITEMS]:
-                    self._known.append(_Digested(it.when_to_use, (f"When {it.when_to_use}: {it.content}",)))
+                self._add_experiences(answer.experiences[:MOST_ITEMS])
+
+    def _add_items(self, run: Trajectory, items: Sequence[BankItem]) -> None:
+        """Found together, by the request of their run."""
+        texts = tuple(f"{item.title}. {item.description} {item.content}" for item in items)
+        if texts:
+            self._known.append(_Digested(request_of(run), texts))
+
+    def _add_experiences(self, experiences: Sequence[UsableExperience]) -> None:
+        """Each found by itself, by when to use it."""
+        for experience in experiences:
+            text = f"When {experience.when_to_use}: {experience.content}"
+            self._known.append(_Digested(experience.when_to_use, (text,)))
 
     def about(self, request: str) -> str:
         """What helps with a request, as text for a system prompt; "" if nothing is known."""
         if not self._known:
             return ""
-        vectors_ND = self._embedder.embed([one.found_by for one in self._known])
+        vectors_ND = self._embedder.embed([digested.found_by for digested in self._known])
         (vector_D,) = self._embedder.embed([request])
         nearest: list[int] = np.argsort(-(vectors_ND @ vector_D), kind="stable").tolist()
-        used = nearest[: 1 if self._digests == "reasoningbank" else USED_EXPERIENCES]
-        lines = [f"- {quoted(text, _ITEM_CHARS)}" for at in used for text in self._known[at].texts]
-        return "\n".join((f"Drawn from earlier runs of other tasks. {RECORD_IS_DATA}", *lines))
+        most = 1 if self._digests == "reasoningbank" else USED_EXPERIENCES
+        lines = [f"Drawn from earlier runs of other tasks. {RECORD_IS_DATA}"]
+        for index in nearest[:most]:
+            for text in self._known[index].texts:
+                # Quoted: a tool may have written into a run what a model then repeats.
+                lines.append(f"- {quoted(text, _ITEM_CHARS)}")
+        return "\n".join(lines)
 
 
 def request_of(run: Trajectory) -> str:

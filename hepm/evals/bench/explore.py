@@ -1,6 +1,6 @@
 """Explore an environment in rounds, each with the lessons of those before it (PRIME, 3.2; EvolveR, 3.2).
 
-A round makes runs with a memory that stays as it is, then stores them, distils lessons from them, and lets experiences
+A round makes runs with a memory that stays as it is, then stores them, distills lessons from them, and lets experiences
 evolve by one iteration. Runs are in the folder before they are stored, so a round that was killed goes on.
 """
 
@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import chain
 from random import Random
 from statistics import fmean
 from typing import Any, Final, Literal
@@ -36,7 +37,7 @@ from hepm.llm import Client, Usage
 from hepm.text import count_of, on_one_line
 from hepm.types import Trajectory
 
-_DISTIL_TOKENS: Final = 4_000  # of a question about a run, whose record has at most 12,000 characters
+_DISTILL_TOKENS: Final = 4_000  # of a question about a run, whose record has at most 12,000 characters
 
 
 @dataclass(frozen=True)
@@ -89,21 +90,31 @@ class Exploration:
     def __init__(self, bench: Bench, *, episodes: int = 100, rounds: int = ITERATIONS) -> None:
         self.bench, self.folder, self.arm = bench, bench.folder, bench.options.arms[0]
         self.rounds: list[RoundReport] = []
-        dealer, deck, times = Random(f"explore {bench.options.seed}"), list[str](), Counter[str]()
-        self.plan: list[list[Key]] = []
+        self.plan = self._dealt(episodes, rounds)
+
+    def _dealt(self, episodes: int, rounds: int) -> list[list[Key]]:
+        """The runs of each round: tasks from a shuffled deck, which is shuffled anew when it is empty."""
+        dealer = Random(f"explore {self.bench.options.seed}")
+        tasks = [task.id for task in self.bench.tested]
+        deck: list[str] = []
+        times: Counter[str] = Counter()
+        plan: list[list[Key]] = []
         for _ in range(rounds):
-            self.plan.append([])
+            keys: list[Key] = []
             for _ in range(episodes):
-                deck = deck or dealer.sample([task.id for task in bench.tested], len(bench.tested))
+                if not deck:
+                    deck = dealer.sample(tasks, len(tasks))
                 task = deck.pop()
-                self.plan[-1].append(Key(self.arm.name, task, times[task]))
+                keys.append(Key(self.arm.name, task, times[task]))
                 times[task] += 1
+            plan.append(keys)
+        return plan
 
     def estimate(self, *, distiller: bool) -> tuple[int, Usage]:
         """How many runs are to be made, and about what they take, with the questions of a distilling model."""
-        runs, usage = self.bench.estimate([key for keys in self.plan for key in keys], like=self.arm.name)
-        asked = runs * len(self._kinds) * distiller
-        return runs, usage + Usage(asked, asked * _DISTIL_TOKENS, estimated=True)
+        runs, usage = self.bench.estimate(list(chain.from_iterable(self.plan)), like=self.arm.name)
+        questions = runs * len(self._kinds) if distiller else 0
+        return runs, usage + Usage(questions, questions * _DISTILL_TOKENS, estimated=True)
 
     def play(
         self,
@@ -117,42 +128,49 @@ class Exploration:
 
         Args:
             memory: Where runs and lessons are stored.
-            distiller: Distils and evolves; without it, lessons are found by counting.
+            distiller: Distills and evolves; without it, lessons are found by counting.
         Raises:
             InputError: the store is not the one of this folder.
             EndpointRefusedError, BudgetSpentError: as in `Bench.play`; a repeated call goes on.
         """
         self._check(memory)
         for number, keys in enumerate(self.plan, 1):
-            known = self.folder.note(f"round {number}")
-            if known is None:
+            report = self.folder.note(f"round {number}")
+            if report is None:
                 left_out = self._make(number, keys, memory, model)
                 if left_out is None:
                     return
-                known = asdict(self._learn(number, keys, memory, distiller, left_out))
-                self.folder.add_note(f"round {number}", known)
-            self.rounds.append(RoundReport(**known))
+                report = asdict(self._learn(number, keys, memory, distiller, left_out))
+                self.folder.add_note(f"round {number}", report)
+            self.rounds.append(RoundReport(**report))
             on_round(self.rounds[-1])
 
     @property
     def _kinds(self) -> Sequence[Literal["experience", "principle"]]:
-        return ("principle",) if self.arm.tagged else ("experience", "principle")
+        if self.arm.tagged:
+            return ("principle",)
+        return ("experience", "principle")
 
     def _check(self, memory: KnownMemory) -> None:
-        ended = [self.bench.ended[key] for key in self.plan[0] if key in self.bench.ended]
+        """Refuse a store that lacks the rounds of this folder, or that holds those of another."""
+        ended = self._ended_of(self.plan[0])
+        first = self._id(str(ended[0].key if ended else self.plan[0][0]))  # the id of `_stored`
+        is_stored = memory.run(first, namespace=memory.namespace) is not None
         learned = self.folder.note("round 1") is not None
-        first = self._stored(ended[0], 1).id if ended else self._id(str(self.plan[0][0]))
-        there = memory.run(first, namespace=memory.namespace) is not None
-        if learned and not there:
+        if learned and not is_stored:
             raise InputError(
                 f"the folder {self.folder.path} holds rounds whose runs are not in the store: name the store and the "
                 "namespace they are in, or another --folder to begin anew."
             )
-        if there and self.folder.note("learning 1") is None:
+        # "learning 1" is noted before the first run is stored: without it, the run came from another folder.
+        if is_stored and self.folder.note("learning 1") is None:
             raise InputError(
                 f"the store holds the run {first} of another exploration: name its --folder to go on with it, or "
                 "another --seed or --namespace."
             )
+
+    def _ended_of(self, keys: Sequence[Key]) -> list[Ended]:
+        return [self.bench.ended[key] for key in keys if key in self.bench.ended]
 
     def _id(self, key: str) -> str:
         return f"{self.bench.environment.name}/{self.bench.endpoint.model}/{key}/seed-{self.bench.options.seed}"
@@ -166,70 +184,95 @@ class Exploration:
         self.bench.failed.clear()
         waiting = [key for key in keys if key not in self.bench.ended]
         self.bench.make(waiting, memory, model, total=sum(map(len, self.plan)))
-        note, failed = f"broke off in round {number}", {str(key) for key in self.bench.failed}
-        before = set(self.folder.note(note) or ())
-        if failed - before:
-            self.folder.add_note(note, sorted(before | failed))
-        return None if failed - before or len(failed) == len(keys) else len(failed)
+        note = f"broke off in round {number}"
+        failed = {str(key) for key in self.bench.failed}
+        failed_before = set(self.folder.note(note) or ())
+        if failed - failed_before:  # each run has a second try, when the command is repeated
+            self.folder.add_note(note, sorted(failed_before | failed))
+            return None
+        if len(failed) == len(keys):
+            return None  # a round without a run teaches nothing: the server may be down
+        return len(failed)
 
     def _learn(
         self, number: int, keys: Sequence[Key], memory: KnownMemory, distiller: Client | None, left_out: int
     ) -> RoundReport:
-        """Store, distil and evolve. Each part changes nothing when it is repeated."""
-        ended = [self.bench.ended[key] for key in keys if key in self.bench.ended]
-        runs = [self._stored(one, number) for one in ended]
+        """Store, distill and evolve. Each part changes nothing when it is repeated."""
+        ended = self._ended_of(keys)
+        runs = [self._stored(run, number) for run in ended]
         namespace = memory.namespace
         self.folder.add_note(f"learning {number}", True)
-        for one, run in zip(ended, runs, strict=True):
-            memory.library.show(run.id, one.facts.lessons, namespace=namespace)
+        # Before the runs: as these are stored, their outcomes count for the lessons they were shown.
+        for shown, run in zip(ended, runs, strict=True):
+            memory.library.show(run.id, shown.facts.lessons, namespace=namespace)
         report = memory.ingest(runs, namespace=namespace)
         if report.rejected:
             raise InputError(f"a run of round {number} is not stored: {report.rejected[0].reason}")
-        self._distil([run.id for run in runs], memory, distiller)
-        evolved = self._evolve(number, memory, distiller) if "experience" in self._kinds else dict[str, int]()
+        self._distill([run.id for run in runs], memory, distiller)
+        evolved: Mapping[str, int] = {}
+        if "experience" in self._kinds:
+            evolved = self._evolve(number, memory, distiller)
         memory.principles.prune(namespace=namespace)
         memory.refresh()
         memory.follow_now()
-        facts = [one.facts for one in ended]
-        success_E = np.array([one.success for one in facts], dtype=np.float64)
-        low_high = interval(Bootstrap([one.key.task for one in ended], seed=number).means(success_E))
-        experiences = [one.row.properties for one in memory.library.list("experience", namespace=namespace)]
-        principles = memory.library.list("principle", namespace=namespace)
+        return self._report(number, ended, memory, left_out, evolved)
+
+    def _report(
+        self, number: int, ended: Sequence[Ended], memory: KnownMemory, left_out: int, evolved: Mapping[str, int]
+    ) -> RoundReport:
+        facts = [run.facts for run in ended]
+        success_E = np.array([run.success for run in facts], dtype=np.float64)
+        # Over tasks: two runs of one task are no independent evidence.
+        bootstrap = Bootstrap([run.key.task for run in ended], seed=number)
+        low, high = interval(bootstrap.means(success_E))
+        lessons = memory.library.list("experience", namespace=memory.namespace)
+        experiences = [lesson.row.properties for lesson in lessons]
+        principles = memory.library.list("principle", namespace=memory.namespace)
+        zones = Counter(experience["zone"] for experience in experiences)
+        stages = Counter(experience["stage"] for experience in experiences)
         return RoundReport(
             number,
             episodes=len(ended),
             left_out=left_out,
             success=float(success_E.mean()),
-            interval=[*low_high],
-            reward=fmean(one.reward for one in facts),
-            turns=fmean(one.turns for one in facts),
-            errors=fmean(one.errors for one in facts),
-            tokens=fmean(one.usage.tokens for one in facts),
-            shown=fmean(bool(one.lessons) for one in facts),
-            zones={zone: sum(one["zone"] == zone for one in experiences) for zone in ZONES},
-            stages={stage: sum(one["stage"] == stage for one in experiences) for stage in STAGES},
+            interval=[low, high],
+            reward=fmean(run.reward for run in facts),
+            turns=fmean(run.turns for run in facts),
+            errors=fmean(run.errors for run in facts),
+            tokens=fmean(run.usage.tokens for run in facts),
+            shown=fmean(bool(run.lessons) for run in facts),
+            zones={zone: zones[zone] for zone in ZONES},
+            stages={stage: stages[stage] for stage in STAGES},
             principles=len(principles),
-            supported=sum(len(one.row.sources) > 1 for one in principles),
+            supported=sum(len(principle.row.sources) > 1 for principle in principles),
             evolved=evolved,
-            environments={
-                name: {
-                    "runs": len(there),
-                    "success": fmean(one.facts.success for one in there),
-                    "reward": fmean(one.facts.reward for one in there),
-                    **{zone: sum(_is_of(one, zone, name) for one in experiences) for zone in ZONES},
-                }
-                for name, there in self._by_environment(ended).items()
-            },
+            environments=self._environments(ended, experiences),
         )
 
-    def _by_environment(self, ended: Sequence[Ended]) -> Mapping[str, list[Ended]]:
-        found: dict[str, list[Ended]] = {}
-        for one in ended:
-            place = place_of(self.bench.environment, self.bench.tasks[one.key.task])
-            found.setdefault(place, []).append(one)
-        return dict(sorted(found.items()))
+    def _environments(
+        self, ended: Sequence[Ended], experiences: Sequence[Mapping[str, Any]]
+    ) -> Mapping[str, Mapping[str, float]]:
+        """Of each environment, by name: runs, success, reward, and its experiences by zone."""
+        environments: dict[str, Mapping[str, float]] = {}
+        for name, runs in self._by_environment(ended).items():
+            measures: dict[str, float] = {
+                "runs": len(runs),
+                "success": fmean(run.facts.success for run in runs),
+                "reward": fmean(run.facts.reward for run in runs),
+            }
+            for zone in ZONES:
+                measures[zone] = sum(_is_of(experience, zone, name) for experience in experiences)
+            environments[name] = measures
+        return environments
 
-    def _distil(self, runs: Sequence[str], memory: KnownMemory, distiller: Client | None) -> None:
+    def _by_environment(self, ended: Sequence[Ended]) -> Mapping[str, list[Ended]]:
+        runs: dict[str, list[Ended]] = {}
+        for run in ended:
+            name = place_of(self.bench.environment, self.bench.tasks[run.key.task])
+            runs.setdefault(name, []).append(run)
+        return dict(sorted(runs.items()))
+
+    def _distill(self, runs: Sequence[str], memory: KnownMemory, distiller: Client | None) -> None:
         for kind in self._kinds:
             distill: Any = memory.experiences.distill if kind == "experience" else memory.principles.distill
             distill = partial(distill, namespace=memory.namespace)
@@ -238,72 +281,80 @@ class Exploration:
                 # With the other runs of their tasks, as each run changes what the others teach.
                 distill(runs=runs, distiller=counting)
                 continue
-            judge = {"judge": ModelJudge(distiller)} if kind == "principle" else {}
-            if distill(distiller=ModelDistiller(distiller, kind, methods=CREDIT), **judge).unasked:
+            if kind == "principle":
+                distill = partial(distill, judge=ModelJudge(distiller))
+            report = distill(distiller=ModelDistiller(distiller, kind, methods=CREDIT))
+            if report.unasked:
                 raise BudgetSpentError("the budget is spent, and runs wait to be distilled: repeat the command.")
 
     def _evolve(self, number: int, memory: KnownMemory, distiller: Client | None) -> Mapping[str, int]:
         """One iteration at the temperature of its round (PRIME, table 3), once."""
-        whole = EvolutionSettings()
-        hottest = whole.temperature(number, len(self.plan))
-        prunes = number % whole.prune_every == 0
-        settings = replace(
-            whole, hottest=hottest, coldest=min(hottest, whole.coldest), prune_every=1 if prunes else whole.prune_every
-        )
         evolve = partial(
-            memory.experiences.evolve, namespace=memory.namespace, iterations=1, settings=settings, model=distiller
+            memory.experiences.evolve,
+            namespace=memory.namespace,
+            iterations=1,
+            settings=self._evolution_settings(number),
+            model=distiller,
         )
         seed, note = self.bench.options.seed + number, f"evolution {number}"
-        known: Any = self.folder.note(note)
-        if known is None:  # noted first: a repeated evolution would be another one
+        planned: Any = self.folder.note(note)
+        if planned is None:  # noted first: a repeated evolution would be another one
             plan = evolve(seed=seed, dry_run=True)
             if plan.count("unasked"):
                 raise BudgetSpentError("the budget is spent, and experiences wait to evolve: repeat the command.")
-            known = {"id": plan.id, "made": {**plan.kept, "pruned": plan.count("pruned")}}
-            self.folder.add_note(note, known)
-        rows = [one.row for one in memory.library.list("experience", namespace=memory.namespace, retired=True)]
-        if known["id"] and not any(known["id"] in (row.made_by, row.retired_by) for row in rows):
+            planned = {"id": plan.id, "made": {**plan.kept, "pruned": plan.count("pruned")}}
+            self.folder.add_note(note, planned)
+        if planned["id"] and not self._is_stored(planned["id"], memory):
             evolve(seed=seed)
-        return known["made"]
+        return planned["made"]
+
+    def _evolution_settings(self, number: int) -> EvolutionSettings:
+        """Those of one iteration, as hot as this one is among all rounds, which prunes when it is its turn."""
+        whole = EvolutionSettings()
+        hottest = whole.temperature(number, len(self.plan))
+        prunes = number % whole.prune_every == 0
+        return replace(
+            whole,
+            hottest=hottest,
+            coldest=min(hottest, whole.coldest),
+            prune_every=1 if prunes else whole.prune_every,
+        )
+
+    def _is_stored(self, evolution: str, memory: KnownMemory) -> bool:
+        """Whether a command that was killed stored this evolution: its id is at what it made and retired."""
+        for lesson in memory.library.list("experience", namespace=memory.namespace, retired=True):
+            if evolution in (lesson.row.made_by, lesson.row.retired_by):
+                return True
+        return False
 
     def to_json(self) -> dict[str, Any]:
         """As `hepm explore --json` prints it."""
-        return rounded(
-            {
-                "environment": self.bench.environment.name,
-                "model": self.bench.endpoint.model,
-                "arm": self.arm.name,
-                "rounds": [asdict(report) for report in self.rounds],
-                "failed": {str(key): reason for key, reason in self.bench.failed.items()},
-                "calls": sum(one.facts.usage.calls for one in self.bench.ended.values()),
-            }
-        )
+        values = {
+            "environment": self.bench.environment.name,
+            "model": self.bench.endpoint.model,
+            "arm": self.arm.name,
+            "rounds": [asdict(report) for report in self.rounds],
+            "failed": {str(key): reason for key, reason in self.bench.failed.items()},
+            "calls": sum(run.facts.usage.calls for run in self.bench.ended.values()),
+        }
+        return rounded(values)
 
 
 def _is_of(experience: Mapping[str, Any], zone: str, environment: str) -> bool:
+    # An experience that names no environment applies in all.
     return experience["zone"] == zone and environment in (experience["environments"] or (environment,))
 
 
 def explore_tables(exploration: Exploration) -> list[Table | Text]:
     """The runs and the library, round by round, and why runs broke off."""
-    bench = exploration.bench
-    title = f"{bench.environment.name} with {bench.endpoint.model}: {count_of(len(exploration.rounds), 'round')}"
-    runs = table_of(title, "round", "runs", "success", "95 %", "reward", "turns", "errors", "tokens", "with lessons")
-    of_library = ("by zone", "by stage", "principles", "of 2+ runs", "evolved")
-    library = table_of("the library after each round", "round", *of_library)
-    for one in exploration.rounds:
-        means = [f"{value:.2f}" for value in (one.reward, one.turns, one.errors)]
-        low, high = one.interval
-        share = [f"{one.success:.3f}", f"{low:.2f} … {high:.2f}"]
-        runs.add_row(str(one.number), str(one.episodes), *share, *means, f"{one.tokens:,.0f}", f"{one.shown:.0%}")
-        lessons = [" / ".join(map(str, numbers.values())) for numbers in (one.zones, one.stages)]
-        made = ", ".join(f"{count} {name}" for name, count in one.evolved.items() if count) or "–"
-        library.add_row(str(one.number), *lessons, str(one.principles), str(one.supported), made)
-    names = f"experiences by zone: {', '.join(ZONES)}; by stage: {', '.join(STAGES)}"
-    parts: list[Table | Text] = [runs, library, Text(names, style="dim")] if exploration.rounds else []
-    if any(len(one.environments) > 1 for one in exploration.rounds):
-        parts += [_by_round(exploration.rounds, measure) for measure in ("success", "reward")]
-        parts.append(_zones_by_round(exploration.rounds))
+    bench, rounds = exploration.bench, exploration.rounds
+    parts: list[Table | Text] = []
+    if rounds:
+        title = f"{bench.environment.name} with {bench.endpoint.model}: {count_of(len(rounds), 'round')}"
+        names = f"experiences by zone: {', '.join(ZONES)}; by stage: {', '.join(STAGES)}"
+        parts += [_runs_by_round(title, rounds), _library_by_round(rounds), Text(names, style="dim")]
+    if any(len(report.environments) > 1 for report in rounds):
+        parts += [_by_round(rounds, "success"), _by_round(rounds, "reward"), _zones_by_round(rounds)]
     if bench.failed:
         key, reason = next(iter(bench.failed.items()))
         again = "repeat the command to try them again; those that break off again are left out"
@@ -311,22 +362,70 @@ def explore_tables(exploration: Exploration) -> list[Table | Text]:
     return parts
 
 
+def _runs_by_round(title: str, rounds: Sequence[RoundReport]) -> Table:
+    table = table_of(title, "round", "runs", "success", "95 %", "reward", "turns", "errors", "tokens", "with lessons")
+    for report in rounds:
+        low, high = report.interval
+        table.add_row(
+            str(report.number),
+            str(report.episodes),
+            f"{report.success:.3f}",
+            f"{low:.2f} … {high:.2f}",
+            f"{report.reward:.2f}",
+            f"{report.turns:.2f}",
+            f"{report.errors:.2f}",
+            f"{report.tokens:,.0f}",
+            f"{report.shown:.0%}",
+        )
+    return table
+
+
+def _library_by_round(rounds: Sequence[RoundReport]) -> Table:
+    columns = ("by zone", "by stage", "principles", "of 2+ runs", "evolved")
+    table = table_of("the library after each round", "round", *columns)
+    for report in rounds:
+        made = [f"{count} {name}" for name, count in report.evolved.items() if count]
+        table.add_row(
+            str(report.number),
+            " / ".join(map(str, report.zones.values())),
+            " / ".join(map(str, report.stages.values())),
+            str(report.principles),
+            str(report.supported),
+            ", ".join(made) or "–",
+        )
+    return table
+
+
+def _environment_names(rounds: Sequence[RoundReport]) -> list[str]:
+    names: set[str] = set()
+    for report in rounds:
+        names.update(report.environments)
+    return sorted(names)
+
+
 def _by_round(rounds: Sequence[RoundReport], measure: str) -> Table:
     """A measure, rounds by environments (after PRIME, table 1)."""
-    names = sorted({name for one in rounds for name in one.environments})
+    names = _environment_names(rounds)
     table = table_of(f"{measure} by environment", "round", *names)
-    for one in rounds:
-        cells = [f"{one.environments[name][measure]:.2f}" if name in one.environments else "–" for name in names]
-        table.add_row(str(one.number), *cells)
+    for report in rounds:
+        cells = [str(report.number)]
+        for name in names:
+            measures = report.environments.get(name)
+            cells.append("–" if measures is None else f"{measures[measure]:.2f}")
+        table.add_row(*cells)
     return table
 
 
 def _zones_by_round(rounds: Sequence[RoundReport]) -> Table:
-    names = sorted({name for one in rounds for name in one.environments})
+    names = _environment_names(rounds)
     table = table_of("experiences by zone", "round", *names)
-    for one in rounds:
-        known = [one.environments.get(name) for name in names]
-        table.add_row(
-            str(one.number), *("–" if of is None else " / ".join(f"{of[zone]:.0f}" for zone in ZONES) for of in known)
-        )
+    for report in rounds:
+        cells = [str(report.number)]
+        for name in names:
+            measures = report.environments.get(name)
+            if measures is None:
+                cells.append("–")
+            else:
+                cells.append(" / ".join(f"{measures[zone]:.0f}" for zone in ZONES))
+        table.add_row(*cells)
     return table

@@ -114,6 +114,7 @@ class Folder:
         except (OSError, sqlite3.Error) as error:
             raise InputError(f"the folder {path} cannot be used: {error}.") from error
         try:
+            # EXCLUSIVE keeps other processes out; FULL, as each answer was paid for and must survive a power cut.
             self._db.executescript(
                 f"PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; {_SCHEMA}"
             )
@@ -130,11 +131,14 @@ class Folder:
         with self._writing() as db:
             if not any(db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() for table in _PAID):
                 db.execute("DELETE FROM settings")  # of a command that got no answer
-            known = {name: json.loads(value) for name, value in db.execute("SELECT name, value FROM settings")}
+            stored: dict[str, Any] = {}
+            for name, value in db.execute("SELECT name, value FROM settings"):
+                stored[name] = json.loads(value)
+            # Through JSON and back, so that a tuple equals the list that was stored.
             for name, value in json.loads(json.dumps(settings)).items():
-                if known.setdefault(name, value) != value:
+                if stored.setdefault(name, value) != value:
                     raise ConflictError(
-                        f"the folder {self.path} holds runs with another {name} ({_short(known[name])}, now "
+                        f"the folder {self.path} holds runs with another {name} ({_short(stored[name])}, now "
                         f"{_short(value)}): name another --folder, or repeat the command as it was."
                     )
                 db.execute("INSERT OR IGNORE INTO settings VALUES (?, ?)", (name, json.dumps(value)))
@@ -159,17 +163,18 @@ class Folder:
 
     def answer(self, key: Key, number: int, body: Object) -> Object | None:
         """The recorded completion to a run's request; None if there is none, or if the run now asks another thing."""
+        where = "arm = ? AND task = ? AND trial = ?"
         with self._lock:
-            where = "arm = ? AND task = ? AND trial = ?"
             rows = self._db.execute(f"SELECT request, answer FROM answers WHERE {where} AND number = ?", (*key, number))
-            found = rows.fetchone()
-            if found is None:
+            row = rows.fetchone()
+            if row is None:
                 return None
-            if found[0] == _digest(body):
-                return json.loads(found[1])
-            self.dropped += self._db.execute(
-                f"DELETE FROM answers WHERE {where} AND number >= ?", (*key, number)
-            ).rowcount
+            request, answer = row
+            if request == _digest(body):
+                return json.loads(answer)
+            # The answers after it were given on another course, too.
+            dropped = self._db.execute(f"DELETE FROM answers WHERE {where} AND number >= ?", (*key, number))
+            self.dropped += dropped.rowcount
             return None
 
     def add_answer(self, key: Key, number: int, body: Object, answer: Object, usage: Usage) -> None:
@@ -196,20 +201,23 @@ class Folder:
         """The finished runs."""
         with self._lock:
             rows = self._db.execute("SELECT * FROM runs ORDER BY arm, task, trial").fetchall()
-        found: dict[Key, Ended] = {}
-        for arm, task, trial, facts, run in rows:
-            known = json.loads(facts)
+        runs: dict[Key, Ended] = {}
+        for arm, task, trial, facts_json, run in rows:
+            facts = json.loads(facts_json)
+            facts["usage"] = Usage(**facts["usage"])
             for name in ("moves", "hints", "memory_s", "lessons", "entropies"):
-                known[name] = tuple(known.get(name, ()))
+                facts[name] = tuple(facts.get(name, ()))  # older folders lack the last two
             key = Key(arm, task, trial)
-            found[key] = Ended(key, Facts(**known | {"usage": Usage(**known["usage"])}), parse_run(run))
-        return found
+            runs[key] = Ended(key, Facts(**facts), parse_run(run))
+        return runs
 
     def note(self, name: str) -> Any:
         """What was noted under a name; None if nothing was."""
         with self._lock:
             row = self._db.execute("SELECT value FROM settings WHERE name = ?", (name,)).fetchone()
-        return None if row is None else json.loads(row[0])
+        if row is None:
+            return None
+        return json.loads(row[0])
 
     def add_note(self, name: str, value: Any) -> None:
         """Note how far the work came, as JSON; it survives a kill from then on."""
@@ -228,8 +236,9 @@ class Folder:
             row = self._db.execute("SELECT answer FROM questions WHERE key = ?", (key,)).fetchone()
         if row is None:
             return None
-        known = json.loads(row[0])
-        return PaidAnswer(**known | {"usage": Usage(**known["usage"])})
+        answer = json.loads(row[0])
+        answer["usage"] = Usage(**answer["usage"])
+        return PaidAnswer(**answer)
 
     def put(self, key: str, answer: PaidAnswer) -> None:
         """Record the answer to a `Question`."""
@@ -238,9 +247,12 @@ class Folder:
 
 
 def _digest(body: Object) -> str:
+    # 16 bytes instead of a request of many kilobytes; sorted, as the order of keys changes no request.
     return blake2b(json.dumps(body, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def _short(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) < 80 else text[:79] + "…"
+    if len(text) < 80:
+        return text
+    return text[:79] + "…"

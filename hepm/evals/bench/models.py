@@ -59,46 +59,49 @@ class Model:
         return self._recorded(key.of_user, self.user, asked=True)
 
     def _recorded(self, key: Key, complete: Complete, *, asked: bool) -> Complete:
-        numbers = count()
+        numbers = count()  # of the requests of this run: the same request may come twice, with another answer
 
         def answer(body: Object) -> Object:
             number = next(numbers)
-            if (found := self.folder.answer(key, number, body)) is not None:
+            recorded = self.folder.answer(key, number, body)
+            if recorded is not None:
                 with self._lock:
                     self.paid_before += 1
-                return found
+                return recorded
             if self.stop.is_set():
                 raise StoppedError("the command is ending")
             most, used = self._most(body), Usage()
             self.budget.hold(most)
             try:
-                found = complete(body)
-                used = self._usage(body, found) if asked else Usage(1)
+                completion = complete(body)
+                used = self._usage(body, completion) if asked else Usage(1)
                 self._longest = max(self._longest, used.output_tokens)
-                self.folder.add_answer(key, number, body, found, used)
+                self.folder.add_answer(key, number, body, completion, used)
             finally:
+                # Also of a request that failed: what was held for it is free again.
                 self.budget.release(most, used)
-            return found
+            return completion
 
         return answer
 
     def _most(self, body: Object) -> Usage:
         """What is reserved for a request: its tokens, and its limit for the answer, or else the longest one so far."""
         limit = body.get("max_completion_tokens") or body.get("max_tokens") or self._longest
-        most = Usage(1, tokens_of(body), 0, limit, estimated=True)
-        return replace(most, cost_usd=self.prices and self.prices.cost_usd(most))
+        return self._priced(Usage(1, tokens_of(body), 0, limit, estimated=True))
+
+    def _priced(self, usage: Usage) -> Usage:
+        return replace(usage, cost_usd=self.prices and self.prices.cost_usd(usage))
 
     def _usage(self, body: Object, completion: Object) -> Usage:
         """What an answer took, as the endpoint reports it; estimated if it does not."""
         reported: Object = completion.get("usage") or {}
         sent, answered = reported.get("prompt_tokens"), reported.get("completion_tokens")
-        cached: Object = reported.get("prompt_tokens_details") or {}
-        if isinstance(sent, int) and isinstance(answered, int):
-            used = Usage(1, sent, min(cached.get("cached_tokens") or 0, sent), answered)
-        else:
+        if not isinstance(sent, int) or not isinstance(answered, int):
             message = completion["choices"][0]["message"]
-            used = Usage(1, tokens_of(body), 0, tokens_of(message), estimated=True)
-        return replace(used, cost_usd=self.prices and self.prices.cost_usd(used))
+            return self._priced(Usage(1, tokens_of(body), 0, tokens_of(message), estimated=True))
+        details: Object = reported.get("prompt_tokens_details") or {}
+        cached = min(details.get("cached_tokens") or 0, sent)  # part of what was sent, whatever a server reports
+        return self._priced(Usage(1, sent, cached, answered))
 
 
 @contextmanager
@@ -107,13 +110,18 @@ def open_model(
 ) -> Generator[Model]:
     """The model at an endpoint; `GOLD` and `NONE` need none. `user` plays the user, within the same budget."""
     with ExitStack() as stack:
-        played = stack.enter_context(ChatModel(user)) if user else None
-        if endpoint.model in (GOLD, NONE):
-            yield Model(_gold if endpoint.model == GOLD else lambda task: _none, folder, None, budget, prices, played)
+        user_model: Complete | None = None
+        if user is not None:
+            user_model = stack.enter_context(ChatModel(user))
+        if endpoint.model == GOLD:
+            yield Model(_gold, folder, None, budget, prices, user_model)
+            return
+        if endpoint.model == NONE:
+            yield Model(lambda task: _none, folder, None, budget, prices, user_model)
             return
         chat = stack.enter_context(ChatModel(endpoint))
         client = stack.enter_context(Client(endpoint, ledger=folder, budget=budget, prices=prices))
-        yield Model(lambda task: chat, folder, client, budget, prices, played)
+        yield Model(lambda task: chat, folder, client, budget, prices, user_model)
 
 
 def tokens_of(part: object) -> int:
@@ -122,9 +130,10 @@ def tokens_of(part: object) -> int:
 
 
 def _completion(text: str, *calls: Object) -> Object:
-    return {
-        "choices": [{"message": {"role": "assistant", "content": text, **({"tool_calls": [*calls]} if calls else {})}}]
-    }
+    message: Object = {"role": "assistant", "content": text}
+    if calls:  # servers refuse an empty list of calls in a message that is sent back
+        message["tool_calls"] = list(calls)
+    return {"choices": [{"message": message}]}
 
 
 def _none(body: Object) -> Object:
@@ -135,24 +144,31 @@ def _none(body: Object) -> Object:
 def _in_tags(step: Object) -> Object:
     """A completion as a `TaggedAgent` reads it, which is offered no tools."""
     message = step["choices"][0]["message"]
-    calls = [f"{call['function']['name']} {call['function']['arguments']}" for call in message.get("tool_calls", ())]
-    tag, text = ("search_knowledge", calls[0]) if calls else ("answer", message["content"] or "Done.")
-    return _completion(f"<{tag}>{text}</{tag}>")
+    if not message.get("tool_calls"):
+        return _completion(f"<answer>{message['content'] or 'Done.'}</answer>")
+    function = message["tool_calls"][0]["function"]
+    return _completion(f"<search_knowledge>{function['name']} {function['arguments']}</search_knowledge>")
 
 
 def _gold(task: Task | None) -> Complete:
-    steps: list[Object] = []
-    for turn in task.gold if task else ():
-        for call in turn.calls:
-            function = {"name": call.tool, "arguments": json.dumps(call.arguments)}
-            steps.append(_completion("", {"id": f"call_{len(steps)}", "type": "function", "function": function}))
-        steps.append(_completion(turn.text))
+    steps = _gold_steps(task) if task else []
 
     def complete(body: Object) -> Object:
         if body.get("tool_choice") == "none":
-            return _completion("No")
+            return _completion("No")  # asked whether a summary is due
         done = sum(message["role"] == "assistant" for message in body["messages"])
         step = steps[done] if done < len(steps) else _completion("")
         return step if "tools" in body else _in_tags(step)
 
     return complete
+
+
+def _gold_steps(task: Task) -> list[Object]:
+    """A completion for each gold call, and one for the text that ends a turn."""
+    steps: list[Object] = []
+    for turn in task.gold:
+        for call in turn.calls:
+            function = {"name": call.tool, "arguments": json.dumps(call.arguments)}
+            steps.append(_completion("", {"id": f"call_{len(steps)}", "type": "function", "function": function}))
+        steps.append(_completion(turn.text))
+    return steps

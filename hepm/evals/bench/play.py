@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ from statistics import fmean
 from threading import Lock
 from typing import Any, Final, Literal, TypeAlias
 
-from hepm.agents.loop import Agent
+from hepm.agents.loop import Agent, Done
 from hepm.agents.searching import SearchingAgent
 from hepm.agents.tagged import TaggedAgent
 from hepm.agents.wire import Object
@@ -26,7 +26,7 @@ from hepm.evals.bench.arms import ARMS, OFF, Arm, KnownMemory, Scratch, advice, 
 from hepm.evals.bench.folder import Ended, Facts, Folder, Key
 from hepm.evals.bench.models import Model, StoppedError, tokens_of
 from hepm.evals.domains import fold_of
-from hepm.evals.environments import Environment, PlayedUser, Task, place_of
+from hepm.evals.environments import Environment, Episode, PlayedUser, Task, place_of
 from hepm.evals.metrics import entropy_of
 from hepm.evals.planned import plan_of, steps_in
 from hepm.experience.judge import OutcomeJudge
@@ -118,6 +118,7 @@ class Bench:
             sources = list(dict.fromkeys(arm.learns_from for arm in remembering))
             first = self._keys(sources, self.training_tasks(), self.options.rollouts)
         first += self._keys(plain, self.tested)
+        # Where no train split is published, runs without memory are both: learned from, and reported on.
         return list(dict.fromkeys(first)), self._keys([arm.name for arm in remembering], self.tested)
 
     def training_tasks(self) -> Sequence[Task]:
@@ -125,8 +126,13 @@ class Bench:
         return [task for task in self.tasks.values() if task.split == "train"] or self.tested
 
     def _keys(self, arms: Sequence[str], tasks: Sequence[Task], times: int = 0) -> list[Key]:
-        trials = range(times or self.options.trials)
-        return [Key(arm, task.id, trial) for task in tasks for trial in trials for arm in arms]
+        """Task by task, so that a bench that is stopped has finished the first tasks in all arms."""
+        keys: list[Key] = []
+        for task in tasks:
+            for trial in range(times or self.options.trials):
+                for arm in arms:
+                    keys.append(Key(arm, task.id, trial))
+        return keys
 
     def play(self, model: Model) -> None:
         """Make the runs that are not there yet.
@@ -137,23 +143,29 @@ class Bench:
         """
         self._model = model
         first, second = self.plan()
+        total = len(first) + len(second)
         with ExitStack() as stack:
             nothing = stack.enter_context(Scratch(self.options.success_from)).memory
-            self._play(list(self._streams(first, lambda key: nothing)), len(first) + len(second))
+            self._play(self._streams(first, lambda key: nothing), total)
             if self.failed and self.given is None and self.options.learn == "train":
                 return  # memory would lack runs that it has when the command is repeated
+            streams: list[_Stream] = []
             if second and self.given is None and self.options.learn == "online":
-                chains: defaultdict[tuple[str, int], list[Key]] = defaultdict(list)
-                for key in second:
-                    chains[key.arm, key.trial].append(key)
-                streams = [
-                    _Stream(keys, self._made(stack, ARMS[arm].learns_from), True) for (arm, _), keys in chains.items()
-                ]
+                streams = self._online_streams(second, stack)
             elif second:
-                streams = list(self._streams(second, self._memories(stack)))
-            else:
-                streams = []
-            self._play(streams, len(first) + len(second))
+                streams = self._streams(second, self._memories(stack))
+            self._play(streams, total)
+
+    def _online_streams(self, keys: Sequence[Key], stack: ExitStack) -> list[_Stream]:
+        """All tasks of an arm one after another, each trial with a memory of its own."""
+        chains: defaultdict[tuple[str, int], list[Key]] = defaultdict(list)
+        for key in keys:
+            chains[key.arm, key.trial].append(key)
+        streams: list[_Stream] = []
+        for (arm, _), chain in chains.items():
+            memory = self._made(stack, ARMS[arm].learns_from)
+            streams.append(_Stream(chain, memory, learns=True))
+        return streams
 
     def make(self, keys: Sequence[Key], memory: KnownMemory, model: Model, *, total: int) -> None:
         """Make runs with one memory, which they leave as it is; errors as in `play`."""
@@ -170,79 +182,100 @@ class Bench:
             keys: The runs; None for those of `plan`.
             like: The arm whose runs they are compared with.
         """
+        if keys is None:
+            first, second = self.plan()
+            keys = [*first, *second]
+        waiting = [key for key in keys if key not in self.ended]
         done = [ended.facts for key, ended in self.ended.items() if key.arm == like]
-        planned = [key for part in self.plan() for key in part] if keys is None else keys
-        waiting = [key for key in planned if key not in self.ended]
         calls = tokens = 0
         for key in waiting:
-            task = self.tasks[key.task]
-            most = self.options.max_turns
-            turns = min(sum(len(turn.calls) + 1 for turn in task.gold) or most, most)
-            if done:
-                turns, used = (
-                    round(fmean(of_run)) for of_run in zip(*((f.turns, f.usage.tokens) for f in done), strict=True)
-                )
+            if done:  # what such runs took in the mean is better than a guess
+                turns = round(fmean(facts.turns for facts in done))
+                used = round(fmean(facts.usage.tokens for facts in done))
             else:
-                episode = self.environment.start(task, seed=self.options.seed)
-                try:
-                    used = turns * tokens_of([task.system, task.request, list(episode.tools)])
-                finally:
-                    episode.close()
+                turns, used = self._guess(self.tasks[key.task])
             # One question a turn, and more for summaries; a played user answers at most each turn.
             arm = ARMS[key.arm]
             times = 1 + (arm.strategy in ("explicit", "always")) + isinstance(self.environment, PlayedUser)
-            calls, tokens = calls + times * turns + bool(arm.plans), tokens + times * used
+            calls += times * turns + bool(arm.plans)
+            tokens += times * used
         digested = sum(bool(arm.digests) for arm in self.options.arms) * self._learned_runs()
         return len(waiting), Usage(calls + digested, tokens + digested * DIGEST_TOKENS, estimated=True)
+
+    def _guess(self, task: Task) -> tuple[int, int]:
+        """About how many turns a run of a task takes, and how many tokens."""
+        most = self.options.max_turns
+        # Each gold turn is its calls, one at a time, and the text that ends it.
+        turns = min(sum(len(turn.calls) + 1 for turn in task.gold) or most, most)
+        episode = self.environment.start(task, seed=self.options.seed)
+        try:
+            return turns, turns * tokens_of([task.system, task.request, list(episode.tools)])
+        finally:
+            episode.close()
 
     def _learned_runs(self) -> int:
         """How many runs each memory without summaries learns from."""
         if self.given is not None:
             return 0
-        return len(
-            self._keys(
-                [OFF], self.training_tasks() if self.options.learn == "train" else self.tested, self.options.rollouts
-            )
-        )
+        tasks = self.training_tasks() if self.options.learn == "train" else self.tested
+        return len(self._keys([OFF], tasks, self.options.rollouts))
 
-    def _streams(self, keys: Sequence[Key], memory: Callable[[Key], KnownMemory]) -> Iterator[_Stream]:
+    def _streams(self, keys: Sequence[Key], memory: Callable[[Key], KnownMemory]) -> list[_Stream]:
         """Each run by itself, but trials of a task in order where an arm reflects on the one before."""
         chains: dict[object, list[Key]] = {}
         for key in keys:
-            chains.setdefault((key.arm, key.task) if ARMS[key.arm].reflects else key, []).append(key)
-        return (_Stream(chain, memory(chain[0])) for chain in chains.values())
+            chain: object = key
+            if ARMS[key.arm].reflects:
+                chain = key.arm, key.task
+            chains.setdefault(chain, []).append(key)
+        return [_Stream(chain, memory(chain[0])) for chain in chains.values()]
 
     def _memories(self, stack: ExitStack) -> Callable[[Key], KnownMemory]:
         """The memory for each run: the given one, one of the train split, or one for each fold of families."""
-        if (given := self.given) is not None:
+        given = self.given
+        if given is not None:
             return lambda key: given
         apart = self.training_tasks() is self.tested
+        fold_of_task = self._folds() if apart else dict.fromkeys(self.tasks, 0)
+        made: dict[tuple[str, int], KnownMemory] = {}
+        remembering = [arm for arm in self.options.arms if arm.remembers]
+        for source in dict.fromkeys(arm.learns_from for arm in remembering):
+            arms = [arm for arm in remembering if arm.learns_from == source]
+            runs = self._runs_of(source)
+            for fold in sorted({fold_of_task[task.id] for task in self.tested}):
+                made[source, fold] = self._made(stack, source)
+                # Of a fold's own families nothing is learned: a sister task would tell the answer.
+                known = [run for task, run in runs if not apart or fold_of_task[task] != fold]
+                self._teach(made[source, fold], known, arms)
+        return lambda key: made[ARMS[key.arm].learns_from, fold_of_task[key.task]]
+
+    def _folds(self) -> dict[str, int]:
+        """The fold of each tested task; tasks of a family share one, and few families have one each."""
         families = sorted({task.family or task.id for task in self.tested})
         few = len(families) < self.options.folds
-        fold = {family: at if few else fold_of(family, self.options.folds) for at, family in enumerate(families)}
+        folds: dict[str, int] = {}
+        for task in self.tested:
+            family = task.family or task.id
+            folds[task.id] = families.index(family) if few else fold_of(family, self.options.folds)
+        return folds
 
-        def fold_of_task(id: str) -> int:
-            return fold[self.tasks[id].family or id] if apart else 0
-
-        made: dict[tuple[str, int], KnownMemory] = {}
-        for source in dict.fromkeys(arm.learns_from for arm in self.options.arms if arm.remembers):
-            arms = [arm for arm in self.options.arms if arm.remembers and arm.learns_from == source]
-            trained = self._keys([source], self.training_tasks(), self.options.rollouts)
-            runs = {key: self._labelled(self.ended[key].run) for key in trained if key in self.ended}
-            for number in sorted({fold_of_task(task.id) for task in self.tested}):
-                made[source, number] = self._made(stack, source)
-                known = [run for key, run in runs.items() if not apart or fold_of_task(key.task) != number]
-                self._teach(made[source, number], known, arms)
-        return lambda key: made[ARMS[key.arm].learns_from, fold_of_task(key.task)]
+    def _runs_of(self, source: str) -> list[tuple[str, Trajectory]]:
+        """The runs that an arm made of the training tasks, each with its task, labelled."""
+        runs: list[tuple[str, Trajectory]] = []
+        for key in self._keys([source], self.training_tasks(), self.options.rollouts):
+            if key in self.ended:
+                runs.append((key.task, self._labelled(self.ended[key].run)))
+        return runs
 
     def _made(self, stack: ExitStack, source: str) -> KnownMemory:
         return stack.enter_context(Scratch(self.options.success_from, learns_from=source)).memory
 
     def _teach(self, memory: KnownMemory, runs: Sequence[Trajectory], arms: Sequence[Arm]) -> None:
         """Store runs, with what the arms need of them."""
-        memory.learn(runs, distil=any(arm.lessons for arm in arms))
+        memory.learn(runs, distill=any(arm.lessons for arm in arms))
         labelled = [replace(run, outcome=run.outcome.graded(self.options.success_from)) for run in runs]
-        for arm in {arm.digests: arm for arm in arms}.values():
+        by_digests = {arm.digests: arm for arm in arms}
+        for arm in by_digests.values():  # arms with equal digests share them
             memory.digest(labelled, arm.digests, self._model.client)
 
     def _labelled(self, run: Trajectory) -> Trajectory:
@@ -250,8 +283,10 @@ class Bench:
         if not self.options.judge or self._model.client is None:
             return run
         unlabelled = replace(run, outcome=type(run.outcome)())
-        verdicts = OutcomeJudge(self._model.client, 1).verdicts([unlabelled])
-        return next((one.labelled for one in verdicts if one.success is not None), unlabelled)
+        for verdict in OutcomeJudge(self._model.client, 1).verdicts([unlabelled]):
+            if verdict.success is not None:
+                return verdict.labelled
+        return unlabelled
 
     def _play(self, streams: Sequence[_Stream], total: int) -> None:
         pool = ThreadPoolExecutor(self.options.concurrency, thread_name_prefix="hepm-bench")
@@ -278,59 +313,44 @@ class Bench:
                 raise
             except StoppedError:
                 return
-            except Exception as error:  # the other runs go on; an environment may raise anything
-                if not isinstance(error, HepmError):
-                    _log.debug("the run %s broke off", key, exc_info=True)
-                self.failed[key] = (
-                    f"{type(error).__name__}: {error}" if not isinstance(error, HepmError) else str(error)
-                )
+            except HepmError as error:
+                self.failed[key] = str(error)
                 return  # what follows in this stream depends on it
+            except Exception as error:  # the other runs go on; an environment may raise anything
+                _log.debug("the run %s broke off", key, exc_info=True)
+                self.failed[key] = f"{type(error).__name__}: {error}"
+                return
             with self._lock:
                 self.ended[key] = ended
                 self.on_run(len(self.ended), total)
 
     def _reflect(self, run: Trajectory) -> list[str]:
+        client = self._model.client
+        if client is None:
+            return []
         try:
-            return [] if self._model.client is None else [self._model.client.ask(reflection_on(run))]
+            return [client.ask(reflection_on(run))]
         except AnswerError:  # it has no advice
             return []
 
     def _steps(self, key: Key, task: Task, request: str) -> list[str]:
         """The steps of a plan for a task, which the model writes; none without a model."""
+        client = self._model.client
+        if client is None:
+            return []
         try:
-            client = self._model.client
-            return [] if client is None else steps_in(client.ask(plan_of(key.task, request, task.system)))
+            return steps_in(client.ask(plan_of(key.task, request, task.system)))
         except AnswerError:  # it has no plan
             return []
 
     def _run(self, key: Key, stream: _Stream) -> Ended:
-        task, arm, memory = self.tasks[key.task], ARMS[key.arm], stream.memory
-        seed = self.options.seed + key.trial
-        if isinstance(self.environment, PlayedUser):
-            episode = self.environment.start(task, seed=seed, ask=self._model.recorded_user(key))
-        else:
-            episode = self.environment.start(task, seed=seed)
+        task = self.tasks[key.task]
+        episode = self._start(key, task)
         try:
-            request = task.request or episode.answer("") or ""  # where a model plays the user, it begins
+            # Where a model plays the user, it begins: an empty answer asks for its first message.
+            request = task.request or episode.answer("") or ""
             id = f"{self.environment.name}/{self.endpoint.model}/{key}"
-            prompt = arm.prompt
-            if arm.plans:
-                prompt = replace(prompt, policy=memory.plan(id, self._steps(key, task, request), arm.plans))
-            shown = memory.similar(request, arm.similar) if arm.similar else advice(stream.reflections)
-            shown = shown or memory.about(request, arm.digests)
-            agent = _agent_of(arm)(
-                endpoint=self.endpoint,
-                memory=memory,
-                tools=lambda: list(episode.tools),
-                execute=episode.call,
-                system="\n\n".join(part for part in (task.system, arm.instruction, shown) if part),
-                strategy=arm.strategy,
-                prompt_options=replace(prompt, model=self._model.client if self.options.choose else None),
-                max_turns=self.options.max_turns,
-                options=self.options.options,
-                complete=self._model.recorded(key, task),
-                reward=episode.reward if self.options.turn_rewards else None,
-            )
+            agent = self._agent(key, task, request, id, stream, episode)
             done = agent.run(
                 request,
                 answer=episode.answer,
@@ -338,17 +358,55 @@ class Bench:
                 id=id,
                 task=task.id,
                 environment=place_of(self.environment, task),
-                namespace=memory.namespace,
+                namespace=stream.memory.namespace,
             )
             scores = dict(episode.scores())
         finally:
             episode.close()
-        run, shown_lessons = memory.take(done.id)
-        if memory.problem is not None:
-            raise memory.problem  # what an agent does without hints is no run of this arm
+        run, shown_lessons = stream.memory.take(done.id)
+        if stream.memory.problem is not None:
+            raise stream.memory.problem  # what an agent does without hints is no run of this arm
         run = replace(run, tags={**run.tags, "arm": key.arm, "trial": str(key.trial)})
+        ended = Ended(key, self._facts(key, run, done, shown_lessons, scores), run)
+        self.folder.add_run(ended)
+        return ended
+
+    def _start(self, key: Key, task: Task) -> Episode:
+        seed = self.options.seed + key.trial
+        if isinstance(self.environment, PlayedUser):
+            return self.environment.start(task, seed=seed, ask=self._model.recorded_user(key))
+        return self.environment.start(task, seed=seed)
+
+    def _agent(self, key: Key, task: Task, request: str, id: str, stream: _Stream, episode: Episode) -> Agent:
+        """The agent of an arm, with what its system prompt says of earlier runs."""
+        arm, memory = ARMS[key.arm], stream.memory
+        prompt = arm.prompt
+        if arm.plans:
+            prompt = replace(prompt, policy=memory.plan(id, self._steps(key, task, request), arm.plans))
+        shown = memory.similar(request, arm.similar) if arm.similar else advice(stream.reflections)
+        shown = shown or memory.about(request, arm.digests)
+        return _agent_of(arm)(
+            endpoint=self.endpoint,
+            memory=memory,
+            tools=lambda: list(episode.tools),  # asked each turn: some environments offer more as a task goes on
+            execute=episode.call,
+            system="\n\n".join(part for part in (task.system, arm.instruction, shown) if part),
+            strategy=arm.strategy,
+            prompt_options=replace(prompt, model=self._model.client if self.options.choose else None),
+            max_turns=self.options.max_turns,
+            options=self.options.options,
+            complete=self._model.recorded(key, task),
+            reward=episode.reward if self.options.turn_rewards else None,
+        )
+
+    def _facts(
+        self, key: Key, run: Trajectory, done: Done, lessons: tuple[str, ...], scores: Mapping[str, float]
+    ) -> Facts:
         calls = [call for call in run.calls() if call.name != SUMMARY_TOOL]
-        facts = Facts(
+        entropies: list[float | None] = []
+        for step in done.steps:
+            entropies.append(entropy_of(step.first_token) if step.first_token else None)
+        return Facts(
             reward=run.outcome.reward or 0.0,
             success=run.outcome.graded(self.options.success_from).success is True,
             ended=done.ended,
@@ -359,21 +417,24 @@ class Bench:
             hints=tuple(step.hint for step in done.steps),
             memory_s=tuple(step.memory_s for step in done.steps),
             usage=self.folder.usage(key),
-            lessons=shown_lessons,
+            lessons=lessons,
             scores=scores,
-            entropies=tuple(entropy_of(step.first_token) if step.first_token else None for step in done.steps),
+            entropies=tuple(entropies),
         )
-        ended = Ended(key, facts, run)
-        self.folder.add_run(ended)
-        return ended
 
 
 def _agent_of(arm: Arm) -> Callable[..., Agent]:
     if arm.tagged:
         return partial(TaggedAgent, searches=arm.searches)
-    return SearchingAgent if arm.searches else Agent
+    if arm.searches:
+        return SearchingAgent
+    return Agent
 
 
 def _move(message: Object) -> str:
-    calls = [call["function"] for call in message.get("tool_calls") or ()]
-    return "\n".join(f"{call['name']}({call['arguments']})" for call in calls) or str(message.get("content") or "")
+    """What a message did: `search({"q": "tea"})` for each call, one a line, else its text."""
+    calls: list[str] = []
+    for call in message.get("tool_calls") or ():
+        function = call["function"]
+        calls.append(f"{function['name']}({function['arguments']})")
+    return "\n".join(calls) or str(message.get("content") or "")

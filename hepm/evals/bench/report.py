@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import product, zip_longest
+from itertools import chain, zip_longest
 from math import comb, inf
 from pathlib import Path
 from statistics import fmean, median
@@ -33,20 +33,32 @@ if TYPE_CHECKING:
 FEWEST_TASKS: Final = 10
 _SHOWN_DIFFERENCES: Final = ("success", "calls", "tokens")
 _SHOWN: Final = 2  # won tasks, and lost ones, of each arm on a terminal
-_CHARS: Final = 300
+_SHOWN_STEPS: Final = 4  # of each of them
+_CHARS: Final = 300  # of a step
 _TO_SUCCESS: Final = ("turns", "calls")
+_AROUND: Final[Mapping[str, int]] = {"summary": 0, "before": -1, "after": 1}  # H-EPM, table 8
+
+
+def _if_solved(facts: Facts, count: int) -> float | None:
+    # A failed run may give up at once, or use all turns: its length says nothing of efficiency.
+    return count if facts.success else None
+
+
+def _per_turn(facts: Facts, count: int) -> float | None:
+    return count / facts.turns if facts.turns else None
+
+
 _Measure: TypeAlias = Callable[[Facts], float | None]  # None where a run has none
 _MEASURES: Final[Mapping[str, _Measure]] = {
     "success": lambda facts: float(facts.success),
     "reward": lambda facts: facts.reward,
-    "turns": lambda facts: facts.turns if facts.success else None,
-    "calls": lambda facts: facts.calls if facts.success else None,
+    "turns": lambda facts: _if_solved(facts, facts.turns),
+    "calls": lambda facts: _if_solved(facts, facts.calls),
     "errors": lambda facts: facts.errors,
     "tokens": lambda facts: facts.usage.tokens,
-    "requests_per_turn": lambda facts: facts.usage.calls / facts.turns if facts.turns else None,
-    "tokens_per_turn": lambda facts: facts.usage.tokens / facts.turns if facts.turns else None,
+    "requests_per_turn": lambda facts: _per_turn(facts, facts.usage.calls),
+    "tokens_per_turn": lambda facts: _per_turn(facts, facts.usage.tokens),
 }
-_AROUND: Final[Mapping[str, int]] = {"summary": 0, "before": -1, "after": 1}  # H-EPM, table 8
 
 
 @dataclass(frozen=True)
@@ -139,72 +151,149 @@ def report_on(
     seed: int = 0,
 ) -> BenchReport:
     """Compare the arms on the tasks that all of them have finished."""
-    keys = {task: {arm: [Key(arm, task, trial) for trial in range(trials)] for arm in arms} for task in tasks}
-    whole = [task for task in tasks if all(key in ended for of_arm in keys[task].values() for key in of_arm)]
-    runs = {arm: [[ended[key].facts for key in keys[task][arm]] for task in whole] for arm in arms}
+    finished = _finished_in_all(ended, arms, tasks, trials)
+    runs: dict[str, list[list[Facts]]] = {}
+    for arm in arms:
+        runs[arm] = []
+        for task in finished:
+            runs[arm].append([ended[Key(arm, task, trial)].facts for trial in range(trials)])
     reference = OFF if OFF in arms else arms[0]
-    bootstrap = Bootstrap(whole, seed=seed) if whole else None
-    scores = {arm: _scores(whole, runs[arm], runs[reference], bootstrap) for arm in arms} if bootstrap else {}
+    scores: dict[str, ArmScores] = {}
+    sentences: list[str] = []
+    if finished:
+        bootstrap = Bootstrap(finished, seed=seed)  # one for all arms: they are compared on the same draws of tasks
+        for arm in arms:
+            scores[arm] = _scores(finished, runs[arm], runs[reference], bootstrap)
+            if arm != reference:
+                sentences.append(_sentence(arm, scores[arm], reference, len(finished)))
     return BenchReport(
         environment,
         model,
-        tasks=len(whole),
+        tasks=len(finished),
         trials=trials,
         reference=reference,
         arms=scores,
-        unfinished=len(tasks) - len(whole),
+        unfinished=len(tasks) - len(finished),
         failed={str(key): reason for key, reason in failed.items()},
-        calls=sum(one.facts.usage.calls for one in ended.values()),
+        calls=sum(run.facts.usage.calls for run in ended.values()),
         paid_before=paid_before,
-        sentences=[_sentence(arm, found, reference, len(whole)) for arm, found in scores.items() if arm != reference],
+        sentences=sentences,
     )
+
+
+def _finished_in_all(ended: Mapping[Key, Ended], arms: Sequence[str], tasks: Sequence[str], trials: int) -> list[str]:
+    """The tasks of which every arm has every trial."""
+    finished: list[str] = []
+    for task in tasks:
+        keys = [Key(arm, task, trial) for arm in arms for trial in range(trials)]
+        if all(key in ended for key in keys):
+            finished.append(task)
+    return finished
 
 
 def _scores(
     tasks: Sequence[str], runs: Sequence[Sequence[Facts]], others: Sequence[Sequence[Facts]], bootstrap: Bootstrap
 ) -> ArmScores:
-    every = [facts for of_task in runs for facts in of_task]
+    """The scores of an arm beside the reference; `runs` and `others` hold the trials of each task.
+
+    For the reference itself, `others` is `runs`, the same object.
+    """
+    every = list(chain.from_iterable(runs))
     means: dict[str, float | None] = {}
     differences: dict[str, Difference] = {}
-    judged = dict.fromkeys(name for facts in every for name in facts.scores)
-    for name, measure in (_MEASURES | {name: partial(_judged, name=name) for name in judged}).items():
+    for name, measure in _measures_of(every).items():
         means[name] = _mean(every, measure)
-        pairs = [(_mean(mine, measure), _mean(theirs, measure)) for mine, theirs in zip(runs, others, strict=True)]
-        both = [at for at, pair in enumerate(pairs) if None not in pair]
-        if runs is not others and both:
-            values_T = np.array([(pairs[at][0] or 0.0) - (pairs[at][1] or 0.0) for at in both])
-            drawn = bootstrap if len(both) == len(tasks) else Bootstrap([tasks[at] for at in both])
-            differences[name] = Difference(float(values_T.mean()), interval(drawn.means(values_T)))
+        if runs is not others:
+            difference = _paired_difference(tasks, runs, others, measure, bootstrap)
+            if difference is not None:
+                differences[name] = difference
     success_T = np.array([_mean(of_task, _MEASURES["success"]) for of_task in runs], dtype=np.float64)
-    trials = len(runs[0])
-    won = [sum(facts.success for facts in of_task) for of_task in runs]
-    changes = list(_changes(tasks, runs, others))
-    memory_s = [seconds for facts in every for seconds in facts.memory_s]
-    hints = [hint for facts in every for hint in facts.hints]
-    costs = [facts.usage.cost_usd for facts in every]
+    won: list[Change] = []
+    lost: list[Change] = []
+    for better, change in _changes(tasks, runs, others):
+        if better:
+            won.append(change)
+        else:
+            lost.append(change)
+    memory_s = list(chain.from_iterable(facts.memory_s for facts in every))
+    hints = list(chain.from_iterable(facts.hints for facts in every))
     return ArmScores(
         means,
         interval(bootstrap.means(success_T)),
-        pass_k=[fmean(comb(c, k) / comb(trials, k) for c in won) for k in range(1, trials + 1)],
+        pass_k=_pass_k(runs),
         difference=differences,
         memory_ms=1_000 * median(memory_s) if memory_s else 0.0,
         hinted=sum(map(bool, hints)) / max(len(hints), 1),
         entropy=_entropies(every),
-        cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
-        won=[change for better, change in changes if better],
-        lost=[change for better, change in changes if not better],
+        cost_usd=_cost_usd(every),
+        won=won,
+        lost=lost,
     )
 
 
-def _entropies(runs: Sequence[Facts]) -> dict[str, float]:
-    found: defaultdict[str, list[float]] = defaultdict(list)
+def _measures_of(runs: Sequence[Facts]) -> dict[str, _Measure]:
+    """Our measures, and what the environment judged of these runs."""
+    measures = dict(_MEASURES)
     for facts in runs:
-        known = dict(enumerate(facts.entropies))
-        summaries = [at for at, move in enumerate(facts.moves) if move.startswith(f"{SUMMARY_TOOL}(")]
-        for (name, offset), at in product(_AROUND.items(), summaries):
-            if (entropy := known.get(at + offset)) is not None:
-                found[name].append(entropy)
-    return {name: fmean(found[name]) for name in _AROUND if found[name]}
+        for name in facts.scores:
+            measures[name] = partial(_judged, name=name)
+    return measures
+
+
+def _paired_difference(
+    tasks: Sequence[str],
+    runs: Sequence[Sequence[Facts]],
+    others: Sequence[Sequence[Facts]],
+    measure: _Measure,
+    bootstrap: Bootstrap,
+) -> Difference | None:
+    """The mean difference over the tasks where both arms have a value; None without any such task."""
+    both: list[str] = []
+    differences: list[float] = []
+    for task, mine, theirs in zip(tasks, runs, others, strict=True):
+        value, other = _mean(mine, measure), _mean(theirs, measure)
+        if value is not None and other is not None:
+            both.append(task)
+            differences.append(value - other)
+    if not both:
+        return None
+    values_T = np.array(differences)
+    if len(both) < len(tasks):
+        bootstrap = Bootstrap(both)
+    return Difference(float(values_T.mean()), interval(bootstrap.means(values_T)))
+
+
+def _pass_k(runs: Sequence[Sequence[Facts]]) -> list[float]:
+    # Of c successes in n trials, C(c, k) / C(n, k) is the chance that k trials drawn without repetition all succeed.
+    trials = len(runs[0])
+    successes = [sum(facts.success for facts in of_task) for of_task in runs]
+    chances: list[float] = []
+    for k in range(1, trials + 1):
+        chances.append(fmean(comb(count, k) / comb(trials, k) for count in successes))
+    return chances
+
+
+def _cost_usd(runs: Sequence[Facts]) -> float | None:
+    total = 0.0
+    for facts in runs:
+        if facts.usage.cost_usd is None:
+            return None
+        total += facts.usage.cost_usd
+    return total
+
+
+def _entropies(runs: Sequence[Facts]) -> dict[str, float]:
+    values: dict[str, list[float]] = {name: [] for name in _AROUND}
+    for facts in runs:
+        by_step = dict(enumerate(facts.entropies))
+        for step, move in enumerate(facts.moves):
+            if not move.startswith(f"{SUMMARY_TOOL}("):
+                continue
+            for name, offset in _AROUND.items():
+                entropy = by_step.get(step + offset)
+                if entropy is not None:
+                    values[name].append(entropy)
+    return {name: fmean(of_name) for name, of_name in values.items() if of_name}
 
 
 def _judged(facts: Facts, name: str) -> float | None:
@@ -212,54 +301,77 @@ def _judged(facts: Facts, name: str) -> float | None:
 
 
 def _mean(runs: Sequence[Facts], measure: _Measure) -> float | None:
-    values = [value for facts in runs if (value := measure(facts)) is not None]
-    return fmean(values) if values else None
+    values: list[float] = []
+    for facts in runs:
+        value = measure(facts)
+        if value is not None:
+            values.append(value)
+    if not values:
+        return None
+    return fmean(values)
 
 
 def _changes(
     tasks: Sequence[str], runs: Sequence[Sequence[Facts]], others: Sequence[Sequence[Facts]]
 ) -> Iterator[tuple[bool, Change]]:
+    """Of each task that one arm solved more often, whether it was this one, and the first trial that shows it."""
     for task, mine, theirs in zip(tasks, runs, others, strict=True):
-        better = sum(facts.success for facts in mine) - sum(facts.success for facts in theirs)
-        for trial, (one, other) in enumerate(zip(mine, theirs, strict=True)):
-            if better and one.success is not other.success and one.success is (better > 0):
-                at = next(n for n, (a, b) in enumerate(zip_longest(one.moves, other.moves)) if a != b)
-                hint = one.hints[at] if at < len(one.hints) else ""
-                yield better > 0, Change(task, trial, at, hint, other.moves[at:], one.moves[at:])
+        gained = sum(facts.success for facts in mine) - sum(facts.success for facts in theirs)
+        if not gained:
+            continue
+        better = gained > 0
+        for trial, (run, other) in enumerate(zip(mine, theirs, strict=True)):
+            if run.success is better and other.success is not better:
+                step = _first_difference(run.moves, other.moves)
+                hint = run.hints[step] if step < len(run.hints) else ""
+                yield better, Change(task, trial, step, hint, other.moves[step:], run.moves[step:])
                 break
 
 
-def _sentence(arm: str, found: ArmScores, reference: str, tasks: int) -> str:
-    gain = found.difference["success"]
-    hints = " hints" if ARMS[arm].strategy != "off" else ""
-    judged = [name for name in found.difference if name not in _MEASURES]
-    besides = "".join(f" {_judgement(name, found, reference)}." for name in judged)
-    if not (found.won or found.lost):
-        if not found.means["success"]:
-            so = f"no task was solved, as with {reference}: too hard for this model, or its limits are too low"
-            return f"With {arm}{hints} {so}.{besides}"
-        so = "too few tasks, or no effect"
-        return f"With {arm}{hints} each task was solved as often as with {reference}: {so}.{besides}"
-    said = effect_sentence(_effect(gain, tasks) if tasks >= FEWEST_TASKS else None, tasks, of="task")
-    won = count_of(len(found.won), "task")
-    changed = f"It solved {won} that failed with {reference}, and failed {len(found.lost):,} that were solved."
-    return f"{arm} beside {reference}: {said} {changed}{besides}"
+def _first_difference(moves: Sequence[str], others: Sequence[str]) -> int:
+    """The first step at which two runs differ; one that goes on where the other ended differs there."""
+    pairs = enumerate(zip_longest(moves, others))
+    return next(step for step, (move, other) in pairs if move != other)
 
 
-def _effect(found: Difference, tasks: int) -> Effect:
-    return Effect(found.value, *found.interval, tasks, inf)
+def _sentence(arm: str, scores: ArmScores, reference: str, tasks: int) -> str:
+    besides = ""
+    for name in scores.difference:
+        if name not in _MEASURES:  # what the environment judges besides, as "security"
+            besides += f" {_judgement(name, scores, reference)}."
+    if not scores.won and not scores.lost:
+        hints = " hints" if ARMS[arm].strategy != "off" else ""
+        if not scores.means["success"]:
+            why = f"no task was solved, as with {reference}: too hard for this model, or its limits are too low"
+            return f"With {arm}{hints} {why}.{besides}"
+        why = "too few tasks, or no effect"
+        return f"With {arm}{hints} each task was solved as often as with {reference}: {why}.{besides}"
+    effect = None
+    if tasks >= FEWEST_TASKS:
+        effect = _effect(scores.difference["success"], tasks)
+    gain = effect_sentence(effect, tasks, of="task")
+    won = count_of(len(scores.won), "task")
+    changed = f"It solved {won} that failed with {reference}, and failed {len(scores.lost):,} that were solved."
+    return f"{arm} beside {reference}: {gain} {changed}{besides}"
 
 
-def _judgement(name: str, found: ArmScores, reference: str) -> str:
-    gain, mean = found.difference[name], f"{name.capitalize()} was {100 * (found.means[name] or 0.0):.1f} %"
+def _effect(difference: Difference, tasks: int) -> Effect:
+    # Infinite: the interval is a bootstrap over paired tasks, which tells no number of tasks that would be enough.
+    return Effect(difference.value, *difference.interval, tasks, sd=inf)
+
+
+def _judgement(name: str, scores: ArmScores, reference: str) -> str:
+    gain = scores.difference[name]
+    mean = f"{name.capitalize()} was {100 * (scores.means[name] or 0.0):.1f} %"
     low, high = gain.interval
     if low == gain.value == high == 0:
         return f"{mean}, as with {reference}"
-    so = "no more than chance explains" if low <= 0 <= high else "by more than chance explains"
-    return f"{mean}, {_points(gain.value)} points [{_points(low)}, {_points(high)}], {so}"
+    by = "no more than chance explains" if low <= 0 <= high else "by more than chance explains"
+    return f"{mean}, {_points(gain.value)} points [{_points(low)}, {_points(high)}], {by}"
 
 
 def _points(share: float) -> str:
+    # + 0.0 makes 0.0 of -0.0; what rounds to 0 has no sign.
     return f"{100 * share + 0.0:+.1f}".replace("+0.0", "0").replace("-0.0", "0")
 
 
@@ -267,36 +379,60 @@ def tables(report: BenchReport) -> list[Table | Text]:
     """Scores, differences, the won and the lost tasks, and the sentences below all."""
     if not report.tasks:
         return list(endings(report, "run", "task"))
-    trials = f", {count_of(report.trials, 'trial')} of each" if report.trials > 1 else ""
-    title = f"{report.environment} with {report.model}: {count_of(report.tasks, 'task')}{trials}"
-    last = [f"pass^{report.trials}"] if report.trials > 1 else []
-    judged = list(
-        dict.fromkeys(name for found in report.arms.values() for name in found.means if name not in _MEASURES)
-    )
-    names = ["success", "95 %", *judged, *last, "turns", "calls", "errors", "tokens", "hinted", "ms"]
-    table = table_of(title, "arm", *names)
-    for arm, found in report.arms.items():
-        means = found.means
-        row = [f"{means['success']:.3f}", f"{found.interval.low:.2f} … {found.interval.high:.2f}"]
-        row += ["–" if (mean := means.get(name)) is None else f"{mean:.3f}" for name in judged]
-        row += [f"{found.pass_k[-1]:.3f}"] if last else []
-        row += ["–" if means[name] is None else f"{means[name]:.1f}" for name in (*_TO_SUCCESS, "errors")]
-        row += [f"{means['tokens']:,.0f}", f"{found.hinted:.0%}", f"{found.memory_ms:.2f}"]
-        table.add_row(arm, *row)
     parts: list[Table | Text] = [
-        table,
+        _scores_table(report),
         Text("turns, calls: of successful runs; ms: median time in memory per turn", style="dim"),
         _differences(report),
         _overhead(report),
     ]
-    for arm, found in report.arms.items():
-        for what, changes in (("won", found.won), ("lost", found.lost)):
-            parts += [_side_by_side(report.reference, arm, what, change) for change in changes[:_SHOWN]]
+    for arm, scores in report.arms.items():
+        parts += [_side_by_side(report.reference, arm, "won", change) for change in scores.won[:_SHOWN]]
+        parts += [_side_by_side(report.reference, arm, "lost", change) for change in scores.lost[:_SHOWN]]
     return [*parts, *endings(report, "run", "task")]
+
+
+def _scores_table(report: BenchReport) -> Table:
+    title = f"{report.environment} with {report.model}: {count_of(report.tasks, 'task')}"
+    trials: list[str] = []
+    if report.trials > 1:
+        title += f", {count_of(report.trials, 'trial')} of each"
+        trials = [f"pass^{report.trials}"]
+    judged = _judged_names(report)
+    names = ["success", "95 %", *judged, *trials, "turns", "calls", "errors", "tokens", "hinted", "ms"]
+    table = table_of(title, "arm", *names)
+    for arm, scores in report.arms.items():
+        means = scores.means
+        row = [f"{means['success']:.3f}", f"{scores.interval.low:.2f} … {scores.interval.high:.2f}"]
+        for name in judged:
+            row.append(_number(means.get(name), 3))
+        if trials:
+            row.append(f"{scores.pass_k[-1]:.3f}")
+        for name in (*_TO_SUCCESS, "errors"):
+            row.append(_number(means[name], 1))
+        row += [f"{means['tokens']:,.0f}", f"{scores.hinted:.0%}", f"{scores.memory_ms:.2f}"]
+        table.add_row(arm, *row)
+    return table
+
+
+def _judged_names(report: BenchReport) -> list[str]:
+    """What the environment judges besides, in any arm, in order."""
+    names: dict[str, None] = {}
+    for scores in report.arms.values():
+        for name in scores.means:
+            if name not in _MEASURES:
+                names[name] = None
+    return list(names)
+
+
+def _number(value: float | None, digits: int) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.{digits}f}"
 
 
 def endings(report: BenchReport | CollaborationReport, run: str, task: str) -> Iterator[Text]:
     """The end of a report: why runs broke off, how many tasks are unfinished, and the sentences."""
+    # One line for each reason, as a server that is down ends all runs by the same one.
     reasons: defaultdict[str, list[str]] = defaultdict(list)
     for key, reason in report.failed.items():
         reasons[reason].append(key)
@@ -304,7 +440,8 @@ def endings(report: BenchReport | CollaborationReport, run: str, task: str) -> I
         yield Text(on_one_line(f"{count_of(len(keys), run)} broke off ({keys[0]}): {reason}"))
     if report.unfinished:
         yield Text(f"{count_of(report.unfinished, task)} left out, not finished: repeat the command.")
-    yield from (Text(f"\n{on_one_line(sentence)}", style="bold") for sentence in report.sentences)
+    for sentence in report.sentences:
+        yield Text(f"\n{on_one_line(sentence)}", style="bold")
 
 
 def _differences(report: BenchReport) -> Table | Text:
@@ -313,25 +450,35 @@ def _differences(report: BenchReport) -> Table | Text:
     title = f"memory beside {report.reference}, paired by task"
     table = table_of(title, "arm", *COLUMNS, "won", "lost")
     without = report.arms[report.reference].means
-    for arm, found in report.arms.items():
+    for arm, scores in report.arms.items():
+        if arm == report.reference:
+            continue
         for name in _SHOWN_DIFFERENCES:
-            gain, mean, other = found.difference.get(name), found.means[name], without[name]
-            if arm == report.reference or gain is None or mean is None or other is None:
+            difference, mean, other = scores.difference.get(name), scores.means[name], without[name]
+            if difference is None or mean is None or other is None:
                 continue
-            row = Measured(f"{arm}: {name}", other, mean, _effect(gain, report.tasks), share=name == "success")
-            tasks = [str(len(changes)) for changes in (found.won, found.lost)] if row.share else ["", ""]
-            table.add_row(*row.cells, *tasks)
+            effect = _effect(difference, report.tasks)
+            measured = Measured(f"{arm}: {name}", other, mean, effect, share=name == "success")
+            won_and_lost = ("", "")
+            if name == "success":
+                won_and_lost = (str(len(scores.won)), str(len(scores.lost)))
+            table.add_row(*measured.cells, *won_and_lost)
     return table
 
 
 def _overhead(report: BenchReport) -> Table:
     """What a turn takes, and how sure the model is around its summaries."""
-    measured = [name for name in _AROUND if any(name in found.entropy for found in report.arms.values())]
-    table = table_of("overhead per turn", "arm", "requests", "tokens", "ms", *(f"entropy {name}" for name in measured))
-    for arm, found in report.arms.items():
-        requests, tokens = found.means["requests_per_turn"] or 0.0, found.means["tokens_per_turn"] or 0.0
-        sure = [f"{found.entropy[name]:.3f}" if name in found.entropy else "–" for name in measured]
-        table.add_row(arm, f"{requests:.2f}", f"{tokens:,.0f}", f"{found.memory_ms:.2f}", *sure)
+    places: list[str] = []
+    for name in _AROUND:
+        if any(name in scores.entropy for scores in report.arms.values()):
+            places.append(name)
+    headings = [f"entropy {name}" for name in places]
+    table = table_of("overhead per turn", "arm", "requests", "tokens", "ms", *headings)
+    for arm, scores in report.arms.items():
+        requests = scores.means["requests_per_turn"] or 0.0
+        tokens = scores.means["tokens_per_turn"] or 0.0
+        entropies = [_number(scores.entropy.get(name), 3) for name in places]
+        table.add_row(arm, f"{requests:.2f}", f"{tokens:,.0f}", f"{scores.memory_ms:.2f}", *entropies)
     return table
 
 
@@ -344,25 +491,32 @@ def _side_by_side(reference: str, arm: str, what: str, change: Change) -> Table 
     for heading in (reference, arm):
         table.add_column(heading, ratio=1, overflow="fold")
     steps = list(zip_longest(change.without, change.with_memory, fillvalue=""))
-    for without, with_memory in steps[:4]:
+    for without, with_memory in steps[:_SHOWN_STEPS]:
+        # Text, not str: brackets in a call would be read as markup.
         table.add_row(Text(_cut(without)), Text(_cut(with_memory)))
-    if len(steps) > 4:
-        table.add_row(*(CUT if len(moves) > 4 else "" for moves in (change.without, change.with_memory)))
+    if len(steps) > _SHOWN_STEPS:
+        table.add_row(_cut_mark(change.without), _cut_mark(change.with_memory))
     return table
+
+
+def _cut_mark(moves: Sequence[str]) -> str:
+    """Below the steps of a run: whether it goes on."""
+    return CUT if len(moves) > _SHOWN_STEPS else ""
 
 
 def _cut(text: str) -> str:
     line = on_one_line(" ".join(text.split()))
-    return line if len(line) <= _CHARS else line[: _CHARS - 1] + CUT
+    if len(line) <= _CHARS:
+        return line
+    return line[: _CHARS - 1] + CUT
 
 
 def draw(report: BenchReport, file: Path) -> None:
     """Draw by how much each arm solves more than the reference; see `hepm.uplift.drawing.draw_effects`."""
-    effects = {
-        arm: _effect(found.difference["success"], report.tasks)
-        for arm, found in report.arms.items()
-        if "success" in found.difference
-    }
+    effects: dict[str, Effect] = {}
+    for arm, scores in report.arms.items():
+        if "success" in scores.difference:  # the reference has no difference to itself
+            effects[arm] = _effect(scores.difference["success"], report.tasks)
     if not effects:
         raise InputError("there is nothing to draw: no task is finished in two arms.")
     tasks = count_of(report.tasks, "task")

@@ -77,7 +77,7 @@ def hinted(memory: KnownMemory, arm: str, replies: Sequence[str | list[str]]) ->
 def test_weights_of_the_paper_by_hand_for_each_c(memory: KnownMemory) -> None:
     # b: N = 2, n = 2 and 4; c: N = 1, n = 5. w'(b) = 2 + .75 c, w'(c) = 1 + .2 c.
     runs = [after_a(steps=2, target="b", name="1"), after_a(steps=4, target="b", name="2")]
-    memory.learn([*runs, after_a(steps=5, target="c", name="3")], distil=False)
+    memory.learn([*runs, after_a(steps=5, target="c", name="3")], distill=False)
     for policy, weights in {
         "adaptive-c0": (0.667, 0.333),
         "adaptive": (0.696, 0.304),
@@ -94,7 +94,7 @@ def test_the_memory_of_own_summaries_counts_the_shortest_success_and_holds_no_ex
     long = summarised("long", "a", "b", "c", summaries={1: "The customer is Ada."}, task="t")
     short = summarised("short", "a", "c", summaries={1: "The order is late."}, task="t")
     failed = trajectory("failed", "a", success=False, task="t")
-    memory.learn([long, short, failed], distil=False)
+    memory.learn([long, short, failed], distill=False)
     assert [one.tool for one in memory.suggest(after="a", policy="procedural")] == ["c"]
     states = {str(found) for found in memory.search("customer order late Ada", k=9)}
     assert any("The order is late." in state for state in states)
@@ -103,7 +103,7 @@ def test_the_memory_of_own_summaries_counts_the_shortest_success_and_holds_no_ex
 
 def test_in_explicit_mode_no_recalls_by_weight_and_yes_by_state(memory: KnownMemory) -> None:
     often = [trajectory(f"w{number}", "a", "b", task=f"w{number}") for number in range(4)]
-    memory.learn([*often, summarised("s", "a", "c", summaries={1: "A parcel is lost."})], distil=False)
+    memory.learn([*often, summarised("s", "a", "c", summaries={1: "A parcel is lost."})], distill=False)
     by_weight = hinted(memory, "k1", ["No", ["a"], "No", "Done."])
     assert by_weight[1] == "Suggested next tools: b"
     by_state = hinted(memory, "k1", ["No", ["a"], "Yes", "The parcel is lost.", "Done."])
@@ -117,7 +117,7 @@ def test_without_weights_the_nearest_states_of_all_tools_decide_and_the_last_too
             summarised("s", "d", "e", summaries={1: "A parcel is lost."}),
             summarised("f", "d", "f", summaries={1: "The bill is wrong."}),
         ],
-        distil=False,
+        distill=False,
     )
     lost = hinted(memory, "no-weight", ["No", ["a"], "Yes", "The parcel is lost.", "Done."])
     assert lost == ["", "Suggested next tools: e, f"]  # neither ever followed a; b did, and no state led to it
@@ -135,7 +135,7 @@ def test_without_adaptation_a_summary_is_asked_at_each_step_and_weights_answer_w
     memory: KnownMemory,
 ) -> None:
     often = [trajectory(f"w{number}", "a", "b", "d", task=f"w{number}") for number in range(4)]
-    memory.learn([*often, summarised("s", "a", "c", summaries={1: "A parcel is lost."})], distil=False)
+    memory.learn([*often, summarised("s", "a", "c", summaries={1: "A parcel is lost."})], distill=False)
     hints = hinted(memory, "no-adapt", ["Nothing yet.", ["a"], "The parcel is lost.", ["b"], "It is done.", "Done."])
     assert hints == ["Suggested next tools: a", "Suggested next tools: c", "Suggested next tools: d"]
 
@@ -143,12 +143,12 @@ def test_without_adaptation_a_summary_is_asked_at_each_step_and_weights_answer_w
 @pytest.mark.parametrize(("arm", "tools"), [("k1", "b"), ("explicit", "b, c"), ("k3", "b, c, d")])
 def test_an_arm_names_so_many_tools_as_it_is_called_after(arm: str, tools: str, memory: KnownMemory) -> None:
     followed = ("b", "b", "b", "c", "c", "d")
-    memory.learn([trajectory(f"{n}", "a", tool, task=f"{n}") for n, tool in enumerate(followed)], distil=False)
+    memory.learn([trajectory(f"{n}", "a", tool, task=f"{n}") for n, tool in enumerate(followed)], distill=False)
     assert hinted(memory, arm, ["No", ["a"], "No", "Done."])[1] == f"Suggested next tools: {tools}"
 
 
 def test_the_summary_tool_alone_is_offered_without_a_hint(memory: KnownMemory) -> None:
-    memory.learn([trajectory("1", "a", "b")], distil=False)
+    memory.learn([trajectory("1", "a", "b")], distill=False)
     assert ARMS[SUMMARY].remembers is False
     assert hinted(memory, SUMMARY, [["a"], [SUMMARY_TOOL], "Done."]) == ["", "", ""]
 
