@@ -10,10 +10,10 @@ from typing import Final, NamedTuple, TypeAlias
 
 from hepm.experience.conditions import Conditions
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod, credit, key_turns
-from hepm.experience.lessons import EXTRACTIVE, Stage
+from hepm.experience.lessons import EXTRACTIVE
 from hepm.experience.likeness import named_in, same_task
 from hepm.experience.transcript import Move, Tools, listed, moves_of, went_wrong
-from hepm.experience.zones import reward_of, stage_of
+from hepm.experience.zones import reward_of, stage_tag
 from hepm.graph.lessons.rows import LessonRow
 from hepm.ingest.transitions import agent_state
 from hepm.types import StateSummary, ToolName, Trajectory
@@ -205,6 +205,7 @@ class RunComparison:
     Attributes:
         well: Whether it succeeded.
         keys: The moves that counted most, most first; turns without a call are never key.
+        credited: Whether credit alone made them key: no parting from other runs did, and turns differ in credit.
     """
 
     run: Trajectory
@@ -213,6 +214,7 @@ class RunComparison:
     moves: Sequence[Move]
     contrast: Contrast | None
     keys: Sequence[Move]
+    credited: bool
 
     @property
     def known(self) -> StateSummary:
@@ -220,9 +222,10 @@ class RunComparison:
         return self.keys[0].known if self.keys else agent_state(self.run.turns).state()
 
     @property
-    def stage(self) -> Stage:
-        """The stage of the first key move; of a run without a call, the last one."""
-        return stage_of(self.keys[0].turn if self.keys else self.run.steps, self.run.steps)
+    def stage(self) -> str:
+        """The stage of the parting, or else the stages of the key moves; of a run without a call, the last one."""
+        turns = [move.turn for move in self.keys] or [self.run.steps]
+        return stage_tag(turns, self.run.steps, credited=self.credited)
 
     @property
     def conditions(self) -> Conditions:
@@ -282,5 +285,6 @@ def compare_runs(
         if contrast and contrast.decides and compared:
             pivotal = moves.index(compared[min(contrast.at, len(compared) - 1)])
         keys = [moves[index] for index in key_turns([credits[move.turn - 1] for move in moves], pivotal=pivotal)]
-        found.append(RunComparison(run, reward, well, moves, contrast, keys))
+        credited = pivotal is None and len(set(credits)) > 1
+        found.append(RunComparison(run, reward, well, moves, contrast, keys, credited))
     return found

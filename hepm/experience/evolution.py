@@ -238,13 +238,14 @@ class Evolution:
         return f"shown in {uses.shown} of at least {missed} runs that could have shown it"
 
     def partner(self, one: Member, taken: Collection[str]) -> tuple[Member, str] | None:
-        """The most similar experience of the same zone, stage, environment and tool, and why; or None."""
+        """The most similar experience of the same zone, environment and tool and a common stage, and why; or None."""
         mine, fitting = one.experience, list[tuple[float, str]]()
         for id, other in self.members.items():
             its = other.experience
             if (
                 id not in taken
-                and (mine.zone, mine.stage) == (its.zone, its.stage)
+                and mine.zone == its.zone
+                and not set(mine.stages).isdisjoint(its.stages)
                 and mine.lesson != its.lesson
                 and {one.id, id}.isdisjoint(parent.id for parent in (*mine.parents, *its.parents))
                 and (not one.places or not other.places or not one.places.isdisjoint(other.places))

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from hepm.errors import InputError
 from hepm.experience.conditions import Conditions, FactCondition
-from hepm.experience.lessons import STAGES, ZONES, Experience, Notes, Principle
+from hepm.experience.lessons import STAGE_TAGS, ZONES, Experience, Notes, Principle
 from hepm.experience.library import Library
 from hepm.graph.lessons.rows import KINDS, Kind, LessonRow, Parent, Source, StoredLesson, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange
@@ -107,7 +107,7 @@ _MEMBERS: Final[Mapping[str, tuple[Any, Any]]] = {
     "facts": (_FACTS, []),
     **dict.fromkeys(_COUNTS, (MOST, 0)),
     "zone": (ZONES, None),
-    "stage": (STAGES, None),
+    "stage": (STAGE_TAGS, None),
     "principle": (("guiding", "cautionary"), None),
     "reward": (1.0, 0.0),
     "generation": (MOST, 0),

@@ -49,7 +49,7 @@ _TASK: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FoundExperience:
-    """An experience that applies, with its cosine; `aligned` if it is of the current stage, or that is unknown."""
+    """An experience that applies, with its cosine; `aligned` if the current stage is one of its, or unknown."""
 
     id: str
     experience: Experience
@@ -113,11 +113,12 @@ class Experiences:
         found = self._library.search(
             situation_text(environment, known), "experience", **about, limit=CANDIDATES, floor=floor
         )
-        candidates = [
-            FoundExperience(one.row.id, made := Experience.of(one.row), cosine, stage in (None, made.stage), one.uses)
-            for one, cosine in found
-        ]
-        candidates = [one for one in candidates if keep is None or keep(one.experience)]
+        candidates: list[FoundExperience] = []
+        for stored, cosine in found:
+            experience = Experience.of(stored.row)
+            if keep is None or keep(experience):
+                aligned = stage is None or stage in experience.stages
+                candidates.append(FoundExperience(stored.row.id, experience, cosine, aligned, stored.uses))
         near = {one.id: ABOUT_HERE * (here is not None and here.concerns(one.experience)) for one in candidates}
         candidates.sort(key=lambda one: (-round(one.similarity + near[one.id], 3), not one.aligned))
         return candidates[:k] if model is None or not candidates else _chosen(model, known.text, candidates, k)
@@ -175,7 +176,8 @@ def tool_name(id: str) -> str:
 def tool_description(experience: Experience) -> str:
     """When an experience applies and what it teaches, in one line."""
     when = "; ".join(text for text in (experience.situation, *experience.conditions.preconditions) if text)
+    stage = " and ".join(experience.stages)
     return (
-        f"{_ZONES[experience.zone]}, in the {experience.stage} of a run. Applies when: {quoted(when, _PART_CHARS)} "
+        f"{_ZONES[experience.zone]}, in the {stage} of a run. Applies when: {quoted(when, _PART_CHARS)} "
         f"What was done: {quoted(experience.action, _PART_CHARS // 2)} Lesson: {quoted(experience.lesson, _PART_CHARS)}"
     )[:_TOOL_CHARS]

@@ -18,6 +18,13 @@ PrincipleKind: TypeAlias = Literal["guiding", "cautionary"]
 
 ZONES: Final[tuple[Zone, ...]] = ("golden", "warning", "preference")
 STAGES: Final[tuple[Stage, ...]] = ("exploration", "verification", "completion")
+STAGE_TAGS: Final[tuple[str, ...]] = (
+    *STAGES,
+    "exploration → verification",
+    "exploration → completion",
+    "verification → completion",
+)
+"""What an experience may be tagged with: the stage of its key turns, or those of the first and of the last one."""
 
 EXTRACTIVE: Final = "extractive"
 """The distiller that needs no model."""
@@ -46,6 +53,7 @@ class Experience:
     """What one run taught: m = (core, stage, conditions, zone) (PRIME, equation 6).
 
     Attributes:
+        stage: One of `STAGE_TAGS`.
         reward: R of the run, in [0, 1].
         sources: The run it was distilled from, and runs that taught the same.
         distilled_by: "extractive", or the name of a model.
@@ -59,7 +67,7 @@ class Experience:
     outcome: str
     lesson: str
     zone: Zone
-    stage: Stage
+    stage: str
     reward: float
     conditions: Conditions = ALWAYS
     sources: tuple[Source, ...] = ()
@@ -77,8 +85,13 @@ class Experience:
 
     @property
     def id(self) -> str:
-        """A hash of its words."""
-        return _id("e", self.situation, self.action, self.outcome, self.lesson, self.zone, self.stage)
+        """A hash of its words, with its first stage: tags had one stage before, and an id stays."""
+        return _id("e", self.situation, self.action, self.outcome, self.lesson, self.zone, self.stages[0])
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The one or two stages of its tag."""
+        return tuple(cast("list[Stage]", self.stage.split(" → ")))
 
     def row(self, *, made_by: str = "", prior: Uses = UNUSED) -> LessonRow:
         """The row that stores keep."""

@@ -204,7 +204,7 @@ def _record(it: RunComparison, claims: Claims) -> str:
     zone = zone_of(it.reward, succeeded=it.well)
     parts = [
         f"Environment: {quoted(it.run.environment, 80) if it.run.environment else 'not named'}.",
-        f"{end}, with reward {it.reward:g} of 1: {_ZONES[zone]}. KEY 1 lies in its {it.stage}.",
+        f"{end}, with reward {it.reward:g} of 1: {_ZONES[zone]}. Stage of its KEY turns: {it.stage}.",
     ]
     if it.contrast is not None:
         others = "runs with like requests" if it.contrast.alike else "other runs of the task"

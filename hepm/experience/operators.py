@@ -240,7 +240,7 @@ def question(
     lines: list[str] = []
     for one in parents:
         it, known = one.experience, f"; {one.record}" if one.uses.uses else ""
-        lines.append(f"An experience of the {it.zone} zone, from the {it.stage} of a run{known}:")
+        lines.append(f"An experience of the {it.zone} zone, from the {' and '.join(it.stages)} of a run{known}:")
         parts = {
             **{name: getattr(it, name) for name in ("situation", "action", "outcome", "lesson")},
             "preconditions": "; ".join(it.conditions.preconditions),

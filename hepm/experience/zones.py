@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from hepm.experience.lessons import Stage, Zone
@@ -40,3 +41,19 @@ def stage_of(turn: int, horizon: int) -> Stage:
     if quarters < horizon:
         return "exploration"
     return "completion" if quarters > 3 * horizon else "verification"
+
+
+def stage_tag(key_turns: Sequence[int], horizon: int, *, credited: bool) -> str:
+    """The stage of an experience from its key turns, the one that counted most first (PRIME, figures 6 to 9).
+
+    Where turns are told apart by their credit, the key turns may reach from one stage into another, and both are named,
+    as in figures 6 and 8. Equal credit makes the first turns key ones, whatever the run's length: then the first one
+    alone decides, as in figures 7 and 9, although their key turns 1, 2 and 3 of 5 are those of figure 8.
+
+    Args:
+        credited: Whether credit told the turns apart.
+    """
+    if not credited:
+        return stage_of(key_turns[0], horizon)
+    first, last = stage_of(min(key_turns), horizon), stage_of(max(key_turns), horizon)
+    return first if first == last else f"{first} → {last}"

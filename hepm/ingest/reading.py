@@ -44,13 +44,16 @@ _UNKNOWN: Final = "unknown"
 
 
 def read_runs(
-    sources: Iterable[str | os.PathLike[str]], options: ReadOptions | None = None, *, limit: int = RECORD_LIMIT
+    sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    options: ReadOptions | None = None,
+    *,
+    limit: int = RECORD_LIMIT,
 ) -> Iterator[tuple[str, Item]]:
     """Every run in the sources, in a fixed order, each with the name of its format.
 
     Args:
         sources: Files, folders, globs, archives, "-" for stdin, names of datasets, "agentpile:..." (see
-            `hepm.ingest.atif`).
+            `hepm.ingest.atif`); or a single one.
         limit: Longest record that is read, in bytes; a longer one is rejected without filling the memory.
     Raises:
         FormatError: `options.format` is no reader's name.
@@ -58,6 +61,9 @@ def read_runs(
     """
     options = options or ReadOptions()
     readers = _chosen(options.format)
+
+    if isinstance(sources, str | os.PathLike):
+        sources = [sources]
 
     def read() -> Iterator[tuple[str, Item]]:
         # All names at once: a wrong type is an error before anything is read.

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hepm import Outcome, ToolCall, Trajectory, Turn
+from hepm import Memory, Outcome, StateSummary, ToolCall, Trajectory, Turn
 from hepm.errors import AnswerError
 from hepm.evals.environments import Task, ToolFailed, find_environment
 from hepm.evals.environments.gyms import ALL, CREDIT, GYMS, ListeningGym
@@ -36,6 +36,28 @@ def test_the_travel_run_of_figure_7_is_golden_and_a_success_and_credited_by_hand
     (found,) = compare_runs([run], CREDIT)
     assert [move.turn for move in found.keys] == [1, 2, 3]
     assert (found.well, found.stage) == (True, "exploration")
+
+
+def test_a_run_credited_turn_by_turn_as_in_figure_6_is_tagged_with_two_stages_and_aligned_in_both(tmp_path: Path):
+    rewards = (0.6, 0.8, 0.4, None)
+    turns = [
+        Turn("assistant", "", (ToolCall(tool, {}, "Yes."),), reward)
+        for tool, reward in zip(("action", "action", "action", "answer"), rewards, strict=True)
+    ]
+    words = "I lost my sister, and in the following spring she was found"
+    run = Trajectory("r", (Turn("user", words), *turns), Outcome(1.0), environment="turtle")
+    (found,) = compare_runs([run], CREDIT)
+    assert sorted(move.turn for move in found.keys) == [1, 2, 3]
+    assert found.stage == "exploration → verification"
+    with Memory.open(tmp_path) as memory:
+        memory.ingest([run])
+        memory.experiences.distill()
+
+        def aligned(turn: int) -> list[bool]:
+            state = StateSummary(said=(words,))
+            return [one.aligned for one in memory.experiences.search(state, environment="turtle", turn=turn, horizon=4)]
+
+        assert [aligned(turn) for turn in (1, 2, 4)] == [[True], [True], [False]]
 
 
 @pytest.mark.parametrize("name", GYMS)

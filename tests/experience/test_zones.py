@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.experience.lessons import STAGES, ZONES
-from hepm.experience.zones import reward_of, stage_of, zone_of
+from hepm.experience.lessons import STAGE_TAGS, STAGES, ZONES
+from hepm.experience.zones import reward_of, stage_of, stage_tag, zone_of
 from hepm.types import Outcome
 
 
@@ -97,17 +97,21 @@ def test_turns_are_counted_from_one(turn: int, horizon: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reward", "first_key_turn", "turns", "stage"),
+    ("reward", "key_turns", "turns", "credited", "tag"),
     [
-        (1.00, 1, 4, "exploration"),  # figure 6, which prints exploration and then verification
-        (0.76, 1, 5, "exploration"),  # figure 7
-        (1.00, 1, 5, "exploration"),  # figure 8, as figure 6
-        (0.83, 1, 5, "exploration"),  # figure 9
+        (1.00, (2, 1), 4, True, "exploration → verification"),  # figure 6, reward-to-go
+        (0.76, (1, 2, 3), 5, False, "exploration"),  # figure 7, equal credit
+        (1.00, (1, 2, 3), 5, True, "exploration → verification"),  # figure 8, reward-to-go
+        (0.83, (1, 2, 3), 5, False, "exploration"),  # figure 9, equal credit
     ],
 )
-def test_the_zones_and_stages_of_the_worked_figures(reward: float, first_key_turn: int, turns: int, stage: str) -> None:
-    assert (zone_of(reward, succeeded=True), stage_of(first_key_turn, turns)) == ("golden", stage)
+def test_the_zones_and_stages_of_the_worked_figures(
+    reward: float, key_turns: tuple[int, ...], turns: int, credited: bool, tag: str
+) -> None:
+    assert zone_of(reward, succeeded=True) == "golden"
+    assert stage_tag(key_turns, turns, credited=credited) == tag
 
 
-def test_the_key_turns_of_figures_6_and_8_reach_verification() -> None:
-    assert stage_of(2, 4) == stage_of(3, 5) == "verification"
+def test_every_tag_that_turns_can_get_is_one_that_a_file_may_hold() -> None:
+    tags = {stage_tag((first, last), 8, credited=True) for first in range(1, 9) for last in range(1, 9)}
+    assert tags == set(STAGE_TAGS)

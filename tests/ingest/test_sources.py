@@ -27,6 +27,8 @@ from tests.ingest.samples import AGENTDOJO, CHAT, ONE_DOCUMENT, SIMULATION, TAU,
 def test_each_format_is_recognised_by_its_content(tmp_path: Path, name: str):
     path = write(tmp_path / "anything.json", ONE_DOCUMENT[name])
     assert [found for found, _ in read_runs([path])] == [name]
+    # One source alone is no list of letters.
+    assert [found for found, _ in read_runs(str(path))] == [found for found, _ in read_runs(path)] == [name]
 
 
 @pytest.mark.parametrize(

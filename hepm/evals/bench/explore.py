@@ -229,7 +229,8 @@ class Exploration:
         experiences = [lesson.row.properties for lesson in lessons]
         principles = memory.library.list("principle", namespace=memory.namespace)
         zones = Counter(experience["zone"] for experience in experiences)
-        stages = Counter(experience["stage"] for experience in experiences)
+        # An experience of two stages counts in both.
+        tags = [str(experience["stage"]) for experience in experiences]
         return RoundReport(
             number,
             episodes=len(ended),
@@ -242,7 +243,7 @@ class Exploration:
             tokens=fmean(run.usage.tokens for run in facts),
             shown=fmean(bool(run.lessons) for run in facts),
             zones={zone: zones[zone] for zone in ZONES},
-            stages={stage: stages[stage] for stage in STAGES},
+            stages={stage: sum(stage in tag for tag in tags) for stage in STAGES},
             principles=len(principles),
             supported=sum(len(principle.row.sources) > 1 for principle in principles),
             evolved=evolved,
@@ -351,7 +352,7 @@ def explore_tables(exploration: Exploration) -> list[Table | Text]:
     parts: list[Table | Text] = []
     if rounds:
         title = f"{bench.environment.name} with {bench.endpoint.model}: {count_of(len(rounds), 'round')}"
-        names = f"experiences by zone: {', '.join(ZONES)}; by stage: {', '.join(STAGES)}"
+        names = f"experiences by zone: {', '.join(ZONES)}; by stage: {', '.join(STAGES)}, one of two in both"
         parts += [_runs_by_round(title, rounds), _library_by_round(rounds), Text(names, style="dim")]
     if any(len(report.environments) > 1 for report in rounds):
         parts += [_by_round(rounds, "success"), _by_round(rounds, "reward"), _zones_by_round(rounds)]
