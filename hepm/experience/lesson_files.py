@@ -129,7 +129,7 @@ def _equal(library: Library, kinds: Sequence[Kind], namespace: str, *, refused: 
     wanted = ("deleted", "superseded") if refused else ("",)
     kept = [one for one in stored if one.row.retired in wanted]
     kept = [one for one in kept if not (one.row.properties.get("only_user") or says_nothing(one.row))]
-    return library.equal(kept, namespace=namespace)
+    return [one for one in library.equal(kept, namespace=namespace) if not one.conditions.user]
 
 
 def _support_of(found: Sequence[EqualLessons], library: Library, namespace: str) -> dict[str, HeldOutRuns]:

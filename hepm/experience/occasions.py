@@ -1,8 +1,8 @@
 """What tells apart the moments in which a tool was right from those at the same place where another one was.
 
 An *occasion* is a turn of a labelled run after given tools. Of the successful ones, those that called a tool are held
-against those that called none of it: a few facts, or words of the user, that are true of the former alone are the
-condition of the lesson. Each has to pay for its description, as in `hepm.policy.hybrid.trees`; without one that does,
+against those that called none of it: a few facts, words of the user, or the user that are true of the former alone are
+the condition of the lesson. Each has to pay for its description, as in `hepm.policy.hybrid.trees`; without one that does,
 the lesson holds wherever its place is. Ours.
 """
 
@@ -149,6 +149,14 @@ class _Place:
         """What users had said. Equal words all stay: another user may say one of them alone."""
         return words_said(self._calls, self._rows_N, fewest=FEWEST)
 
+    @cached_property
+    def _users_N(self) -> NDArray[np.str_]:
+        return np.array([self._calls.user_R[run] for run in self._runs_N], dtype=np.str_)
+
+    @cached_property
+    def _requests_N(self) -> NDArray[np.str_]:
+        return np.array([self._calls.request_R[run] for run in self._runs_N], dtype=np.str_)
+
     def told(self, tools: Tools, *, works: bool) -> Told:
         key = tools, works
         if key not in self._known:
@@ -179,9 +187,9 @@ class _Place:
         right_N = did_N if works else ~self._well_N
         conditions, under_N = self._conditions, np.ones_like(did_N)
         if (among_N & right_N).sum() >= FEWEST and (among_N & ~right_N).any():
-            search = _Search(*self._tests, *self._words, among_N, right_N)
+            search = _Search(*self._tests, *self._words, self._users_N, self._requests_N, among_N, right_N)
             search.run()
-            conditions = replace(conditions, says=search.says, facts=tuple(search.facts))
+            conditions = replace(conditions, says=search.says, facts=tuple(search.facts), user=search.user)
             under_N = search.everywhere
         right, turns = int((among_N & right_N & under_N).sum()), int((among_N & under_N).sum())
         tried = set(self._runs_N[did_N & under_N].tolist())
@@ -197,7 +205,7 @@ class _Search:
     """Narrows turns down, one condition at a time, to those where a lesson is right.
 
     Attributes:
-        says, facts: The conditions found.
+        says, facts, user: The conditions found.
         everywhere: Of which turns they are true, of whatever outcome.
     """
 
@@ -207,14 +215,18 @@ class _Search:
         true_NF: NDArray[np.bool_],
         words: Sequence[str],
         words_NW: NDArray[np.bool_],
+        users_N: NDArray[np.str_],
+        requests_N: NDArray[np.str_],
         among_N: _Column,
         right_N: _Column,
     ) -> None:
         self.says: tuple[str, ...] = ()
         self.facts: list[FactCondition] = []
+        self.user = ""
         self.everywhere = np.ones_like(among_N)
         self._among_N, self._right_N = among_N, right_N
         self._words, self._words_NW = words, words_NW
+        self._users_N, self._requests_N = users_N, requests_N
         self._asked: list[FactCondition] = []
         columns: list[_Column] = []
         for column, test in enumerate(tests):
@@ -232,11 +244,16 @@ class _Search:
                 break
             fact, worth = self._best_fact(now_N)
             words, worth_of_words, said_N = self._best_words(now_N)
-            if max(worth, worth_of_words) <= 0:
+            user, worth_of_user = self._best_user(now_N)
+            most = max(worth, worth_of_words, worth_of_user)
+            if most <= 0:
                 break
-            if worth >= worth_of_words:
+            if worth == most:
                 self.facts.append(self._asked[fact])
                 self.everywhere &= self._true_NF[:, fact]
+            elif worth_of_user > worth_of_words:
+                self.user = user
+                self.everywhere &= self._users_N == user
             else:
                 self.says = words
                 self.everywhere &= said_N
@@ -257,6 +274,29 @@ class _Search:
         worth_F[right_F * (right + wrong) <= right * (right_F + wrong_F)] = -np.inf
         best = int(np.argmax(worth_F))
         return best, float(worth_F[best])
+
+    def _best_user(self, now_N: _Column) -> tuple[str, float]:
+        """The user of whom it tells most that a lesson is right, and what that is worth in nats after its cost.
+
+        Of a user who made one request alone, the request may decide: so there must be several.
+        """
+        users = np.unique(self._users_N[now_N & self._right_N])
+        best, most = "", 0.0
+        if self.user:
+            return best, most
+        right, wrong = self._counts(now_N)
+        cost = float(np.log(max(len(users), 1)) + _SPLIT_COST)
+        for user in users.tolist():
+            of_user_N = now_N & (self._users_N == user)
+            right_here, wrong_here = self._counts(of_user_N)
+            requests = len(set(self._requests_N[of_user_N & self._right_N].tolist()))
+            more_often = right_here * (right + wrong) > right * (right_here + wrong_here)
+            if not user or requests < FEWEST or not more_often:
+                continue
+            worth = float(_gain(np.array([right_here]), np.array([wrong_here]), right, wrong)[0]) - cost
+            if worth > most:
+                best, most = user, worth
+        return best, most
 
     def _best_words(self, now_N: _Column) -> tuple[tuple[str, ...], float, _Column]:
         """Words of which users say one where the lesson is right, none of them elsewhere."""

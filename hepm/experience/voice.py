@@ -149,7 +149,7 @@ class Voice:
             return Told(Conditions())
         better, worse = (frozenset(map(self._names.own, tools)) for tools in side)
         told = self._occasions.told(self._after, right=better, wrong=worse)
-        if told.reliable and told.conditions.holds(self._known, self._after):
+        if told.reliable and told.conditions.holds(self._known, self._after, user=self._user):
             return told
         like = self._occasions.among(self._after, self._here.alike, right=better, wrong=worse)
         if like.right >= FEWEST_ALIKE and like.reliable:

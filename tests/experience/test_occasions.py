@@ -12,6 +12,7 @@ import pytest
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.experience.conditions import FactCondition
+from hepm.experience.lesson_files import lessons_for_file
 from hepm.experience.lessons import Principle
 from hepm.experience.prompt import PromptOptions
 from hepm.policy.hybrid.known_facts import FactTest
@@ -127,3 +128,76 @@ def test_no_two_lines_of_a_prompt_advise_different_tools(memory: Memory) -> None
         for status in STATES:
             text = memory.prompt(asked(wish, status)).text
             assert len(set(re.findall(r"call (\w+)", text))) <= 1
+
+
+# Users
+
+
+THINGS = ("lamp", "chair", "desk", "clock", "phone", "radio")
+
+
+def return_run(number: int, user: str, tool: str, *, well: bool, thing: str = "") -> Trajectory:
+    turns = (
+        Turn("user", f"please return my {thing or THINGS[number % len(THINGS)]}"),
+        Turn("assistant", "", (ToolCall("get_order", {"id": number}, "status: delivered"),)),
+        Turn("assistant", "", (ToolCall(tool, {"id": number}, "done"),)),
+    )
+    return Trajectory(
+        f"run {number}", turns, Outcome(float(well), well), environment="office", task="return", user=user
+    )
+
+
+def returns(*, own_thing: bool = False) -> Iterator[Trajectory]:
+    """Runs for four users, of whom ann takes a voucher and the others their money."""
+    for number in range(80):
+        user = ("ann", "bob", "cem", "dee")[number % 4]
+        tool = ("issue_voucher", "refund")[(number // 4) % 2]
+        thing = "mirror" if own_thing and user == "ann" else ""
+        yield return_run(number, user, tool, well=(tool == "issue_voucher") == (user == "ann"), thing=thing)
+
+
+def advised(memory: Memory, user: str) -> list[str]:
+    function = {"name": "get_order", "arguments": "{}"}
+    messages = [
+        {"role": "user", "content": "please return my sofa"},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": function}]},
+        {"role": "tool", "tool_call_id": "1", "content": "status: delivered"},
+    ]
+    return re.findall(r"call (\w+)", memory.prompt(messages, user=user, options=LESSONS_ALONE).text)
+
+
+def test_what_is_right_for_one_user_alone_is_told_for_that_user_alone(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(returns())
+        memory.principles.distill()
+        told = memory.library.occasions("default").told(
+            ["get_order"], right=frozenset({"issue_voucher"}), wrong=frozenset()
+        )
+        assert (told.conditions.when, told.right, told.turns) == ("after get_order, when it is for ann", 10, 10)
+        assert advised(memory, "ann") == ["issue_voucher"]
+        assert "issue_voucher" not in advised(memory, "bob")
+        assert "issue_voucher" not in advised(memory, "")
+
+
+def test_a_user_who_asked_for_one_thing_alone_is_no_condition(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(returns(own_thing=True))
+        told = memory.library.occasions("default").told(
+            ["get_order"], right=frozenset({"issue_voucher"}), wrong=frozenset()
+        )
+        assert (told.conditions.user, told.conditions.says) == ("", ("mirror",))
+
+
+def test_that_a_lesson_is_for_one_user_is_in_no_stored_lesson_and_no_file_and_gone_with_the_runs(
+    tmp_path: Path,
+) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(returns())
+        memory.principles.distill()
+        stored = memory.library.list("principle")
+        assert all("ann" not in str(one.row) for one in stored)
+        assert any("for ann" in one.text for one in memory.library.equal(stored))
+        assert all("ann" not in one.equal.text for one in lessons_for_file(memory.library, namespace="default").lessons)
+        memory.forget(user="ann")
+        memory.refresh()
+        assert all("ann" not in one.text for one in memory.library.equal(memory.library.list("principle")))
