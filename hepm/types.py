@@ -16,11 +16,11 @@ ToolName: TypeAlias = str
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 Role: TypeAlias = Literal["system", "user", "assistant"]
 Speak: TypeAlias = Literal["sure", "weighed", "all"]
-Facts: TypeAlias = "Mapping[str, Mapping[str, float]]"
-"""Pieces of what is known that can decide, by where they are from: a tool (its latest result), `SAID` or `SAID_LAST`.
-Each has a number: 1 for a value or a word that is there ("status=shipped", "~refund"), else the number itself."""
 """What memory says: only what is right in nine of ten such cases; what is likely, with its chance, for agents that
 weigh hints against what they know; or a ranking of all tools, to look at."""
+Facts: TypeAlias = "Mapping[str, Mapping[str, float]]"
+"""Pieces of what is known that can decide, by where they are from: a tool (its latest result), `SAID`, `SAID_LAST` or
+`USER`. Each has a number: 1 for a value or a word that is there ("status=shipped", "~refund"), else its own."""
 
 START: Final[ToolName] = "<START>"  # the node before the first call (ours; the paper starts after the first call)
 SUMMARY_TOOL: Final[ToolName] = "summarize_the_task"
@@ -30,6 +30,8 @@ SAID: Final = "<SAID>"
 """Where the facts are from that are words of the user,"""
 SAID_LAST: Final = "<SAID LAST>"
 """and those of what they wrote last."""
+USER: Final = "<USER>"
+"""Where the fact is from that is the user's name ("=ann"). It is not stored with states: the run has it."""
 
 # What starts the line of suggestions in a prompt (H-EPM, appendix E.1), also if it only warns, and the markers around
 # recalled text. Readers use them to remove hepm's own hints from runs.

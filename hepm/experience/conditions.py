@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from hepm.experience.transcript import listed, plain
 from hepm.policy.hybrid.known_facts import FactTest
-from hepm.types import SAID, START, Facts, ToolName
+from hepm.types import SAID, START, USER, Facts, ToolName
 
 WORDS_SHOWN: Final = 3
 _NAME_CHARS: Final = 48
@@ -31,7 +31,9 @@ class FactCondition(NamedTuple):
     true: bool = True
 
     def holds(self, known: Facts) -> bool:
-        """Whether it is met; a number must be known to be at most a limit."""
+        """Whether it is met; a number must be known to be at most a limit, and a user to be another one."""
+        if self.test.source == USER and USER not in known:
+            return False
         if self.test.numeric and not self.true:
             number = known.get(self.test.source, {}).get(self.test.fact)
             return number is not None and number <= self.test.above
@@ -73,7 +75,8 @@ class Conditions:
         preconditions: In the words of a model or a person, which nothing checks.
         after: Tools of the turn before; START where none was called.
         says: The kind of request: words of which the user says one, in lower case.
-        facts: What must be known of results, of the user's words and of earlier calls; all of it.
+        facts: What must be known of results, of the user's words and of earlier calls, and for whom it does not
+            hold; all of it.
         user: The only user it holds for.
     """
 
@@ -111,13 +114,20 @@ class Conditions:
         return bool(self.says or self.facts or self.user)
 
     @property
+    def without_users(self) -> Conditions:
+        """The rest, for where no user is named: in the store, and in files."""
+        return replace(self, user="", facts=tuple(fact for fact in self.facts if fact.test.source != USER))
+
+    @property
     def when(self) -> str:
         """In a few words: 'when the user says "cancel" and get_order says status is shipped'; "" if it always holds."""
         parts = [f"it is for {plain(self.user, _NAME_CHARS)}"] if self.user else []
         if self.says:
             words = [f'"{plain(word, _NAME_CHARS)}"' for word in self.says[:WORDS_SHOWN]]
             parts.append("the user says " + " or ".join((", ".join(words[:-1]), words[-1]) if words[1:] else words))
-        parts += map(str, self.facts)
+        if self.without_users.facts != self.facts:  # for whom it does not hold is told to nobody else
+            parts.append("it is for most users")
+        parts += map(str, self.without_users.facts)
         when = f"when {' and '.join(parts)}" if parts else ""
         named = {fact.test.source for fact in self.facts}
         if not self.after or named.intersection(self.after):

@@ -374,9 +374,10 @@ def _occasion_of(it: RunComparison, occasions: Occasions | None) -> Told:
     if occasions is None or contrast is None or not contrast.decides:
         return Told(it.conditions)
     told = occasions.told(contrast.after, right=Tools(contrast.better), wrong=Tools(contrast.worse))
-    if not told.reliable:
+    # That it is for one user is found anew each time, and not stored: who forgets the user's runs forgets it.
+    if not told.reliable or told.conditions.user:
         return Told(it.conditions)
-    found = told.conditions
+    found = told.conditions.without_users
     return told._replace(conditions=replace(it.conditions, after=found.after, says=found.says, facts=found.facts))
 
 

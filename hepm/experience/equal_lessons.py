@@ -130,7 +130,7 @@ class EqualLessons:
         if self.said is None:
             return own
         found = self.said.told.conditions
-        return replace(found, environments=own.environments, user=own.user)
+        return replace(found, environments=own.environments, user=own.user or found.user)
 
 
 def equal_lessons(lessons: Iterable[StoredLesson], occasions: Occasions | None, names: ToolNames) -> list[EqualLessons]:

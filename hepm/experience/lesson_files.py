@@ -129,7 +129,7 @@ def _equal(library: Library, kinds: Sequence[Kind], namespace: str, *, refused: 
     wanted = ("deleted", "superseded") if refused else ("",)
     kept = [one for one in stored if one.row.retired in wanted]
     kept = [one for one in kept if not (one.row.properties.get("only_user") or says_nothing(one.row))]
-    return library.equal(kept, namespace=namespace)
+    return [one for one in library.equal(kept, namespace=namespace) if not one.conditions.user]
 
 
 def _support_of(found: Sequence[EqualLessons], library: Library, namespace: str) -> dict[str, HeldOutRuns]:
@@ -151,7 +151,7 @@ def _asked(one: EqualLessons) -> Lesson:
     triples = [Triple(tool, FOLLOWED_BY, target) for tool in after for target in sorted(better)]
     triples += [Triple(target, FAILS_AFTER, tool) for tool in after for target in sorted(worse)]
     kind = "guiding" if better else "cautionary"
-    return Principle(kind, one.text, tuple(triples), one.sources, one.tools, one.conditions)
+    return Principle(kind, one.text, tuple(triples), one.sources, one.tools, one.conditions.without_users)
 
 
 # Write
@@ -405,9 +405,9 @@ def _edited(line: _Line, former: EqualLessons) -> LessonRow:
 
     Its condition stays if the words still name it: else it would hold under one that nobody can read.
     """
-    row, when = former.first.row, former.conditions
-    if when.when.casefold() not in line.text.casefold():
-        when = Conditions(environments=when.environments, user=when.user)
+    row, when = former.first.row, former.conditions.without_users
+    if former.conditions.when.casefold() not in line.text.casefold():
+        when = Conditions(environments=when.environments)
     tools = tuple(tool for tool in row.tools if _names(line.text, tool))
     if row.kind == "experience":
         told = replace(Experience.of(row), lesson=line.text, tools=tools, conditions=when, distilled_by=HAND)

@@ -1,9 +1,9 @@
 """What tells apart the moments in which a tool was right from those at the same place where another one was.
 
 An *occasion* is a turn of a labelled run after given tools. Of the successful ones, those that called a tool are held
-against those that called none of it: a few facts, or words of the user, that are true of the former alone are the
-condition of the lesson. Each has to pay for its description, as in `hepm.policy.hybrid.trees`; without one that does,
-the lesson holds wherever its place is. Ours.
+against those that called none of it: a few facts, words of the user, or who the user is, if true of the former alone,
+are the condition of the lesson. Each has to pay for its description, as in `hepm.policy.hybrid.trees`; without one
+that does, the lesson holds wherever its place is. Ours.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hepm.experience.place import lower_bound
 from hepm.experience.transcript import Tools
 from hepm.graph.calls import IN_TURN, CallMatrix
 from hepm.policy.hybrid.known_facts import CALLED, FactTest, tested, words_said
-from hepm.types import SAID, SAID_LAST, START, ToolName
+from hepm.types import SAID, SAID_LAST, START, USER, ToolName
 
 MOST_OCCASIONS: Final = 800
 """Turns at one place that are compared, the latest."""
@@ -103,6 +103,11 @@ class Occasions:
         place = self._at(Tools(after) or Tools((START,)))
         return place.among(right or wrong, runs, works=bool(right))
 
+    def of_user(self, after: Collection[ToolName], user: str, *, right: Tools, wrong: Tools) -> Told:
+        """`told` of the turns of one user's runs alone; nothing of a user with few requests."""
+        place = self._at(Tools(after) or Tools((START,)))
+        return place.of_user(right or wrong, user, works=bool(right))
+
     def _at(self, after: Tools) -> _Place:
         with self._lock:
             if after not in self._places:
@@ -164,6 +169,22 @@ class _Place:
         right = sum(counted) if works else sum(not well for did, well, _ in turns if did)
         return Told(self._conditions, right, len(counted), 0.0, len(counted), len(turns), len(tried), len(worked))
 
+    def of_user(self, tools: Tools, user: str, *, works: bool) -> Told:
+        runs = self._runs_of.get(user, ())
+        if len({self._calls.request_R[run] for run in runs}) < FEWEST:
+            return Told(self._conditions)
+        told = self.among(tools, [self._calls.run_ids[run] for run in runs], works=works)
+        return told._replace(conditions=replace(self._conditions, user=user))
+
+    @cached_property
+    def _runs_of(self) -> dict[str, list[int]]:
+        """The runs of each user at this place."""
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        runs: list[int] = np.unique(self._runs_N).tolist()
+        for run in runs:
+            found[self._calls.user_R[run]].append(run)
+        return found
+
     @cached_property
     def _turns_of(self) -> dict[str, list[int]]:
         found: defaultdict[str, list[int]] = defaultdict(list)
@@ -181,7 +202,7 @@ class _Place:
         if (among_N & right_N).sum() >= FEWEST and (among_N & ~right_N).any():
             search = _Search(*self._tests, *self._words, among_N, right_N)
             search.run()
-            conditions = replace(conditions, says=search.says, facts=tuple(search.facts))
+            conditions = replace(conditions, says=search.says, facts=tuple(search.facts), user=search.user)
             under_N = search.everywhere
         right, turns = int((among_N & right_N & under_N).sum()), int((among_N & under_N).sum())
         tried = set(self._runs_N[did_N & under_N].tolist())
@@ -197,7 +218,7 @@ class _Search:
     """Narrows turns down, one condition at a time, to those where a lesson is right.
 
     Attributes:
-        says, facts: The conditions found.
+        says, facts, user: The conditions found.
         everywhere: Of which turns they are true, of whatever outcome.
     """
 
@@ -212,6 +233,7 @@ class _Search:
     ) -> None:
         self.says: tuple[str, ...] = ()
         self.facts: list[FactCondition] = []
+        self.user = ""
         self.everywhere = np.ones_like(among_N)
         self._among_N, self._right_N = among_N, right_N
         self._words, self._words_NW = words, words_NW
@@ -222,6 +244,7 @@ class _Search:
                 self._asked.append(condition)
                 columns.append(true_NF[:, column] if condition.true else ~true_NF[:, column])
         self._true_NF = np.stack(columns, axis=1) if columns else np.zeros((len(among_N), 0), dtype=np.bool_)
+        self._of_user_F = np.array([one.test.source == USER for one in self._asked], dtype=np.bool_)
 
     def run(self) -> None:
         """Ask for one more thing as long as it pays."""
@@ -230,22 +253,35 @@ class _Search:
             right, wrong = self._counts(now_N)
             if right >= PURE * (right + wrong):
                 break
-            fact, worth = self._best_fact(now_N)
+            fact, worth = self._best_fact(now_N, users=False)
             words, worth_of_words, said_N = self._best_words(now_N)
+            if max(worth, worth_of_words) <= 0:
+                # Who the user is comes last: what else tells the turns apart holds for others, too.
+                fact, worth = self._best_fact(now_N, users=True)
             if max(worth, worth_of_words) <= 0:
                 break
             if worth >= worth_of_words:
-                self.facts.append(self._asked[fact])
+                self._add(self._asked[fact])
                 self.everywhere &= self._true_NF[:, fact]
             else:
                 self.says = words
                 self.everywhere &= said_N
 
+    def _add(self, condition: FactCondition) -> None:
+        if condition.test.source == USER and condition.true:
+            self.user = condition.test.fact.removeprefix("=")
+        else:
+            self.facts.append(condition)
+
     def _counts(self, now_N: _Column) -> tuple[int, int]:
         return int((now_N & self._right_N).sum()), int((now_N & ~self._right_N).sum())
 
-    def _best_fact(self, now_N: _Column) -> tuple[int, float]:
-        """The fact that tells most, and what it is worth in nats after its cost."""
+    def _best_fact(self, now_N: _Column, *, users: bool) -> tuple[int, float]:
+        """The fact that tells most, and what it is worth in nats after its cost.
+
+        Args:
+            users: Whether it may be who the user is.
+        """
         if not self._asked:
             return -1, 0.0
         right_F = (self._true_NF & (now_N & self._right_N)[:, None]).sum(axis=0)
@@ -255,6 +291,8 @@ class _Search:
         worth_F[right_F < FEWEST] = -np.inf
         # What is more often right by this condition than without it, not what is less so.
         worth_F[right_F * (right + wrong) <= right * (right_F + wrong_F)] = -np.inf
+        if not users:
+            worth_F[self._of_user_F] = -np.inf
         best = int(np.argmax(worth_F))
         return best, float(worth_F[best])
 
@@ -297,7 +335,7 @@ class _Search:
 
 def _conditions_of(test: FactTest) -> list[FactCondition]:
     """A test as conditions. That a value is not there says little, that a call is not there may say much."""
-    if test.source == CALLED or test.numeric:
+    if test.source in (CALLED, USER) or test.numeric:
         return [FactCondition(test), FactCondition(test, true=False)]
     return [FactCondition(test)]
 

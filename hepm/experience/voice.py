@@ -15,7 +15,7 @@ from hepm.experience.comparison import compares
 from hepm.experience.conditions import Conditions
 from hepm.experience.experiences import FoundExperience
 from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, in_brackets, is_content
-from hepm.experience.occasions import Occasions, Told
+from hepm.experience.occasions import FEWEST, Occasions, Told
 from hepm.experience.place import Advice, Place, lower_bound, places_of
 from hepm.experience.principles import FoundPrinciple
 from hepm.experience.sentence import advice_sentence, evidence_of, in_own_words
@@ -23,7 +23,7 @@ from hepm.experience.transcript import plain
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.facts import facts_of_message
 from hepm.llm.usage import estimate_tokens
-from hepm.policy.hybrid.known_facts import with_calls
+from hepm.policy.hybrid.known_facts import with_calls, with_user
 from hepm.text import count_of, quoted
 from hepm.types import SAID, Facts, StateSummary, Suggestions, ToolName
 
@@ -103,7 +103,7 @@ class Voice:
         facts = {names.own(source): of_source for source, of_source in state.facts.items()}
         if not facts:  # described in words, not read from messages
             facts = {SAID: facts_of_message("\n".join(state.said))}
-        self._known: Facts = with_calls(facts, called)
+        self._known: Facts = with_user(with_calls(facts, called), user)
         self._environment, self._user = environment, user
         self._heard: dict[Advice, Told] = {}
 
@@ -149,8 +149,12 @@ class Voice:
             return Told(Conditions())
         better, worse = (frozenset(map(self._names.own, tools)) for tools in side)
         told = self._occasions.told(self._after, right=better, wrong=worse)
-        if told.reliable and told.conditions.holds(self._known, self._after):
+        if told.reliable and told.conditions.holds(self._known, self._after, user=self._user):
             return told
+        if self._user:
+            of_user = self._occasions.of_user(self._after, self._user, right=better, wrong=worse)
+            if of_user.right >= FEWEST and of_user.reliable:
+                return of_user
         like = self._occasions.among(self._after, self._here.alike, right=better, wrong=worse)
         if like.right >= FEWEST_ALIKE and like.reliable:
             return like

@@ -54,8 +54,8 @@ class Reached:
 class CallMatrix:
     """A snapshot: N calls, R runs, S states with vectors, T tools, D dimensions.
 
-    Of calls after some tools alone, what is of each run (`said_RD`, `calls_RT`, ids, tasks, requests) is empty, and
-    `states_SD` are numbers of `PARTS`: the vectors have a length of 1.
+    Of calls after some tools alone, what is of each run (`said_RD`, `calls_RT`, ids, tasks, users, requests) is empty
+    and `states_SD` are numbers of `PARTS`: the vectors have a length of 1.
 
     Attributes:
         before_NK: Tool numbers of the last K calls before each, latest first; -1 before the run's start.
@@ -65,7 +65,8 @@ class CallMatrix:
         state_N: Row of its state in `states_SD`; -1 if the state has no vector (any more).
         said_RD: Vector of the user's words; zero if there are none.
         calls_RT: How often each run called each tool, capped at 255.
-        task_R, request_R: The task of each run, and what its user asked for first; "" where there is none.
+        task_R, user_R, request_R: The task of each run, its user, and what that user asked for first; "" where there is
+            none.
         arrival_R: Row numbers of the runs in the store, in the order in which they came.
         by_last: Rows of the calls after each tool, ascending; after the one listed last of parallel ones.
         by_turn: Rows of the calls of the turn after one that held each tool, ascending.
@@ -88,6 +89,7 @@ class CallMatrix:
     arrival_R: NDArray[np.int64]
     run_ids: Sequence[str]
     task_R: Sequence[str]
+    user_R: Sequence[str]
     request_R: Sequence[str]
     names: Sequence[ToolName]
     by_last: dict[int, NDArray[np.intp]]
@@ -121,6 +123,7 @@ class CallMatrix:
             arrival_R=self.arrival_R[kept_R],
             run_ids=[self.run_ids[run] for run in runs],
             task_R=[self.task_R[run] for run in runs],
+            user_R=[self.user_R[run] for run in runs],
             request_R=[self.request_R[run] for run in runs],
             by_last=kept(self.by_last),
             by_turn=kept(self.by_turn),
@@ -234,6 +237,7 @@ class CallReader:
         self._arrivals = GrowingArray(1, np.int64)
         self._run_ids: list[str] = []
         self._tasks: list[str] = []
+        self._users: list[str] = []
         self._requests: list[str] = []
         self._state_rows: dict[Place, int] = {}
         self.read_first = 0
@@ -299,6 +303,7 @@ class CallReader:
             self._add_user_vectors(runs)
             self._run_ids += [run.id for run in runs]
             self._tasks += [run.task for run in runs]
+            self._users += [run.user for run in runs]
             self._requests += [run.request for run in runs]
         self._success.extend(np.array([[run.success] for run in runs]))
         self._arrivals.extend(np.array([[run.seq] for run in runs]))
@@ -394,6 +399,7 @@ class CallReader:
             arrival_R=self._arrivals.read()[:, 0],
             run_ids=tuple(self._run_ids),
             task_R=tuple(self._tasks),
+            user_R=tuple(self._users),
             request_R=tuple(self._requests),
             names=names,
             by_last={tool: table.read()[:, 0] for tool, table in self._by_last.items()},

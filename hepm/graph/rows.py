@@ -228,6 +228,7 @@ class RunRow(NamedTuple):
     success: bool
     sequence: str
     task: str
+    user: str
     request: str
     vector: FloatArray | None
 

@@ -456,11 +456,12 @@ class Store(Backend):
     def _runs(self, rows: Iterable[Sequence[Any]]) -> list[RunRow]:
         dimensions: int | None = None
         found: list[RunRow] = []
-        for number, name, success, sequence, task, said, vector in rows:
+        for number, name, success, sequence, task, user, said, vector in rows:
             if vector is not None and dimensions is None:
                 dimensions = self.header.dimensions
             request = request_of(said)
-            found.append(RunRow(number, name, bool(success), sequence, task, request, of_size(vector, dimensions or 0)))
+            of_run = of_size(vector, dimensions or 0)
+            found.append(RunRow(number, name, bool(success), sequence, task, user or "", request, of_run))
         return found
 
     def states_at(self, places: Sequence[Place], *, namespace: str) -> tuple[list[Place], FloatArray]:

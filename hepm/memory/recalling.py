@@ -146,6 +146,7 @@ class RecallingMemory(OpenMemory):
         history: Sequence[ToolName] = (),
         state: str | StateSummary | None = None,
         tools: Iterable[object] | None = None,
+        user: str = "",
         k: int = 2,
         policy: str | Policy = "hybrid",
         c: float = 1.0,
@@ -163,6 +164,7 @@ class RecallingMemory(OpenMemory):
             state: What the agent knows now, in a few lines.
             tools: Tools the agent has, as names, `Tool`s, OpenAI or MCP specifications. None for all. A tool with
                 aliases is suggested by the name that the agent has it under.
+            user: Whom the run is for: what is next may depend on that, once memory knows several runs for them.
             k: Maximum number of tools (H-EPM: 2 is best).
             policy: "hybrid", "adaptive", "episodic", "procedural", "gnn" (see `hepm rank train`), or a policy object.
             c: Weight of efficiency in edge weights.
@@ -179,6 +181,8 @@ class RecallingMemory(OpenMemory):
             now = agent_state(read_messages(messages))
             after, history, state = after or now.last, history or now.history, state or now.state()
         summary = StateSummary(own=state) if isinstance(state, str) else state
+        if summary is not None:
+            summary = _for_user(summary, user)
         available = None if tools is None else [tool.name for tool in as_tools(tools)]
         floors = floors_of(speak or self.speak or "sure", floor)
         chosen: dict[str, Any] = {"k": k, "policy": policy, "c": c, "floors": floors, "namespace": namespace}
@@ -295,7 +299,7 @@ class RecallingMemory(OpenMemory):
 
         Args:
             messages, state, after, history, tools: The conversation so far, as for `suggest`, or a `Moment` of it.
-            user: The user whose notes to include.
+            user: The user whose notes to include, and for whom lessons may hold alone.
             environment: Leave out lessons of other environments.
             turn, horizon: The agent's current turn, from 1, and its maximum number of turns. `messages` give the turn.
             run: Id that the run will be stored under. The lessons shown are then credited with its outcome.
@@ -315,7 +319,7 @@ class RecallingMemory(OpenMemory):
         last = tuple(map(names.own, now.after))
 
         def suggest(advice: Mapping[ToolName, float]) -> Suggestions:
-            state, k = now.state if now.state.text else None, options.suggestions + FURTHER
+            state, k = _for_user(now.state, user) if now.state.text else None, options.suggestions + FURTHER
             asked = partial(self._suggest, now.after, now.history, state, available, advice=advice, namespace=namespace)
             found = asked(k=k, policy=options.policy, floors=floors_of(self.speak or "sure", CHANCES.get(level)))
             return at_level(level, found)
@@ -406,3 +410,10 @@ def as_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
     from hepm.ingest.tools import read_tools
 
     return read_tools(tools)
+
+
+def _for_user(summary: StateSummary, user: str) -> StateSummary:
+    """What the agent knows, with whom the run is for."""
+    from hepm.policy.hybrid.known_facts import with_user
+
+    return replace(summary, facts=with_user(summary.facts, user))

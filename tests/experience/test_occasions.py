@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.experience.conditions import FactCondition
+from hepm.experience.lesson_files import lessons_for_file
 from hepm.experience.lessons import Principle
 from hepm.experience.prompt import PromptOptions
 from hepm.policy.hybrid.known_facts import FactTest
@@ -127,3 +129,135 @@ def test_no_two_lines_of_a_prompt_advise_different_tools(memory: Memory) -> None
         for status in STATES:
             text = memory.prompt(asked(wish, status)).text
             assert len(set(re.findall(r"call (\w+)", text))) <= 1
+
+
+# Users
+
+KINDS = ("please return my {}", "my {} arrived broken", "the {} never came", "you sent a {} instead")
+THINGS = ("lamp", "chair", "desk", "clock", "phone", "radio", "sofa", "mirror", "table", "shelf", "bike", "tent")
+USERS = tuple(f"user-{number}" for number in range(12))
+OFFERED = ("refund", "issue_voucher", "cancel_order")
+TAKE_VOUCHERS = ("user-3", "user-7")
+
+
+class Case(NamedTuple):
+    request: str
+    user: str
+    status: str
+
+    @property
+    def right(self) -> str:
+        if self.status == "pending":
+            return "cancel_order"
+        return "issue_voucher" if self.user in TAKE_VOUCHERS else "refund"
+
+
+def case(rng: random.Random) -> Case:
+    return Case(rng.choice(KINDS).format(rng.choice(THINGS)), rng.choice(USERS), rng.choice(("delivered", "pending")))
+
+
+def office_runs(count: int, *, own_thing: bool = False) -> Iterator[Trajectory]:
+    """Runs for twelve users, of whom two take vouchers for what was delivered, and the others their money."""
+    rng = random.Random(5)
+    for number in range(count):
+        request, user, status = now = case(rng)
+        if own_thing and user in TAKE_VOUCHERS:
+            request = rng.choice(KINDS).format("piano")
+        tool = now.right if rng.random() < 0.7 else rng.choice([one for one in OFFERED if one != now.right])
+        turns = (
+            Turn("user", request),
+            Turn("assistant", "", (ToolCall("get_order", {"id": number}, f'{{"status": "{status}"}}'),)),
+            Turn("assistant", "", (ToolCall(tool, {"id": number}, "done"),)),
+        )
+        well = tool == now.right
+        yield Trajectory(
+            f"run {number}", turns, Outcome(float(well), well), environment="office", task=request, user=user
+        )
+
+
+@pytest.fixture(scope="module")
+def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+    with Memory.open(tmp_path_factory.mktemp("office")) as memory:
+        memory.ingest(office_runs(800))
+        memory.principles.distill()
+        memory.experiences.distill()
+        yield memory
+
+
+def in_order(request: str, status: str) -> list[dict[str, Any]]:
+    function = {"name": "get_order", "arguments": "{}"}
+    return [
+        {"role": "user", "content": request},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": function}]},
+        {"role": "tool", "tool_call_id": "1", "content": f'{{"status": "{status}"}}'},
+    ]
+
+
+def advised(memory: Memory, now: Case, user: str) -> list[str]:
+    text = memory.prompt(in_order(now.request, now.status), user=user, options=LESSONS_ALONE).text
+    return re.findall(r"call (\w+)", text)
+
+
+def cases() -> list[Case]:
+    rng = random.Random(77)
+    return [case(rng) for _ in range(60)] + [
+        Case(KINDS[1].format(one), user, "delivered") for one in THINGS for user in TAKE_VOUCHERS
+    ]
+
+
+def test_lessons_and_hints_tell_each_user_what_is_right_for_them(office: Memory) -> None:
+    for now in cases():
+        assert set(advised(office, now, now.user)) <= {now.right}
+        messages = in_order(now.request, now.status)
+        sure = office.suggest(messages=messages, user=now.user, k=1)
+        assert {one.tool for one in sure.ranked} <= {now.right}
+        likely = office.suggest(messages=messages, user=now.user, k=1, speak="weighed")
+        assert [one.tool for one in likely.ranked] == [now.right]
+
+
+def test_where_the_user_decides_an_unknown_one_is_told_nothing_of_it(office: Memory) -> None:
+    messages = in_order(KINDS[0].format("lamp"), "delivered")
+    assert not office.suggest(messages=messages).ranked
+    assert advised(office, Case(KINDS[0].format("lamp"), "", "delivered"), "") == []
+    # What depends on the status alone is told to everyone.
+    assert office.suggest(messages=in_order(KINDS[0].format("lamp"), "pending")).ranked[0].tool == "cancel_order"
+
+
+def test_no_user_is_told_the_name_of_another_one(office: Memory) -> None:
+    for now in cases():
+        messages = in_order(now.request, now.status)
+        shown = office.prompt(messages, user=now.user).text
+        shown += str(office.suggest(messages=messages, user=now.user, speak="all", k=3))
+        assert set(re.findall(r"user-\d+", shown)) <= {now.user}
+
+
+def test_a_user_whose_request_is_told_apart_by_its_words_is_no_condition(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(office_runs(400, own_thing=True))
+        told = memory.library.occasions("default").told(
+            ["get_order"], right=frozenset({"issue_voucher"}), wrong=frozenset()
+        )
+        assert (told.conditions.user, "piano" in told.conditions.says) == ("", True), told
+
+
+def test_that_a_lesson_is_for_one_user_is_in_no_stored_lesson_and_no_file_and_gone_with_the_runs(
+    tmp_path: Path,
+) -> None:
+    def listed(memory: Memory) -> str:
+        return " ".join(one.text for one in memory.library.equal(memory.library.list("principle")))
+
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(office_runs(400))
+        memory.principles.distill()
+        assert not any(re.search(r"user-\d", str(one.row)) for one in memory.library.list("principle"))
+        of_one = re.search(
+            r"When it is for user-[37] and get_order says status is delivered, call issue_v", listed(memory)
+        )
+        assert of_one
+        assert "When it is for most users and get_order says status is delivered, call refund" in listed(memory)
+        for_file = lessons_for_file(memory.library, namespace="default").lessons
+        assert not any("user-" in one.equal.text for one in for_file)
+        for user in TAKE_VOUCHERS:
+            memory.forget(user=user)
+        memory.refresh()
+        assert "user-" not in listed(memory)

@@ -44,7 +44,7 @@ def flags(*runs: Trajectory) -> list[int]:
     rows: list[RunRow] = []
     for number, one in enumerate(runs):
         run = Run.of(one, transitions(one), digest="", record="")
-        rows.append(RunRow(number + 1, one.id, True, run.columns["sequence"], "", "", None))
+        rows.append(RunRow(number + 1, one.id, True, run.columns["sequence"], "", "", "", None))
     reader.read(rows, [steps_of(row) for row in rows], [], np.zeros((0, 4), dtype=np.float32))
     return reader.snapshot(4).flags_N.tolist()
 

@@ -1,6 +1,6 @@
 // The first labelled run that counts from each of some row numbers on.
 // Params:  $space string, $points list of ints, $before int
-// Returns: seq int, id string, success boolean, sequence string, task string, said string, vector bytes
+// Returns: seq int, id string, success boolean, sequence string, task string, user string, said string, vector bytes
 // Index:   trajectory_arrival
 UNWIND $points AS point
 CALL (point) {
@@ -10,4 +10,4 @@ CALL (point) {
 }
 WITH DISTINCT t
 RETURN t.seq AS seq, t.id AS id, t.success AS success, t.sequence AS sequence, t.task AS task,
-       left(t.said, 600) AS said, t.said_vector AS vector ORDER BY seq
+       t.user AS user, left(t.said, 600) AS said, t.said_vector AS vector ORDER BY seq

@@ -246,19 +246,19 @@ SELECT p.source, p.target, t.id FROM trajectory t CROSS JOIN passage p ON p.traj
 WHERE t.namespace = :namespace ORDER BY t.seq;
 
 -- name: runs_after
-SELECT t.seq, t.id, t.success, t.sequence, t.task, substr(t.said, 1, 600), v.embedding
+SELECT t.seq, t.id, t.success, t.sequence, t.task, t.user, substr(t.said, 1, 600), v.embedding
 FROM trajectory t LEFT JOIN run_vector v ON v.trajectory = t.seq
 WHERE t.namespace = :namespace AND t.seq > :seq AND t.counted = 1 AND t.success IS NOT NULL ORDER BY t.seq;
 
 -- name: latest_runs
-SELECT t.seq, t.id, t.success, t.sequence, t.task, substr(t.said, 1, 600), v.embedding
+SELECT t.seq, t.id, t.success, t.sequence, t.task, t.user, substr(t.said, 1, 600), v.embedding
 FROM trajectory t LEFT JOIN run_vector v ON v.trajectory = t.seq
 WHERE t.namespace = :namespace AND t.seq < :before AND t.counted = 1 AND t.success IS NOT NULL
 ORDER BY t.seq DESC LIMIT :most;
 
 -- name: runs_from_points
 -- The first run from each of some row numbers on.
-SELECT t.seq, t.id, t.success, t.sequence, t.task, substr(t.said, 1, 600), v.embedding
+SELECT t.seq, t.id, t.success, t.sequence, t.task, t.user, substr(t.said, 1, 600), v.embedding
 FROM (SELECT DISTINCT (
           SELECT seq FROM trajectory
           WHERE namespace = :namespace AND seq >= j.value AND counted = 1 AND success IS NOT NULL ORDER BY seq LIMIT 1
@@ -269,13 +269,13 @@ WHERE t.seq < :before ORDER BY t.seq;
 
 -- name: runs_at
 -- Without their vectors.
-SELECT t.seq, t.id, t.success, t.sequence, t.task, substr(t.said, 1, 600), NULL
+SELECT t.seq, t.id, t.success, t.sequence, t.task, t.user, substr(t.said, 1, 600), NULL
 FROM json_each(:seqs) j CROSS JOIN trajectory t ON t.seq = j.value
 WHERE t.namespace = :namespace AND t.counted = 1 AND t.success IS NOT NULL ORDER BY t.seq;
 
 -- name: runs_on_edges
 -- Without their vectors.
-SELECT t.seq, t.id, t.success, t.sequence, t.task, substr(t.said, 1, 600), NULL
+SELECT t.seq, t.id, t.success, t.sequence, t.task, t.user, substr(t.said, 1, 600), NULL
 FROM (SELECT DISTINCT p.trajectory FROM json_each(:edges) j
       CROSS JOIN passage p ON p.namespace = :namespace AND p.source = j.value ->> 0 AND p.target = j.value ->> 1) p
 CROSS JOIN trajectory t ON t.seq = p.trajectory

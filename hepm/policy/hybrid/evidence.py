@@ -48,6 +48,7 @@ class WeighedTools:
         vote: What the nearest runs did next.
         share: Share of that vote in the chances.
         drifts: The likely candidates that have begun to fail, by their place.
+        most_C: No chance is above these: how often each was next where the user decides and is unknown.
     """
 
     tools: Tools
@@ -61,6 +62,7 @@ class WeighedTools:
     share: float
     place_T: NDArray[np.intp]
     drifts: Mapping[int, Drift]
+    most_C: FloatArray
 
     @classmethod
     def of(
@@ -100,6 +102,7 @@ class WeighedTools:
             share,
             fitted.place_T,
             {},
+            _most(fitted, encoded, tools),
         )
 
     def with_drifts(self, names: Sequence[str], mirror: NamespaceMirror, *, least: float) -> WeighedTools:
@@ -221,6 +224,17 @@ def _with_facts(
             share, known = FACTS_SHARE * trees.trust(query.known), trees.rows
             by_facts_C = trees.shares(query.facts, fitted.tools)[tools]
     return np.asarray((1 - share) * chances_C + share * by_facts_C, dtype=np.float32)
+
+
+def _most(fitted: FittedMemory, encoded: Sequence[EncodedQuery], tools: Tools) -> FloatArray:
+    """How often each candidate was next at most, whoever the user is; 1 where that does not decide."""
+    most_C = np.ones(len(tools), dtype=np.float32)
+    for query in encoded:
+        trees = fitted.trees(query.before[0]) if query.facts else None
+        undecided_T = None if trees is None else trees.undecided(query.facts, fitted.tools)
+        if undecided_T is not None:
+            most_C = np.minimum(most_C, undecided_T[tools])
+    return most_C
 
 
 def _mean(arrays: Sequence[FloatArray]) -> NDArray[Any]:

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from hepm.graph.calls import CallMatrix
 from hepm.graph.fact_table import FactName
 from hepm.graph.rows import FloatArray
-from hepm.types import SAID, SAID_LAST, Facts, ToolName
+from hepm.types import SAID, SAID_LAST, USER, Facts, ToolName
 
 CALLED: Final = "<CALLED>"
 """Where the facts are from that are the tools called so far, each with how often."""
 MOST_TESTS: Final = 300
 """Tests that are tried at one place: those that tell the next calls apart best by themselves."""
+_FEWEST_REQUESTS: Final = 3  # unlike ones of a user; of one with fewer, the request may decide
 _MOST_LIMITS: Final = 32  # numbers that one fact is compared with
 _TINY: Final = 1e-9
 
@@ -37,7 +38,7 @@ class FactTest(NamedTuple):
     def sentence(self, known: Facts) -> str:
         """The answer in words, given what is known: "get_order says status is shipped"."""
         holds, of_source = self.holds(known), known.get(self.source, _NOTHING)
-        if holds or self.source == CALLED or "~" in self.fact:
+        if holds or self.source in (CALLED, USER) or "~" in self.fact:
             return self.in_words(holds=holds)
         if "=" in self.fact:
             key = self.fact.partition("=")[0]
@@ -57,6 +58,8 @@ class FactTest(NamedTuple):
             often = int(self.above)
             times = ("", " more than once")[often] if often < 2 else f" more than {often} times"
             return f"{self.fact} was {'' if holds else 'not '}called{times}"
+        if self.source == USER:
+            return f"the user is {'' if holds else 'not '}{self.fact.removeprefix('=')}"
         if "~" in self.fact:
             return f'{_SPEAKERS.get(self.source, self.source)} {says} "{self.fact.rpartition("~")[2]}"'
         if "=" in self.fact:
@@ -108,6 +111,8 @@ def tested(calls: CallMatrix, rows_N: NDArray[np.intp], *, fewest: int) -> Teste
     tests: list[FactTest] = []
     columns: list[NDArray[np.bool_]] = []
     for name, at_X, value_X in _by_fact(calls, rows_N):
+        if name.source == USER and _requests(calls, rows_N[at_X]) < _FEWEST_REQUESTS:
+            continue
         for test, column in _tests_of(name, at_X, value_X, len(rows_N)):
             true = int(column.sum())
             if fewest <= true <= len(rows_N) - fewest:
@@ -163,10 +168,22 @@ def with_calls(facts: Facts, called: Mapping[ToolName, int]) -> Facts:
     return {**facts, CALLED: {tool: float(times) for tool, times in called.items()}}
 
 
+def with_user(facts: Facts, user: str) -> Facts:
+    """The facts of a query with the user's name; none are added where nothing else is known, or no user."""
+    if not facts or not user:
+        return facts
+    return {**facts, USER: {f"={user}": 1.0}}
+
+
+def _requests(calls: CallMatrix, rows_X: NDArray[np.intp]) -> int:
+    """How many unlike requests the runs of some calls have."""
+    return len({calls.request_R[run] for run in calls.run_N[rows_X].tolist()})
+
+
 def _rank(test: FactTest, last_tools: set[ToolName]) -> int:
     if test.source in last_tools:
         return 0
-    return {CALLED: 2, SAID_LAST: 3, SAID: 4}.get(test.source, 1)
+    return {CALLED: 2, SAID_LAST: 3, SAID: 4, USER: 5}.get(test.source, 1)
 
 
 def _tests_of(
@@ -210,6 +227,10 @@ def _by_fact(calls: CallMatrix, rows_N: NDArray[np.intp]) -> list[tuple[FactName
             else:
                 name = FactName(source or names[fact].source, names[fact].fact)
             found.append((name, entries.at_X[group], entries.value_X[group]))
+    users_N = np.array([calls.user_R[run] for run in calls.run_N[rows_N].tolist()], dtype=np.str_)
+    for user in np.unique(users_N[users_N != ""]).tolist():
+        of_user_X = np.flatnonzero(users_N == user)
+        found.append((FactName(USER, f"={user}"), of_user_X, np.ones(len(of_user_X), dtype=np.float32)))
     return found
 
 

@@ -156,7 +156,7 @@ def _honest(
     chances: dict[int, float] = {}
     for at in places:
         score = evidence.score(at)
-        found = chance.at(score, likeness)
+        found = min(chance.at(score, likeness), float(evidence.most_C[at]))
         # What was measured are first hints: of a further one it may say too much.
         chances[at] = min(found, score) if chances else found
     return chances

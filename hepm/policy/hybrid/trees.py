@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hepm.graph.calls import IN_TURN, CallMatrix
 from hepm.graph.rows import FloatArray, spread_over
 from hepm.policy.hybrid.known_facts import MOST_TESTS, FactTest, TestedCalls, answered, tested
-from hepm.types import Facts
+from hepm.types import USER, Facts
 
 DRAWN_TREES: Final = 4
 """Trees from draws of runs, and as many from draws of families, beside the one of all calls, which gives the reasons.
@@ -141,9 +141,19 @@ class PlaceTrees:
     def leaf(self, known: Facts) -> int:
         """Where the first tree ends with these facts."""
         tree, place = self.trees[0], 0
-        while (test := tree[place].test) is not None:
+        while (test := _question(tree[place], known)) is not None:
             place = tree[place].yes if test.holds(known) else tree[place].no
         return place
+
+    def undecided(self, known: Facts, tools: int) -> FloatArray | None:
+        """The shares of the next tools, shape (T,), where the first tree would go on by who the user is, and that is
+        unknown; else None."""
+        node = _leaf(self.trees[0], known)
+        if node.test is None:
+            return None
+        share_T = np.zeros(tools, dtype=np.float32)
+        share_T[self.tool_C] = node.share_C
+        return share_T
 
     def leaves(self, calls: CallMatrix, rows_N: NDArray[np.intp]) -> NDArray[np.intp]:
         """Where it ends before some calls of whole runs, shape (N,)."""
@@ -161,9 +171,12 @@ class PlaceTrees:
         """The questions of the first tree on the way to its answer, and what that says of a tool."""
         answers: list[str] = []
         tree, node = self.trees[0], self.trees[0][0]
-        while node.test is not None:
-            answers.append(node.test.sentence(known))
-            node = tree[node.yes if node.test.holds(known) else node.no]
+        while (test := _question(node, known)) is not None:
+            holds = test.holds(known)
+            # That a user is not another one is told to nobody: it names the other one.
+            if holds or test.source != USER:
+                answers.append(test.sentence(known))
+            node = tree[node.yes if holds else node.no]
         of_tool = float(node.count_C[self.tool_C == tool].sum())
         return Path(tuple(dict.fromkeys(answers)), round(of_tool), round(float(node.count_C.sum())))
 
@@ -198,9 +211,17 @@ class PlaceTrees:
 
 def _leaf(tree: Sequence[Node], known: Facts) -> Node:
     node = tree[0]
-    while node.test is not None:
-        node = tree[node.yes if node.test.holds(known) else node.no]
+    while (test := _question(node, known)) is not None:
+        node = tree[node.yes if test.holds(known) else node.no]
     return node
+
+
+def _question(node: Node, known: Facts) -> FactTest | None:
+    """What a node asks; None at a leaf, and where it asks who the user is while that is unknown."""
+    test = node.test
+    if test is not None and test.source == USER and USER not in known:
+        return None
+    return test
 
 
 def _rows_after(calls: CallMatrix, tool: int) -> NDArray[np.intp]:
