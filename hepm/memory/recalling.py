@@ -414,6 +414,8 @@ def as_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
 
 def _for_user(summary: StateSummary, user: str) -> StateSummary:
     """What the agent knows, with whom the run is for."""
+    if not user:  # the import below loads numpy
+        return summary
     from hepm.policy.hybrid.known_facts import with_user
 
     return replace(summary, facts=with_user(summary.facts, user))
