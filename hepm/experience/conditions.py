@@ -125,7 +125,7 @@ class Conditions:
         if self.says:
             words = [f'"{plain(word, _NAME_CHARS)}"' for word in self.says[:WORDS_SHOWN]]
             parts.append("the user says " + " or ".join((", ".join(words[:-1]), words[-1]) if words[1:] else words))
-        if self.without_users.facts != self.facts:  # for whom it does not hold is told to nobody else
+        if self.without_users.facts != self.facts:  # their names are not for other users
             parts.append("it is for most users")
         parts += map(str, self.without_users.facts)
         when = f"when {' and '.join(parts)}" if parts else ""

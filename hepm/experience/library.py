@@ -139,11 +139,13 @@ class Library:
         return equal_lessons(lessons, self.occasions(namespace), names)
 
     def texts_by_tool(self, *, namespace: str = DEFAULT_NAMESPACE) -> dict[ToolName, builtins.list[str]]:
-        """What principles and experiences say about each tool: what agents are told first, then by runs."""
+        """What lessons say about each tool: first those in prompts, then by runs; none for one user."""
         stored = [*self.list("principle", namespace=namespace), *self.list("experience", namespace=namespace)]
         found = self.equal((one for one in stored if not says_nothing(one.row)), namespace=namespace)
         texts: defaultdict[ToolName, dict[str, None]] = defaultdict(dict)
         for one in sorted(found, key=lambda one: (bool(one.held_back), -len(one.sources))):
+            if one.conditions.user:  # drawings are files that people pass on
+                continue
             for tool in one.tools:
                 texts[tool][one.line] = None
         return {tool: [*each] for tool, each in texts.items()}

@@ -255,6 +255,7 @@ def test_that_a_lesson_is_for_one_user_is_in_no_stored_lesson_and_no_file_and_go
         )
         assert of_one
         assert "When it is for most users and get_order says status is delivered, call refund" in listed(memory)
+        assert "user-" not in str(memory.library.texts_by_tool())
         for_file = lessons_for_file(memory.library, namespace="default").lessons
         assert not any("user-" in one.equal.text for one in for_file)
         for user in TAKE_VOUCHERS:

@@ -48,7 +48,7 @@ class WeighedTools:
         vote: What the nearest runs did next.
         share: Share of that vote in the chances.
         drifts: The likely candidates that have begun to fail, by their place.
-        most_C: No chance is above these: how often each was next where the user decides and is unknown.
+        most_C: Upper bounds of the chances: shares among all users, where the user decides and is not known.
     """
 
     tools: Tools
@@ -227,7 +227,7 @@ def _with_facts(
 
 
 def _most(fitted: FittedMemory, encoded: Sequence[EncodedQuery], tools: Tools) -> FloatArray:
-    """How often each candidate was next at most, whoever the user is; 1 where that does not decide."""
+    """Each candidate's share among the runs of all users, where the user decides and is not known; else 1."""
     most_C = np.ones(len(tools), dtype=np.float32)
     for query in encoded:
         trees = fitted.trees(query.before[0]) if query.facts else None

@@ -173,7 +173,7 @@ class PlaceTrees:
         tree, node = self.trees[0], self.trees[0][0]
         while (test := _question(node, known)) is not None:
             holds = test.holds(known)
-            # That a user is not another one is told to nobody: it names the other one.
+            # "The user is not bob" would give one user's name to another.
             if holds or test.source != USER:
                 answers.append(test.sentence(known))
             node = tree[node.yes if holds else node.no]
