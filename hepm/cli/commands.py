@@ -159,7 +159,6 @@ GROUPS: Final = {
     },
     "Train": {
         "rank": ("rank:app", "Train a ranker on the memory's graph (GNN), and measure it."),
-        "local-model": ("local_model:local_model", "Serve a small model like an OpenAI-compatible endpoint."),
     },
     "Care": {
         "doctor": ("stores:doctor", "Compare what is derived with the stored records."),
