@@ -218,8 +218,8 @@ def rl(installed: Installed, _: Loopback) -> None:
 
 
 def ray(installed: Installed, _: Loopback) -> None:
-    count = "count", "runs.jsonl", "--to", "other.hepm", "--engine", "ray", "--processes", "1"
-    assert "24" in installed.said(*count, RAY_ADDRESS="local")
+    ingest = "ingest", "runs.jsonl", "--store", "other.hepm", "--engine", "ray", "--processes", "1"
+    assert "24" in installed.said(*ingest, RAY_ADDRESS="local")
 
 
 @contextmanager
