@@ -123,7 +123,7 @@ class LearningOptions:
     ] = None
     distiller: Annotated[
         str | None,
-        Option(help="Model that distils and evolves lessons in rounds, at the same endpoint. Default: counting."),
+        Option(help="Model that distills and evolves lessons in rounds, at the same endpoint. Default: counting."),
     ] = None
 
 
@@ -392,7 +392,7 @@ def _memory_of_rounds(store: str, namespace: str, stack: ExitStack) -> KnownMemo
 def _distiller(
     name: str | None, endpoint: Endpoint, memory: KnownMemory, limits: tuple[Budget, Prices | None], stack: ExitStack
 ) -> Client | None:
-    """What asks the model that distils, with answers that the store keeps."""
+    """What asks the model that distills, with answers that the store keeps."""
     from hepm.llm import Client
 
     if not name:
