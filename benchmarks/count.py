@@ -1,4 +1,4 @@
-"""How `hepm count` grows with its workers: wall and CPU time of one and of two on the same archives, median of three.
+"""How `hepm ingest` grows with its workers: wall and CPU time of one and of two on the same archives, median of three.
 
 usage: python benchmarks/count.py [ARCHIVE...] [--engine ray] [--times 3]
 
@@ -37,7 +37,7 @@ RUN = {"hepm": 1, "id": "a", "success": True, "turns": [{"role": "assistant", "c
 def count(archives: list[str], engine: str, workers: int, folder: Path) -> tuple[float, float]:
     """Seconds that one command takes: by the clock, and of processors by it and the children that it waited for."""
     store = folder / "runs.hepm"
-    command = [sys.executable, "-m", "hepm", "count", *archives, "--to", str(store), "--engine", engine]
+    command = [sys.executable, "-m", "hepm", "ingest", *archives, "--store", str(store), "--engine", engine]
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run([*command, "--processes", str(workers)], check=True, stdout=subprocess.DEVNULL)
     wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -128,7 +128,6 @@ GROUPS: Final = {
     },
     "Runs": {
         "ingest": ("stores:ingest", "Read recorded runs and remember them."),
-        "count": ("count:count", "Store large archives, on all cores or on a Ray cluster."),
         "label": ("label:label", "Label runs of unknown outcome: by hand, by rule, or by a model."),
         "forget": ("stores:forget", "Forget runs and everything they added."),
         "export": ("stores:export", "Write the runs and lessons as lines of JSON."),
@@ -157,7 +156,6 @@ GROUPS: Final = {
     },
     "Train": {
         "rank": ("rank:app", "Train a ranker on the memory's graph (GNN), and measure it."),
-        "local-model": ("local_model:local_model", "Serve a small model like an OpenAI-compatible endpoint."),
     },
     "Care": {
         "doctor": ("stores:doctor", "Compare what is derived with the stored records."),

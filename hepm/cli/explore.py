@@ -56,7 +56,7 @@ def explore(
     episodes: Annotated[int, Option(min=1, help="Runs in each round.")] = 100,
     rounds: Annotated[int, Option(min=1, help="Rounds of runs, distilling and evolution.")] = 5,
     distiller: Annotated[
-        str | None, Option(help="Model that distils and evolves lessons, at the same endpoint. Default: none.")
+        str | None, Option(help="Model that distills and evolves lessons, at the same endpoint. Default: none.")
     ] = None,
     seed: Annotated[int, Option(min=0, help="Of the order of tasks, the environment and evolution.")] = 0,
     folder: Annotated[

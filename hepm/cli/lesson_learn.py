@@ -16,7 +16,7 @@ from hepm.cli.options import Bar, JsonOption, Place, print_json
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
-    from hepm.experience.distilling import Distiller, DistilReport
+    from hepm.experience.distilling import Distiller, DistillReport
     from hepm.experience.matching import ModelJudge
     from hepm.experience.preferences import ReflectReport
     from hepm.llm import Client, Estimate
@@ -57,7 +57,7 @@ def distill(
         if dry_run:
             _print_estimates({kind: step.estimate(kind) for kind in chosen}, as_json=as_json)
             return
-        reports: dict[LessonKind, DistilReport | ReflectReport] = {kind: step.run(kind) for kind in chosen}
+        reports: dict[LessonKind, DistillReport | ReflectReport] = {kind: step.run(kind) for kind in chosen}
     tell_cost(client)
     if as_json:
         by_kind = {kind: {**asdict(report), "failed": dict(report.failed)} for kind, report in reports.items()}
@@ -118,7 +118,7 @@ class _Distillation:
         request = self.memory.preferences.estimate(self.about_users, namespace=self.namespace, again=self.again)
         return _Estimated(waiting, [request])
 
-    def run(self, kind: LessonKind) -> DistilReport | ReflectReport:
+    def run(self, kind: LessonKind) -> DistillReport | ReflectReport:
         """Distill the lessons of a kind."""
         if kind == "note":
             return self._reflect()
@@ -126,7 +126,7 @@ class _Distillation:
         waiting = self.memory.library.waiting(f"{kind}/{distiller.name}", namespace=self.namespace, again=self.again)
         with Bar(f"runs distilled ({kind})") as bar:
 
-            def on_progress(report: DistilReport) -> None:
+            def on_progress(report: DistillReport) -> None:
                 bar.show(report.runs, waiting)
 
             if kind == "experience":
@@ -175,7 +175,7 @@ def _print_estimates(estimates: dict[LessonKind, _Estimated], *, as_json: bool) 
             print(f"  asking would take {request}")
 
 
-def _lessons_of(report: DistilReport | ReflectReport) -> int:
+def _lessons_of(report: DistillReport | ReflectReport) -> int:
     from hepm.experience.preferences import ReflectReport
 
     if isinstance(report, ReflectReport):
@@ -183,7 +183,7 @@ def _lessons_of(report: DistilReport | ReflectReport) -> int:
     return report.new + report.merged
 
 
-def _print_report(kind: LessonKind, report: DistilReport | ReflectReport) -> None:
+def _print_report(kind: LessonKind, report: DistillReport | ReflectReport) -> None:
     from hepm.experience.preferences import ReflectReport
 
     if isinstance(report, ReflectReport):
@@ -199,7 +199,7 @@ def _print_report(kind: LessonKind, report: DistilReport | ReflectReport) -> Non
         print(f"and {more:,} more runs gave none; they are asked about again", file=sys.stderr)
 
 
-def _print_lessons(kind: LessonKind, report: DistilReport) -> None:
+def _print_lessons(kind: LessonKind, report: DistillReport) -> None:
     parts = [f"{count_of(report.runs, 'run')} gave {count_of(report.new, f'new {kind}')}"]
     if report.merged:
         parts.append(f"{report.merged:,} said what one said already")

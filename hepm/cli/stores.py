@@ -82,6 +82,10 @@ class Preparing:
     redact: Annotated[list[str] | None, Option(help="Another KIND=REGEX to redact; repeatable.")] = None
     keep_secrets: Annotated[bool, Option(help="Store texts unchanged, including keys and passwords.")] = False
     processes: Annotated[int | None, Option(min=1, help="Processes that read files. Default: automatic.")] = None
+    engine: Annotated[
+        Literal["local", "ray"],
+        Option(help="Where files are read: here, or on the Ray cluster of RAY_ADDRESS (or one started here)."),
+    ] = "local"
 
     def options(self) -> IngestOptions:
         """The options of the library."""
@@ -96,7 +100,15 @@ class Preparing:
         redactor = None if self.keep_secrets else Redactor((*DEFAULT_RULES, *rules))
         trusted = TrustByTags.but(self.distrust) if self.distrust else None
         rules = options.rules_of(self.outcome_by)
-        return IngestOptions(redactor, self.assume_success, self.processes, trusted, self.own_states, rules)
+        return IngestOptions(
+            redactor=redactor,
+            assume_success=self.assume_success,
+            processes=self.processes,
+            trusted=trusted,
+            own_states=self.own_states,
+            outcome_by=rules,
+            engine=self.engine,
+        )
 
 
 def ingest(

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from hepm.evals.environments import Schema, Task, ToolFailed
 from hepm.evals.service_desk import ACTS, CHECKS, CLOSINGS, LOOKUPS, Desk
-from hepm.evals.service_desk import Episode as Trouble
+from hepm.evals.service_desk import DeskRun as Trouble
 
 Split = Literal["train", "test"]
 

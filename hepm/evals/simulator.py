@@ -19,7 +19,7 @@ from rich.console import Group, RenderableType
 
 from hepm.evals.metrics import Bootstrap, Interval, interval
 from hepm.evals.report import table_of
-from hepm.evals.service_desk import REPEATS, Desk, Episode, Hints, Kind, make_desk
+from hepm.evals.service_desk import REPEATS, Desk, DeskRun, Hints, Kind, make_desk
 from hepm.ingest.prepare import IngestOptions
 from hepm.memory import Memory
 from hepm.policy import Policy
@@ -252,7 +252,7 @@ def hints_from(
     """Hints of a policy from a memory that does not change meanwhile: equal queries are answered once."""
 
     @cache
-    def ask(episode: Episode, calls: tuple[ToolName, ...]) -> Suggestions:
+    def ask(episode: DeskRun, calls: tuple[ToolName, ...]) -> Suggestions:
         messages = episode.messages(calls)
         about: dict[str, Any] = {"tools": desk.tools, "policy": policy, "speak": speak, "namespace": namespace}
         return memory.suggest(messages=messages, **about)
@@ -260,7 +260,7 @@ def hints_from(
     return ask
 
 
-def oracle(episode: Episode, calls: tuple[ToolName, ...]) -> Suggestions:
+def oracle(episode: DeskRun, calls: tuple[ToolName, ...]) -> Suggestions:
     """Name the next tool of a way that works."""
     following = (way.next_tool(calls) for way in episode.kind.ways if way.works)
     return Suggestions(tuple(Suggestion(tool, 1.0, 0, 0.0, None, "it works") for tool in following if tool))

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hepm.evals.baselines import Method, Training
-from hepm.evals.domains import Domain, Run, families_of, task_of
+from hepm.evals.domains import Domain, DomainRun, families_of, task_of
 from hepm.evals.evaluate import evaluate
 from hepm.evals.methods import FilledMemory, PolicyPredictor
 from hepm.evals.report import EvalOptions, EvalReport
@@ -111,7 +111,7 @@ def _domain(memory: Memory, namespace: str) -> Domain:
     return Domain(
         namespace,
         [
-            Run(run, namespace, str(family), task_of(record))
+            DomainRun(run, namespace, str(family), task_of(record))
             for record, run, family in zip(records, runs, together.tolist(), strict=True)
         ],
     )

@@ -105,8 +105,7 @@ ASKED: list[list[str]] = [
 
 def test_a_command_without_a_namespace_takes_the_only_one_of_the_store(folder: Path) -> None:
     assert called(folder, "ingest", "runs.jsonl", "-n", "shop").code == 0
-    for kind in ("experience", "principle"):
-        assert called(folder, kind, "distill").code == 0
+    assert called(folder, "lesson", "distill").code == 0
     for command in ASKED:
         plain, named = called(folder, *command), called(folder, *command, "-n", "shop")
         assert (plain.code, plain.out) == (named.code, named.out), command

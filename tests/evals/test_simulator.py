@@ -17,7 +17,7 @@ from rich.console import Console
 
 from hepm import Memory
 from hepm.evals.metrics import Interval
-from hepm.evals.service_desk import ACTS, CHECKS, CLOSINGS, LOOKUPS, Desk, Episode, make_desk
+from hepm.evals.service_desk import ACTS, CHECKS, CLOSINGS, LOOKUPS, Desk, DeskRun, make_desk
 from hepm.evals.simulator import (
     Scores,
     Setting,
@@ -52,7 +52,7 @@ class Says:
         """The answer, whatever is asked."""
         return self.answer
 
-    def hint(self, episode: Episode, calls: Sequence[ToolName]) -> Suggestions:
+    def hint(self, episode: DeskRun, calls: Sequence[ToolName]) -> Suggestions:
         """The same without a memory."""
         return self.answer
 
@@ -72,7 +72,7 @@ class WordCounts:
                 last = tuple(calls[max(0, step - 1) : step])
                 self.all_events.append((last, tool, words_of(texts[: step + 1]), run.outcome.success is True))
 
-    def hint(self, episode: Episode, calls: Sequence[ToolName]) -> Suggestions:
+    def hint(self, episode: DeskRun, calls: Sequence[ToolName]) -> Suggestions:
         """The likeliest tool by naive Bayes over the moments after the same last call."""
         here = [(tool, words, won) for last, tool, words, won in self.all_events if last == tuple(calls[-1:])]
         often = Counter(word for _, words, _ in here for word in words)

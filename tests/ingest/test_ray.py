@@ -1,4 +1,4 @@
-"""`hepm count --engine ray`, on a Ray that each command starts for itself."""
+"""`hepm ingest --engine ray`, on a Ray that each command starts for itself."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def hepm(*arguments: str) -> str:
     return done.stdout
 
 
-def start_count(archive: Path, store: Path, *more: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "hepm", "count", str(archive), "--to", str(store), "--engine", "ray", *more]
+def start_ingest(archive: Path, store: Path, *more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "hepm", "ingest", str(archive), "--store", str(store), "--engine", "ray", *more]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(
         [*command, "--processes", "2", "--json"],
@@ -83,7 +83,7 @@ def assert_same(one: Path, other: Path) -> None:
 def test_ten_killed_workers_change_nothing_in_store_and_report(archive: Path, tmp_path: Path, more: list[str]) -> None:
     alone, counted = tmp_path / "alone.hepm", tmp_path / "counted.hepm"
     report = hepm("ingest", str(archive), "--store", str(alone), "--processes", "1", "--json", *more)
-    started = start_count(archive, counted, *more)
+    started = start_ingest(archive, counted, *more)
     killed = 0
     while started.poll() is None and killed < KILLS:
         for worker in workers_of(counted)[:1]:
@@ -101,12 +101,12 @@ def test_ten_killed_workers_change_nothing_in_store_and_report(archive: Path, tm
 def test_a_count_goes_on_where_a_killed_one_stopped(archive: Path, tmp_path: Path) -> None:
     alone, counted = tmp_path / "alone.hepm", tmp_path / "counted.hepm"
     hepm("ingest", str(archive), "--store", str(alone), "--processes", "1")
-    started = start_count(archive, counted)
+    started = start_ingest(archive, counted)
     while started.poll() is None and not (counted.exists() and workers_of(counted)):
         time.sleep(0.01)
     time.sleep(1)
     started.kill()
     started.communicate()
-    printed, complaint = start_count(archive, counted).communicate(timeout=400)
+    printed, complaint = start_ingest(archive, counted).communicate(timeout=400)
     assert json.loads(printed)["read"] > RUNS, complaint
     assert_same(alone, counted)

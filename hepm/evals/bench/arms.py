@@ -17,7 +17,7 @@ from hepm.errors import InputError
 from hepm.evals.ablated import EpisodicElseProcedural, StatesOnly
 from hepm.evals.baselines import Training
 from hepm.evals.bench.digests import DigestedRuns, Digests, request_of
-from hepm.evals.domains import Run
+from hepm.evals.domains import DomainRun
 from hepm.evals.planned import PlanGraph
 from hepm.experience.model_distiller import RECORD_IS_DATA, quoted_run
 from hepm.experience.prompt import Prompt, PromptOptions
@@ -191,7 +191,7 @@ class KnownMemory(Memory):
         self._taken[run.id] = Redactor()(run), tuple(shown)
         return IngestReport()
 
-    def distil_soon(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+    def distill_soon(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Nothing: the run is not stored."""
 
     def take(self, id: str) -> tuple[Trajectory, tuple[str, ...]]:
@@ -209,11 +209,11 @@ class KnownMemory(Memory):
     @cached_property
     def _training(self) -> tuple[Training, list[Trajectory], np.ndarray[Any, Any]]:
         """All runs; the successful ones, by id, and the vectors of their requests."""
-        runs: list[Run] = []
+        runs: list[DomainRun] = []
         success_from = self.header.success_from
         for stored in self.runs(namespace=self.namespace):
             run = stored.graded(success_from)
-            runs.append(Run(run, run.environment, run.task, run.task))
+            runs.append(DomainRun(run, run.environment, run.task, run.task))
         training = Training(runs)
         solved = [run.trajectory for run in training.successes]
         if not solved:
@@ -314,7 +314,7 @@ class _ToolNet:
         return Suggestions(tuple(suggestions))
 
 
-class Scratch:
+class ScratchMemory:
     """A memory in a temporary folder, which learns from runs of an arm: see `Arm.learns_from`."""
 
     def __init__(self, success_from: float | None = None, *, learns_from: str = OFF) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hepm.graph.calls import PARTS, CallMatrix, IntArray
 from hepm.graph.delta import AGENT_SPOKE, FAILED, USER_SPOKE
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
 from hepm.policy.hybrid.blame import Blame
 from hepm.policy.hybrid.ridge import unit
 
@@ -40,7 +40,7 @@ class LikeRuns:
     start_G: NDArray[np.intp]
     run_G: IntArray
     tool_G: IntArray
-    counts_G: FloatArray
+    counts_G: Float32Array
     support: int
 
     @classmethod
@@ -61,7 +61,7 @@ class LikeRuns:
         counts_G = np.maximum.reduceat(counts_N[order], start) if len(start) else counts_N
         return cls(rows_N, order, start, calls.run_N[first], calls.next_N[first], counts_G, support)
 
-    def closest(self, cosines: FloatArray) -> FloatArray:
+    def closest(self, cosines: Float32Array) -> Float32Array:
         """The highest of the calls' cosines in each group, shape (G,)."""
         return np.maximum.reduceat(cosines[self.order_N], self.start_G) if len(cosines) else cosines
 
@@ -88,7 +88,7 @@ class CallsAfter:
     """
 
     def __init__(
-        self, calls: CallMatrix, often_T: FloatArray, tool: int, blame: Blame, *, ended: int, parallel: bool
+        self, calls: CallMatrix, often_T: Float32Array, tool: int, blame: Blame, *, ended: int, parallel: bool
     ) -> None:
         self.calls, self._blame, self.ended = calls, blame, ended
         rows_N = (calls.by_turn if parallel else calls.by_last).get(tool, _NONE)
@@ -105,11 +105,11 @@ class CallsAfter:
         self.next_N = calls.next_N[self.compared_N]
         self.likely: NDArray[np.intp] | None = None
         self.leaf_N: NDArray[np.intp] | None = None
-        self._lengths_of: tuple[FloatArray, FloatArray] | None = None
+        self._lengths_of: tuple[Float32Array, Float32Array] | None = None
 
     def cosines(
-        self, wish_D: FloatArray, state_D: FloatArray, relevance_D: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+        self, wish_D: Float32Array, state_D: Float32Array, relevance_D: Float32Array
+    ) -> tuple[Float32Array, Float32Array]:
         """Products of a wish with the states of the compared calls, and of a state by relevant coordinates: (N,)."""
         vectors_SD, at_N, part = self._states
         used = np.flatnonzero((wish_D != 0) | (state_D != 0))
@@ -131,7 +131,7 @@ class CallsAfter:
         states, at_N = np.unique(state_N, return_inverse=True)
         return vectors_SD[states], at_N, part
 
-    def _lengths(self, relevance_D: FloatArray) -> FloatArray:
+    def _lengths(self, relevance_D: Float32Array) -> Float32Array:
         """Lengths of the states' vectors by relevant coordinates, shape (S,); kept for one relevance."""
         known = self._lengths_of
         if known is None or known[0] is not relevance_D:
@@ -156,7 +156,9 @@ class CallsAfter:
         return LikeRuns.of(self.calls, self.rows_N, self._blame, with_states=True)
 
 
-def backed_off(following: IntArray, lower_T: FloatArray, tools: NDArray[np.intp] | slice = slice(None)) -> FloatArray:
+def backed_off(
+    following: IntArray, lower_T: Float32Array, tools: NDArray[np.intp] | slice = slice(None)
+) -> Float32Array:
     """Shares of tools among calls, backed off to a shorter context, shape (C,); by default of all tools.
 
     Witten-Bell smoothing: counts have n / (n + d) of the weight, with n calls of d distinct tools.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hepm.graph.drift import Drift
 from hepm.graph.namespace import NamespaceMirror
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
 from hepm.policy.hybrid.features import ADVICE, NAMES, VOICE, WEIGHTS, WITHOUT_STATE, Tools, features
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.nearest_runs import Vote
@@ -52,17 +52,17 @@ class WeighedTools:
     """
 
     tools: Tools
-    chances_C: FloatArray
-    by_state_C: FloatArray
+    chances_C: Float32Array
+    by_state_C: Float32Array
     columns: tuple[str, ...]
-    weights_F: FloatArray
+    weights_F: Float32Array
     rows_CF: NDArray[Any]
     ended: OutcomesHere
     vote: Vote | None
     share: float
     place_T: NDArray[np.intp]
     drifts: Mapping[int, Drift]
-    most_C: FloatArray
+    most_C: Float32Array
 
     @classmethod
     def of(
@@ -72,8 +72,8 @@ class WeighedTools:
         tools: Tools,
         ended: OutcomesHere,
         *,
-        advice_C: FloatArray | None = None,
-        voices_Q: Sequence[FloatArray] = (),
+        advice_C: Float32Array | None = None,
+        voices_Q: Sequence[Float32Array] = (),
     ) -> WeighedTools:
         """Weigh what is known.
 
@@ -180,9 +180,9 @@ def _compared(
     encoded: Sequence[EncodedQuery],
     tools: Tools,
     ended: OutcomesHere,
-    advice_C: FloatArray | None,
-    voices_Q: Sequence[FloatArray],
-) -> tuple[tuple[str, ...], FloatArray, list[NDArray[Any]]]:
+    advice_C: Float32Array | None,
+    voices_Q: Sequence[Float32Array],
+) -> tuple[tuple[str, ...], Float32Array, list[NDArray[Any]]]:
     """What the tools are compared by: columns, their weights (F,), and for each encoded query rows (C, F)."""
     given = encoded[0].state_D is not None
     columns, weights = [*NAMES, "odds"], [*(WEIGHTS if given else WITHOUT_STATE), fitted.odds.trust]
@@ -200,7 +200,7 @@ def _compared(
     return tuple(columns), np.array(weights, dtype=np.float32), [np.column_stack(parts) for parts in parts_Q]
 
 
-def _fitting(votes_C: FloatArray, by_state_C: FloatArray) -> FloatArray:
+def _fitting(votes_C: Float32Array, by_state_C: Float32Array) -> Float32Array:
     """The votes of the nearest runs, counted as far as what they did fits the state.
 
     Runs of one request part where a result decides: a vote for the other way is no evidence here.
@@ -211,8 +211,8 @@ def _fitting(votes_C: FloatArray, by_state_C: FloatArray) -> FloatArray:
 
 
 def _with_facts(
-    fitted: FittedMemory, encoded: Sequence[EncodedQuery], tools: Tools, chances_C: FloatArray
-) -> FloatArray:
+    fitted: FittedMemory, encoded: Sequence[EncodedQuery], tools: Tools, chances_C: Float32Array
+) -> Float32Array:
     """The chances with the answer of the trees over facts, where facts are known.
 
     Of the orders of parallel calls, those of the order that most runs made them in are asked.
@@ -226,7 +226,7 @@ def _with_facts(
     return np.asarray((1 - share) * chances_C + share * by_facts_C, dtype=np.float32)
 
 
-def _most(fitted: FittedMemory, encoded: Sequence[EncodedQuery], tools: Tools) -> FloatArray:
+def _most(fitted: FittedMemory, encoded: Sequence[EncodedQuery], tools: Tools) -> Float32Array:
     """Each candidate's share among the runs of all users, where the user decides and is not known; else 1."""
     most_C = np.ones(len(tools), dtype=np.float32)
     for query in encoded:
@@ -237,10 +237,10 @@ def _most(fitted: FittedMemory, encoded: Sequence[EncodedQuery], tools: Tools) -
     return most_C
 
 
-def _mean(arrays: Sequence[FloatArray]) -> NDArray[Any]:
+def _mean(arrays: Sequence[Float32Array]) -> NDArray[Any]:
     return arrays[0] if len(arrays) == 1 else np.mean(arrays, axis=0)
 
 
-def _softmax(scores: FloatArray) -> FloatArray:
+def _softmax(scores: Float32Array) -> Float32Array:
     raised = np.exp(scores - scores.max())
     return raised / raised.sum()

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
 from hepm.policy.hybrid.after import CallsAfter, backed_off
 from hepm.policy.hybrid.fitted import TEMPERATURE, FittedMemory, stems
 from hepm.policy.hybrid.odds import EncodedQuery
@@ -39,7 +39,7 @@ _WEIGHTS: Final = {
 }
 
 NAMES: Final = tuple(_WEIGHTS)  # in the order of the columns
-WEIGHTS: Final[FloatArray] = np.array([*_WEIGHTS.values()], dtype=np.float32)
+WEIGHTS: Final[Float32Array] = np.array([*_WEIGHTS.values()], dtype=np.float32)
 
 VOICE: Final = np.float32(0.2)
 """Weight of the log-chances of a trained ranker, chosen by benchmarks/rank.py."""
@@ -48,7 +48,7 @@ ADVICE: Final = np.float32(3.0)
 """Weight of what lessons advise: a bound of their share less that of the opposite, in [-1, 1]. Chosen by
 benchmarks/prompts_at_divergences.py."""
 
-WITHOUT_STATE: Final[FloatArray] = np.array([float(name == "after_last") for name in NAMES], dtype=np.float32)
+WITHOUT_STATE: Final[Float32Array] = np.array([float(name == "after_last") for name in NAMES], dtype=np.float32)
 """Weights where no state is given: the shares of what successful runs did after the last tool."""
 
 FAILED_LIKENESS: Final = 0.2  # weight of a failed run in `contrast`: most of its calls are innocent
@@ -60,7 +60,7 @@ _VOTE_FLOOR: Final = 0.003
 _RUN_FLOOR: Final = 0.01
 
 
-def features(fitted: FittedMemory, query: EncodedQuery, tools: Tools) -> FloatArray:
+def features(fitted: FittedMemory, query: EncodedQuery, tools: Tools) -> Float32Array:
     """One row a candidate, one column a feature: shape (C, 13).
 
     Cost: O(calls after the last tool * D), with bounded parts for whole-memory similarities.
@@ -102,7 +102,7 @@ def features(fitted: FittedMemory, query: EncodedQuery, tools: Tools) -> FloatAr
     return rows
 
 
-def _vote(after: CallsAfter, cosines: FloatArray, tools: Tools) -> FloatArray:
+def _vote(after: CallsAfter, cosines: Float32Array, tools: Tools) -> Float32Array:
     """Share of each tool in the softmax over cosines with the states of successful runs after the last tool, (C,)."""
     won = cosines[after.won_N]
     if not len(won):
@@ -112,7 +112,7 @@ def _vote(after: CallsAfter, cosines: FloatArray, tools: Tools) -> FloatArray:
     return votes_T[tools].astype(np.float32)
 
 
-def _contrast(after: CallsAfter, cosines: FloatArray, p2_C: FloatArray, tools: Tools) -> FloatArray:
+def _contrast(after: CallsAfter, cosines: Float32Array, p2_C: Float32Array, tools: Tools) -> Float32Array:
     """Similarity of the successful runs that went on with each tool, less a fifth of the failed ones'; shape (C,).
 
     Case-based: the most similar state decides, as in H-EPM's episodic half (section 4.3), with half the share

@@ -19,7 +19,7 @@ from hepm.graph.calls import ORDER, CallMatrix, IntArray, RecentlyUsed
 from hepm.graph.delta import flags_of, request_of, said_text, words_of
 from hepm.graph.fits import GROWN, Fits
 from hepm.graph.nearest import StateBlock
-from hepm.graph.rows import FloatArray, spread_over
+from hepm.graph.rows import Float32Array, spread_over
 from hepm.policy.hybrid.after import CallsAfter
 from hepm.policy.hybrid.chance import HonestChance
 from hepm.policy.hybrid.known_facts import with_calls
@@ -173,7 +173,7 @@ class FittedMemory:
         self.candidates = np.flatnonzero(in_success)
         self.numbers = np.delete(np.arange(self.tools), [self.start] if self.start >= 0 else [])
         often_T = often_T + 0.1 * in_success
-        self.often_T: FloatArray = (often_T / max(often_T.sum(), 1e-9)).astype(np.float32)
+        self.often_T: Float32Array = (often_T / max(often_T.sum(), 1e-9)).astype(np.float32)
         self.log_often_T = np.log(self.often_T + 1e-9)
         self._most_called = self.candidates[np.argsort(-self.often_T[self.candidates], kind="stable")]
         self._kept = RecentlyUsed[tuple[frozenset[ToolName], int], CallsAfter](MOST_KEPT)
@@ -296,8 +296,8 @@ class FittedMemory:
         last: frozenset[ToolName],
         *,
         flags: int,
-        state_D: FloatArray | None,
-        said_D: FloatArray | None,
+        state_D: Float32Array | None,
+        said_D: Float32Array | None,
         words: AbstractSet[str],
         summary: StateSummary,
     ) -> EncodedQuery:
@@ -333,7 +333,7 @@ class FittedMemory:
             likeness_N=likeness_N,
         )
 
-    def _other_answers(self, after: CallsAfter, tool: int, facts: Facts, *, known: float) -> FloatArray | np.float32:
+    def _other_answers(self, after: CallsAfter, tool: int, facts: Facts, *, known: float) -> Float32Array | np.float32:
         """How much less like this state the compared calls are, since a fact that decides differs: shape (N,)."""
         trees = self.trees(tool) if facts else None
         whole = len(after.calls.learned_N) == len(after.calls.next_N)
@@ -379,7 +379,7 @@ class FittedMemory:
         further = self._most_called[: most + len(first)]
         return np.sort(np.concatenate([first, further[counts_T[further] == 0]])[:most]).astype(np.intp, copy=False)
 
-    def nearest(self, state_D: FloatArray | None, *, first: bool) -> FloatArray:
+    def nearest(self, state_D: Float32Array | None, *, first: bool) -> Float32Array:
         """Best cosine of each tool's states, whatever came before them: shape (T,), 0 where there is none.
 
         States before a run's `first` call are compared with each other alone: users then say what they want, and
@@ -391,13 +391,15 @@ class FittedMemory:
             np.maximum.at(best, latest.next_N, latest.block.similarities(state_D))
         return best
 
-    def unlike(self, content_D: FloatArray, state_D: FloatArray) -> bool:
+    def unlike(self, content_D: Float32Array, state_D: Float32Array) -> bool:
         """Whether a run began with no request like this one: none shares a content word, none is in the same words."""
         known = [part for part in (self._first.block, self._said) if len(part)]
         pairs = ((content_D, UNLIKE), (state_D, SAME_WORDS))
         return bool(known) and all(float(part.similarities(one).max()) < most for part in known for one, most in pairs)
 
-    def oftener(self, said_D: FloatArray | None, tools: NDArray[np.intp], called_C: NDArray[np.uint8]) -> FloatArray:
+    def oftener(
+        self, said_D: Float32Array | None, tools: NDArray[np.intp], called_C: NDArray[np.uint8]
+    ) -> Float32Array:
         """Share of the runs with similar user messages that called each tool more often than `called_C`, shape (C,).
 
         Runs weigh as in a softmax over cosines, failed ones less; all are equal if the user said nothing.
@@ -416,7 +418,7 @@ class FittedMemory:
         return (sums / weights_R.sum()).astype(np.float32)
 
 
-def _with_wish(state_D: FloatArray, said_D: FloatArray | None) -> FloatArray:
+def _with_wish(state_D: Float32Array, said_D: Float32Array | None) -> Float32Array:
     """The state with the user's words counted twice; the product with an equal state stays 1.
 
     A long tool result is much of a state, and the same whatever the user wants: without this, runs with another wish
@@ -429,12 +431,12 @@ def _with_wish(state_D: FloatArray, said_D: FloatArray | None) -> FloatArray:
 class _Compared:
     """States, shape (N, D), and the tools called next."""
 
-    vectors_ND: FloatArray
+    vectors_ND: Float32Array
     next_N: IntArray
     block: StateBlock
 
     @classmethod
-    def of(cls, vectors_ND: FloatArray, next_N: IntArray) -> _Compared:
+    def of(cls, vectors_ND: Float32Array, next_N: IntArray) -> _Compared:
         return cls(vectors_ND, next_N, _block(vectors_ND))
 
 
@@ -451,7 +453,7 @@ def _compared_states(calls: CallMatrix, rows: NDArray[np.intp]) -> _Compared:
     return _Compared.of(calls.states_SD[calls.state_N[rows]], calls.next_N[rows])
 
 
-def _block(vectors_ND: FloatArray) -> StateBlock:
+def _block(vectors_ND: Float32Array) -> StateBlock:
     """Vectors laid out for fast comparison."""
     block = StateBlock()
     block.extend(vectors_ND, [()] * len(vectors_ND), range(len(vectors_ND)))
@@ -480,12 +482,12 @@ class NameWords:
         # A name without words has no share.
         self._total_T = np.maximum(self._sums(set(holders), len(names)), 1e-6)
 
-    def _sums(self, said: AbstractSet[str], size: int) -> FloatArray:
+    def _sums(self, said: AbstractSet[str], size: int) -> Float32Array:
         sums = np.zeros(size, dtype=np.float32)
         for word in sorted(said & self._holders.keys()):  # sums of floats depend on the order
             sums[self._holders[word]] += self._weight[word]
         return sums
 
-    def shares(self, said: AbstractSet[str]) -> FloatArray:
+    def shares(self, said: AbstractSet[str]) -> Float32Array:
         """Share of each name's words that was said, rare words counting more: shape (T,), in [0, 1]."""
         return np.divide(self._sums(said, len(self._total_T)), self._total_T, dtype=np.float32)

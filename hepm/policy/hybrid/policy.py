@@ -12,7 +12,7 @@ import numpy as np
 
 from hepm.graph.delta import request_of, said_text, words_of
 from hepm.graph.namespace import EVIDENCE_RUNS, NamespaceMirror
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
 from hepm.policy.hybrid.chance import HonestChance
 from hepm.policy.hybrid.evidence import WeighedTools
 from hepm.policy.hybrid.features import NAMES, Tools
@@ -46,10 +46,10 @@ _ENOUGH: Final = 0.1
 _SHOWN: Final = 2
 
 
-class Voice(Protocol):
+class LessonEvidence(Protocol):
     """A ranker that the hybrid policy listens to, such as a trained one (`hepm.rank`)."""
 
-    def log_chances(self, mirror: NamespaceMirror, query: EncodedQuery, tools: Tools) -> FloatArray:
+    def log_chances(self, mirror: NamespaceMirror, query: EncodedQuery, tools: Tools) -> Float32Array:
         """Log-probability of each candidate, shape (C,)."""
         ...
 
@@ -73,7 +73,7 @@ class Hybrid:
     Ours; not in the papers.
     """
 
-    def __init__(self, *, floors: Floors = Floors(), voice: Voice | None = None) -> None:  # frozen
+    def __init__(self, *, floors: Floors = Floors(), voice: LessonEvidence | None = None) -> None:  # frozen
         self._floors = floors
         self._voice = voice
 
@@ -102,7 +102,7 @@ class Hybrid:
 
     def _voices(
         self, mirror: NamespaceMirror, query: Query, encoded: Sequence[EncodedQuery], tools: Tools
-    ) -> list[FloatArray]:
+    ) -> list[Float32Array]:
         """What a trained ranker says for each of the encoded queries; nothing without a state."""
         if self._voice is None or query.vector is None:
             return []
@@ -196,7 +196,7 @@ def _unsure(fitted: FittedMemory, query: Query, evidence: WeighedTools, chances:
     return f"no tool is sure enough (best {name}: {in_words(chances[best])})"
 
 
-def _advice(fitted: FittedMemory, query: Query, tools: Tools) -> FloatArray | None:
+def _advice(fitted: FittedMemory, query: Query, tools: Tools) -> Float32Array | None:
     """What lessons advise of each candidate; None if none were asked."""
     if query.advice is None:
         return None

@@ -103,7 +103,7 @@ def test_a_library_that_one_model_taught_serves_another_by_export_and_import(exp
     assert {request.body["model"] for request in played.requests[before:]} == {"big"}
 
 
-def test_a_model_may_distil_and_is_asked_once(played: Loopback, tmp_path: Path) -> None:
+def test_a_model_may_distill_and_is_asked_once(played: Loopback, tmp_path: Path) -> None:
     asked: list[Request] = []
 
     def both(request: Request) -> Any:

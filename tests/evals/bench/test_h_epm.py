@@ -15,7 +15,7 @@ import pytest
 from hepm import ToolCall, Trajectory, Turn
 from hepm.agents.loop import Agent
 from hepm.evals.ablated import StatesOnly
-from hepm.evals.bench.arms import ARMS, SUMMARY, KnownMemory, Scratch
+from hepm.evals.bench.arms import ARMS, SUMMARY, KnownMemory, ScratchMemory
 from hepm.evals.bench.report import _entropies  # pyright: ignore[reportPrivateUsage]
 from hepm.evals.metrics import entropy_of
 from hepm.evals.planned import PlannedPath, steps_in, walked
@@ -32,7 +32,7 @@ TWO_TASKS = ("--tasks", "l*-Cleo,l*-Dana")
 
 @pytest.fixture
 def memory() -> Iterator[KnownMemory]:
-    with Scratch(learns_from=SUMMARY) as scratch:
+    with ScratchMemory(learns_from=SUMMARY) as scratch:
         yield scratch.memory
 
 
