@@ -121,6 +121,10 @@ class FittedMemory:
                 self._trees[tool] = PlaceTrees.grown(self.calls, tool, self.families)
         return self._trees.get(tool)
 
+    def trees_for(self, encoded: EncodedQuery) -> PlaceTrees | None:
+        """The trees over facts after the last tool of a query; None without facts to ask."""
+        return self.trees(encoded.before[0]) if encoded.facts else None
+
     @cached_property
     def families(self) -> list[str]:
         """The family of each run: its task; where no other run has that, or it has no name, the words of its request.
