@@ -327,8 +327,7 @@ class BackgroundDistiller:
                 self._learn_content(principles, namespace)
             except Exception as error:  # no caller waits for this thread: what it does not log is lost
                 _log.warning(
-                    "%d runs of the namespace %r are not distilled; `hepm experience distill` and `hepm principle "
-                    "distill` do it later: %s",
+                    "%d runs of the namespace %r are not distilled; `hepm lesson distill` does it later: %s",
                     len(runs),
                     namespace,
                     error,

@@ -196,17 +196,23 @@ class Library:
         environment: str = "",
         limit: int,
         floor: float | None = None,
+        only: Callable[[StoredLesson], bool] | None = None,
     ) -> builtins.list[tuple[StoredLesson, float]]:
         """Live experiences or principles most similar to a text, with their cosines (see `LessonMirror.search`).
 
         Left out are those of other environments, and those that name no tool to call or to avoid. Of lessons that
         differ only in numbers (see `lesson_key`), only the best used one is given.
+
+        Args:
+            only: Which of these are searched; None for all.
         """
         lessons = self._mirror.lessons(namespace)
         if not (text.strip() and lessons.holds(kind)):
             return []
 
         def keep(one: StoredLesson) -> bool:
+            if only is not None and not only(one):
+                return False
             return applies_in(one.row, environment) and not says_nothing(one.row)
 
         least = self.floor if floor is None else floor
