@@ -34,21 +34,12 @@ class RecordingMemory(RecallingMemory):
 
     def ingest(
         self,
-        source: RunSource | Iterable[RunSource] | None = None,
+        source: RunSource | Iterable[RunSource],
         *,
-        messages: Sequence[object] | None = None,
-        id: str = "",
-        task: str = "",
-        success: bool | str | None = None,
-        reward: float | None = None,
-        environment: str = "",
-        user: str = "",
-        model: str = "",
         namespace: str = DEFAULT_NAMESPACE,
         reading: ReadOptions = ReadOptions(),  # frozen
         options: IngestOptions | None = None,
         tools: Iterable[object] = (),
-        vectors: bool = True,
         on_batch: ReportProgress | None = None,
     ) -> IngestReport:
         """Read runs and store them. Each batch is atomic, and repeating an ingest changes nothing.
@@ -57,31 +48,24 @@ class RecordingMemory(RecallingMemory):
         were read here are not read again, if their runs are still stored.
 
         Args:
-            source: Files, folders, globs, archives or "-" for stdin; trajectories; or dictionaries and lists with the
-                content of a file in any format. The report lists what could not be read.
-            messages: One run as OpenAI chat messages (dictionaries or the SDK's objects), instead of `source`. Its
-                facts are `id` ("" takes a hash of its content), `task`, `environment`, `user`, `model`, and its
-                outcome: `success` (words such as "no" work too), or a `reward` (see `open`). Without an outcome,
-                the run is not counted until it comes again with one.
+            source: Files, folders, globs, archives or "-" for stdin; trajectories, of which `hepm.from_messages` makes
+                one; or dictionaries and lists with the content of a file in any format. The report lists what could
+                not be read.
             tools: Descriptions and parameters that are missing in the records (forms: see `suggest`).
-            vectors: False stores state summaries without vectors; `reembed` adds them later.
             on_batch: Called with the report so far after each batch.
         Raises:
-            InputError: `messages` or `tools` are invalid, or both `source` and `messages` are given.
+            InputError: `tools` are invalid, or `source` is the bare messages of one run.
         """
         from hepm.ingest.parallel import files_of, prepare
         from hepm.ingest.pipeline import Pipeline
-        from hepm.ingest.prepare import IngestOptions, source_of
+        from hepm.ingest.prepare import IngestOptions
         from hepm.ingest.seen_files import SeenFiles
 
         if not namespace:
             raise InputError("a namespace needs a name")
-        about = {"id": id, "task": task, "success": success, "reward": reward}
-        about |= {"environment": environment, "user": user, "model": model}
-        source = source_of(source, messages, about, reading)
         described = [tool for tool in as_tools(tools) if tool.description or tool.parameters]
         options = options or IngestOptions()  # created per call: its redactor caches texts of users
-        embedder = self._agreed_embedder() if vectors else None
+        embedder = self._agreed_embedder() if options.vectors else None
         grown = not isinstance(source, Trajectory)  # sessions do it themselves
         pipeline = Pipeline(
             self._store,

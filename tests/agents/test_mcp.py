@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from hepm import Memory
+from hepm import Memory, from_messages
 from hepm.ingest.transitions import OWN_TOOLS
 from hepm.memory.journal import Journal
 from tests.agents.serving import serving
@@ -50,8 +50,10 @@ def test_a_client_of_either_protocol_asks_summarises_and_tells_the_outcome(memor
 def test_a_search_gives_each_way_once_with_how_runs_ended_that_went_it_and_what_they_taught(memory: Memory) -> None:  # noqa: F811
     for number in range(5):
         messages = [{"role": "user", "content": f"Refund parcel {number} soon, the glass is broken."}, called("cancel")]
-        memory.ingest(messages=messages, id=f"bad-{number}", success=False)
-        memory.ingest(messages=[messages[0], called("get_order"), called("cancel")], id=f"off-{number}", success=False)
+        memory.ingest(from_messages(messages, id=f"bad-{number}", success=False))
+        memory.ingest(
+            from_messages([messages[0], called("get_order"), called("cancel")], id=f"off-{number}", success=False)
+        )
     memory.experiences.distill()
 
     async def talk(url: str) -> Any:

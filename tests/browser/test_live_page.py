@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
+from hepm import Memory, Outcome, ToolCall, Trajectory, Turn, from_messages
 from hepm.agents.guard import Access
 from hepm.experience.lessons import Principle
 from hepm.experience.prompt import PromptOptions
@@ -398,7 +398,7 @@ def test_runs_without_an_outcome_are_counted_in_both_views_with_the_ways_to_labe
     for number in range(3):
         live.play(f"{number}", "get_order", success=None, namespace="new")
     live.memory.ingest(
-        messages=[{"role": "user", "content": WISH}, {"role": "assistant", "content": "Yes."}], namespace="new"
+        from_messages([{"role": "user", "content": WISH}, {"role": "assistant", "content": "Yes."}]), namespace="new"
     )
     graph, hints = sheet(live.url, namespace="new"), sheet(live.url, "hints", namespace="new")
     sentence = "4 runs have no outcome yet and teach nothing: label them."

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hepm import Memory, Tool
+from hepm import Memory, Tool, from_messages
 from hepm.embed import HashingEmbedder
 from hepm.errors import EmbedderMismatchError, InputError
 from hepm.experience.conditions import Conditions
@@ -427,7 +427,7 @@ def act(memory: Memory, what: str, about: Any, namespace: str) -> None:
         case "answer":
             lessons.put_answers([Answer(f"k{about}", "distill", about, "{}", "")], **at)
         case "describe":
-            memory.ingest(messages=[{"role": "user", "content": about}], tools=[Tool("look", about)], **at)
+            memory.ingest(from_messages([{"role": "user", "content": about}]), tools=[Tool("look", about)], **at)
         case "give" if memory.run(about, **at):
             memory.label(about, success=True, **at)
         case "alias" if memory.tools(**at):

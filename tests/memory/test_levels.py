@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from hepm import Memory
+from hepm import Memory, from_messages
 from hepm.experience.prompt import PromptOptions
 from hepm.memory.levels import LEVELS, SILENT, GuardState, LevelOutcomes, drawn, in_force
 from hepm.types import HINT, LEVEL
@@ -38,7 +38,7 @@ def file(tmp_path: Path) -> Path:
     with Memory.open(tmp_path / "m.hepm") as memory:
         for number in range(40):
             messages = asked("get_order", "refund", wish=f"Refund parcel {number}, the glass is broken")
-            memory.ingest(messages=messages, id=f"log-{number}", task=f"broken {number % 8}", success=True)
+            memory.ingest(from_messages(messages, id=f"log-{number}", task=f"broken {number % 8}", success=True))
     return tmp_path / "m.hepm"
 
 
@@ -147,7 +147,7 @@ def test_a_silent_session_is_warned(tmp_path: Path) -> None:
         for number in range(20):
             last = "refund" if number % 2 else "close_ticket"
             messages = asked("get_order", last, wish=f"Refund parcel {number}, the glass is broken")
-            memory.ingest(messages=messages, id=f"log-{number}", success=last == "refund")
+            memory.ingest(from_messages(messages, id=f"log-{number}", success=last == "refund"))
         with memory.session(id=id_at(memory, SILENT)) as session:
             found = session.prompt(asked("get_order", wish=WISH))
     assert [way.tool for way in found.suggestions.warnings] == ["close_ticket"]

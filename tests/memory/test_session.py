@@ -13,7 +13,7 @@ from typing import Any
 import openai
 import pytest
 
-from hepm import Memory, Session, Trajectory
+from hepm import Memory, Session, Trajectory, from_messages
 from hepm.errors import InputError, StoreError
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.types import BLOCK_END, BLOCK_START, HINT
@@ -212,7 +212,7 @@ def test_a_memory_that_fails_costs_the_agent_its_hints_and_nothing_else(
 
 def test_the_hint_after_a_finish_knows_the_run_though_the_memory_is_large_and_rests(memory: Memory) -> None:
     for number in range(60):
-        memory.ingest(messages=asked("get_order", "refund"), id=f"r{number}", success=True, namespace=NS)
+        memory.ingest(from_messages(asked("get_order", "refund"), id=f"r{number}", success=True), namespace=NS)
     memory.suggest("get_order", namespace=NS)
     memory._mirror._paused_until = float("inf")
     for _ in range(4):
