@@ -110,14 +110,14 @@ def _distill(
         namespace, again = place.namespace, options.again
         client = choice.client(memory, namespace, "run")
         judge = ModelJudge(client, at_once=options.at_once) if client and kind == "principle" else None
-        waiting = memory.library.waiting(f"{kind}/{choice.model or EXTRACTIVE}", namespace=namespace, again=again)
+        waiting = memory.lessons.waiting(f"{kind}/{choice.model or EXTRACTIVE}", namespace=namespace, again=again)
         asked: list[Estimate] = []
         if client is None:
             distiller = ExtractiveDistiller(kind, methods=methods)
         else:
             distiller = ModelDistiller(client, kind, at_once=options.at_once, methods=methods)
             if options.dry_run:
-                asked.append(distiller.estimate(memory.library, namespace=namespace, again=again))
+                asked.append(distiller.estimate(memory.lessons, namespace=namespace, again=again))
                 if judge is not None:
                     asked.append(
                         memory.principles.estimate(judge, namespace=namespace, distiller=distiller, again=again)
@@ -202,7 +202,7 @@ def _list(kind: DistilledKind, place: Place, options: ListOptions, name: str, va
     with place.open() as memory:
         found = [
             one
-            for one in memory.library.list(kind, namespace=place.namespace, retired=options.retired)
+            for one in memory.lessons.list(kind, namespace=place.namespace, retired=options.retired)
             if value in (None, one.row.properties[name])
             and (options.tool is None or options.tool in one.row.tools)
             and (options.environment is None or options.environment in one.row.properties["environments"])  # type: ignore[operator]
@@ -211,7 +211,7 @@ def _list(kind: DistilledKind, place: Place, options: ListOptions, name: str, va
         if options.as_json:
             _list_as_json(memory, found, place, options)
             return
-        equal = memory.library.equal(found, namespace=place.namespace)
+        equal = memory.lessons.equal(found, namespace=place.namespace)
         # Next to the prompt of the shell stands what agents are told.
         if kind == "principle":
             equal.sort(key=lambda one: (bool(one.held_back), -len(one.sources), -one.uses.score, one.first.row.id))
@@ -219,7 +219,7 @@ def _list(kind: DistilledKind, place: Place, options: ListOptions, name: str, va
         else:
             equal.sort(key=lambda one: (not one.held_back, one.lessons[-1].seq))
             shown = equal[-options.limit :]
-        ages = memory.library.ages(place.namespace)
+        ages = memory.lessons.ages(place.namespace)
         for one in shown:
             age = freshest(ages.of([each.row for each in one.lessons]))
             print(on_one_line(_line(one, age)))
@@ -236,8 +236,8 @@ def _list_as_json(memory: Memory, found: list[StoredLesson], place: Place, optio
         shown = found[: options.limit]
     else:
         shown = found[-options.limit :]
-    ages = memory.library.ages(place.namespace).of([one.row for one in shown])
-    equal = memory.library.equal(found, namespace=place.namespace)
+    ages = memory.lessons.ages(place.namespace).of([one.row for one in shown])
+    equal = memory.lessons.equal(found, namespace=place.namespace)
     told = {one.row.id: {"sentence": each.text, "held_back": each.held_back} for each in equal for one in each.lessons}
     lessons = [lesson_json(one) | told[one.row.id] | _age_json(age) for one, age in zip(shown, ages, strict=True)]
     print_json({"total": len(found), "lessons": lessons})
@@ -271,8 +271,8 @@ def _add_show_and_revive(app: Group, kind: DistilledKind, shown: str, example: s
     def show(place: Place, lesson: LessonArgument, as_json: JsonOption = False) -> None:
         with place.open() as memory:
             one = _find(memory, lesson, kind, namespace=place.namespace)
-            shown_in = memory.library.shown_in(one.row.id, namespace=place.namespace)
-            (age,) = memory.library.ages(place.namespace).of([one.row])
+            shown_in = memory.lessons.shown_in(one.row.id, namespace=place.namespace)
+            (age,) = memory.lessons.ages(place.namespace).of([one.row])
         members = {**lesson_json(one), "score": round(one.uses.score, 6), **_age_json(age), "shown_in": shown_in}
         if as_json:
             print_json(members)
@@ -284,7 +284,7 @@ def _add_show_and_revive(app: Group, kind: DistilledKind, shown: str, example: s
     def revive(place: Place, lesson: LessonArgument) -> None:
         with place.open() as memory:
             one = _find(memory, lesson, kind, namespace=place.namespace)
-            memory.library.revive(kind, [one.row.id], namespace=place.namespace)
+            memory.lessons.revive(kind, [one.row.id], namespace=place.namespace)
         print(f"{one.row.id} is found {'as before' if one.row.live else 'again'}")
 
     show.__doc__ = f"Show one {kind}: {shown}.\n\nExample: `hepm {kind} show {example}`"
@@ -313,7 +313,7 @@ def _find(memory: Memory, name: str, kind: DistilledKind, *, namespace: str) -> 
     """The only lesson of a kind whose id has this prefix, retired or not."""
     if not name:
         raise click.BadParameter(f"name a lesson: `hepm {kind} list` lists them")
-    found = [one for one in memory.library.list(kind, namespace=namespace, retired=True) if one.row.id.startswith(name)]
+    found = [one for one in memory.lessons.list(kind, namespace=namespace, retired=True) if one.row.id.startswith(name)]
     exact = [one for one in found if one.row.id == name]
     if len(exact or found) != 1:
         among = f"{len(found)} begin so: {', '.join(one.row.id for one in found[:5])}" if found else "none does"
@@ -343,7 +343,7 @@ def search(
         find = memory.experiences.search
         found = find(state, **about, turn=turn, horizon=horizon, floor=options.floor, model=client)
         nearest = found or find(state, **about, floor=-1.0)
-        least = memory.library.floor if options.floor is None else options.floor
+        least = memory.lessons.floor if options.floor is None else options.floor
     tell_cost(client)
     rows = [
         {
@@ -381,7 +381,7 @@ def search_principles(
         about: dict[str, Any] = {"namespace": place.namespace, "environment": options.environment, "k": options.k}
         found = memory.principles.search(text, **about, floor=options.floor)
         nearest = found or memory.principles.search(text, **about, floor=-1.0)
-        least = memory.library.floor if options.floor is None else options.floor
+        least = memory.lessons.floor if options.floor is None else options.floor
     rows = [principle_json(one) for one in nearest]
     if _shown("principle", options, rows, least, none=not found):
         for one in nearest:

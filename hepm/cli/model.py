@@ -48,7 +48,7 @@ class ModelChoice:
         budget, prices = self.limits()
         return Client(
             Endpoint.from_environment(model=self.model),
-            ledger=memory.library.ledger(about, namespace=namespace),
+            ledger=memory.lessons.ledger(about, namespace=namespace),
             budget=budget,
             prices=prices,
         )

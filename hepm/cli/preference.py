@@ -51,7 +51,7 @@ def reflect(
     with opened as memory, Bar("runs reflected on") as bar:
         client = choice.client(memory, place.namespace, "user")
         if dry_run:
-            waiting = sum(1 for _ in unseen(memory.library, place.namespace, again=again))
+            waiting = sum(1 for _ in unseen(memory.lessons, place.namespace, again=again))
             cost = client and memory.preferences.estimate(client, namespace=place.namespace, again=again)
             return tell_estimate(waiting, cost, as_json=as_json)
         if user is not None:

@@ -79,7 +79,7 @@ def test_the_tools_of_hepms_own_mcp_server_are_not_those_of_the_agent(memory: Me
     stored = memory.run("c1")
     assert stored is not None
     assert [call.name for call in stored.calls()] == [read]
-    assert not any("hepm" in tool.name for tool in memory.tools())
+    assert not any("hepm" in tool.name for tool in memory.tools.list())
     assert [one.tool for one in memory.suggest(messages=messages)] == [one.tool for one in memory.suggest()]
 
 

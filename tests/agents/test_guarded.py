@@ -37,7 +37,7 @@ def guarded(tmp_path: Path) -> Iterator[Memory]:
 
 def id_at(memory: Memory, level: str) -> str:  # noqa: F811
     """A new session's id that draws a level; no other level's id: a session keeps the level that it drew first."""
-    return next(name for number in count() if memory.levels.draw(name := f"{level}-{number}") == level)
+    return next(name for number in count() if memory.sessions.levels.draw(name := f"{level}-{number}") == level)
 
 
 def marks(run: Trajectory | None) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:

@@ -96,19 +96,19 @@ def test_a_session_with_a_summary_alone_is_no_run(memory: Memory) -> None:  # no
             given = {"session_id": "s1", "success": True, "calls": ["get_order", "refund"]}
             return refused, await client.call_tool("record_outcome", given)
 
-    before = {tool.name for tool in memory.tools()}
+    before = {tool.name for tool in memory.tools.list()}
     with serving(memory) as (server, url):
         refused, recorded = asyncio.run(talk(url))
         server.runs.idle_s = 0.0
         server.runs.store_idle()
         assert len(server.runs) == 0
-    memory.wait_distilled()
+    memory.sessions.wait_distilled()
     assert refused.is_error
     assert "give `calls`" in refused.content[0].text
     assert not recorded.is_error
     assert (memory.run("s1") is None, memory.run("s2") is None) == (False, True)
-    assert {tool.name for tool in memory.tools()} - before <= {"summarize_the_task"}
-    assert not any("no tool" in one.row.text for one in memory.library.list("experience"))
+    assert {tool.name for tool in memory.tools.list()} - before <= {"summarize_the_task"}
+    assert not any("no tool" in one.row.text for one in memory.lessons.list("experience"))
 
 
 @pytest.mark.parametrize("left", ["", '\n{"namespace": "default", "ali'])

@@ -411,7 +411,7 @@ ACTS = st.one_of(
 
 def act(memory: Memory, what: str, about: Any, namespace: str) -> None:
     verb, _, run = what.partition(" ")
-    lessons, at = memory.library.store.lessons, {"namespace": namespace}
+    lessons, at = memory.lessons.store.lessons, {"namespace": namespace}
     match verb:
         case "ingest":
             memory.ingest(parse_run(RUNS.run(about).record), tools=[Tool("look", "looks")], **at)
@@ -430,9 +430,9 @@ def act(memory: Memory, what: str, about: Any, namespace: str) -> None:
             memory.ingest(from_messages([{"role": "user", "content": about}]), tools=[Tool("look", about)], **at)
         case "give" if memory.run(about, **at):
             memory.label(about, success=True, **at)
-        case "alias" if memory.tools(**at):
+        case "alias" if memory.tools.list(**at):
             with suppress(InputError):
-                memory.add_alias(about, "look", **at)
+                memory.tools.add_alias(about, "look", **at)
         case _:
             pass
 

@@ -320,7 +320,7 @@ class McpTool(BaseModel):
 )
 def test_tools_are_described_in_any_usual_form(memory: Memory, tool: Any) -> None:
     memory.ingest(from_messages([answered(("weather", {}))], success=True), tools=[tool, "another"])
-    rows = {row.name: (row.description, json.loads(row.parameters)) for row in memory.tools()}
+    rows = {row.name: (row.description, json.loads(row.parameters)) for row in memory.tools.list()}
     assert rows == {"weather": ("Tells it.", SCHEMA)}
     assert [found.tool for found in memory.suggest(tools=[tool])] == ["weather"]
     assert not memory.suggest(tools=["another"])
@@ -329,13 +329,13 @@ def test_tools_are_described_in_any_usual_form(memory: Memory, tool: Any) -> Non
 
 def test_a_tool_made_of_a_pydantic_model_is_read(memory: Memory) -> None:
     memory.ingest(from_messages(conversation(), success=True), tools=[pydantic_function_tool(Answer, name="refund")])
-    assert {row.name: bool(row.parameters != "{}") for row in memory.tools()}["refund"]
+    assert {row.name: bool(row.parameters != "{}") for row in memory.tools.list()}["refund"]
 
 
 def test_a_name_alone_takes_no_description_away(memory: Memory) -> None:
     memory.ingest(from_messages([answered(("weather", {}))], success=True), tools=[WEATHER])
     memory.ingest(from_messages(conversation(), success=True), tools=["weather", "refund"])
-    assert {row.name: row.description for row in memory.tools()}["weather"] == "Tells it."
+    assert {row.name: row.description for row in memory.tools.list()}["weather"] == "Tells it."
 
 
 @pytest.mark.parametrize(

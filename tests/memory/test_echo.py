@@ -76,7 +76,7 @@ def test_a_crash_between_two_calls_loses_no_mark(memory: Memory) -> None:
     session.say("user", WISH)
     session.hint()
     session.record("get_order", {}, "delivered")
-    again = memory.resume("s")
+    again = memory.sessions.resume("s")
     assert again is not None
     again.hint()
     again.record("refund", {}, "done")
@@ -138,8 +138,8 @@ def test_a_mark_follows_a_tool_to_its_own_name(memory: Memory) -> None:
         session.hint(messages)
         messages += called("refund", number="2")
         session.finish(success=True)
-    memory.rename_tool("refund", "pay_back")
-    [row] = [row for row in memory._store.runs_after(0, namespace="default") if row.id == "s"]
+    memory.tools.rename("refund", "pay_back")
+    [row] = [row for row in memory.store.runs_after(0, namespace="default") if row.id == "s"]
     assert [step.targets for step in steps_of(row)][-1] == ("pay_back",)
     reader = CallReader()
     reader.read([row], [steps_of(row)], [], np.zeros((0, 4), dtype=np.float32))
