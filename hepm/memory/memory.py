@@ -13,8 +13,8 @@ from uuid import uuid4
 
 from hepm.embed.agreed import AgreedEmbedder
 from hepm.errors import HepmError, InputError, StoreDamagedError, StoreUnavailableError
-from hepm.graph.mirror import Mirror
-from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.mirror.mirror import Mirror
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.open_store import artifact_folder, embedded_file, open_store
 from hepm.graph.rows import Counting, Header, Selection, Totals
 from hepm.graph.store import Store
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from hepm.experience.preferences import Preferences
     from hepm.experience.principles import Principles
     from hepm.experience.prompt import Moment, Prompt, PromptOptions
-    from hepm.graph.doctor import ExaminationProgress, Part
-    from hepm.graph.findings import Finding
+    from hepm.graph.examination.doctor import ExaminationProgress, Part
+    from hepm.graph.examination.findings import Finding
     from hepm.ingest.copying import Copied
     from hepm.ingest.pipeline import IngestReport, Outbox, ReportProgress
     from hepm.ingest.prepare import IngestOptions, RunSource
@@ -773,11 +773,11 @@ class Memory:
         """Compare derived data with the records, and the mirror with the store; vectors of a model only by size.
 
         Args:
-            parts: What is compared; None for all of `hepm.graph.doctor.PARTS`.
+            parts: What is compared; None for all of `hepm.graph.examination.doctor.PARTS`.
             on_progress: Called with how many runs and states were compared, and how many there are (see
-                `hepm.graph.doctor.examine`).
+                `hepm.graph.examination.doctor.examine`).
         """
-        from hepm.graph.doctor import PARTS, examine
+        from hepm.graph.examination.doctor import PARTS, examine
         from hepm.ingest.pipeline import replay_with
 
         self.mirrors.refresh()

@@ -14,7 +14,7 @@ from hepm.types import START, StateSummary, ToolName, normal
 
 if TYPE_CHECKING:
     from hepm.embed.embedder import Float32Array
-    from hepm.graph.namespace import NamespaceMirror
+    from hepm.graph.mirror.namespace_mirror import NamespaceMirror
     from hepm.types import Tool
 
 

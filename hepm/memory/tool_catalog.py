@@ -10,7 +10,7 @@ from hepm.types import DEFAULT_NAMESPACE, ToolName
 
 if TYPE_CHECKING:
     from hepm.embed import Embedder
-    from hepm.graph.mirror import Mirror
+    from hepm.graph.mirror.mirror import Mirror
     from hepm.graph.rows import ToolRow
     from hepm.graph.store import Store
 

@@ -11,7 +11,7 @@ from hepm.types import SUCCESS_FROM
 
 if TYPE_CHECKING:
     from hepm.embed.agreed import AgreedEmbedder
-    from hepm.graph.mirror import Mirror
+    from hepm.graph.mirror.mirror import Mirror
     from hepm.graph.store import Store
 
 _log = logging.getLogger("hepm")
