@@ -83,7 +83,7 @@ class AgentOptions:
 
     def endpoint(self, asking: ModelChoice) -> Endpoint:
         """The endpoint of the agent's model."""
-        return model_endpoint(asking, self.base_url, "name a model, or gold, or none")
+        return model_endpoint(asking, self.base_url, "name a model, or gold, none or scripted")
 
     def request_arguments(self) -> dict[str, Any]:
         """What is sent with each request. A value is read as JSON where it is some, else as text."""
@@ -151,8 +151,9 @@ def bench(
 ) -> None:
     """Run an agent on the tasks of an environment, with memory and without, and say whether memory helped.
 
-    A repeated command goes on where it was stopped; no recorded answer is asked for again. The models "gold" and "none"
-    replay the authors' actions and do nothing. With --rounds, the agent learns from its runs, round after round.
+    A repeated command goes on where it was stopped; no recorded answer is asked for again. The models "gold", "none"
+    and "scripted" replay the authors' actions, do nothing, or are an agent that the environment brings. With --rounds,
+    the agent learns from its runs, round after round.
     Example: `hepm bench bfcl --model gpt-5-mini --tasks 50 --dry-run`
     """
     command = BenchCommand(env, asking, agent, learning, trials, rounds, seed, folder, plot, dry_run, as_json)
@@ -512,8 +513,10 @@ def played(
     """
     from hepm.evals.bench.models import open_model
 
-    (budget, prices), user = limits, user_of(bench.environment)
-    model = stack.enter_context(open_model(bench.endpoint, bench.folder, budget=budget, prices=prices, user=user))
+    budget, prices = limits
+    user = user_of(bench.environment)
+    opened = open_model(bench.endpoint, bench.folder, budget=budget, prices=prices, environment=bench.environment)
+    model = stack.enter_context(opened)
     ending: Exception | None = None
     with bar:
         try:
