@@ -127,7 +127,9 @@ class RecordingMemory(RecallingMemory):
         before = self.run(run.id, namespace=namespace) if report.rejected else None
         if before is None or given_label(before) or len(before.turns) > len(run.turns):
             return report
-        clean = Redactor()(replace(run, turns=run.turns[: len(before.turns)]))
+        redactor = Redactor() if options is None else options.redactor
+        clean = replace(run, turns=run.turns[: len(before.turns)])
+        clean = clean if redactor is None else redactor(clean)
         if [(turn.role, turn.text) for turn in clean.turns] != [(turn.role, turn.text) for turn in before.turns]:
             return report
         self.forget(trajectory=run.id, namespace=namespace)
