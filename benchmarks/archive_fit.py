@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from archive import Archive, Shape, write
 
-from hepm.graph.delta import Run
+from hepm.graph.delta import RunRecord
 from hepm.ingest.hepm import parse_run
 from hepm.ingest.prepare import IngestOptions, prepare
 from hepm.ingest.records import ReadOptions
@@ -40,11 +40,11 @@ PARAMETERS = {
 
 def measure(source: Path) -> Measures:
     """What the shape of an archive is compared by, over all its runs."""
-    runs: list[Run] = []
+    runs: list[RunRecord] = []
     lengths: defaultdict[str, list[int]] = defaultdict(list)
     # As they are: not redacted, and without labels by rule.
     for _, item in prepare(source, ReadOptions(), IngestOptions(redactor=None, outcome_by=())):
-        if isinstance(item, Run):
+        if isinstance(item, RunRecord):
             for call in parse_run(item.record).calls():
                 lengths["arguments"].append(len(json.dumps(dict(call.arguments))))
                 lengths["results"].append(len(call.result or ""))
@@ -83,7 +83,7 @@ def _percentiles(name: str, values: Iterable[float], *percents: int) -> dict[str
     return {f"{name}, p{p}": float(np.percentile(list(values), p)) for p in percents}
 
 
-def _successors(runs: Iterable[Run]) -> dict[str, float]:
+def _successors(runs: Iterable[RunRecord]) -> dict[str, float]:
     edges = Counter(
         edge for run in runs for t in run.transitions for edge in {(a, b) for a in t.sources for b in t.targets}
     )

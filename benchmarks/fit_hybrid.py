@@ -28,7 +28,7 @@ import numpy as np
 from hepm.evals.baselines import Hint, Training, baselines
 from hepm.evals.domains import Domain, Split, by_family, by_run, ten_domains
 from hepm.evals.methods import FilledMemory
-from hepm.evals.metrics import Bootstrap, Divergence, Hints, find_divergences, interval, rank_of, values_of
+from hepm.evals.metrics import Bootstrap, DivergencePoint, Hints, find_divergences, interval, rank_of, values_of
 from hepm.ingest import Rejection, read_runs
 from hepm.policy import Floors
 from hepm.policy.hybrid.features import CONTRAST, NAMES, features
@@ -81,7 +81,7 @@ class Sample:
 class Judged:
     """A divergence with the features of all candidates, and what outcomes say there."""
 
-    divergence: Divergence
+    divergence: DivergencePoint
     rows_CF: np.ndarray
     added_C: np.ndarray
     candidates: list[str]

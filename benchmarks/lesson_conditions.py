@@ -36,9 +36,9 @@ from parts.worlds.world import DONE, Progress, World
 
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle
-from hepm.experience.place import Advice, Place
+from hepm.experience.place import Advice, PrincipleAdvice
 from hepm.experience.prompt import Moment, Prompt
-from hepm.experience.voice import Voice
+from hepm.experience.voice import LessonTeller
 from hepm.graph.lessons.rows import Triple
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.tool_life import ToolNames
@@ -96,7 +96,7 @@ def retrieval(size: int, seed: int) -> dict[str, Any]:
                 here = memory.principles.place(after)
                 names = ToolNames()
                 occasions = memory.library.occasions("default")
-                voice = Voice(here, occasions, state=known, after=after, history=after, names=names)
+                voice = LessonTeller(here, occasions, state=known, after=after, history=after, names=names)
                 here.best(3, keep=voice.holds if asks else None)
                 times.append(1000 * (time.perf_counter() - began))
             warm = sorted(times[len(tools) :])
@@ -120,7 +120,7 @@ def learn(memory: Memory, world: World, runs: int, seed: int) -> None:
     for number in range(runs):
         task = world.task(f"{seed}/learned {number}")
         ended = run(world, task, LEARNER, silent)
-        session = memory.session(id=task.id, environment=world.name, tools=world.tools, distil=False)
+        session = memory.session(id=task.id, environment=world.name, tools=world.tools, distill=False)
         session.finish(success=ended.label, messages=ended.messages)
     memory.refresh()
     memory.experiences.distill()
@@ -141,7 +141,7 @@ def ask(memory: Memory, world: World, tasks: int, seed: int) -> Iterator[Asked]:
 
 def judged(memory: Memory, prompt: Prompt, progress: Progress, seconds: float) -> Asked:
     now = Moment.of(progress.messages, "", None, (), 0)
-    said = advice_of(memory, prompt.lessons, Place([], now.after))
+    said = advice_of(memory, prompt.lessons, PrincipleAdvice([], now.after))
     holds = [
         not side.better.isdisjoint(progress.right) if side.better else side.worse.isdisjoint(progress.right)
         for side in said
@@ -157,7 +157,7 @@ def judged(memory: Memory, prompt: Prompt, progress: Progress, seconds: float) -
     return Asked(tuple(holds), branch, tokens, coded, bool(better & worse), seconds, text)
 
 
-def advice_of(memory: Memory, lessons: Sequence[str], here: Place) -> list[Advice]:
+def advice_of(memory: Memory, lessons: Sequence[str], here: PrincipleAdvice) -> list[Advice]:
     known = memory.library.lessons("default")
     rows = [stored.row for lesson in lessons if (stored := known.get(lesson)) is not None]
     return [here.sides(Experience.of(row) if row.kind == "experience" else Principle.of(row)) for row in rows]

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from parts.bm25 import BM25
 
 from hepm.embed import HashingEmbedder
-from hepm.evals.domains import Domain, Run, domains_of
+from hepm.evals.domains import Domain, DomainRun, domains_of
 from hepm.evals.metrics import Bootstrap, interval
 from hepm.experience.comparison import place as place_of
 from hepm.experience.distilling import distill
@@ -65,7 +65,7 @@ def main() -> None:
         "runs": sum(len(place.runs) for place in places),
         "experiences": lessons,
         "read_s": round(read_s, 2),
-        "distil_s": round(distill_s, 2),
+        "distill_s": round(distill_s, 2),
         "seed": arguments.seed,
         **machine(),
         "weighted cosine of the nearest (5, 25, 50, 75, 95 %)": near,
@@ -114,7 +114,7 @@ class Place:
         self.stored = {run.id: shorten(clean(run.trajectory)) for run in self.runs}
         self.family = {run.id: run.family for run in self.runs}
 
-    def tasks(self, runs: Sequence[Run], how: str = "ids") -> dict[str, list[Trajectory]]:
+    def tasks(self, runs: Sequence[DomainRun], how: str = "ids") -> dict[str, list[Trajectory]]:
         """As a store groups them: by their task's id, or by likeness where ids are hidden; "none" is neither."""
         found: defaultdict[str, list[Trajectory]] = defaultdict(list)
         if how != "ids":
@@ -205,7 +205,7 @@ class Finder:
         self._bm25 = BM25([lesson.text for _, lesson in place.experiences])
         self._vectors: dict[str, NDArray[np.float32]] = {}
 
-    def leave_out(self, run: Run) -> None:
+    def leave_out(self, run: DomainRun) -> None:
         task = run.trajectory.task or run.id
         again = distill([other for other in self._tasks[task] if other.id != run.id])
         self._lessons = [lesson for of, lesson in self._place.experiences if of != task] + again
@@ -221,7 +221,7 @@ class Finder:
         self._vectors |= dict(zip(new, EMBEDDER.embed(new), strict=True))
         return np.stack([self._vectors[text] for text in texts]).astype(np.float64)
 
-    def ask(self, run: Run, move: Move, near: dict[str, list[float]]) -> dict[str, float]:
+    def ask(self, run: DomainRun, move: Move, near: dict[str, list[float]]) -> dict[str, float]:
         """The chance that each method finds a relative."""
         stored = self._place.stored[run.id]
         query = situation_text(stored.environment, move.known)

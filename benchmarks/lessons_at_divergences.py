@@ -28,9 +28,9 @@ from lessons import EMBEDDER, TOP, Array, Place, cosines, machine, parse, read_p
 from numpy.typing import NDArray
 
 from hepm.evals.baselines import Hint, Ranking, Training
-from hepm.evals.domains import Event, Run, by_family, by_run
+from hepm.evals.domains import DomainRun, Event, by_family, by_run
 from hepm.evals.methods import find_methods
-from hepm.evals.metrics import POINTINGS, Bootstrap, Divergence, find_divergences
+from hepm.evals.metrics import POINTINGS, Bootstrap, DivergencePoint, find_divergences
 from hepm.experience.comparison import place as place_of
 from hepm.experience.distilling import distill, distill_principles
 from hepm.experience.experiences import ABOUT_HERE, CANDIDATES
@@ -38,7 +38,7 @@ from hepm.experience.lessons import Experience, Principle
 from hepm.experience.library import LEXICAL_FLOOR
 from hepm.experience.likeness import LikeRequests
 from hepm.experience.place import LEAST_RUNS
-from hepm.experience.place import Place as Here
+from hepm.experience.place import PrincipleAdvice as Here
 from hepm.experience.transcript import Tools, situation_text
 from hepm.graph.delta import said_text
 from hepm.ingest.transitions import agent_state, transitions
@@ -113,7 +113,7 @@ class Memory:
     said: Mapping[str, NDArray[np.float32]]
 
     @classmethod
-    def of(cls, place: Place, runs: Sequence[Run], tools: Tools, how: str) -> Memory:
+    def of(cls, place: Place, runs: Sequence[DomainRun], tools: Tools, how: str) -> Memory:
         alike = how == "alike"
         tasks = place.tasks([run for run in runs if run.success is not None], how).values()
         experiences = list({one.id: one for task in tasks for one in distill(task, alike=alike)}.values())
@@ -140,7 +140,7 @@ class Moment:
 
     environment: str
     event: Event
-    divergence: Divergence | None
+    divergence: DivergencePoint | None
     memory: Memory
     hybrid: Ranking
     counts: Ranking
@@ -245,7 +245,7 @@ def moments_of(place: Place, how: str, *, seen: bool) -> Iterator[Moment]:
     divergences, _ = find_divergences(place.runs)
     for split in (by_run if seen else by_family)(place.runs):
         tested = set(split.test)
-        here: list[tuple[Event, Divergence | None]] = [(p.event, p) for p in divergences if p.event.run in tested]
+        here: list[tuple[Event, DivergencePoint | None]] = [(p.event, p) for p in divergences if p.event.run in tested]
         here += [(event, None) for run in split.test if run.success for event in run.events]
         memory = Memory.of(place, split.train, tools, how)
         training = Training(split.train)

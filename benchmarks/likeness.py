@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 
 from lessons import machine, parse
 
-from hepm.evals.domains import Run, domains_of
+from hepm.evals.domains import DomainRun, domains_of
 from hepm.experience import likeness
 from hepm.ingest import Rejection, read_runs
 
@@ -52,7 +52,7 @@ def main() -> None:
     print(json.dumps({"benchmark": "likeness", **machine(), "many": taken, "found": found}))
 
 
-def judged(runs: Sequence[Run], cosine: float) -> dict[str, float]:
+def judged(runs: Sequence[DomainRun], cosine: float) -> dict[str, float]:
     likeness.LIKE = cosine  # type: ignore[misc]
     groups = likeness.group_by_request(run.trajectory for run in runs)
     grouped = pairs(runs, lambda run: groups[run.id])
@@ -66,7 +66,7 @@ def judged(runs: Sequence[Run], cosine: float) -> dict[str, float]:
     }
 
 
-def pairs(runs: Sequence[Run], key: Callable[[Run], str]) -> int:
+def pairs(runs: Sequence[DomainRun], key: Callable[[DomainRun], str]) -> int:
     return sum(times * (times - 1) // 2 for times in Counter(map(key, runs)).values())
 
 

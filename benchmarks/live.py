@@ -68,11 +68,11 @@ def measured(folder: Path, policy: str, more: list[list[Trajectory]]) -> dict[st
     found: dict[str, object] = {}
     with Memory.open(folder) as memory:
         found |= one_by_one(memory, policy, more[0])
-    for distil, runs in zip((False, True), more[1:], strict=True):
+    for distill, runs in zip((False, True), more[1:], strict=True):
         with Memory.open(folder) as memory:
             memory.prompt([], options=PromptOptions(policy=policy))  # what an agent's process reads at its start
-            name = "sessions, distilled" if distil else "sessions"
-            found[name] = asyncio.run(sessions(memory, policy, runs, distil=distil))
+            name = "sessions, distilled" if distill else "sessions"
+            found[name] = asyncio.run(sessions(memory, policy, runs, distill=distill))
     with Memory.open(folder) as memory:
         for recorded in (True, False):
             found["long session, " + ("recorded" if recorded else "messages")] = long_session(memory, policy, recorded)
@@ -118,7 +118,7 @@ def one_by_one(memory: Memory, policy: str, runs: list[Trajectory]) -> dict[str,
     return {name: millis(of) for name, of in times.items()}
 
 
-async def sessions(memory: Memory, policy: str, runs: list[Trajectory], *, distil: bool) -> dict[str, object]:
+async def sessions(memory: Memory, policy: str, runs: list[Trajectory], *, distill: bool) -> dict[str, object]:
     hints: list[float] = []
     ends: list[float] = []
     gc.collect()
@@ -135,7 +135,7 @@ async def sessions(memory: Memory, policy: str, runs: list[Trajectory], *, disti
             {"role": "assistant", "content": "", "tool_calls": [call]},
             {"role": "tool", "tool_call_id": "1", "content": run.turns[0].text},
         ]
-        session = memory.session(task=run.id, distil=distil, prompt_options=PromptOptions(policy=policy))
+        session = memory.session(task=run.id, distill=distill, prompt_options=PromptOptions(policy=policy))
         started = time.perf_counter()
         await asyncio.to_thread(session.hint, messages)
         hints.append(time.perf_counter() - started)

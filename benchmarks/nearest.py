@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from hepm.embed import FloatArray, HashingEmbedder
+from hepm.embed import Float32Array, HashingEmbedder
 from hepm.graph.nearest import Nearest, StateBlock
 from hepm.ingest import read_runs
 from hepm.ingest.transitions import transitions
@@ -56,7 +56,7 @@ def varied(text: str, words: Sequence[str], rng: random.Random) -> str:
     return "".join(parts)
 
 
-def lexical(size: int, sources: Sequence[str]) -> tuple[FloatArray, list[list[int]], FloatArray]:
+def lexical(size: int, sources: Sequence[str]) -> tuple[Float32Array, list[list[int]], Float32Array]:
     """Vectors, targets, queries."""
     rng = random.Random(7)
     followed = recorded_states(sources)
@@ -74,12 +74,12 @@ def lexical(size: int, sources: Sequence[str]) -> tuple[FloatArray, list[list[in
     return vectors, targets, embedder.embed([varied(rng.choice(held_out), words, rng) for _ in range(QUERIES)])
 
 
-def dense(size: int, dimensions: int = 384, tools: int = 30) -> tuple[FloatArray, list[list[int]], FloatArray]:
+def dense(size: int, dimensions: int = 384, tools: int = 30) -> tuple[Float32Array, list[list[int]], Float32Array]:
     """Vectors, targets, queries: clusters within clusters, coordinates that fade like those of all-MiniLM-L6-v2."""
     rng = np.random.default_rng(7)
     spread_D = np.arange(1, dimensions + 1) ** -0.5
 
-    def around(centres_ND: FloatArray, share: float) -> FloatArray:
+    def around(centres_ND: Float32Array, share: float) -> Float32Array:
         moved = np.sqrt(1 - share) * centres_ND + np.sqrt(share) * unit(rng.normal(size=centres_ND.shape) * spread_D)
         return unit(moved)
 
@@ -92,18 +92,18 @@ def dense(size: int, dimensions: int = 384, tools: int = 30) -> tuple[FloatArray
     return vectors, targets, around(situations[-rng.integers(1, 400, QUERIES)], 0.3)
 
 
-def unit(vectors_ND: np.ndarray) -> FloatArray:
+def unit(vectors_ND: np.ndarray) -> Float32Array:
     return (vectors_ND / np.linalg.norm(vectors_ND, axis=1, keepdims=True)).astype(np.float32)
 
 
-def plain(vectors_ND: FloatArray, targets: Sequence[Sequence[int]]) -> Callable[[FloatArray], list[Nearest]]:
+def plain(vectors_ND: Float32Array, targets: Sequence[Sequence[int]]) -> Callable[[Float32Array], list[Nearest]]:
     """What one would write without hepm: states by tool, one product, the maximum of each tool's part."""
     pairs = sorted((target, row) for row, several in enumerate(targets) for target in several)
     rows_P = np.array([row for _, row in pairs])
     present, starts = np.unique([target for target, _ in pairs], return_index=True)
     edges = [*starts.tolist(), len(pairs)]
 
-    def best(query_D: FloatArray) -> list[Nearest]:
+    def best(query_D: Float32Array) -> list[Nearest]:
         cosines_P = (vectors_ND @ query_D)[rows_P]
         found: list[Nearest] = []
         for target, start, stop in zip(present.tolist(), edges[:-1], edges[1:], strict=True):
@@ -114,19 +114,19 @@ def plain(vectors_ND: FloatArray, targets: Sequence[Sequence[int]]) -> Callable[
     return best
 
 
-def filled(vectors_ND: FloatArray, targets: list[list[int]]) -> StateBlock:
+def filled(vectors_ND: Float32Array, targets: list[list[int]]) -> StateBlock:
     block = StateBlock()
     block.extend(vectors_ND, targets, range(len(vectors_ND)))
     return block
 
 
-def measure(kind: str, vectors_ND: FloatArray, targets: list[list[int]], queries: FloatArray) -> dict[str, object]:
+def measure(kind: str, vectors_ND: Float32Array, targets: list[list[int]], queries: Float32Array) -> dict[str, object]:
     size = len(vectors_ND)
     started = time.perf_counter()
     block = filled(vectors_ND, targets)
     build_s = time.perf_counter() - started
     baseline = plain(vectors_ND, targets)
-    searches: dict[str, Callable[[FloatArray], list[Nearest]]] = {
+    searches: dict[str, Callable[[Float32Array], list[Nearest]]] = {
         "best_two": lambda query: block.best(query, most=2),
         "all": block.best,
     }
@@ -166,7 +166,7 @@ def measure(kind: str, vectors_ND: FloatArray, targets: list[list[int]], queries
     }
 
 
-def timed(search: Callable[[FloatArray], list[Nearest]], query: FloatArray) -> tuple[list[Nearest], float]:
+def timed(search: Callable[[Float32Array], list[Nearest]], query: Float32Array) -> tuple[list[Nearest], float]:
     """What it finds, and seconds."""
     started = time.perf_counter()
     found = search(query)

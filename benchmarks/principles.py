@@ -32,7 +32,7 @@ from pathlib import Path
 import numpy as np
 from nearest import dense
 
-from hepm.embed import FloatArray, HashingEmbedder
+from hepm.embed import Float32Array, HashingEmbedder
 from hepm.experience.distilling import distill_principles
 from hepm.experience.lessons import Principle
 from hepm.experience.library import Library
@@ -66,7 +66,7 @@ def main() -> None:
         print(json.dumps(measure(kind, *made)), flush=True)
 
 
-def lexical(runs: Path, count: int) -> tuple[dict[str, FloatArray], FloatArray, list[str]]:
+def lexical(runs: Path, count: int) -> tuple[dict[str, Float32Array], Float32Array, list[str]]:
     """Vectors by sentence, queries, and their texts."""
     rng = random.Random(SEED)
     tasks: dict[tuple[str, str], list[Trajectory]] = {}
@@ -98,13 +98,13 @@ def _pieces(text: str) -> list[str]:
     return found[:-1]
 
 
-def clustered(runs: Path, count: int) -> tuple[dict[str, FloatArray], FloatArray, list[str]]:
+def clustered(runs: Path, count: int) -> tuple[dict[str, Float32Array], Float32Array, list[str]]:
     del runs
     vectors, _, queries = dense(count)
     return {f"principle {number}": vector for number, vector in enumerate(vectors)}, queries, []
 
 
-def fill(store: Store, principles: dict[str, FloatArray]) -> float:
+def fill(store: Store, principles: dict[str, Float32Array]) -> float:
     """Seconds that it took."""
     rows = [Principle("guiding", text).row() for text in principles]
     started = time.perf_counter()
@@ -115,10 +115,10 @@ def fill(store: Store, principles: dict[str, FloatArray]) -> float:
     return time.perf_counter() - started
 
 
-def plain(vectors_ND: FloatArray, ids: Sequence[str]) -> Callable[[FloatArray], list[str]]:
+def plain(vectors_ND: Float32Array, ids: Sequence[str]) -> Callable[[Float32Array], list[str]]:
     """What one would write without hepm."""
 
-    def search(query_D: FloatArray) -> list[str]:
+    def search(query_D: Float32Array) -> list[str]:
         cosines_N = vectors_ND @ query_D
         best = np.argpartition(-cosines_N, TOP)[:TOP]
         return [ids[at] for at in best[np.argsort(-cosines_N[best], kind="stable")]]
@@ -127,7 +127,7 @@ def plain(vectors_ND: FloatArray, ids: Sequence[str]) -> Callable[[FloatArray], 
 
 
 def measure(
-    kind: str, principles: dict[str, FloatArray], queries: FloatArray, texts: Sequence[str]
+    kind: str, principles: dict[str, Float32Array], queries: Float32Array, texts: Sequence[str]
 ) -> dict[str, object]:
     vectors_ND = np.stack(list(principles.values()))
     ids = [Principle("guiding", text).id for text in principles]

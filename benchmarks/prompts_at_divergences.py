@@ -24,9 +24,9 @@ from lessons import Place, parse, read_places
 from hepm.evals.baselines import Hint, Training
 from hepm.evals.domains import Event, by_family, by_run
 from hepm.evals.methods import as_remembered
-from hepm.evals.metrics import Bootstrap, Divergence, find_divergences
+from hepm.evals.metrics import Bootstrap, DivergencePoint, find_divergences
 from hepm.experience.lessons import Experience, Principle
-from hepm.experience.place import Place as Here
+from hepm.experience.place import PrincipleAdvice as Here
 from hepm.experience.prompt import Moment
 from hepm.memory import Memory
 from hepm.types import ToolName
@@ -37,7 +37,7 @@ PARTS = ("the hybrid alone", "suggestion", "principles", "experiences", "suggest
 class Measured(NamedTuple):
     family: str
     next: ToolName
-    divergence: Divergence | None
+    divergence: DivergencePoint | None
     named: dict[str, set[ToolName]]
     opposed: bool
 

@@ -41,7 +41,7 @@ import numpy as np
 from hepm import Memory
 from hepm.agents import wire
 from hepm.agents.runs import LiveRuns
-from hepm.evals.service_desk import Episode, make_desk
+from hepm.evals.service_desk import DeskRun, make_desk
 from hepm.types import HINT
 
 DESK = make_desk(7)
@@ -167,7 +167,7 @@ def _rounded(number: float | np.floating[Any]) -> float:
 # One request after another
 
 
-def conversation(episode: Episode, urls: list[str], *, stream: bool) -> Iterator[tuple[str, float, bool]]:
+def conversation(episode: DeskRun, urls: list[str], *, stream: bool) -> Iterator[tuple[str, float, bool]]:
     """The requests of one conversation, each to every address.
 
     Yields the address, the seconds to the end or to the first byte, and whether a hint reached the upstream.

@@ -27,10 +27,10 @@ import numpy as np
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.embed import HashingEmbedder
-from hepm.graph.delta import Run
+from hepm.graph.delta import RunRecord
+from hepm.graph.neo4j.login import Login
 from hepm.graph.neo4j.store import Neo4jStore, Neo4jTransaction
 from hepm.graph.neo4j_local import LocalServer
-from hepm.graph.open_store import Login
 from hepm.graph.rows import to_bytes
 from hepm.ingest import ReadOptions
 from hepm.ingest.pipeline import embed_texts, replay_with
@@ -117,7 +117,7 @@ def server() -> Iterator[Server]:
             local.stop()
 
 
-def made_up(first: int, count: int, tools: int = 60) -> list[Run]:
+def made_up(first: int, count: int, tools: int = 60) -> list[RunRecord]:
     """Runs of six calls, all states distinct: none merges with another, so that a store grows with each."""
     random = np.random.default_rng(SEED + first)
     letters = np.array(list("abcdefghijklmnop"))
@@ -127,13 +127,13 @@ def made_up(first: int, count: int, tools: int = 60) -> list[Run]:
         names = [f"tool{i}" for i in random.integers(0, tools, 6)]
         turns = (Turn("user", said), *(Turn("assistant", "", (ToolCall(name, result=said),)) for name in names))
         trajectories.append(Trajectory(f"run{number}", turns, Outcome(1.0, bool(number % 3))))
-    return [item for _, item in prepare(trajectories, ReadOptions(), IngestOptions()) if isinstance(item, Run)]
+    return [item for _, item in prepare(trajectories, ReadOptions(), IngestOptions()) if isinstance(item, RunRecord)]
 
 
-def recorded(folder: Path, count: int) -> list[Run]:
-    runs: list[Run] = []
+def recorded(folder: Path, count: int) -> list[RunRecord]:
+    runs: list[RunRecord] = []
     for _, item in prepare([str(folder)], ReadOptions(), IngestOptions(processes=1)):
-        if isinstance(item, Run) and item.transitions:
+        if isinstance(item, RunRecord) and item.transitions:
             runs.append(item)
         if len(runs) == count:
             break
@@ -336,7 +336,7 @@ def part_suggest(to: Server, arguments: argparse.Namespace) -> dict[str, object]
     return {"median_us": found, **ratios}
 
 
-def made_up_trajectories(runs: Sequence[Run]) -> list[Trajectory]:
+def made_up_trajectories(runs: Sequence[RunRecord]) -> list[Trajectory]:
     from hepm.ingest import parse_run
 
     return [parse_run(run.record) for run in runs]

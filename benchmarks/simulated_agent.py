@@ -37,7 +37,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from hepm.evals.domains import Domain, Run, fold_of, ten_domains
+from hepm.evals.domains import Domain, DomainRun, fold_of, ten_domains
 from hepm.evals.environments import Call, Environment, Task, ToolFailed, find_environment
 from hepm.evals.metrics import Bootstrap, interval
 from hepm.ingest import ReadOptions, Rejection, read_runs
@@ -73,7 +73,7 @@ class Situation(NamedTuple):
     step: int
 
 
-def situations(run: Run) -> Iterator[tuple[StateSummary, Situation]]:
+def situations(run: DomainRun) -> Iterator[tuple[StateSummary, Situation]]:
     state, step = AgentState(), 0
     for turn in run.trajectory.turns:
         if turn.role == "user" or not turn.calls:
@@ -97,7 +97,7 @@ def last_two(state: AgentState) -> tuple[str, str]:
 class Imitator:
     """Draws what recorded runs did in like situations."""
 
-    def __init__(self, runs: Sequence[Run], memory: Memory) -> None:
+    def __init__(self, runs: Sequence[DomainRun], memory: Memory) -> None:
         found = [situation for run in runs for situation in situations(run)]
         self._embed = memory.embedder.embed
         self._done = [situation for _, situation in found]
@@ -210,7 +210,7 @@ def play(
     return ended
 
 
-def hinters(memory: Memory, runs: Sequence[Run], names: Sequence[str]) -> dict[str, Hinter]:
+def hinters(memory: Memory, runs: Sequence[DomainRun], names: Sequence[str]) -> dict[str, Hinter]:
     def of_policy(name: str, namespace: str, speak: Speak = "sure") -> Hinter:
         def hint(state: AgentState, tools: Sequence[ToolName], _: Needed) -> ToolName | None:
             found = memory.suggest(
@@ -236,7 +236,7 @@ def hinters(memory: Memory, runs: Sequence[Run], names: Sequence[str]) -> dict[s
 
 
 @contextmanager
-def remembered(runs: Sequence[Run]) -> Iterator[Memory]:
+def remembered(runs: Sequence[DomainRun]) -> Iterator[Memory]:
     with tempfile.TemporaryDirectory() as folder, Memory.open(folder) as memory:
         memory.ingest([run.trajectory for run in runs], namespace="all")
         memory.ingest([run.trajectory for run in runs if run.success], namespace="won")

@@ -28,9 +28,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from hepm.evals.baselines import Training
-from hepm.evals.domains import Domain, Event, Run, Split, by_family, by_request, by_run, counted, ten_domains
+from hepm.evals.domains import Domain, DomainRun, Event, Split, by_family, by_request, by_run, counted, ten_domains
 from hepm.evals.methods import FilledMemory
-from hepm.evals.metrics import Divergence, find_divergences
+from hepm.evals.metrics import DivergencePoint, find_divergences
 from hepm.graph.rows import spread_over
 from hepm.ingest import Rejection, read_runs
 from hepm.policy import Floors, Hybrid
@@ -85,7 +85,7 @@ def splits(domain: Domain, arguments: argparse.Namespace) -> Iterator[tuple[str,
             yield f"first {size} runs", Split(drawn[:size], drawn[size:], apart=False), YOUNG_CALLS
 
 
-def measure(found: dict[str, Counter[str]], split: Split, calls: int, divergences: Sequence[Divergence]) -> None:
+def measure(found: dict[str, Counter[str]], split: Split, calls: int, divergences: Sequence[DivergencePoint]) -> None:
     """Add what is warned of at calls of successful runs, and at divergences, of the runs out of memory."""
     tested = set(split.test)
     won = [event for run in split.test if run.success for event in run.events]
@@ -106,7 +106,7 @@ def measure(found: dict[str, Counter[str]], split: Split, calls: int, divergence
                 counts["of_better"] += part * (not better.isdisjoint(tools))  # pyright: ignore[reportArgumentType]
 
 
-def by_hybrid(known: Sequence[Run], events: Sequence[Event]) -> list[Warned]:
+def by_hybrid(known: Sequence[DomainRun], events: Sequence[Event]) -> list[Warned]:
     """What the policy warns of, whatever it suggests: warnings need no chance."""
     memory = FilledMemory(Training(known))
     policy = Hybrid(floors=Floors(chance=0, further=0))
@@ -115,7 +115,7 @@ def by_hybrid(known: Sequence[Run], events: Sequence[Event]) -> list[Warned]:
     ]
 
 
-def by_calls(known: Sequence[Run], events: Sequence[Event]) -> list[Warned]:
+def by_calls(known: Sequence[DomainRun], events: Sequence[Event]) -> list[Warned]:
     """What failed in all runs that called it after the last tool, where another one succeeded."""
     runs: dict[tuple[ToolName, bool], Counter[ToolName]] = defaultdict(Counter)
     for run in known:

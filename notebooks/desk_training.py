@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from hepm.evals import service_desk
 from hepm.evals.desk_environment import DeskEnvironment
-from hepm.evals.service_desk import Episode as Trouble
+from hepm.evals.service_desk import DeskRun as Trouble
 from hepm.evals.simulator import oracle
 from hepm.llm.dialect import Framed, ModelReply
 from hepm.rl.rollout import Attempt, Generate, Player, Rollout, Sampled

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 
 from hepm import Memory, Suggestions
-from hepm.evals.service_desk import Desk, Episode
+from hepm.evals.service_desk import Desk, DeskRun
 from hepm.experience.prompt import PromptOptions
 from hepm.memory.session import Session
 from hepm.uplift.report import UpliftReport
@@ -26,15 +26,15 @@ class Ended(NamedTuple):
     success: bool
 
 
-def play_day(memory: Memory, desk: Desk, episodes: Sequence[Episode], day: int) -> list[Ended]:
+def play_day(memory: Memory, desk: Desk, episodes: Sequence[DeskRun], day: int) -> list[Ended]:
     """Sessions side by side: an agent asks memory before each call, does as it says in nine of ten turns, and ends."""
-    about = {"environment": "service desk", "tools": desk.tools, "prompt_options": HINTS_ALONE, "distil": False}
+    about = {"environment": "service desk", "tools": desk.tools, "prompt_options": HINTS_ALONE, "distill": False}
     ended: list[Ended] = []
     finish: list[Callable[[], None]] = []
     for episode in episodes:
         session = memory.session(id=episode.name, **about)
 
-        def hint(now: Episode, calls: tuple[str, ...], session: Session = session) -> Suggestions:
+        def hint(now: DeskRun, calls: tuple[str, ...], session: Session = session) -> Suggestions:
             return session.prompt(now.messages(calls)).suggestions
 
         calls, success = desk.run(episode, hint, follow=FOLLOW)

@@ -8,8 +8,8 @@ from typing import Any
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.embed import HashingEmbedder
-from hepm.graph.delta import Run
-from hepm.graph.rows import FloatArray
+from hepm.graph.delta import RunRecord
+from hepm.graph.rows import Float32Array
 from hepm.ingest.hepm import parse_run, write_run
 from hepm.ingest.prepare import run_of
 from hepm.ingest.transitions import transitions
@@ -86,26 +86,26 @@ class Shelf:
         self._by_id = {t.id: t for t in trajectories}
         self._embedder = HashingEmbedder()
 
-    def run(self, name: str) -> Run:
+    def run(self, name: str) -> RunRecord:
         """One run, as a store takes it."""
         return self._run(self._by_id[name])
 
-    def runs(self, names: Sequence[str] | None = None) -> list[Run]:
+    def runs(self, names: Sequence[str] | None = None) -> list[RunRecord]:
         """Several, all by default."""
         return [self.run(name) for name in (self._by_id if names is None else names)]
 
-    def vectors(self, runs: Sequence[Run]) -> dict[str, FloatArray]:
+    def vectors(self, runs: Sequence[RunRecord]) -> dict[str, Float32Array]:
         """The vectors of their summaries."""
         texts = sorted({t.summary for run in runs for t in run.transitions} | {run.said for run in runs if run.said})
         return dict(zip(texts, self._embedder.embed(texts), strict=True)) if texts else {}
 
     def replay(
         self, records: Sequence[str], aliases: Mapping[str, str] | None = None, /
-    ) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
-        """See `hepm.graph.rows.Replay`."""
+    ) -> tuple[Sequence[RunRecord], Mapping[str, Float32Array]]:
+        """See `hepm.graph.rows.RecordParser`."""
         runs = [run_of(parse_run(record), record, aliases=aliases) for record in records]
         runs = [run._replace(digest=f"digest of {run.id}") for run in runs]
         return runs, self.vectors(runs)
 
-    def _run(self, t: Trajectory) -> Run:
-        return Run.of(t, transitions(t), digest=f"digest of {t.id}", record=write_run(t))
+    def _run(self, t: Trajectory) -> RunRecord:
+        return RunRecord.of(t, transitions(t), digest=f"digest of {t.id}", record=write_run(t))

@@ -210,10 +210,6 @@ def gnn(installed: Installed, _: Loopback) -> None:
     assert "A hetero ranker of 6 tools" in installed.said("rank", "train", "--epochs", "1")
 
 
-def local(installed: Installed, _: Loopback) -> None:
-    assert "no-such-folder" in installed.said("local-model", "--model", "./no-such-folder", "--port", "0")
-
-
 def rl(installed: Installed, _: Loopback) -> None:
     code = "import trl; from trl import GRPOTrainer; import hepm.rl.trl, hepm.rl.sft; print(trl.__version__)"
     command = [installed.hepm.with_name("python"), "-c", code]
@@ -269,10 +265,10 @@ def protobuf(session: str) -> bytes:
 USES = {
     "view": view, "openai": openai, "llm": llm, "serve": serve, "zstd": zstd, "datasets": datasets, "cypher": cypher,
     "neo4j": neo4j, "neo4j-fast": neo4j, "neo4j-local": neo4j_local,
-    "embed": embed, "gnn": gnn, "local": local, "ray": ray, "rl": rl,
+    "embed": embed, "gnn": gnn, "ray": ray, "rl": rl,
     "questions": questions,
 }  # fmt: skip
-HEAVY = {"embed", "gnn", "local", "ray", "rl"}  # torch and ray take half a minute to be imported for the first time
+HEAVY = {"embed", "gnn", "ray", "rl"}  # torch and ray take half a minute to be imported for the first time
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 
 from hepm.errors import InputError
 from hepm.evals.baselines import Method, Training
-from hepm.evals.domains import Domain, Run, by_family
+from hepm.evals.domains import Domain, DomainRun, by_family
 from hepm.evals.evaluate import evaluate
 from hepm.evals.methods import FilledMemory, PolicyPredictor
 from hepm.evals.metrics import METRICS, Bootstrap, interval, values_of
@@ -44,7 +44,7 @@ def compared(domains: Sequence[Domain], memory: Callable[[Training], Training], 
             found, kept_training = ranker(kept(training)), kept(training)
 
             def make(floors: Floors) -> Hybrid | Gnn:
-                return Gnn(found, floors=floors) if alone and found else Hybrid(floors=floors, voice=found)
+                return Gnn(found, floors=floors) if alone and found else Hybrid(floors=floors, ranker=found)
 
             return PolicyPredictor(make, kept_training)
 
@@ -148,7 +148,7 @@ def absent_tools(domains: Sequence[Domain], options: TrainOptions) -> Iterator[s
         yield f"| {name} | {means} | [{low:.3f}, {high:.3f}] | {np.mean(found):.1f} |"
 
 
-def drawn_tools(runs: Sequence[Run], seed: int) -> set[str]:
+def drawn_tools(runs: Sequence[DomainRun], seed: int) -> set[str]:
     tools = sorted({tool for run in runs for tool in run.calls})
     count = max(1, round(ABSENT * len(tools)))
     return set(np.random.default_rng(seed).permutation(tools)[:count].tolist())

@@ -18,7 +18,7 @@ import torch
 from hepm.embed import HashingEmbedder
 from hepm.graph.calls import CallMatrix, CallReader, steps_of
 from hepm.graph.history import mapped_room
-from hepm.graph.rows import EdgeRow, FloatArray, RunRow
+from hepm.graph.rows import EdgeRow, Float32Array, RunRow
 from hepm.policy import Query
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.rank.data import graph_of
@@ -34,7 +34,7 @@ AT_ONCE = 1_000  # runs
 EPOCHS = 2
 
 
-def walks(tools: int, edges: int, states: int) -> Iterator[tuple[list[RunRow], FloatArray]]:
+def walks(tools: int, edges: int, states: int) -> Iterator[tuple[list[RunRow], Float32Array]]:
     """Runs over a random graph in which each tool has equally many successors; every state hints at the next tool."""
     rng = np.random.default_rng(0)
     after = rng.integers(tools, size=(tools, edges // tools))

@@ -49,7 +49,7 @@ def summarize_the_task(summary: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LoopStep:
     """What memory added to one step: its text, "" if it said nothing, and the seconds spent in memory.
 
     `first_token` has the log-probabilities of the likeliest first tokens of the model's answer, where options ask the
@@ -81,7 +81,7 @@ class Done:
     ended: Literal["answered", "turns", "tokens"]
     turns: int
     tokens: int
-    steps: Sequence[Step] = ()
+    steps: Sequence[LoopStep] = ()
     malformed: int = 0
 
 
@@ -221,7 +221,7 @@ class Conversation:
         self.messages: list[Object] = [{"role": "system", "content": agent.instructions}] * bool(agent.instructions)
         self.placement: Placement = resolved(agent.placement, agent.endpoint.base_url)
         self.tokens, self.stable = 0, ""  # what memory said first, kept so that a provider's prompt cache works
-        self.memory_s, self.steps, self.malformed = 0.0, list[Step](), 0
+        self.memory_s, self.steps, self.malformed = 0.0, list[LoopStep](), 0
         self.first_token: tuple[float, ...] = ()  # of the last answer
 
     def work(self, request: str, answer: Callable[[str], str | None]) -> Done:
@@ -279,7 +279,7 @@ class Conversation:
             names = [spec["function"]["name"] for spec in self.tools.specs]
             due = self.messages[-1]["role"] != "tool"
             prompt = self.session.prompt(tools=names, horizon=self.agent.max_turns, keep=due)
-        self.steps.append(Step(prompt.text))
+        self.steps.append(LoopStep(prompt.text))
         self.stable = self.stable or prompt.stable
         reply = self.ask(stable=self.stable, present=prompt.present, placement=self.placement)
         self.steps[-1] = replace(self.steps[-1], first_token=self.first_token)

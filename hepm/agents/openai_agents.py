@@ -19,7 +19,7 @@ from hepm.agents.wire import Object, messages_of, with_hint, without_foreign_hin
 from hepm.memory.session import Session
 
 
-class HepmHooks(RunHooks[Any]):
+class HepmRunHooks(RunHooks[Any]):
     """Gives an agent hints before each call of its model, and records the run in a session that you finish.
 
         hepm = HepmHooks(session)

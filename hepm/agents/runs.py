@@ -369,7 +369,7 @@ class LiveRuns:
                     f"no run {id!r} is under way or stored in {namespace!r}: check the id and the namespace"
                 ) from error
             if success is not None or reward is not None:
-                self.memory.distil_soon(id, namespace=namespace)
+                self.memory.distill_soon(id, namespace=namespace)
             self.counts["outcomes", namespace] += 1
             return
         if run is None:

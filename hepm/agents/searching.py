@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from hepm.agents.loop import Agent, Conversation, Step, Strategy
+from hepm.agents.loop import Agent, Conversation, LoopStep, Strategy
 from hepm.agents.tagged import NO_FLOOR, NO_PRINCIPLE, principles_text
 from hepm.agents.toolbox import Toolbox
 from hepm.agents.wire import Object
@@ -59,7 +59,7 @@ class _SearchingConversation(Conversation):
             if not failed:
                 found = self.session.search_principles(result, floor=NO_FLOOR)
                 result = principles_text(found, self.agent.prompt_options) if found else NO_PRINCIPLE
-                self.steps[-1] = Step(result if found else "")
+                self.steps[-1] = LoopStep(result if found else "")
             self.session.record(_SEARCH, arguments, result, error=failed, together=together)
         # Our own words, with their frame: only what others wrote is disarmed.
         self.messages.append({"role": "tool", "tool_call_id": id, "content": result})

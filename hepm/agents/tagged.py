@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
-from hepm.agents.loop import Agent, Conversation, Step, Strategy
+from hepm.agents.loop import Agent, Conversation, LoopStep, Strategy
 from hepm.experience.principles import FoundPrinciple
 from hepm.experience.prompt import FRAME, ITEM_CHARS, PromptOptions
 from hepm.text import disarmed, quoted
@@ -104,7 +104,7 @@ class _TaggedConversation(Conversation):
             self.tools = self.agent.toolbox()
             self.messages[0] = {"role": "system", "content": self.agent.instructions}
         self.memory_s = 0.0
-        self.steps.append(Step())
+        self.steps.append(LoopStep())
         reply = self.ask(stable="", present="", placement=self.placement)
         text, action, query = read_action(str(reply.get("content") or ""))
         self.messages.append({"role": "assistant", "content": text})
@@ -123,7 +123,7 @@ class _TaggedConversation(Conversation):
             with self.metered():
                 found = self.session.search_principles(query, floor=NO_FLOOR)
             said = principles_text(found, self.agent.prompt_options) if found else ""
-            self.steps[-1] = Step(said)
+            self.steps[-1] = LoopStep(said)
             return self.written(f"<experience>\n{said or NO_PRINCIPLE}\n</experience>")
         called = _called(query, self.tools.specs) if action == "search_knowledge" else None
         if called is None:

@@ -16,7 +16,7 @@ from hepm.atomic_file import atomic_file
 from hepm.errors import InputError
 from hepm.types import DEFAULT_NAMESPACE
 
-Settings: TypeAlias = dict[str, Any]
+ClientSettings: TypeAlias = dict[str, Any]
 
 _HOOKS: Final = "/hooks/claude-code"
 _EVENTS: Final = ("UserPromptSubmit", "PreToolUse", "PostToolBatch", "PostToolUseFailure", "Stop", "SessionEnd")
@@ -29,7 +29,7 @@ _TABLE: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerEntry:
     """How an agent reaches `hepm serve`; `token_env` is the environment variable with its token."""
 
     address: str
@@ -84,18 +84,18 @@ class ClientFile:
         return f"removed hepm's lines from {self.path}" if remove else f"wrote {self.path}"
 
 
-def claude_code_hooks(path: Path, server: Server) -> ClientFile:
+def claude_code_hooks(path: Path, server: ServerEntry) -> ClientFile:
     """HTTP hooks in a `settings.json` of Claude Code."""
-    hook: Settings = {"type": "http", "url": server.url(_HOOKS), "timeout": _WAIT_S}
+    hook: ClientSettings = {"type": "http", "url": server.url(_HOOKS), "timeout": _WAIT_S}
     if server.token_env:  # only variables in the list are filled in
         hook |= {"headers": {_TOKEN: f"${{{server.token_env}}}"}, "allowedEnvVars": [server.token_env]}
 
-    def add(settings: Settings) -> None:
+    def add(settings: ClientSettings) -> None:
         events = _part(settings, "hooks", dict)
         for event in _EVENTS:
             _part(events, event, list).append({"hooks": [hook]})
 
-    def remove(settings: Settings) -> None:
+    def remove(settings: ClientSettings) -> None:
         events = _part(settings, "hooks", dict)
         for event in list(events):
             groups = _part(events, event, list)
@@ -110,7 +110,7 @@ def claude_code_hooks(path: Path, server: Server) -> ClientFile:
 
 def _drop_ours(group: Any) -> bool:
     """Drop hepm's hooks from a group; whether there were any."""
-    hooks: Any = cast(Settings, group).get("hooks") if isinstance(group, dict) else None
+    hooks: Any = cast(ClientSettings, group).get("hooks") if isinstance(group, dict) else None
     listed = cast("list[Any]", hooks) if isinstance(hooks, list) else []
     others = [one for one in listed if f'{_HOOKS}"' not in json.dumps(one)]
     found = len(others) < len(listed)
@@ -118,16 +118,16 @@ def _drop_ours(group: Any) -> bool:
     return found
 
 
-def mcp_servers(path: Path, server: Server, *, variable: str, **more: str) -> ClientFile:
+def mcp_servers(path: Path, server: ServerEntry, *, variable: str, **more: str) -> ClientFile:
     """An MCP server in a JSON file of `mcpServers`; `variable` is how the client writes an environment variable."""
-    entry: Settings = {**more, "url": server.url("/mcp")}
+    entry: ClientSettings = {**more, "url": server.url("/mcp")}
     if server.token_env:
         entry["headers"] = {_TOKEN: variable.format(server.token_env)}
 
-    def add(settings: Settings) -> None:
+    def add(settings: ClientSettings) -> None:
         _part(settings, "mcpServers", dict)["hepm"] = entry
 
-    def remove(settings: Settings) -> None:
+    def remove(settings: ClientSettings) -> None:
         servers = _part(settings, "mcpServers", dict)
         servers.pop("hepm", None)
         if not servers:
@@ -136,7 +136,9 @@ def mcp_servers(path: Path, server: Server, *, variable: str, **more: str) -> Cl
     return _json_file(path, add, remove)
 
 
-def _json_file(path: Path, add: Callable[[Settings], None], remove: Callable[[Settings], None]) -> ClientFile:
+def _json_file(
+    path: Path, add: Callable[[ClientSettings], None], remove: Callable[[ClientSettings], None]
+) -> ClientFile:
     def without(text: str) -> str:
         settings, write = _read_json(text)
         before = json.dumps(settings)
@@ -152,10 +154,10 @@ def _json_file(path: Path, add: Callable[[Settings], None], remove: Callable[[Se
     return ClientFile(path, having, without)
 
 
-def _read_json(text: str) -> tuple[Settings, Callable[[Settings], str]]:
+def _read_json(text: str) -> tuple[ClientSettings, Callable[[ClientSettings], str]]:
     """The object, and what writes it with the text's indentation."""
 
-    def once(pairs: list[tuple[str, Any]]) -> Settings:
+    def once(pairs: list[tuple[str, Any]]) -> ClientSettings:
         found = dict(pairs)
         if len(found) < len(pairs):
             raise ValueError("it has a key twice in one object")
@@ -167,17 +169,17 @@ def _read_json(text: str) -> tuple[Settings, Callable[[Settings], str]]:
     spaces = re.search(r"^\{\n([ \t]+)", text)
     end = "\n" if text.endswith("\n") or not text else ""
     indent = spaces[1] if spaces else "  "
-    return cast(Settings, settings), lambda value: json.dumps(value, indent=indent, ensure_ascii=False) + end
+    return cast(ClientSettings, settings), lambda value: json.dumps(value, indent=indent, ensure_ascii=False) + end
 
 
-def _part(settings: Settings, key: str, kind: type[Any]) -> Any:
+def _part(settings: ClientSettings, key: str, kind: type[Any]) -> Any:
     part = settings.setdefault(key, kind())
     if not isinstance(part, kind):
         raise ValueError(f"its {key!r} is neither missing nor {'an object' if kind is dict else 'a list'}")
     return part
 
 
-def codex_config(path: Path, server: Server, *, mcp: bool) -> ClientFile:
+def codex_config(path: Path, server: ServerEntry, *, mcp: bool) -> ClientFile:
     """A model provider, and perhaps an MCP server, in the `config.toml` of Codex, between two comments each."""
     name = json.dumps(server.token_env)  # a string of JSON is one of TOML
     tables = [

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from hepm.cli.client_files import ClientFile, Server, claude_code_hooks, codex_config, mcp_servers
+from hepm.cli.client_files import ClientFile, ServerEntry, claude_code_hooks, codex_config, mcp_servers
 from hepm.cli.commands import Argument, Option
 from hepm.cli.options import NAMESPACE, STORE, StoreOption
 
@@ -96,7 +96,7 @@ def init(
     _check(no_path, "--namespace", f"{namespace!r} cannot be a part of an address: choose another name")
     named = token_env is None or re.fullmatch("[A-Z_][A-Z0-9_]*", token_env)
     _check(not named, "--token-env", "name an environment variable, such as HEPM_TOKEN, not the token itself")
-    files = _files(client, Server(server, namespace, token_env), scope, mcp=mcp or remove)
+    files = _files(client, ServerEntry(server, namespace, token_env), scope, mcp=mcp or remove)
     _check((write or remove) and not files, "--write", f"{client} has no file for these lines: print and paste them")
     for file in files:
         if write or remove:
@@ -105,7 +105,7 @@ def init(
             print(f"{file.path}, which --write writes:", file=sys.stderr)
             print(file.add(""), end="")
     if not files:
-        print(_snippet(client, Server(server, namespace, token_env), store), end="")
+        print(_snippet(client, ServerEntry(server, namespace, token_env), store), end="")
     if not remove and client in ("claude-code", "codex", "cursor", "openai"):
         port = urlsplit(server).port
         command = f"hepm serve{'' if port == 8765 else f' --port {port}' if port else ''}"
@@ -117,7 +117,7 @@ def _check(wrong: object, option: str, message: str) -> None:
         raise click.BadParameter(message, param_hint=option)
 
 
-def _files(client: Client, server: Server, scope: str | None, *, mcp: bool) -> Sequence[ClientFile]:
+def _files(client: Client, server: ServerEntry, scope: str | None, *, mcp: bool) -> Sequence[ClientFile]:
     home = Path.home()
     if client == "codex":
         _check(scope == "project", "--scope", "Codex reads a model_provider from the user's file alone")
@@ -135,7 +135,7 @@ def _files(client: Client, server: Server, scope: str | None, *, mcp: bool) -> S
     return [hooks, mcp_servers(Path(".mcp.json"), server, variable="${{{}}}", type="http")]
 
 
-def _snippet(client: Client, server: Server, store: str) -> str:
+def _snippet(client: Client, server: ServerEntry, store: str) -> str:
     about = "" if server.namespace == NAMESPACE else f"namespace={json.dumps(server.namespace)}"
     if client == "mcp":
         where = store if "://" in store else str(Path(store).absolute())

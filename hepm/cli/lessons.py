@@ -1,4 +1,4 @@
-"""`hepm experience` and `hepm principle`: distil, list, show, search and revive lessons."""
+"""`hepm experience` and `hepm principle`: distill, list, show, search and revive lessons."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
     from hepm.experience.age import Age
-    from hepm.experience.distilling import DistilReport
+    from hepm.experience.distilling import DistillReport
     from hepm.experience.equal_lessons import EqualLessons
     from hepm.experience.principles import FoundPrinciple
     from hepm.graph.lessons.rows import StoredLesson
@@ -32,7 +32,7 @@ principle = Group("principle", "Rules drawn from many runs: a sentence, triples,
 
 
 @dataclass(frozen=True, slots=True)
-class DistilOptions:
+class DistillOptions:
     """The options of `distill`."""
 
     again: Annotated[bool, Option("--again", help="Include runs that were distilled before.")] = False
@@ -63,20 +63,20 @@ class SearchOptions:
     as_json: JsonOption = False
 
 
-# Distil
+# Distill
 
 
 @experience.takes
 def distill(
     place: Place,
     choice: ModelChoice,
-    options: DistilOptions,
+    options: DistillOptions,
     equalised: Annotated[
         list[str] | None,
         Option("--equalised", help="An environment with equal credit for all turns (PRIME, appendix D); repeatable."),
     ] = None,
 ) -> None:
-    """Distil an experience from each new run; without a model, by comparing the runs of a task.
+    """Distill an experience from each new run; without a model, by comparing the runs of a task.
 
     Interrupted, or out of budget, it goes on where it stopped, and pays for no answer twice.
 
@@ -85,8 +85,8 @@ def distill(
     _distill("experience", place, choice, options, equalised or ())
 
 
-def distill_principles(place: Place, choice: ModelChoice, options: DistilOptions) -> None:
-    """Distil principles from runs; a known one is linked to the run, not stored twice.
+def distill_principles(place: Place, choice: ModelChoice, options: DistillOptions) -> None:
+    """Distill principles from runs; a known one is linked to the run, not stored twice.
 
     Example: `hepm principle distill --namespace retail`
     """
@@ -97,7 +97,7 @@ principle.add_command(command(distill_principles, "distill"))
 
 
 def _distill(
-    kind: DistilledKind, place: Place, choice: ModelChoice, options: DistilOptions, equalised: Sequence[str] = ()
+    kind: DistilledKind, place: Place, choice: ModelChoice, options: DistillOptions, equalised: Sequence[str] = ()
 ) -> None:
     from hepm.experience.credit import CreditMethod
     from hepm.experience.distilling import ExtractiveDistiller
@@ -126,7 +126,7 @@ def _distill(
             tell_estimate(waiting, *asked, as_json=options.as_json)
             return
 
-        def show(so_far: DistilReport) -> None:
+        def show(so_far: DistillReport) -> None:
             bar.show(so_far.runs, waiting)
 
         if kind == "principle":
@@ -144,7 +144,7 @@ def _distill(
         raise click.exceptions.Exit(1)
 
 
-def _print_report(report: DistilReport, noun: str) -> None:
+def _print_report(report: DistillReport, noun: str) -> None:
     parts = {
         f"{report.merged:,} said what one said already": report.merged,
         f"{report.dropped:,} said what others of their task say": report.dropped,

@@ -23,7 +23,7 @@ from hepm.graph.open_store import embedded_file
 from hepm.text import on_one_line
 
 if TYPE_CHECKING:
-    from hepm.cypher import Question
+    from hepm.cypher import NamedQuery
     from hepm.cypher.model import Result, Value
     from hepm.types import Suggestions
 
@@ -216,7 +216,7 @@ def _open(store: str, namespace: str | None, *, write: bool) -> Generator[tuple[
     file = embedded_file(store)
     if file is None:
         from hepm.graph.neo4j.connection import Connection
-        from hepm.graph.open_store import Login
+        from hepm.graph.neo4j.login import Login
 
         with contextlib.closing(Connection(Login.from_environment(store))) as server:
             if namespace == "":
@@ -238,7 +238,7 @@ def _open(store: str, namespace: str | None, *, write: bool) -> Generator[tuple[
         yield partial(embedded.ask, replay=replay_with(None)), namespace
 
 
-def _values(given: Sequence[str], namespace: str, named: Question | None) -> dict[str, Any]:
+def _values(given: Sequence[str], namespace: str, named: NamedQuery | None) -> dict[str, Any]:
     types = {parameter.name: parameter.type for parameter in named.parameters} if named is not None else {}
     values: dict[str, Any] = {"namespace": namespace} if named is None or "namespace" in types else {}
     for part in given:

@@ -57,7 +57,7 @@ class Parameter(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class NamedQuery:
     """One file of the library.
 
     Attributes:
@@ -101,7 +101,7 @@ class Question:
 
 
 @cache
-def questions() -> Mapping[str, Question]:
+def questions() -> Mapping[str, NamedQuery]:
     """All questions by name, sorted."""
     folder = _FILES.joinpath("library")
     texts = {entry.name: entry.read_text("utf-8") for entry in folder.iterdir() if entry.name.endswith(".cypher")}
@@ -109,7 +109,7 @@ def questions() -> Mapping[str, Question]:
     return {name: _parse(name, texts[f"{name}.cypher"], texts.get(name + _EMBEDDED)) for name in names}
 
 
-def question(name: str) -> Question:
+def question(name: str) -> NamedQuery:
     """One question by name, else a `QueryError` that suggests a similar one."""
     known = questions()
     if name not in known:
@@ -121,13 +121,13 @@ def question(name: str) -> Question:
     return known[name]
 
 
-def _parse(name: str, text: str, embedded: str | None) -> Question:
+def _parse(name: str, text: str, embedded: str | None) -> NamedQuery:
     """Read a file, whose header is as docs/cypher.md says."""
     asks, *rest = (line.removeprefix("// ") for line in takewhile(lambda line: line[:2] == "//", text.splitlines()))
     fields = {key: value.strip() for key, _, value in (line.partition(":") for line in rest)}
     parameters = [_PARAMETER.fullmatch(part.strip()) for part in fields["Params"].split(",")]
     returns = [part.strip().partition(" ") for part in fields["Returns"].split(",")]
-    return Question(
+    return NamedQuery(
         name,
         asks,
         text,

@@ -6,10 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hepm.embed.embedder import CachedEmbedder, Embedder, FloatArray, HashingEmbedder, check_vectors
+    from hepm.embed.embedder import CachedEmbedder, Embedder, Float32Array, HashingEmbedder, check_vectors
     from hepm.embed.models import open_embedder
 
-__all__ = ["CachedEmbedder", "Embedder", "FloatArray", "HashingEmbedder", "check_vectors", "open_embedder"]
+__all__ = ["CachedEmbedder", "Embedder", "Float32Array", "HashingEmbedder", "check_vectors", "open_embedder"]
 
 
 def __getattr__(name: str) -> Any:

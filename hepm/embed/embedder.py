@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hepm.errors import ImplausibleVectorError
 
-FloatArray: TypeAlias = NDArray[np.float32]
+Float32Array: TypeAlias = NDArray[np.float32]
 
 # Models round in float16 or bfloat16 at times; what is further off was never normalised.
 _LENGTH_TOLERANCE = 1e-2
@@ -37,7 +37,7 @@ class Embedder(Protocol):
     @property
     def dimensions(self) -> int: ...
 
-    def embed(self, texts: Sequence[str]) -> FloatArray:
+    def embed(self, texts: Sequence[str]) -> Float32Array:
         """One unit vector per text, in order: shape (N, dimensions), float32.
 
         A vector depends on its own text alone, never on the batch, up to rounding. The empty text has one too.
@@ -48,7 +48,7 @@ class Embedder(Protocol):
         ...
 
 
-def check_vectors(vectors_ND: FloatArray, *, dimensions: int, name: str) -> None:
+def check_vectors(vectors_ND: Float32Array, *, dimensions: int, name: str) -> None:
     """Refuse what would poison a store: one bad vector makes every later cosine with it wrong, silently.
 
     Raises:
@@ -63,7 +63,7 @@ def check_vectors(vectors_ND: FloatArray, *, dimensions: int, name: str) -> None
     _refuse(~(np.abs(lengths_N - 1) <= _LENGTH_TOLERANCE), lengths_N, name)  # negated, so that NaN is wrong too
 
 
-def unit_rows(vectors_ND: NDArray[np.floating], *, name: str) -> FloatArray:
+def unit_rows(vectors_ND: NDArray[np.floating], *, name: str) -> Float32Array:
     """The rows scaled to length 1; ImplausibleVectorError if one is zero, NaN or infinite."""
     # float64, so that the square of a large or tiny float32 is still a number.
     wide_ND = np.asarray(vectors_ND, dtype=np.float64)
@@ -84,7 +84,7 @@ def _refuse(wrong_N: NDArray[np.bool_], lengths_N: NDArray[np.float64], name: st
         )
 
 
-def diagonals(count: int, dimensions: int) -> FloatArray:
+def diagonals(count: int, dimensions: int) -> Float32Array:
     """Vectors of texts with nothing in them: all components equal, shape (N, D)."""
     return np.full((count, dimensions), dimensions**-0.5, dtype=np.float32)
 
@@ -116,7 +116,7 @@ class HashingEmbedder:
     def dimensions(self) -> int:
         return self._dimensions
 
-    def embed(self, texts: Sequence[str]) -> FloatArray:
+    def embed(self, texts: Sequence[str]) -> Float32Array:
         vectors_ND = np.empty((len(texts), self._dimensions), dtype=np.float32)
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             vectors_ND[start : start + _TEXTS_AT_ONCE] = self._embed_together(texts[start : start + _TEXTS_AT_ONCE])
@@ -185,7 +185,7 @@ class CachedEmbedder:
         self._inner = inner
         self._max_texts = max_texts
         self._batch_size = batch_size
-        self._vectors: OrderedDict[bytes, FloatArray] = OrderedDict()
+        self._vectors: OrderedDict[bytes, Float32Array] = OrderedDict()
         self._lock = Lock()
 
     @property
@@ -199,7 +199,7 @@ class CachedEmbedder:
     def __len__(self) -> int:
         return len(self._vectors)
 
-    def embed(self, texts: Sequence[str]) -> FloatArray:
+    def embed(self, texts: Sequence[str]) -> Float32Array:
         """As the inner embedder would, each distinct unknown text once. An implausible vector is not remembered."""
         vectors_ND = np.empty((len(texts), self.dimensions), dtype=np.float32)
         rows_of: dict[bytes, list[int]] = {}
@@ -226,12 +226,12 @@ class CachedEmbedder:
             self._keep(keys, embedded_ND)
         return vectors_ND
 
-    def keep(self, texts: Sequence[str], vectors_ND: FloatArray) -> None:
+    def keep(self, texts: Sequence[str], vectors_ND: Float32Array) -> None:
         """Know the vectors of texts that the inner embedder made elsewhere."""
         check_vectors(vectors_ND, dimensions=self.dimensions, name=self.name)
         self._keep([_key(text) for text in texts], vectors_ND)
 
-    def _keep(self, keys: Sequence[bytes], vectors_ND: FloatArray) -> None:
+    def _keep(self, keys: Sequence[bytes], vectors_ND: Float32Array) -> None:
         with self._lock:
             for key, vector in zip(keys, vectors_ND, strict=True):
                 self._vectors[key] = vector.copy()  # a view would keep the whole batch alive

@@ -20,7 +20,7 @@ import numpy as np
 
 from hepm.embed.embedder import (
     Embedder,
-    FloatArray,
+    Float32Array,
     HashingEmbedder,
     check_vectors,
     diagonals,
@@ -87,7 +87,7 @@ class SentenceEmbedder:
             self._dimensions = int(self._encode(["dimensions"]).shape[1])
         return self._dimensions
 
-    def embed(self, texts: Sequence[str]) -> FloatArray:
+    def embed(self, texts: Sequence[str]) -> Float32Array:
         rows = np.flatnonzero([bool(text.strip()) for text in texts])
         # Only without rows: to learn its dimensions, the model may have to run once.
         encoded_ND = self._encode([texts[row] for row in rows.tolist()]) if len(rows) else diagonals(0, self.dimensions)
@@ -98,7 +98,7 @@ class SentenceEmbedder:
         check_vectors(vectors_ND, dimensions=self.dimensions, name=self.name)
         return vectors_ND
 
-    def _encode(self, texts: Sequence[str]) -> FloatArray:
+    def _encode(self, texts: Sequence[str]) -> Float32Array:
         with self._lock:
             if self._model is None:
                 self._model = self._load()
@@ -215,10 +215,10 @@ class EndpointEmbedder:
             self._dimensions = int(self._request(["dimensions"]).shape[1])
         return self._dimensions
 
-    def embed(self, texts: Sequence[str]) -> FloatArray:
+    def embed(self, texts: Sequence[str]) -> Float32Array:
         """See `Embedder`; InputError if no answer comes after all retries, or a refusal."""
         rows = [row for row, text in enumerate(texts) if text.strip()]
-        batches: list[FloatArray] = []
+        batches: list[Float32Array] = []
         for start in range(0, len(rows), self._batch_size):
             batch = rows[start : start + self._batch_size]
             batches.append(self._request([texts[row] for row in batch]))
@@ -228,7 +228,7 @@ class EndpointEmbedder:
             vectors_ND[rows] = np.concatenate(batches)
         return vectors_ND
 
-    def _request(self, texts: Sequence[str]) -> FloatArray:
+    def _request(self, texts: Sequence[str]) -> Float32Array:
         try:
             answer = self._client.embeddings.with_raw_response.create(
                 model=self._model, input=_in_utf8(texts), encoding_format="float"
@@ -244,7 +244,7 @@ class EndpointEmbedder:
         self._dimensions = int(vectors_ND.shape[1])
         return vectors_ND
 
-    def _read(self, body: str, expected: int) -> FloatArray:
+    def _read(self, body: str, expected: int) -> Float32Array:
         """The vectors of an answer, in the order of the texts: entries may come in any, each with its index."""
         try:
             entries = cast("list[Mapping[str, Any]]", json.loads(body)["data"])

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.evals.domains import Event, Run
+from hepm.evals.domains import DomainRun, Event
 from hepm.types import ToolName
 
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -63,7 +63,7 @@ class Training:
         after_two: Next tools of `events` per last two tools, older first.
     """
 
-    def __init__(self, runs: Sequence[Run]) -> None:
+    def __init__(self, runs: Sequence[DomainRun]) -> None:
         # By id, so that nothing depends on the order in which files were given.
         self.runs = sorted(runs, key=lambda run: run.id)
         self.successes = [run for run in self.runs if run.success]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from hepm.evals.service_desk import Desk, Episode, Hints, make_desk
+from hepm.evals.service_desk import Desk, DeskRun, Hints, make_desk
 from hepm.types import Suggestions, ToolName, Trajectory
 
 RUNS: Final = 300
@@ -20,7 +20,7 @@ Answer: TypeAlias = Literal["hint", "warning", "silence", "wrong hint"]
 class DeskMoment:
     """A moment of a new case, what memory answers, and which tools would lead on there."""
 
-    episode: Episode
+    episode: DeskRun
     calls: tuple[ToolName, ...]
     found: Suggestions
     right: frozenset[ToolName]
@@ -47,7 +47,7 @@ class DeskMoment:
 class DeskCase:
     """A new case, and what one agent did in it without memory and with its hints."""
 
-    episode: Episode
+    episode: DeskRun
     before: tuple[tuple[ToolName, ...], bool]
     after: tuple[tuple[ToolName, ...], bool]
 
@@ -93,7 +93,7 @@ def tour(desk: Desk, hint: Hints) -> DeskTour:
     return DeskTour(moments, cases)
 
 
-def _moments(episode: Episode, hint: Hints) -> Iterator[DeskMoment]:
+def _moments(episode: DeskRun, hint: Hints) -> Iterator[DeskMoment]:
     works = [way for way in episode.kind.ways if way.works]
     seen: set[tuple[ToolName, ...]] = set()
     for way in works:

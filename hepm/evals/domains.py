@@ -41,7 +41,7 @@ _Fold = TypeVar("_Fold", int, str)
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class DomainRun:
     """A run to remember or to predict; `user_side` makes the simulated user's calls events too."""
 
     trajectory: Trajectory = field(repr=False)
@@ -91,7 +91,7 @@ class Event:
     user message, `result` the last tool result, cut, the simulated user's included, as the agent sees both.
     """
 
-    run: Run = field(repr=False)
+    run: DomainRun = field(repr=False)
     position: int
     turn: int
     next: ToolName
@@ -135,20 +135,20 @@ class Domain:
     """
 
     name: str
-    runs: Sequence[Run]
-    tested: Sequence[Run] | None = None
+    runs: Sequence[DomainRun]
+    tested: Sequence[DomainRun] | None = None
     derived: bool = False
     grouped: bool = False
 
     @property
-    def to_predict(self) -> Sequence[Run]:
+    def to_predict(self) -> Sequence[DomainRun]:
         return self.runs if self.tested is None else self.tested
 
     @property
-    def all_runs(self) -> list[Run]:
+    def all_runs(self) -> list[DomainRun]:
         return [*self.runs, *(self.tested or ())]
 
-    def map_runs(self, change: Callable[[Run], Run]) -> Domain:
+    def map_runs(self, change: Callable[[DomainRun], DomainRun]) -> Domain:
         tested = None if self.tested is None else [change(run) for run in self.tested]
         return replace(self, runs=[change(run) for run in self.runs], tested=tested)
 
@@ -187,12 +187,12 @@ def domains_of(
         (run.source, run.environment) for (_, run), _ in kept if any(t.calls for t in run.turns if t.role == "user")
     }
     families = families_of([record for record, _ in kept], by_task=families_by_task)
-    found: defaultdict[str, list[tuple[Run, int]]] = defaultdict(list)
+    found: defaultdict[str, list[tuple[DomainRun, int]]] = defaultdict(list)
     for (record, is_tested), family in zip(kept, families, strict=True):
         run = record[1]
         for user_side in (False, True) if (run.source, run.environment) in both_sides else (False,):
             name = (run.environment or NO_ENVIRONMENT) + _WITH_USER * user_side
-            found[name].append((Run(run, name, family, task_of(record), user_side), is_tested))
+            found[name].append((DomainRun(run, name, family, task_of(record), user_side), is_tested))
     return [
         Domain(
             name,
@@ -232,7 +232,7 @@ def by_request(domain: Domain) -> Domain:
     if len(set(groups.values())) < _FEWEST_GROUPS:
         return domain
 
-    def grouped(run: Run) -> Run:
+    def grouped(run: DomainRun) -> DomainRun:
         name = f"like {groups.get(run.id)}"
         return replace(run, task=name, family=name) if run.id in groups else run
 
@@ -290,8 +290,8 @@ def _customer(run: Trajectory) -> str:
 class Split(NamedTuple):
     """Runs in memory and runs to predict; `apart` if no family is on both sides."""
 
-    train: Sequence[Run]
-    test: Sequence[Run]
+    train: Sequence[DomainRun]
+    test: Sequence[DomainRun]
     apart: bool
 
 
@@ -306,12 +306,12 @@ def splits_of(domain: Domain, name: SplitName, folds: int = 5) -> Iterator[Split
     return iter([Split(train, test, apart)] if train and test else [])
 
 
-def by_family(runs: Sequence[Run], folds: int = 5) -> Iterator[Split]:
+def by_family(runs: Sequence[DomainRun], folds: int = 5) -> Iterator[Split]:
     """Each fold of families is predicted from the others."""
     return across(runs, runs, folds)
 
 
-def across(train: Sequence[Run], test: Sequence[Run], folds: int = 5) -> Iterator[Split]:
+def across(train: Sequence[DomainRun], test: Sequence[DomainRun], folds: int = 5) -> Iterator[Split]:
     """The runs of `test` predicted from those of `train`, a fold of families at a time, which `train` then lacks.
 
     With fewer families than folds each family is a fold. Folds by hash may still come out empty when families are few.
@@ -322,12 +322,12 @@ def across(train: Sequence[Run], test: Sequence[Run], folds: int = 5) -> Iterato
     return _by_fold(train, test, lambda run: fold[run.family], apart=True)
 
 
-def by_run(runs: Sequence[Run], folds: int = 10) -> Iterator[Split]:
+def by_run(runs: Sequence[DomainRun], folds: int = 10) -> Iterator[Split]:
     """Each fold of runs is predicted from all others, which hold the other runs of its tasks.
 
     The runs of a task are dealt to the folds in turn, ordered by a hash of the run, from a hash of the task on.
     """
-    by_task: defaultdict[str, list[Run]] = defaultdict(list)
+    by_task: defaultdict[str, list[DomainRun]] = defaultdict(list)
     for run in runs:
         by_task[run.task].append(run)
     fold = {
@@ -339,7 +339,7 @@ def by_run(runs: Sequence[Run], folds: int = 10) -> Iterator[Split]:
 
 
 def _by_fold(
-    train: Sequence[Run], test: Sequence[Run], fold_of_run: Callable[[Run], _Fold], *, apart: bool
+    train: Sequence[DomainRun], test: Sequence[DomainRun], fold_of_run: Callable[[DomainRun], _Fold], *, apart: bool
 ) -> Iterator[Split]:
     for fold in sorted({fold_of_run(run) for run in test}):
         kept = [run for run in train if fold_of_run(run) != fold]
@@ -352,6 +352,6 @@ def fold_of(family: str, folds: int) -> int:
     return int(md5(f"g{family}".encode(), usedforsecurity=False).hexdigest(), 16) % folds
 
 
-def _by_hash(run: Run) -> tuple[str, str, str]:
+def _by_hash(run: DomainRun) -> tuple[str, str, str]:
     hashed = md5(f"{run.task}/{run.id}".encode(), usedforsecurity=False).hexdigest()
     return hashed, run.trajectory.source, run.trajectory.model  # runs of several files may have the same id

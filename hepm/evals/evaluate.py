@@ -11,11 +11,11 @@ import numpy as np
 
 from hepm.errors import InputError
 from hepm.evals.baselines import Method, Training
-from hepm.evals.domains import Domain, Event, Run, Split, by_request, by_run, counted, splits_of
+from hepm.evals.domains import Domain, DomainRun, Event, Split, by_request, by_run, counted, splits_of
 from hepm.evals.metrics import (
     METRICS,
     Bootstrap,
-    Divergence,
+    DivergencePoint,
     Failures,
     FloatArray,
     Hints,
@@ -25,7 +25,15 @@ from hepm.evals.metrics import (
     rank_of,
     values_of,
 )
-from hepm.evals.report import Difference, DomainReport, EvalOptions, EvalReport, MethodScores, Settings, verdict
+from hepm.evals.report import (
+    DomainReport,
+    EvalOptions,
+    EvalReport,
+    EvalSettings,
+    MethodDifference,
+    MethodScores,
+    verdict,
+)
 from hepm.evals.sampling import FOLDS, Sample
 
 HintsByK: TypeAlias = defaultdict[tuple[str, int], Hints]
@@ -78,7 +86,7 @@ def evaluate(
     options = replace(options, reference=options.reference if options.reference in names else names[0])
     runs = [run for domain in counted(domains) for run in domain.all_runs]
     kept = sum(len(domain.all_runs) for domain in counted(sample.domains))
-    settings = Settings(
+    settings = EvalSettings(
         **asdict(options),
         runs=len(runs),
         unlabelled=sum(run.success is None for run in runs),
@@ -119,7 +127,7 @@ class _Measured:
         self.seen: HintsByK = defaultdict(Hints)
         self._ranks: defaultdict[str, list[int]] = defaultdict(list)
         self._failures: Failures | None = None
-        self._divergences: list[Divergence] = []
+        self._divergences: list[DivergencePoint] = []
         splits = list(splits_of(domain, options.split, options.folds))
         if options.rescue and not domain.derived and all(split.apart for split in splits):
             self._divergences, self._failures = find_divergences(domain.all_runs, among=domain.tested)
@@ -191,7 +199,7 @@ def _scores(domains: Sequence[_Measured], method: str, reference: str) -> Method
         values={metric: mean for metric, (mean, _) in mine.items()},
         interval={metric: interval(draws_B) for metric, (_, draws_B) in mine.items()},
         difference={
-            metric: Difference(mine[metric][0] - mean, interval(mine[metric][1] - draws_B))
+            metric: MethodDifference(mine[metric][0] - mean, interval(mine[metric][1] - draws_B))
             for metric, (mean, draws_B) in other.items()
         },
     )
@@ -216,7 +224,7 @@ def _pooled(domains: Sequence[HintsByK], k: int, options: EvalOptions) -> dict[s
     }
 
 
-def _assume_success(run: Run) -> Run:
+def _assume_success(run: DomainRun) -> DomainRun:
     outcome = replace(run.trajectory.outcome, success=True)
     return run if run.success is not None else replace(run, trajectory=replace(run.trajectory, outcome=outcome))
 

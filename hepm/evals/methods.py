@@ -13,7 +13,7 @@ from hepm.embed import Embedder
 from hepm.errors import InputError
 from hepm.evals.ablated import EpisodicElseProcedural
 from hepm.evals.baselines import Hint, Method, Ranking, Training, baselines
-from hepm.evals.domains import Event, Run
+from hepm.evals.domains import DomainRun, Event
 from hepm.graph.delta import said_text
 from hepm.graph.namespace import NamespaceMirror
 from hepm.ingest.transitions import AgentState
@@ -128,7 +128,7 @@ class FilledMemory:
 _filled: WeakKeyDictionary[Training, FilledMemory] = WeakKeyDictionary()
 
 
-def as_remembered(run: Run) -> Trajectory:
+def as_remembered(run: DomainRun) -> Trajectory:
     """The run as memory takes it; where user-side calls are part of the chain they become calls of the agent."""
     turns = list(run.trajectory.turns)
     for at, turn in enumerate(turns):
@@ -140,7 +140,7 @@ def as_remembered(run: Run) -> Trajectory:
 
 def queries_of(events: Sequence[Event], embedder: Embedder) -> list[Query]:
     """The query of an agent at each event, all vectors made in one go."""
-    by_run: dict[Run, list[StateSummary]] = {}
+    by_run: dict[DomainRun, list[StateSummary]] = {}
     for run in dict.fromkeys(event.run for event in events):
         known, by_run[run] = AgentState(), []
         for turn in as_remembered(run).turns:

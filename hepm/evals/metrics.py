@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.evals.baselines import Hint
-from hepm.evals.domains import Event, Run
-from hepm.experience.comparison import Difference, ToolSequence, divergence_of
+from hepm.evals.domains import DomainRun, Event
+from hepm.experience.comparison import CallDifference, ToolSequence, divergence_of
 from hepm.experience.transcript import Tools
 from hepm.types import ToolName
 
@@ -91,11 +91,11 @@ def interval(draws_B: FloatArray) -> Interval:
 
 
 @dataclass(frozen=True, eq=False)
-class Divergence:
+class DivergencePoint:
     """Where a failed run left successful ones: the first call of its turn, and how it differs from each of them."""
 
     event: Event
-    forks: Sequence[Difference]
+    forks: Sequence[CallDifference]
 
     def judge(self, hint: Hint) -> FloatArray:
         """Shares of the forks: POINTINGS of the hint, then warnings of a tool of the failed and the successful run."""
@@ -121,7 +121,9 @@ class Failures:
     same_way: int
 
 
-def find_divergences(runs: Sequence[Run], *, among: Sequence[Run] | None = None) -> tuple[list[Divergence], Failures]:
+def find_divergences(
+    runs: Sequence[DomainRun], *, among: Sequence[DomainRun] | None = None
+) -> tuple[list[DivergencePoint], Failures]:
     """The divergences of failed runs (of `among`, if given) from the successful ones in `runs`.
 
     A divergence is the first turn whose set of tools differs from that of a successful run of the same task, after
@@ -130,17 +132,17 @@ def find_divergences(runs: Sequence[Run], *, among: Sequence[Run] | None = None)
     """
     solved = _successful_ways(runs)
     failed = sorted((run for run in (runs if among is None else among) if run.success is False), key=lambda run: run.id)
-    found: list[Divergence] = []
+    found: list[DivergencePoint] = []
     for run in failed:
         turns = _turns(run)
         if parted := divergence_of([tools for _, tools in turns], solved.get(run.task, [])):
             forks = [fork for fork in parted.differences if fork.theirs and fork.own]
-            found += [Divergence(turns[parted.at][0], forks)] if forks else []
+            found += [DivergencePoint(turns[parted.at][0], forks)] if forks else []
     unsolved = sum(run.task not in solved for run in failed)
     return found, Failures(len(failed), len(found), unsolved, len(failed) - unsolved - len(found))
 
 
-def _successful_ways(runs: Sequence[Run]) -> dict[str, list[ToolSequence]]:
+def _successful_ways(runs: Sequence[DomainRun]) -> dict[str, list[ToolSequence]]:
     """By task, the tools of its successful runs, turn by turn.
 
     A way counts from half the share of successes on that all runs of the task have: one run with a wrong label
@@ -159,7 +161,7 @@ def _successful_ways(runs: Sequence[Run]) -> dict[str, list[ToolSequence]]:
     return found
 
 
-def _turns(run: Run) -> list[tuple[Event, Tools]]:
+def _turns(run: DomainRun) -> list[tuple[Event, Tools]]:
     """The first call and the set of tools of each tool-bearing turn."""
     turns = [list(events) for _, events in groupby(run.all_events, key=lambda event: event.turn)]
     return [(events[0], Tools(event.next for event in events)) for events in turns]
@@ -216,7 +218,7 @@ class RescueAndHarm:
 class Hints:
     """The hints of a method, collected over the splits of one or more domains."""
 
-    at_divergences: list[tuple[Divergence, Hint]] = field(default_factory=list[tuple[Divergence, Hint]])
+    at_divergences: list[tuple[DivergencePoint, Hint]] = field(default_factory=list[tuple[DivergencePoint, Hint]])
     in_successes: list[HintAt] = field(default_factory=list[HintAt])
     in_failures: list[HintAt] = field(default_factory=list[HintAt])
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hepm.embed import Embedder
 from hepm.errors import InputError
 from hepm.graph.namespace import NamespaceMirror
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
 from hepm.llm import Message, Question
 from hepm.policy.query import Query
 from hepm.rank import sgc
@@ -44,7 +44,7 @@ def steps_in(plan: str) -> list[str]:
     return [line for line in lines if line][:MOST_STEPS]
 
 
-def walked(scores_ST: FloatArray, follows: Mapping[int, Sequence[int]]) -> list[int]:
+def walked(scores_ST: Float32Array, follows: Mapping[int, Sequence[int]]) -> list[int]:
     """The tools of a plan's steps: the best one of all, then of those that follow the one before (all if none does).
 
     Args:
@@ -117,7 +117,7 @@ class PlanGraph:
 
 def _learned(
     mirror: NamespaceMirror, embedder: Embedder, names: Sequence[ToolName]
-) -> tuple[FloatArray, tuple[FloatArray, FloatArray]]:
+) -> tuple[Float32Array, tuple[Float32Array, Float32Array]]:
     """Vectors of the tools, and the linear map of a step's vector to theirs."""
     import torch
 

@@ -22,10 +22,10 @@ from rich.text import Text
 from hepm.agents.loop import Complete
 from hepm.agents.wire import Object, objects, resolved, with_hint
 from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError, LlmError
-from hepm.evals.bench.arms import Arm, Scratch
+from hepm.evals.bench.arms import Arm, ScratchMemory
 from hepm.evals.bench.folder import Folder, Key
 from hepm.evals.bench.models import tokens_of
-from hepm.evals.domains import Domain, Event, Run, by_family, by_request
+from hepm.evals.domains import Domain, DomainRun, Event, by_family, by_request
 from hepm.evals.metrics import Bootstrap, Interval, find_divergences, interval
 from hepm.evals.report import FEWEST_DIVERGENCES, rounded, table_of
 from hepm.experience.prompt import Prompt
@@ -33,7 +33,7 @@ from hepm.llm import Endpoint, Usage
 from hepm.memory.session import as_messages
 from hepm.text import count_of, on_one_line
 from hepm.types import SUMMARY_TOOL, Tool, ToolName
-from hepm.uplift.saying import COLUMNS, Measured, effect_sentence
+from hepm.uplift.saying import COLUMNS, MeasuredInBothArms, effect_sentence
 from hepm.uplift.sequence import Effect
 
 WITHOUT: Final = "without"
@@ -83,7 +83,7 @@ class Point:
         return with_hint("chat", body, stable=said.stable, present=said.present, placement=placement)
 
 
-def _specs(run: Run, known: Mapping[ToolName, Tool]) -> list[Object]:
+def _specs(run: DomainRun, known: Mapping[ToolName, Tool]) -> list[Object]:
     tools = run.trajectory.tools or known.values()
     any_arguments: Object = {"type": "object", "properties": {}, "additionalProperties": True}
     return [
@@ -107,7 +107,7 @@ def _choose(domain: Domain, most: int, seed: int) -> list[Point]:
     ]
     draws = random.Random(seed)
     points = points if len(points) <= most else draws.sample(points, most)
-    turns: defaultdict[tuple[Run, int], list[Event]] = defaultdict(list)
+    turns: defaultdict[tuple[DomainRun, int], list[Event]] = defaultdict(list)
     for run in sorted((run for run in domain.all_runs if run.success), key=lambda run: run.id):
         for event in run.all_events:
             turns[run, event.turn].append(event)
@@ -130,7 +130,7 @@ def points_of(domain: Domain, arms: Sequence[Arm], *, most: int, seed: int = 0, 
         here = [point for point in points if point.event.run in tested]
         if not here:
             continue
-        with Scratch() as scratch:
+        with ScratchMemory() as scratch:
             scratch.memory.learn([run.trajectory for run in split.train], distill=any(arm.lessons for arm in arms))
             for point in here:
                 run, said = point.event.run, dict[str, Prompt]()
@@ -319,10 +319,10 @@ def _sentence(arm: str, kind: str, found: ReplayScores) -> str:
     return f"{arm}, {where}: {said} {changed} {shares['towards']:.1%}, away from it in {shares['away']:.1%}."
 
 
-def _right(found: ReplayScores) -> Measured:
+def _right(found: ReplayScores) -> MeasuredInBothArms:
     """How often the model called a tool of a successful run."""
     effect = Effect(found.shares["gain"], *found.interval["gain"], found.points, inf)
-    return Measured("right", *found.right, effect, share=True)
+    return MeasuredInBothArms("right", *found.right, effect, share=True)
 
 
 def replay_tables(report: ReplayReport) -> list[Table | Text]:

@@ -56,7 +56,7 @@ class EvalOptions:
 
 
 @dataclass(frozen=True)
-class Settings(EvalOptions):
+class EvalSettings(EvalOptions):
     """The options, and how many runs were read, some without an outcome.
 
     Attributes:
@@ -69,7 +69,7 @@ class Settings(EvalOptions):
 
 
 @dataclass(frozen=True)
-class Difference:
+class MethodDifference:
     """How far a method is from the reference method on the same events, paired draw by draw."""
 
     value: float
@@ -82,7 +82,7 @@ class MethodScores:
 
     values: Mapping[str, float]
     interval: Mapping[str, Interval]
-    difference: Mapping[str, Difference]
+    difference: Mapping[str, MethodDifference]
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class EvalReport:
     rescue_by_k: Sequence[Mapping[str, RescueAndHarm]]
     methods: Mapping[str, str]
     skipped: Mapping[str, str]
-    settings: Settings
+    settings: EvalSettings
     verdict: str
 
     def to_json(self) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def verdict(report: EvalReport, *, events: int, families: int) -> str:
     return (_by_hints(cases, method) if cases else _by_prediction(report, method)) + notes
 
 
-def _sampled(settings: Settings, events: int) -> str:
+def _sampled(settings: EvalSettings, events: int) -> str:
     if settings.sampled is None:
         return ""
     of = f"all {settings.runs:,}" if settings.sampled == settings.runs else f"{settings.sampled:,} of {settings.runs:,}"

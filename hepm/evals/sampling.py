@@ -12,7 +12,7 @@ from hashlib import md5
 from random import Random
 from typing import Final, TypeVar
 
-from hepm.evals.domains import Domain, Run, Split
+from hepm.evals.domains import Domain, DomainRun, Split
 from hepm.types import Trajectory
 
 READ_CHARS: Final = 30_000_000
@@ -68,7 +68,7 @@ class Sample:
         failed = sum(run.success is False for run in tested) * folds / FOLDS
         return cls(domains, folds, min(1.0, PREDICTED / max(calls, 1)), min(1.0, DIVERGENCES / max(failed, 1)))
 
-    def some_splits(self, splits: Sequence[Split], failed: Sequence[Run]) -> Sequence[Split]:
+    def some_splits(self, splits: Sequence[Split], failed: Sequence[DomainRun]) -> Sequence[Split]:
         """The splits to measure: those with most of the runs that failed on a way of their own."""
         counts = Counter(failed)
         return sorted(splits, key=lambda split: -sum(counts[run] for run in split.test))[: self.folds]
@@ -105,7 +105,7 @@ def _of_some_families(domain: Domain, share: float) -> Domain:
     return _kept(domain, {run for run in domain.all_runs if run.family in chosen})
 
 
-def _kept(domain: Domain, runs: set[Run]) -> Domain:
+def _kept(domain: Domain, runs: set[DomainRun]) -> Domain:
     tested = None if domain.tested is None else [run for run in domain.tested if run in runs]
     return replace(domain, runs=[run for run in domain.runs if run in runs], tested=tested)
 

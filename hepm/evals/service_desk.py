@@ -47,7 +47,7 @@ _LAST_NAMES: Final = (
     "Abbott", "Berg", "Chan", "Duarte", "Eriksen", "Fischer", "Greco", "Haas", "Ito", "Jensen", "Kovacs", "Lopez",
 )  # fmt: skip
 
-Hints: TypeAlias = "Callable[[Episode, tuple[ToolName, ...]], Suggestions]"
+Hints: TypeAlias = "Callable[[DeskRun, tuple[ToolName, ...]], Suggestions]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Episode:
+class DeskRun:
     """A trouble in the words of one run. Equal calls get equal results."""
 
     name: str
@@ -119,7 +119,7 @@ class Desk:
     tools: tuple[ToolName, ...]
     noise: float
 
-    def episode(self, name: str, kind: Kind, *, seen: bool) -> Episode:
+    def episode(self, name: str, kind: Kind, *, seen: bool) -> DeskRun:
         """Word an episode. `seen` ones combine nouns and an adjective as logs do, others as no log does."""
         random = Random(f"{self.seed} {name}")
         left_out = random.randrange(len(kind.nouns))
@@ -135,14 +135,14 @@ class Desk:
         record = random.choice(_RECORDS).format(**about)
         if kind.named_by in CHECKS:
             record += ", kept elsewhere"
-        return Episode(name, kind, f"{user}. {ending}".strip(), record, trouble)
+        return DeskRun(name, kind, f"{user}. {ending}".strip(), record, trouble)
 
-    def training(self, runs: int) -> Iterator[Episode]:
+    def training(self, runs: int) -> Iterator[DeskRun]:
         """Episodes to learn from; kinds are drawn by weight."""
         kinds = Random(f"{self.seed} stream").choices(self.kinds, [kind.weight for kind in self.kinds], k=runs)
         return (self.episode(f"run {number}", kind, seen=True) for number, kind in enumerate(kinds))
 
-    def held_out(self) -> list[Episode]:
+    def held_out(self) -> list[DeskRun]:
         """Episodes to evaluate with, in wordings that no log holds; kinds in proportion to their weight."""
         return [
             self.episode(f"held out {kind.name} {number}", kind, seen=False)
@@ -151,7 +151,7 @@ class Desk:
         ]
 
     def run(
-        self, episode: Episode, hint: Hints | None = None, *, follow: float = 0.0
+        self, episode: DeskRun, hint: Hints | None = None, *, follow: float = 0.0
     ) -> tuple[tuple[ToolName, ...], bool]:
         """The calls of one agent, and whether it succeeded. Hints do not change its random draws."""
         random = Random(f"{self.seed} {episode.name} agent")
@@ -160,15 +160,23 @@ class Desk:
             follows, draw = random.random() < follow, random.random()
             suggestions = hint(episode, calls) if hint is not None and follows else Suggestions()
             avoided = {way.tool for way in suggestions.warnings}
-            weights = self.behaviour(episode.kind, calls, avoided)
-            ends = list(accumulate(weights.values()))
-            own = list(weights)[min(bisect(ends, draw * ends[-1]), len(ends) - 1)]
+            own = self.own_call(episode.kind, calls, draw, avoided)
             calls += (suggestions[0].tool if suggestions else own,)
-            if (success := episode.kind.outcome(calls)) is not None:
+            success = episode.kind.outcome(calls)
+            if success is not None:
                 return calls, success
         return calls, False
 
-    def record(self, episode: Episode, calls: Sequence[ToolName], success: bool) -> Trajectory:
+    def own_call(
+        self, kind: Kind, calls: tuple[ToolName, ...], draw: float, avoided: Collection[ToolName] = ()
+    ) -> ToolName:
+        """The next tool of an agent without a hint; `draw`, in [0, 1), chooses by `behaviour`."""
+        weights = self.behaviour(kind, calls, avoided)
+        ends = list(accumulate(weights.values()))
+        chosen = min(bisect(ends, draw * ends[-1]), len(ends) - 1)
+        return list(weights)[chosen]
+
+    def record(self, episode: DeskRun, calls: Sequence[ToolName], success: bool) -> Trajectory:
         """The run as it is stored, with a task id of its own and, with probability `noise`, the wrong label."""
         name = f"{self.seed} {episode.name}"
         label = success != (Random(f"{name} label").random() < self.noise)

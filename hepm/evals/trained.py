@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hepm.evals.baselines import Method, Training
-from hepm.evals.domains import Domain, Run, families_of, task_of
+from hepm.evals.domains import Domain, DomainRun, families_of, task_of
 from hepm.evals.evaluate import evaluate
 from hepm.evals.methods import FilledMemory, PolicyPredictor
 from hepm.evals.report import EvalOptions, EvalReport
@@ -64,7 +64,7 @@ def measure(
 
     methods = [
         Method(HYBRID, "the default policy", partial(PolicyPredictor, lambda floors: Hybrid(floors=floors))),
-        method(BOTH, "the same with the ranker as one more voice", _both),
+        method(BOTH, "the same with the ranker as one more feature", _both),
     ]
     if alone:
         methods.append(method(ALONE, f"the trained ranker alone ({options.model})", _alone))
@@ -72,7 +72,7 @@ def measure(
 
 
 def _both(floors: Floors, ranker: Ranker) -> Policy:
-    return Hybrid(floors=floors, voice=ranker)
+    return Hybrid(floors=floors, ranker=ranker)
 
 
 def _alone(floors: Floors, ranker: Ranker) -> Policy:
@@ -111,7 +111,7 @@ def _domain(memory: Memory, namespace: str) -> Domain:
     return Domain(
         namespace,
         [
-            Run(run, namespace, str(family), task_of(record))
+            DomainRun(run, namespace, str(family), task_of(record))
             for record, run, family in zip(records, runs, together.tolist(), strict=True)
         ],
     )

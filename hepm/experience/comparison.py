@@ -31,21 +31,21 @@ _NOTHING: Final = re.compile(
 _WAY: Final = re.compile("This way led to (success|failure)")
 
 
-class Difference(NamedTuple):
+class CallDifference(NamedTuple):
     """The tools that only one of two runs called in the turn where they diverge; none if the runs are equal."""
 
     theirs: Tools
     own: Tools
 
 
-class Divergence(NamedTuple):
+class RunDivergence(NamedTuple):
     """The first turn where a run differs from the runs that share its longest prefix, and how it differs from each."""
 
     at: int
-    differences: tuple[Difference, ...]
+    differences: tuple[CallDifference, ...]
 
 
-def divergence_of(run: ToolSequence, others: Sequence[ToolSequence]) -> Divergence | None:
+def divergence_of(run: ToolSequence, others: Sequence[ToolSequence]) -> RunDivergence | None:
     """Where a run diverges from those of the others with the longest common prefix; None without others."""
     if not others:
         return None
@@ -58,7 +58,7 @@ def divergence_of(run: ToolSequence, others: Sequence[ToolSequence]) -> Divergen
     theirs = [
         Tools().union(*other[at : at + 1]) for other, prefix in zip(others, prefixes, strict=True) if prefix == at
     ]
-    return Divergence(at, tuple(Difference(their - own, own - their) for their in theirs))
+    return RunDivergence(at, tuple(CallDifference(their - own, own - their) for their in theirs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def contrast_of(
     pairs = zip(divergence.differences, followed, strict=True)
     seen = Counter((difference, at in (len(run), len(other))) for difference, other in pairs)
 
-    def rank(found: tuple[Difference, bool]) -> tuple[int, int, list[ToolName], list[ToolName]]:
+    def rank(found: tuple[CallDifference, bool]) -> tuple[int, int, list[ToolName], list[ToolName]]:
         (theirs, own), ended = found
         return 0 if theirs and own else 1 if ended else 2, -seen[found], sorted(theirs), sorted(own)
 

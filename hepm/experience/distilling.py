@@ -1,4 +1,4 @@
-"""Distil lessons from stored runs, task by task; without a model by counting alone (PRIME 3.2, EvolveR 3.2.1)."""
+"""Distill lessons from stored runs, task by task; without a model by counting alone (PRIME 3.2, EvolveR 3.2.1)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hepm.errors import HepmError, InputError
 from hepm.experience.comparison import RunComparison, compare_runs, lesson_of, place
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
 from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY, Experience, Principle, is_content
-from hepm.experience.library import Library, Task
+from hepm.experience.library import Library, TaskRuns
 from hepm.experience.occasions import Occasions, Told
 from hepm.experience.transcript import (
     ENVIRONMENT_CHARS,
@@ -72,13 +72,13 @@ class Distiller(Protocol):
     @property
     def kind(self) -> Kind: ...  # noqa: D102
 
-    def distill(self, tasks: Iterable[Task]) -> Iterator[Distilled]:
+    def distill(self, tasks: Iterable[TaskRuns]) -> Iterator[Distilled]:
         """What the wanted runs of the tasks taught, as it comes."""
         ...
 
 
 class ExtractiveDistiller:
-    """Distils without a model; `methods` say how turns are credited, by environment.
+    """Distills without a model; `methods` say how turns are credited, by environment.
 
     With `occasions`, a lesson says under which conditions it holds.
     """
@@ -100,7 +100,7 @@ class ExtractiveDistiller:
         """The same distiller, which tells conditions."""
         return ExtractiveDistiller(self.kind, methods=self._methods, occasions=occasions)
 
-    def distill(self, tasks: Iterable[Task]) -> Iterator[Distilled]:
+    def distill(self, tasks: Iterable[TaskRuns]) -> Iterator[Distilled]:
         """See `Distiller`."""
         for task in tasks:
             made: Sequence[Experience | Principle]
@@ -123,7 +123,7 @@ def distiller_of(kind: Kind, distiller: Distiller | None) -> Distiller:
 
 
 @dataclass(frozen=True, slots=True)
-class DistilReport:
+class DistillReport:
     """What came of distilling some runs.
 
     Attributes:
@@ -148,7 +148,7 @@ class DistilReport:
 
 
 class Curated(NamedTuple):
-    """What to store of a batch (see `DistilReport`), and its runs by the lesson they taught, changed or not."""
+    """What to store of a batch (see `DistillReport`), and its runs by the lesson they taught, changed or not."""
 
     rows: tuple[LessonRow, ...]
     taught: Mapping[str, Collection[str]]
@@ -158,7 +158,7 @@ class Curated(NamedTuple):
 
 
 Curate: TypeAlias = Callable[[Sequence[Distilled]], Curated]
-Progress: TypeAlias = Callable[[DistilReport], object]
+Progress: TypeAlias = Callable[[DistillReport], object]
 
 
 def distill_into(
@@ -170,8 +170,8 @@ def distill_into(
     runs: Sequence[str] | None = None,
     curate: Curate | None = None,
     on_progress: Progress | None = None,
-) -> DistilReport:
-    """Distil the runs that a distiller has not seen, and store their lessons batch by batch.
+) -> DistillReport:
+    """Distill the runs that a distiller has not seen, and store their lessons batch by batch.
 
     A run is marked after its lessons are stored, so the next call continues an interrupted one.
 
@@ -184,14 +184,14 @@ def distill_into(
     if isinstance(distiller, ExtractiveDistiller):
         distiller = distiller.with_occasions(library.occasions(namespace))
     step = f"{distiller.kind}/{distiller.name}"
-    report = DistilReport()
+    report = DistillReport()
     former = _former(library, distiller, namespace) if again and runs is None else {}
     seen: set[str] = set()
     taught: defaultdict[str, set[str]] = defaultdict(set)
     groups: dict[str, str] = {}
     compared: set[str] = set()
 
-    def tasks() -> Iterator[Task]:
+    def tasks() -> Iterator[TaskRuns]:
         every = library.tasks(step, namespace=namespace, again=again)
         for task in every if runs is None else library.tasks_of(step, runs, namespace=namespace):
             if task.alike:
@@ -287,7 +287,7 @@ def _former(
 
 
 class BackgroundDistiller:
-    """Distils experiences and principles without a model on a thread, from the tasks of the runs it is given.
+    """Distills experiences and principles without a model on a thread, from the tasks of the runs it is given.
 
     Runs that come while others are distilled are distilled together. Threads may share it.
     """
@@ -297,14 +297,14 @@ class BackgroundDistiller:
         self._waiting: defaultdict[str, list[str]] = defaultdict(list)
         self._lock = Lock()
         self._learned: dict[str, tuple[float, float]] = {}  # by namespace: when what calls need was learned, how long
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="hepm-distil")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="hepm-distill")
         self._last: Future[None] | None = None
 
     def add(self, run: str, *, namespace: str) -> None:
-        """Distil the task of a stored run soon."""
+        """Distill the task of a stored run soon."""
         with self._lock:
             self._waiting[namespace].append(run)
-            self._last = self._thread.submit(self._distil)
+            self._last = self._thread.submit(self._distill)
 
     def wait(self) -> None:
         """Return when the runs that were added are distilled."""
@@ -312,11 +312,11 @@ class BackgroundDistiller:
             self._last.result()
 
     def close(self) -> None:
-        """Distil what waits, and end the thread."""
+        """Distill what waits, and end the thread."""
         self._thread.shutdown(wait=True)
 
     @switching_often()
-    def _distil(self) -> None:
+    def _distill(self) -> None:
         with self._lock:
             waiting, self._waiting = self._waiting, defaultdict(list)
         for namespace, runs in waiting.items():

@@ -26,7 +26,7 @@ from hepm.experience.transcript import listed
 from hepm.graph.lessons.mirror import rarity, weighted
 from hepm.graph.lessons.rows import Showing
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
 from hepm.llm import Answered, Client
 
 ITERATIONS: Final = 5
@@ -150,7 +150,7 @@ class Evolution:
         for numbers in self._newest.values():
             numbers.sort()
 
-    def comparable(self, vectors_ND: FloatArray) -> FloatArray:
+    def comparable(self, vectors_ND: Float32Array) -> Float32Array:
         """The vectors as a search among these experiences weights them."""
         return vectors_ND if self._weights_D is None else weighted(vectors_ND, self._weights_D)
 
@@ -290,7 +290,7 @@ class Evolution:
                 made.append(_with(step, str(result.error), "unasked" if unasked else "failed"))
         return made
 
-    def _keep(self, step: EvolutionStep, child: Experience, vector: FloatArray) -> EvolutionStep:
+    def _keep(self, step: EvolutionStep, child: Experience, vector: Float32Array) -> EvolutionStep:
         if child.id in self._known:
             return replace(step, note=f"{child.id} has the same words")
         self._known.add(child.id)

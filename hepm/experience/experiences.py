@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from hepm.errors import InputError, LlmError
-from hepm.experience.distilling import Distiller, DistilReport, Progress, distill_into, distiller_of
+from hepm.experience.distilling import Distiller, DistillReport, Progress, distill_into, distiller_of
 from hepm.experience.evolution import ITERATIONS, Evolution, EvolutionReport, EvolutionSettings, Undone, undo
 from hepm.experience.lessons import Experience, Zone
 from hepm.experience.library import Library
-from hepm.experience.place import Place
+from hepm.experience.place import PrincipleAdvice
 from hepm.experience.transcript import situation_text
 from hepm.experience.zones import stage_of
 from hepm.graph.lessons.rows import Uses
@@ -72,8 +72,8 @@ class Experiences:
         again: bool = False,
         runs: Sequence[str] | None = None,
         on_progress: Progress | None = None,
-    ) -> DistilReport:
-        """Distil the runs that were not distilled yet, by default without a model (see `distill_into`)."""
+    ) -> DistillReport:
+        """Distill the runs that were not distilled yet, by default without a model (see `distill_into`)."""
         chosen = distiller_of("experience", distiller)
         return distill_into(self._library, chosen, namespace=namespace, again=again, runs=runs, on_progress=on_progress)
 
@@ -87,7 +87,7 @@ class Experiences:
         horizon: int = 0,
         k: int = RETRIEVED,
         floor: float | None = None,
-        here: Place | None = None,
+        here: PrincipleAdvice | None = None,
         model: Client | None = None,
         keep: Callable[[Experience], bool] | None = None,
     ) -> list[FoundExperience]:

@@ -27,7 +27,7 @@ from hepm.graph.lessons.rows import Answer, Kind, StoredLesson
 from hepm.graph.lessons.store import LessonStore
 from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.mirror import Mirror
-from hepm.graph.rows import FloatArray, Marks
+from hepm.graph.rows import Float32Array, Marks
 from hepm.graph.store import Store
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.hepm import parse_stored
@@ -55,7 +55,7 @@ _LATEST: Final = 50  # runs of either outcome that a new run of a task is compar
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class TaskRuns:
     """The stored runs of one task, or of one group of similar requests (`alike`), by id; of a large group a sample.
 
     Attributes:
@@ -91,7 +91,7 @@ class Library:
         # By namespace: the groups that new runs join, by environment, and until when.
         self._live: dict[str, tuple[dict[str, RequestGroups], float]] = {}
         self._known_requests: dict[tuple[str, str], str] = {}  # by namespace and run
-        self._said: dict[tuple[str, str, str], FloatArray | None] = {}  # by embedder, namespace and run
+        self._said: dict[tuple[str, str, str], Float32Array | None] = {}  # by embedder, namespace and run
         self._ages: dict[str, Ages] = {}
 
     @property
@@ -183,7 +183,7 @@ class Library:
         finally:
             self._mirror.catch_up(defer=True)
 
-    def vectors(self, texts: Sequence[str]) -> FloatArray:
+    def vectors(self, texts: Sequence[str]) -> Float32Array:
         """One unit vector per text, shape (N, D)."""
         return self._embedder().embed(texts)
 
@@ -263,7 +263,7 @@ class Library:
         """Environment, task and id of the runs of these runs' tasks; of a very large task the latest."""
         return self.store.runs_beside(runs, namespace=namespace, latest=_LATEST)
 
-    def tasks(self, step: str, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> Iterator[Task]:
+    def tasks(self, step: str, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> Iterator[TaskRuns]:
         """Tasks with runs that a step has not seen, or all tasks; one task is in memory at a time.
 
         Runs that are alone in their task come in groups of similar requests (see `hepm.experience.likeness`). A run
@@ -273,13 +273,13 @@ class Library:
         by_task, alone = _by_task(self.store.runs_by_task(namespace=namespace))
         for (environment, name), ids in by_task.items():
             if wanted := frozenset(ids).difference(done):
-                yield Task(environment, name, self.runs(ids, namespace=namespace), wanted)
+                yield TaskRuns(environment, name, self.runs(ids, namespace=namespace), wanted)
         for environment, ids in alone.items():
             if wanted := frozenset(ids).difference(done):
                 for name, members in self._grouped(step, ids, wanted, namespace).members().items():
                     yield from self._compared(environment, name, members, wanted, namespace)
 
-    def tasks_of(self, step: str, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[Task]:
+    def tasks_of(self, step: str, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[TaskRuns]:
         """The tasks of some runs, with their latest runs (see `runs_of_tasks`); all of them are wanted.
 
         Similar requests are grouped at the first call, and again after `GROUPED_FOR_S`. In a memory of more than
@@ -289,7 +289,7 @@ class Library:
         for (environment, name), ids in by_task.items():
             for groups in self._live.get(namespace, ({}, 0.0))[0].values():
                 groups.remove(ids)  # the first of them may have been alone before
-            yield Task(environment, name, self.runs(ids, namespace=namespace), frozenset(ids))
+            yield TaskRuns(environment, name, self.runs(ids, namespace=namespace), frozenset(ids))
         for environment, ids in alone.items():
             groups = self._live_groups(step, environment, namespace)
             names = {groups.add(run, request) for run, request in self._requests(ids, namespace).items()}
@@ -298,7 +298,7 @@ class Library:
 
     def _compared(
         self, environment: str, name: str, ids: Sequence[str], wanted: frozenset[str], namespace: str
-    ) -> Iterator[Task]:
+    ) -> Iterator[TaskRuns]:
         """A large group in parts: some wanted runs at a time, with an even sample of the others to compare with."""
         asked = [run for run in ids if run in wanted]
         at_once = len(ids) if len(ids) <= _COMPARED else _COMPARED // 2
@@ -307,7 +307,9 @@ class Library:
             others = [run for run in ids if run not in some]
             if len(ids) > _COMPARED:
                 others = others[:: -(-len(others) // at_once)]
-            yield Task(environment, name, self.runs(sorted([*some, *others]), namespace=namespace), some, alike=True)
+            yield TaskRuns(
+                environment, name, self.runs(sorted([*some, *others]), namespace=namespace), some, alike=True
+            )
 
     def _live_groups(self, step: str, environment: str, namespace: str) -> RequestGroups:
         groups, until = self._live.get(namespace, ({}, 0.0))

@@ -18,7 +18,7 @@ import numpy as np
 
 from hepm.embed import HashingEmbedder
 from hepm.graph.lessons.mirror import rarity, weighted
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
 from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.transitions import USER_CHARS, without_hints
 from hepm.types import Trajectory
@@ -113,13 +113,13 @@ class LikeRequests:
         said: Vectors of the users' words, by run.
     """
 
-    def __init__(self, said: Mapping[str, FloatArray]) -> None:
+    def __init__(self, said: Mapping[str, Float32Array]) -> None:
         self._runs = tuple(said)
         vectors_RD = np.stack([*said.values()]) if said else np.zeros((0, 0), dtype=np.float32)
         self._rarity_D = rarity(vectors_RD.astype(np.float16))
         self._vectors_RD = weighted(vectors_RD, self._rarity_D)
 
-    def likeness(self, said_D: FloatArray) -> Likeness:
+    def likeness(self, said_D: Float32Array) -> Likeness:
         """Compare them with a vector of unit length.
 
         The most similar run counts 1, others exp((cosine - best) / `_TEMPERATURE`). Ours; benchmarks/LOG.md, "Rules of
@@ -223,7 +223,7 @@ class RequestGroups:
         return {group: sorted(runs) for group, runs in sorted(found.items())}
 
 
-def _lead(vectors_ND: FloatArray, leading: int) -> list[int]:
+def _lead(vectors_ND: Float32Array, leading: int) -> list[int]:
     """The position of each text's leader; the first `leading` texts lead their own groups."""
     joined = list(range(leading))
     leaders = list(range(leading))

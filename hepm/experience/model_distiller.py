@@ -20,7 +20,7 @@ from hepm.experience.comparison import RunComparison, compare_runs, lesson_of
 from hepm.experience.credit import CreditMethod
 from hepm.experience.distilling import Distilled
 from hepm.experience.lessons import Experience, Principle
-from hepm.experience.library import Library, Task
+from hepm.experience.library import Library, TaskRuns
 from hepm.experience.transcript import Move, plain, situation_text
 from hepm.experience.zones import zone_of
 from hepm.graph.lessons.rows import Kind, Source, Triple
@@ -114,7 +114,7 @@ class ModelDistiller:
         """The model's name."""
         return self.client.endpoint.model
 
-    def distill(self, tasks: Iterable[Task]) -> Iterator[Distilled]:
+    def distill(self, tasks: Iterable[TaskRuns]) -> Iterator[Distilled]:
         """What each wanted run taught, as the answers come; EndpointRefusedError if the model refuses every request."""
         asked: dict[str, RunComparison] = {}
         silent: list[str] = []
@@ -136,7 +136,7 @@ class ModelDistiller:
         return self.client.estimate(self._questions(tasks, {}, []))
 
     def _questions(
-        self, tasks: Iterable[Task], asked: dict[str, RunComparison], silent: list[str]
+        self, tasks: Iterable[TaskRuns], asked: dict[str, RunComparison], silent: list[str]
     ) -> Iterator[Question[Written]]:
         """One question a run; `silent` gets runs in which the agent had no turn."""
         for task in tasks:
@@ -159,7 +159,7 @@ def _question(it: RunComparison, kind: Kind) -> Question[Written]:
             claims.check(_triples(written))
 
     messages = (Message("system", about), Message("user", _record(it, claims)))
-    return Question("distil", it.run.id, messages, form, temperature=0.0, check=check)
+    return Question("distill", it.run.id, messages, form, temperature=0.0, check=check)
 
 
 _ABOUT_EXPERIENCE: Final = (

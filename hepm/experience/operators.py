@@ -18,7 +18,7 @@ from hepm.experience.lessons import EXTRACTIVE, Experience
 from hepm.experience.model_distiller import check_words, written_preconditions
 from hepm.experience.transcript import listed, moves_of, plain, sequence
 from hepm.graph.lessons.rows import UNUSED, Parent, Source, Uses
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
 from hepm.llm import Message, Question
 from hepm.text import CUT, quoted
 from hepm.types import Trajectory
@@ -45,7 +45,7 @@ class Member(NamedTuple):
     id: str
     experience: Experience
     uses: Uses = UNUSED
-    vector: FloatArray | None = None
+    vector: Float32Array | None = None
 
     @property
     def success(self) -> float:

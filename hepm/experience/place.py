@@ -51,7 +51,7 @@ _Said: TypeAlias = tuple[Principle, Advice, Sequence[tuple[ToolName, int]]]
 _RunsBehind: TypeAlias = defaultdict[ToolName, tuple[dict[str, float], dict[str, float]]]
 
 
-class Place:
+class PrincipleAdvice:
     """What principles say about the next tool after the tools of the last turn, none before the first call.
 
     A run behind "calling a rather than b led to success" is for a and against b. Principles about other places are
@@ -91,13 +91,13 @@ class Place:
         """The runs behind it whose users may have wanted what this one wants."""
         return self._likeness.alike
 
-    def weighed(self, likeness: Likeness) -> Place:
+    def weighed(self, likeness: Likeness) -> PrincipleAdvice:
         """The same place, where runs count by how like their requests are."""
         found = copy(self)
         found._likeness = likeness
         return found
 
-    def in_run(self, called: Collection[ToolName]) -> Place:
+    def in_run(self, called: Collection[ToolName]) -> PrincipleAdvice:
         """The same place in a run that has called some tools: advice to call one of them rather than another is past.
 
         Advice to repeat the last call holds.
@@ -214,7 +214,7 @@ def _runs_behind(here: Collection[_Said]) -> _RunsBehind:
 
 
 def in_one_voice(
-    here: Place, lessons: Sequence[Principle | Experience], found: Suggestions, counts: Counts
+    here: PrincipleAdvice, lessons: Sequence[Principle | Experience], found: Suggestions, counts: Counts
 ) -> tuple[list[bool], Suggestions]:
     """Make lessons and a suggestion agree: which lessons to keep, and the suggestion with warnings.
 

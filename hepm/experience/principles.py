@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from hepm.errors import InputError, StoreUnavailableError
 from hepm.experience.comparison import says_nothing
 from hepm.experience.content import ContentHere, ContentReport, learn_content
-from hepm.experience.distilling import Distiller, DistilReport, Progress, distill_into, distiller_of
+from hepm.experience.distilling import Distiller, DistillReport, Progress, distill_into, distiller_of
 from hepm.experience.for_request import principles_for
 from hepm.experience.lessons import Principle, applies_in, in_brackets
 from hepm.experience.library import Library
@@ -29,7 +29,7 @@ from hepm.experience.matching import (
     ModelJudge,
     judge_literally,
 )
-from hepm.experience.place import LEAST_RUNS, Place, places_of
+from hepm.experience.place import LEAST_RUNS, PrincipleAdvice, places_of
 from hepm.graph.calls import RecentlyUsed
 from hepm.graph.lessons.rows import Source, StoredLesson, Uses
 from hepm.graph.lessons.transaction import LessonChange
@@ -120,8 +120,8 @@ class Principles:
         again: bool = False,
         runs: Sequence[str] | None = None,
         on_progress: Progress | None = None,
-    ) -> DistilReport:
-        """Distil the runs that were not distilled yet, and add what is new (see `distill_into` and `matching`).
+    ) -> DistillReport:
+        """Distill the runs that were not distilled yet, and add what is new (see `distill_into` and `matching`).
 
         Of principles that mean the same, the one stored first stays, and of a batch the one of most runs.
 
@@ -219,7 +219,7 @@ class Principles:
         least_runs: int = LEAST_RUNS,
         names: ToolNames | None = None,
     ) -> list[FoundPrinciple]:
-        """Principles about the next tool here, the best supported first (see `Place.best`).
+        """Principles about the next tool here, the best supported first (see `PrincipleAdvice.best`).
 
         On recorded runs, these are right more often than those whose text is similar (benchmarks/LOG.md, "What lessons
         are worth").
@@ -248,7 +248,7 @@ class Principles:
         namespace: str = DEFAULT_NAMESPACE,
         environment: str = "",
         names: ToolNames | None = None,
-    ) -> Place:
+    ) -> PrincipleAdvice:
         """All that principles say about the next tool here (see `at`).
 
         While the store does not answer, runs whose requests were not read before count alike.
@@ -293,10 +293,10 @@ class _Places:
             if one.row.live and one.row.kind == "principle" and not says_nothing(one.row):
                 for tool in places_of(Principle.of(one.row)):
                     self._by_tool[tool].append(one)
-        self._known = RecentlyUsed[Hashable, Place](_MOST_KEPT)
+        self._known = RecentlyUsed[Hashable, PrincipleAdvice](_MOST_KEPT)
         self._lock = Lock()
 
-    def at(self, after: tuple[ToolName, ...], environment: str, names: ToolNames) -> Place:
+    def at(self, after: tuple[ToolName, ...], environment: str, names: ToolNames) -> PrincipleAdvice:
         other_names = frozenset(names.aliases.items()), frozenset(names.used.items())
         key = after, environment, names.retired, names.offered, other_names
         with self._lock:
@@ -304,7 +304,9 @@ class _Places:
         if found is None:
             spellings = [name for tool in after or (START,) for name in names.spellings(tool)]
             rows = {one.row.id: one.row for tool in spellings for one in self._by_tool.get(tool, ())}
-            found = Place([Principle.of(row) for row in rows.values() if applies_in(row, environment)], after, names)
+            found = PrincipleAdvice(
+                [Principle.of(row) for row in rows.values() if applies_in(row, environment)], after, names
+            )
             with self._lock:
                 self._known.put(key, found, len(found.sources))
         return found

@@ -24,7 +24,7 @@ from hepm.experience.place import Counts, in_one_voice
 from hepm.experience.preferences import Preferences
 from hepm.experience.principles import FoundPrinciple, Principles
 from hepm.experience.run_steps import step_of
-from hepm.experience.voice import SaidLesson, Voice, fitting
+from hepm.experience.voice import LessonTeller, SaidLesson, fitting
 from hepm.graph.delta import said_text, state_key
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.tool_life import ToolNames
@@ -111,7 +111,8 @@ class PromptOptions:
     Attributes:
         suggestions, experiences, principles, recalled: Maximum number of each; 0 for none.
         lesson_tokens: Maximum number of tokens of all experiences and principles together, approximately.
-        as_written: Tell lessons in their own words (`hepm.experience.voice.Voice`), whatever other runs did since.
+        as_written: Tell lessons in their own words (see `hepm.experience.voice.LessonTeller`), whatever other runs did
+            since.
         notes: Whether to include the user's whole notes.
         model: Chooses experiences and lines of the notes; similarity does if None, or if the model cannot be reached.
         redact: Removes secrets from each text; None for no change. What is stored was redacted when it came.
@@ -203,7 +204,7 @@ def recollect(
     place = principles.place(
         now.after, said=words, called=called, namespace=namespace, environment=environment, names=names
     )
-    voice = Voice(
+    voice = LessonTeller(
         place,
         library.occasions(namespace),
         state=now.state,

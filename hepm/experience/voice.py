@@ -16,7 +16,7 @@ from hepm.experience.conditions import Conditions
 from hepm.experience.experiences import FoundExperience
 from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, in_brackets, is_content
 from hepm.experience.occasions import FEWEST, Occasions, Told
-from hepm.experience.place import Advice, Place, lower_bound, places_of
+from hepm.experience.place import Advice, PrincipleAdvice, lower_bound, places_of
 from hepm.experience.principles import FoundPrinciple
 from hepm.experience.sentence import advice_sentence, evidence_of, in_own_words
 from hepm.experience.transcript import plain
@@ -69,7 +69,7 @@ class SaidLesson:
         return f"- {quoted(self.text, limit)}{told}"
 
 
-class Voice:
+class LessonTeller:
     """Tells lessons at one moment of a run.
 
     Args:
@@ -83,7 +83,7 @@ class Voice:
 
     def __init__(
         self,
-        here: Place,
+        here: PrincipleAdvice,
         occasions: Occasions | None,
         *,
         state: StateSummary,

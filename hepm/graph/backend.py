@@ -10,10 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from hepm.graph.changes import Transaction
-from hepm.graph.delta import Edge, Run
+from hepm.graph.delta import Edge, RunRecord
 from hepm.graph.lessons.rows import HeldLesson, LessonRow
-from hepm.graph.rows import FloatArray, Header, HeldRun, Replay, StateBatch, Vectors
+from hepm.graph.rows import Float32Array, Header, HeldRun, RecordParser, StateBatch, Vectors
+from hepm.graph.transaction import Transaction
 from hepm.types import Evidence, ToolName
 
 if TYPE_CHECKING:
@@ -73,7 +73,9 @@ class Backend(ABC):
         """The rows of a named statement; lazy."""
 
     @abstractmethod
-    def ask(self, text: str, parameters: Mapping[str, Any], *, replay: Replay, timeout_s: float, limit: int) -> Result:
+    def ask(
+        self, text: str, parameters: Mapping[str, Any], *, replay: RecordParser, timeout_s: float, limit: int
+    ) -> Result:
         """Run a user's Cypher query that only reads (see `hepm.cypher.engines`), in the dialect of the backend.
 
         Raises:
@@ -116,7 +118,7 @@ class Backend(ABC):
         """Every stored run in order of arrival, whole; lazy."""
 
     @abstractmethod
-    def columns_of(self, run: Run, *, namespace: str) -> Mapping[str, object]:
+    def columns_of(self, run: RunRecord, *, namespace: str) -> Mapping[str, object]:
         """The columns that are stored with a run's record and derive from it."""
 
     @abstractmethod
@@ -143,5 +145,5 @@ class Backend(ABC):
         """Release the store; safe to call twice."""
 
     @abstractmethod
-    def near(self, vector: FloatArray, namespace: str, limit: int) -> list[tuple[Any, ...]]:
+    def near(self, vector: Float32Array, namespace: str, limit: int) -> list[tuple[Any, ...]]:
         """Rows of embedded states by id, with the nearest `limit` among them."""

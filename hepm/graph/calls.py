@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.delta import AGENT_SPOKE, FAILED, USER_SPOKE, Place, hints_to, steps_in
+from hepm.graph.delta import AGENT_SPOKE, FAILED, USER_SPOKE, StatePlace, hints_to, steps_in
 from hepm.graph.fact_table import FactTable
 from hepm.graph.growing_array import GrowingArray
-from hepm.graph.rows import FloatArray, RunRow
+from hepm.graph.rows import Float32Array, RunRow
 from hepm.types import START, Facts, ToolName
 
 K = TypeVar("K")
@@ -83,7 +83,7 @@ class CallMatrix:
     flags_N: IntArray
     state_N: IntArray
     success_R: BoolArray
-    said_RD: FloatArray
+    said_RD: Float32Array
     calls_RT: NDArray[np.uint8]
     states_SD: NDArray[Any]
     arrival_R: NDArray[np.int64]
@@ -147,7 +147,7 @@ class ToolNumbers(dict[ToolName, int]):
             return self.setdefault(name, len(self))
 
 
-class Step(NamedTuple):
+class RunTransition(NamedTuple):
     """One transition of a run: the tools of both turns in listed order, what happened and was learned in between, and
     its state."""
 
@@ -155,17 +155,17 @@ class Step(NamedTuple):
     targets: tuple[ToolName, ...]
     flags: int
     facts: Facts
-    place: Place
+    place: StatePlace
 
     def follows(self, tools: Collection[ToolName]) -> bool:
         """Whether one of its calls comes right after a call to one of the tools."""
         return not set(tools).isdisjoint(self.sources + self.targets[:-1])
 
 
-def steps_of(run: RunRow) -> list[Step]:
+def steps_of(run: RunRow) -> list[RunTransition]:
     """The transitions of a run; none if they cannot be read."""
     try:
-        return [Step(*step) for step in steps_in(run.sequence, success=run.success)]
+        return [RunTransition(*step) for step in steps_in(run.sequence, success=run.success)]
     except (TypeError, ValueError):
         _log.warning("the steps of the run %r cannot be read and are left out: `hepm doctor --repair`", run.id)
         return []
@@ -219,7 +219,7 @@ class CallReader:
         self,
         numbers: ToolNumbers | None = None,
         only: Collection[ToolName] = (),
-        room_SD: FloatArray | None = None,
+        room_SD: Float32Array | None = None,
     ) -> None:
         self._numbers = ToolNumbers() if numbers is None else numbers
         self._only = only
@@ -239,7 +239,7 @@ class CallReader:
         self._tasks: list[str] = []
         self._users: list[str] = []
         self._requests: list[str] = []
-        self._state_rows: dict[Place, int] = {}
+        self._state_rows: dict[StatePlace, int] = {}
         self.read_first = 0
         self.read_to: tuple[int, int] = (0, 0)
 
@@ -263,14 +263,18 @@ class CallReader:
         """Row number of the run that was read last; 0 if none was."""
         return int(self._arrivals.read()[-1, 0]) if len(self._arrivals) else 0
 
-    def unknown(self, steps: Sequence[Sequence[Step]]) -> list[Place]:
+    def unknown(self, steps: Sequence[Sequence[RunTransition]]) -> list[StatePlace]:
         """Where the states are that the calls of these runs need and were not read yet."""
         only = self._only
         used = dict.fromkeys(step.place for of_run in steps for step in of_run if not only or step.follows(only))
         return [place for place in used if place[1] and place not in self._state_rows]
 
     def read(
-        self, runs: Sequence[RunRow], steps: Sequence[Sequence[Step]], places: Sequence[Place], vectors_SD: FloatArray
+        self,
+        runs: Sequence[RunRow],
+        steps: Sequence[Sequence[RunTransition]],
+        places: Sequence[StatePlace],
+        vectors_SD: Float32Array,
     ) -> None:
         """Add runs with their steps, and states with their vectors, shape (S, D)."""
         if places:
@@ -309,7 +313,7 @@ class CallReader:
         self._arrivals.extend(np.array([[run.seq] for run in runs]))
         self.read_first = self.read_first or self.runs
 
-    def _add_facts(self, steps: Sequence[Step]) -> None:
+    def _add_facts(self, steps: Sequence[RunTransition]) -> None:
         """Facts are learned from whole runs alone: what was learned earlier in a run counts as well."""
         learned = [self._facts.add(step.facts) for step in steps]
         calls = [len(step.targets) for step in steps]
@@ -322,7 +326,7 @@ class CallReader:
             said_RD[at] = vector
         self._user_vectors.extend(said_RD)
 
-    def _rows_of(self, steps: Sequence[Step], number: int) -> Iterator[tuple[tuple[int, ...], set[int]]]:
+    def _rows_of(self, steps: Sequence[RunTransition], number: int) -> Iterator[tuple[tuple[int, ...], set[int]]]:
         history: list[int] = [0]
         numbers, only = self._numbers, {self._numbers[tool] for tool in self._only}
         for step in steps:

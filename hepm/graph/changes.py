@@ -5,148 +5,41 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Final
 
 from hepm.errors import InputError, StoreDamagedError
-from hepm.graph.delta import Delta, Edge, Place, Run, StateSeen, steps_in
+from hepm.graph.delta import Delta, RunRecord
 from hepm.graph.lessons.rows import Showing
-from hepm.graph.lessons.transaction import LessonTransaction
+from hepm.graph.retract import readable, retract_runs
 from hepm.graph.rows import (
     Added,
-    Aliases,
     Counting,
-    FloatArray,
-    Header,
+    Float32Array,
     Known,
-    Replay,
+    RecordParser,
     Selection,
     StoredRun,
     TextEmbedder,
-    ToolRow,
-    Vectored,
-    as_bool,
-    known_runs,
     read_each,
-    tool_row,
 )
-from hepm.graph.stored_vectors import to_bytes
 from hepm.graph.tool_life import add_alias, own_names, retire
-from hepm.types import Tool, ToolName
-
-if TYPE_CHECKING:
-    from hepm.graph.neo4j.store import Neo4jTransaction
-    from hepm.graph.sqlite.store import SQLiteTransaction
-
-Transaction: TypeAlias = "SQLiteTransaction | Neo4jTransaction"
+from hepm.graph.transaction import Transaction
+from hepm.types import Tool
 
 _REBUILD_BATCH: Final = 500
 _NEAR: Final = 1e-3  # so near a threshold a reward may be on either side, as it is a sum of floats
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-_FEW_KEYS: Final = 64  # a database finds so many texts in less time than it takes to send every run
-_PUT_VECTORS: Final[Mapping[Vectored, tuple[str, str, str]]] = {
-    "state": ("put_state_vectors", "of", "vector"),
-    "run": ("put_run_vectors", "of", "said_vector"),
-    "lesson": ("put_lesson_vectors", "lesson", "vector"),
-}
-
-
-class TransactionState:
-    """What every write transaction on a namespace keeps; all of a transaction is stored, or nothing.
-
-    `retract` takes a delta back. It drops a state whose text came from a retracted run, also if others hold it: its
-    caller adds these again with the text of another run. `note_change` writes the journal entry from which mirrors
-    learn what to read again.
-
-    Attributes:
-        header: As it was when the transaction began, under the store's write lock.
-        aliases: Other names of tools; records are counted under the tools' own.
-        sources: Tools whose outgoing edges or states changed.
-        rewritten: Whether something was removed or replaced, not only added.
-        removed: Whether that was a run with a label.
-        row_numbers: Of the runs that were read or stored, by id.
-    """
-
-    header: Header
-    lessons: LessonTransaction
-    aliases: Aliases
-
-    def __init__(self, namespace: str) -> None:
-        self.namespace = namespace
-        self.sources: set[ToolName] = set()
-        self.rewritten = False
-        self.removed = False
-        self.row_numbers: dict[str, int] = {}
-
-    def reset_damage(self) -> None:
-        """Reset values that no column may hold, where the database takes any (SQLite)."""
-
-    def how_rewritten(self, *, everything: bool) -> int:
-        """For the journal: 0 if something was only added, 1 if texts were replaced, 2 if labelled runs were removed."""
-        return 2 if everything or self.removed else int(self.rewritten)
-
-    def known(self, ids: Sequence[str]) -> dict[str, Known]:
-        """Those of the ids that are stored."""
-        return known_runs(self.lessons.rows, ids)
-
-    def held(self, ids: Sequence[str]) -> list[StoredRun]:
-        """Those of the runs that are stored, by id."""
-        return self.stored(self.lessons.rows("stored_runs", ids=list(ids)))
-
-    def select(self, selection: Selection) -> list[StoredRun]:
-        """The stored runs that match, by id."""
-        if selection.trajectory is not None and selection == Selection(selection.trajectory):
-            return self.held([selection.trajectory])  # a search for anything else reads the whole namespace
-        return self.stored(self.lessons.rows("select_runs", **asdict(selection)))
-
-    def records_of(self, ids: Iterable[str]) -> list[str]:
-        """The records of stored runs."""
-        return [record for _, record in self.lessons.rows("records_of", ids=list(ids))]
-
-    def set_counted(self, run: str, counted: bool) -> None:
-        """Set whether a stored run counts."""
-        self.lessons.write("set_counted", [{"run": run, "counted": counted}])
-
-    def put_vectors(self, of: Vectored, vectors: Mapping[Any, FloatArray]) -> None:
-        """Attach vectors to states by id, runs by row number or lessons by id; missing ones are ignored."""
-        name, key, column = _PUT_VECTORS[of]
-        self.lessons.write(name, [{key: one, column: to_bytes(vector)} for one, vector in vectors.items()])
-
-    def tools(self) -> list[ToolRow]:
-        """All tools."""
-        return list(map(tool_row, self.lessons.rows("tools")))
-
-    def copy_tools(self, rows: Sequence[ToolRow]) -> None:
-        """Set everything about tools but their counts."""
-        names = ("description", "parameters", "described_at", "changed_at", "former_description", "former_parameters")
-        self.lessons.write("copy_tools", [{"tool": r.name, **{n: getattr(r, n) for n in names}} for r in rows])
-        self.mark_tools((row.name, row.retired, row.aliases) for row in rows)
-
-    def mark_tools(self, marks: Iterable[tuple[ToolName, bool, Sequence[ToolName]]]) -> None:
-        """Set whether tools are retired, and their aliases."""
-        rows = [{"tool": tool, "retired": retired, "aliases": list(aliases)} for tool, retired, aliases in marks]
-        self.lessons.write("mark_tools", rows)
-
-    def drop_tool(self, tool: ToolName) -> None:
-        """Delete a tool that no run calls."""
-        self.lessons.write("drop_tool", [{"tool": tool}])
-
-    def stored(self, rows: Iterable[Sequence[Any]]) -> list[StoredRun]:
-        """Runs of stored rows, by id."""
-        runs = [StoredRun(*row)._replace(success=as_bool(row[4]), counted=bool(row[6])) for row in rows]
-        self.row_numbers.update((run.id, run.seq) for run in runs)
-        return sorted(runs, key=itemgetter(1))
 
 
 def add_runs(
     write: Transaction,
-    runs: Sequence[Run],
-    vectors: Mapping[str, FloatArray],
-    replay: Replay,
+    runs: Sequence[RunRecord],
+    vectors: Mapping[str, Float32Array],
+    replay: RecordParser,
     *,
     relabel: bool = False,
 ) -> Added:
@@ -167,10 +60,10 @@ def add_runs(
 
 def _store(
     write: Transaction,
-    new: Sequence[Run],
+    new: Sequence[RunRecord],
     relabelled: Sequence[str],
-    vectors: Mapping[str, FloatArray],
-    replay: Replay,
+    vectors: Mapping[str, Float32Array],
+    replay: RecordParser,
 ) -> None:
     """Store runs; those of `relabelled` replace stored ones."""
     new, vectors = _under_own_names(write, new, vectors, replay)
@@ -195,8 +88,8 @@ def _store(
 
 
 def _under_own_names(
-    write: Transaction, new: Sequence[Run], vectors: Mapping[str, FloatArray], replay: Replay
-) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
+    write: Transaction, new: Sequence[RunRecord], vectors: Mapping[str, Float32Array], replay: RecordParser
+) -> tuple[Sequence[RunRecord], Mapping[str, Float32Array]]:
     """Runs that use an alias, read again with the tools' own names; and the vectors of all texts."""
     for tool in {tool.name: tool for run in new for tool in run.tools if tool.aliases or tool.retired}.values():
         write.apply(described(tool), {})
@@ -211,7 +104,7 @@ def _under_own_names(
     again, more = read_each(records, replay, write.aliases, success_from=write.header.success_from)
     runs = own_names(new, write.aliases)
     for number, run in zip(at, again, strict=True):
-        if isinstance(run, Run):
+        if isinstance(run, RunRecord):
             runs[number] = run._replace(digest=new[number].digest, tools=runs[number].tools)
     return runs, {**vectors, **more}
 
@@ -223,7 +116,7 @@ def described(tool: Tool) -> Delta:
     return delta
 
 
-def forget_runs(write: Transaction, selection: Selection, replay: Replay) -> list[str]:
+def forget_runs(write: Transaction, selection: Selection, replay: RecordParser) -> list[str]:
     """Remove runs and everything they added (see `Store.forget`)."""
     if selection == Selection():
         raise InputError(
@@ -244,14 +137,14 @@ def forget_runs(write: Transaction, selection: Selection, replay: Replay) -> lis
     return [run.id for run in gone]
 
 
-def rebuild(write: Transaction, replay: Replay, embedder: TextEmbedder | None) -> None:
+def rebuild(write: Transaction, replay: RecordParser, embedder: TextEmbedder | None) -> None:
     """Recompute everything but the records from the records (see `Store.rebuild`)."""
     counting = write.header.counting
     write.reset_damage()
     write.clear()
     stored = sorted(write.select(Selection()), key=itemgetter(0))  # in order of arrival
     stored_as: dict[str, str] = {}
-    known: list[Run] = []
+    known: list[RunRecord] = []
     for held, runs, vectors in _in_batches(stored, replay, write):
         for one, run in zip(held, runs, strict=True):
             if (other := stored_as.setdefault(run.id, one.id)) != one.id:
@@ -272,7 +165,7 @@ def rebuild(write: Transaction, replay: Replay, embedder: TextEmbedder | None) -
     write.note_change(everything=True)
 
 
-def read_rewards(write: Transaction, success_from: float, replay: Replay) -> list[str]:
+def read_rewards(write: Transaction, success_from: float, replay: RecordParser) -> list[str]:
     """Count the runs again that are labelled otherwise where rewards from `success_from` on are successes; their ids.
 
     What they taught goes, as it was a lesson from the opposite. Runs that are to end in the future end now: they would
@@ -288,7 +181,9 @@ def read_rewards(write: Transaction, success_from: float, replay: Replay) -> lis
     return relabelled
 
 
-def rebuild_by(write: Transaction, success_from: float, replay: Replay, embedder: TextEmbedder | None) -> list[str]:
+def rebuild_by(
+    write: Transaction, success_from: float, replay: RecordParser, embedder: TextEmbedder | None
+) -> list[str]:
     """`read_rewards` and `rebuild` in one, so that runs counted by older rules are counted once; the same ids."""
     changed, relabelled, _ = _read_otherwise(write, success_from, replay)
     shown = write.lessons.showings(relabelled)
@@ -304,8 +199,8 @@ def rebuild_by(write: Transaction, success_from: float, replay: Replay, embedder
 
 
 def _read_otherwise(
-    write: Transaction, success_from: float, replay: Replay
-) -> tuple[list[Run], list[str], Mapping[str, FloatArray]]:
+    write: Transaction, success_from: float, replay: RecordParser
+) -> tuple[list[RunRecord], list[str], Mapping[str, Float32Array]]:
     """Runs with another label or another end by this threshold; the ids of the former; the vectors of their texts."""
     header, now = write.header, time.time()
     low, high = sorted((header.success_from, success_from))
@@ -313,7 +208,7 @@ def _read_otherwise(
     held = write.stored(rows)
     records = [_ended_by(one.record, now) for one in held]
     runs, vectors = read_each(records, replay, write.aliases, success_from=success_from)
-    pairs = [(one, run) for one, run in zip(held, runs, strict=True) if isinstance(run, Run)]
+    pairs = [(one, run) for one, run in zip(held, runs, strict=True) if isinstance(run, RunRecord)]
     relabelled = [run.id for one, run in pairs if one.success != run.success]
     changed = [run for one, run in pairs if one.success != run.success or one.record != run.record]
     return changed, relabelled, vectors
@@ -329,21 +224,21 @@ def _ended_by(record: str, now: float) -> str:
 
 
 def _in_batches(
-    stored: Sequence[StoredRun], replay: Replay, write: Transaction
-) -> Iterator[tuple[Sequence[StoredRun], Sequence[Run], Mapping[str, FloatArray]]]:
+    stored: Sequence[StoredRun], replay: RecordParser, write: Transaction
+) -> Iterator[tuple[Sequence[StoredRun], Sequence[RunRecord], Mapping[str, Float32Array]]]:
     for start in range(0, len(stored), _REBUILD_BATCH):
         held = stored[start : start + _REBUILD_BATCH]
         records = [one.record for one in held]
         found, vectors = read_each(records, replay, write.aliases, success_from=write.header.success_from)
-        runs: list[Run] = []
+        runs: list[RunRecord] = []
         for one, run in zip(held, found, strict=True):
-            if not isinstance(run, Run):
+            if not isinstance(run, RunRecord):
                 raise damaged_run(one.id, run) from run
             runs.append(run)
         yield held, runs, vectors
 
 
-def excluded_of(runs: Iterable[Run], counting: Counting) -> set[str]:
+def excluded_of(runs: Iterable[RunRecord], counting: Counting) -> set[str]:
     """Ids of the stored runs that do not count: those of a task's successful runs that are not the shortest."""
     if counting == "all":
         return set()
@@ -367,7 +262,7 @@ def damaged_run(name: str, error: Exception) -> StoreDamagedError:
     )
 
 
-def replaces(run: Run, known: Known) -> bool:
+def replaces(run: RunRecord, known: Known) -> bool:
     """Whether a run replaces an equal stored one: by another label, or because it is not trusted.
 
     A label of a rule or a judge replaces no given one, and none that was removed by hand; a given one replaces an equal
@@ -382,19 +277,11 @@ def replaces(run: Run, known: Known) -> bool:
     return run.success != known.success or (known.derived and not run.outcome_by)
 
 
-def _readable(
-    write: Transaction, records: Sequence[str], replay: Replay
-) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
-    # A damaged record can be removed, and does not keep others from being removed: its counts go with a rebuild.
-    runs, vectors = read_each(records, replay, write.aliases, success_from=write.header.success_from)
-    return [run for run in runs if isinstance(run, Run)], vectors
-
-
 def _sort_out(
-    write: Transaction, runs: Sequence[Run], *, relabel: bool
-) -> tuple[Added, list[Run], dict[str, bool | None]]:
+    write: Transaction, runs: Sequence[RunRecord], *, relabel: bool
+) -> tuple[Added, list[RunRecord], dict[str, bool | None]]:
     """What happens to each run; the runs to store; and the former labels of those that are stored."""
-    fresh: dict[str, Run] = {}  # a run may come twice in a batch
+    fresh: dict[str, RunRecord] = {}  # a run may come twice in a batch
     duplicates: list[str] = []
     conflicts: list[str] = []
     former: dict[str, bool | None] = {}
@@ -416,10 +303,12 @@ def _sort_out(
     return Added(tuple(fresh), tuple(duplicates), tuple(conflicts)), list(fresh.values()), former
 
 
-def _elect(write: Transaction, new: Sequence[Run], replay: Replay) -> tuple[list[Run], list[Run]]:
+def _elect(
+    write: Transaction, new: Sequence[RunRecord], replay: RecordParser
+) -> tuple[list[RunRecord], list[RunRecord]]:
     """Split new runs into those that count and those that do not; a stored run may stop counting."""
     counted = [run for run in new if not _competes(run)]
-    excluded: list[Run] = []
+    excluded: list[RunRecord] = []
     for first, *rest in _rivals(new):
         excluded.extend(rest)
         stored = write.shortest_success(*_task(first))
@@ -433,71 +322,26 @@ def _elect(write: Transaction, new: Sequence[Run], replay: Replay) -> tuple[list
     return counted, excluded
 
 
-def _remove(write: Transaction, gone: Sequence[StoredRun], replay: Replay) -> None:
+def _remove(write: Transaction, gone: Sequence[StoredRun], replay: RecordParser) -> None:
     retract_runs(write, [run for run in gone if run.counted], replay)
     write.drop_runs([run.id for run in gone])
     if write.header.counting == "shortest":
         for environment, task in sorted({_task(run) for run in gone if run.counted and _competes(run)}):
             if best := write.shortest_success(environment, task):
                 write.set_counted(best.id, True)
-                runs, vectors = _readable(write, [best.record], replay)
+                runs, vectors = readable(write, [best.record], replay)
                 write.apply(Delta.of(runs), vectors)
 
 
-def retract_runs(write: Transaction, stored: Sequence[StoredRun], replay: Replay) -> None:
-    """Take back what stored runs added to the graph; their records stay."""
-    if not stored:
-        return
-    runs, _ = _readable(write, [one.record for one in stored], replay)
-    delta = Delta.of(runs, sign=-1)
-    orphaned, below_bound = write.retract(delta, [run.id for run in stored])
-    texts = {place: (orphaned[place], *source) for place, source in _latest_texts(write, orphaned).items()}
-    _add_texts(write, texts, replay)
-    # Further states of these moves may be among the latest now.
-    wanting = write.textless({move for move, _ in orphaned} | below_bound)
-    _add_texts(write, wanting, replay)
-
-
-def _latest_texts(write: Transaction, places: Iterable[Place]) -> dict[Place, tuple[str, int]]:
-    """The latest run that holds each state, and its transition. One pass over the runs on each edge."""
-    wanted: defaultdict[Edge, set[Place]] = defaultdict(set)
-    for move, key in places:
-        # Every run with the move took the edge between its first tools.
-        wanted[move.sources[0], move.targets[0]].add((move, key))
-    latest: dict[Place, tuple[float, str, int]] = {}
-    for edge, of_edge in wanted.items():
-        keys = sorted({key for _, key in of_edge})
-        for run, ended, success, sequence in write.runs_holding(edge, keys if len(keys) <= _FEW_KEYS else ()):
-            for step, (*_, place) in enumerate(steps_in(sequence, success=bool(success))):
-                if place in of_edge and (place not in latest or (ended, run, step) > latest[place]):
-                    latest[place] = ended, run, step
-    return {place: (run, step) for place, (_, run, step) in latest.items()}
-
-
-def _add_texts(write: Transaction, texts: Mapping[Place, tuple[int, str, int]], replay: Replay) -> None:
-    """Add states by their counts, and by the run and the transition that their texts are of."""
-    if not texts:
-        return
-    runs, vectors = _readable(write, write.records_of({run for _, run, _ in texts.values()}), replay)
-    by_id = {run.id: run for run in runs}
-    delta = Delta()
-    for (move, key), (count, name, step) in texts.items():
-        if (run := by_id.get(name)) is not None and step < len(run.transitions):
-            text = run.transitions[step].summary
-            delta.states[move][key] = StateSeen(text, name, step, run.ended_at or 0.0, count)
-    write.drop_states([(move, key) for move, states in delta.states.items() for key in states])
-    write.apply(delta, vectors)
-
-
-def _competes(run: Run | StoredRun) -> bool:
+def _competes(run: RunRecord | StoredRun) -> bool:
     return bool(run.success and run.task)
 
 
-def _task(run: Run | StoredRun) -> tuple[str, str]:
+def _task(run: RunRecord | StoredRun) -> tuple[str, str]:
     return run.environment, run.task
 
 
-def _rivals(runs: Iterable[Run]) -> list[list[Run]]:
+def _rivals(runs: Iterable[RunRecord]) -> list[list[RunRecord]]:
     """The successful runs of each task, shortest first, ties by id."""
     rivals = sorted(filter(_competes, runs), key=lambda run: (*_task(run), run.steps, run.id))
     return [list(group) for _, group in groupby(rivals, key=_task)]

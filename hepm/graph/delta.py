@@ -43,7 +43,7 @@ _IGNORED: Final = b"0123456789 \t\n\r\f\v"
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-class Move(NamedTuple):
+class StateMove(NamedTuple):
     """The tools before and after, as sorted sets, and the run's outcome. Equal states of one move are merged."""
 
     sources: tuple[ToolName, ...]
@@ -51,7 +51,7 @@ class Move(NamedTuple):
     success: bool
 
 
-Place: TypeAlias = tuple[Move, int]
+StatePlace: TypeAlias = tuple[StateMove, int]
 """A move, and the key of a state on it (see `state_key`)."""
 
 
@@ -132,7 +132,7 @@ class TransitionRow(NamedTuple):
     learned: Facts
 
 
-class Run(NamedTuple):
+class RunRecord(NamedTuple):
     """One trajectory as a store keeps it: the record itself, and everything that is counted or looked up by.
 
     A flat tuple, so that it crosses from one process to another at the cost of its texts.
@@ -179,7 +179,7 @@ class Run(NamedTuple):
     trial: str = ""
 
     @classmethod
-    def of(cls, trajectory: Trajectory, transitions: Sequence[Transition], *, digest: str, record: str) -> Run:
+    def of(cls, trajectory: Trajectory, transitions: Sequence[Transition], *, digest: str, record: str) -> RunRecord:
         """The run of a trajectory with these transitions."""
         t = trajectory
         made_calls = [call for call in t.calls() if call.name != SUMMARY_TOOL]
@@ -220,7 +220,7 @@ class Run(NamedTuple):
             **trial_columns(t),
         )
 
-    def graded(self, success_from: float) -> Run:
+    def graded(self, success_from: float) -> RunRecord:
         """The same with the label that it has in a store in which rewards from `success_from` on are successes."""
         success = Outcome(self.reward, self.given).graded(success_from).success
         return self if success is self.success else self._replace(success=success)
@@ -242,14 +242,14 @@ class Run(NamedTuple):
 
 def steps_in(
     sequence: str, *, success: bool
-) -> Iterator[tuple[tuple[ToolName, ...], tuple[ToolName, ...], int, Facts, Place]]:
+) -> Iterator[tuple[tuple[ToolName, ...], tuple[ToolName, ...], int, Facts, StatePlace]]:
     """Each transition of a run, from its column `sequence`: sources, targets, flags, facts, the place of its state."""
     sources: tuple[ToolName, ...] = (START,)
     for names, flags, *facts, key in json.loads(sequence):
         targets = tuple(names)
         # Steps of before schema version 9 have no facts until their runs are counted again.
         learned: Facts = facts[0] if facts else {}
-        yield sources, targets, flags, learned, (Move(_sorted_set(sources), _sorted_set(targets), success), key)
+        yield sources, targets, flags, learned, (StateMove(_sorted_set(sources), _sorted_set(targets), success), key)
         sources = targets
 
 
@@ -258,7 +258,7 @@ def key_texts(keys: Iterable[int]) -> list[str]:
     return [f",{key}]" for key in keys]
 
 
-_COLUMNS: Final = (*Run._fields[: Run._fields.index("calls")], "said", "token", "level", "arm", "trial")
+_COLUMNS: Final = (*RunRecord._fields[: RunRecord._fields.index("calls")], "said", "token", "level", "arm", "trial")
 
 
 @dataclass(slots=True)
@@ -274,7 +274,7 @@ class Delta:
 
     edges: defaultdict[Edge, EdgeCounts] = field(default_factory=lambda: defaultdict(EdgeCounts))
     tools: defaultdict[ToolName, ToolCounts] = field(default_factory=lambda: defaultdict(ToolCounts))
-    states: defaultdict[Move, dict[int, StateSeen]] = field(default_factory=lambda: defaultdict(dict))
+    states: defaultdict[StateMove, dict[int, StateSeen]] = field(default_factory=lambda: defaultdict(dict))
     run_edges: defaultdict[Edge, set[str]] = field(default_factory=lambda: defaultdict(set))
     described: defaultdict[ToolName, dict[tuple[str, str], tuple[float, float]]] = field(
         default_factory=lambda: defaultdict(dict)
@@ -284,7 +284,7 @@ class Delta:
     )
 
     @classmethod
-    def of(cls, runs: Iterable[Run], *, sign: int = 1, now: float = 0.0) -> Delta:
+    def of(cls, runs: Iterable[RunRecord], *, sign: int = 1, now: float = 0.0) -> Delta:
         """Count runs. O(calls); no text is embedded here. With sign -1 the counts are negative.
 
         Args:
@@ -294,7 +294,7 @@ class Delta:
         delta.add(runs, sign=sign, now=now)
         return delta
 
-    def add(self, runs: Iterable[Run], *, sign: int = 1, now: float = 0.0) -> None:
+    def add(self, runs: Iterable[RunRecord], *, sign: int = 1, now: float = 0.0) -> None:
         """Count further runs, of any order."""
         lists: dict[int, tuple[tuple[Tool, ...], float, float]] = {}  # runs of one file share one list of tools
         for run in runs:
@@ -344,7 +344,7 @@ class Delta:
             ]
             waiting, counts = [(name, texts[1:]) for name, texts in waiting if len(texts) > 1], {}
 
-    def _count(self, run: Run, sign: int) -> None:
+    def _count(self, run: RunRecord, sign: int) -> None:
         success = run.success
         inverse = sign * inverse_steps(run.steps) if success else 0
         one = EdgeCounts(sign * (success is True), inverse, sign * (success is False), sign * (success is None))
@@ -361,7 +361,7 @@ class Delta:
                 self.outcomes[name, run.id] = run.ended_at or 0.0, failed == known
         for step, t in enumerate(run.transitions if success is not None else ()):
             if t.key:
-                states = self.states[Move(_sorted_set(t.sources), _sorted_set(t.targets), success is True)]
+                states = self.states[StateMove(_sorted_set(t.sources), _sorted_set(t.targets), success is True)]
                 state = StateSeen(t.summary, run.id, step, run.ended_at or 0.0)
                 if t.key in states:
                     states[t.key].add(state)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Final
 
-from hepm.graph.scratch import Scratch
+from hepm.graph.scratch import ScratchNamespace
 from hepm.graph.store import Store
 
 _SHOWN: Final = 3
@@ -18,7 +18,7 @@ def differences(one: Store, other: Store, *, namespace: str) -> list[str]:
     """Sentences on how two stores differ in a namespace; [] if they agree. Row numbers are not compared."""
     totals, others = (asdict(store.totals(namespace=namespace)) for store in (one, other))
     found = [f"{name}: {mine:,} and {others[name]:,}" for name, mine in totals.items() if mine != others[name]]
-    with Scratch() as scratch:
+    with ScratchNamespace() as scratch:
         for (what, mine), (_, theirs) in zip(_content(one, namespace), _content(other, namespace), strict=True):
             scratch.note("one", mine)
             scratch.note("other", theirs)

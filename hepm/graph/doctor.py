@@ -12,20 +12,20 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from hepm.graph.artifacts import Artifacts
 from hepm.graph.calls import Reached
 from hepm.graph.changes import stored_twice
-from hepm.graph.delta import Delta, Edge, EdgeCounts, Move, Run, ToolCounts
+from hepm.graph.delta import Delta, Edge, EdgeCounts, RunRecord, StateMove, ToolCounts
 from hepm.graph.findings import SHOWN, Columns, Differing, Finding, Vectors
 from hepm.graph.lessons.rows import UNUSED, from_record
 from hepm.graph.lessons.transaction import recount, wrong_showings
 from hepm.graph.namespace import NamespaceMirror
-from hepm.graph.rows import EdgeRow, HeldRun, Replay, TextEmbedder, read_each
-from hepm.graph.scratch import HeldState, Scratch
+from hepm.graph.rows import EdgeRow, HeldRun, RecordParser, TextEmbedder, read_each
+from hepm.graph.scratch import HeldState, ScratchNamespace
 from hepm.graph.store import Store
 from hepm.types import ToolName
 
 Part: TypeAlias = Literal["links", "runs", "counts", "states", "vectors", "lessons", "fit"]
 """Rows that point to nothing; columns beside the records of runs; counts; states; vectors; lessons; files of a fit."""
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
-Progress: TypeAlias = Callable[[int, int], object]
+ExaminationProgress: TypeAlias = Callable[[int, int], object]
 
 _BATCH: Final = 500
 _SHOWN_CELLS: Final = 20
@@ -37,11 +37,11 @@ def examine(
     mirror: NamespaceMirror | None,
     *,
     namespace: str,
-    replay: Replay,
+    replay: RecordParser,
     embedder: TextEmbedder | None = None,
     artifacts: Artifacts | None = None,
     parts: Collection[Part] = PARTS,
-    on_progress: Progress = lambda done, total: None,
+    on_progress: ExaminationProgress = lambda done, total: None,
 ) -> list[Finding]:
     """Compare a namespace with its own records; [] when all is well. Reads every record: O(stored calls).
 
@@ -72,7 +72,7 @@ def examine(
             done = min(done + number, total)
             on_progress(done, total)
 
-        with Scratch() as scratch, _without_collection():
+        with ScratchNamespace() as scratch, _without_collection():
             found += _Examination(store, namespace, parts, vectors, scratch, step).findings(replay)
         on_progress(total, total)
     if "lessons" in parts or vectors is not None:
@@ -134,7 +134,7 @@ class _Examination:
         namespace: str,
         parts: Collection[Part],
         vectors: Vectors | None,
-        scratch: Scratch,
+        scratch: ScratchNamespace,
         step: Callable[[int], None],
     ) -> None:
         self._store, self._namespace, self._parts = store, namespace, parts
@@ -147,7 +147,7 @@ class _Examination:
         self._unreadable: list[Finding] = []
         self._shortest = store.header.counting == "shortest"
 
-    def findings(self, replay: Replay) -> Iterator[Finding]:
+    def findings(self, replay: RecordParser) -> Iterator[Finding]:
         store, namespace = self._store, self._namespace
         aliases, success_from = store.marks(namespace=namespace).aliases, store.header.success_from
         counts = "counts" in self._parts
@@ -156,9 +156,9 @@ class _Examination:
         runs = store.iter_runs(namespace=namespace)
         while batch := list(islice(runs, _BATCH)):
             read, _ = read_each([held.record for held in batch], replay, aliases, success_from=success_from)
-            counted: list[Run] = []
+            counted: list[RunRecord] = []
             for held, run in zip(batch, read, strict=True):
-                if not isinstance(run, Run):
+                if not isinstance(run, RunRecord):
                     what = f"the record of the run {held.id!r} cannot be read ({run})"
                     self._unreadable.append(Finding(f"{what}; `hepm forget --trajectory` removes it", ""))
                     continue
@@ -182,7 +182,7 @@ class _Examination:
         if {"states", "vectors"} & {*self._parts}:
             yield from self._state_findings()
 
-    def _check_run(self, held: HeldRun, run: Run) -> None:
+    def _check_run(self, held: HeldRun, run: RunRecord) -> None:
         other = self._scratch.add_run(run, held.id, counted=held.counted, shortest=self._shortest)
         if other is not None:
             self._unreadable.append(Finding(stored_twice(run.id, held.id, other), ""))
@@ -240,7 +240,7 @@ class _Examination:
             if "states" in self._parts:
                 self._scratch.add_stored(
                     (
-                        Move(row.sources, row.targets, row.success),
+                        StateMove(row.sources, row.targets, row.success),
                         *(row.key, row.count, row.seen, row.trajectory, row.step),
                         row.summary if kept else None,
                     )

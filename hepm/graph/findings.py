@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from hepm.graph.rows import FloatArray, TextEmbedder
+from hepm.graph.rows import Float32Array, TextEmbedder
 from hepm.graph.stored_vectors import of_size
 from hepm.text import count_of
 
@@ -82,7 +82,7 @@ class Vectors:
     def __init__(self, dimensions: int, embedder: TextEmbedder | None) -> None:
         self._dimensions = dimensions
         self._embedder = embedder
-        self._waiting: list[tuple[str, str, FloatArray]] = []
+        self._waiting: list[tuple[str, str, Float32Array]] = []
         self._missing, self._others = Counter[str](), Counter[str]()
         self._bad = 0
 

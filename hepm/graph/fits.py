@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hepm.graph.artifacts import PARTS, Artifacts
 from hepm.graph.calls import CallMatrix, Reached
 from hepm.graph.history import NEWEST, CallHistory
-from hepm.graph.rows import Change
+from hepm.graph.rows import RevisionChange
 from hepm.graph.store import Store
 
 T = TypeVar("T")
@@ -126,7 +126,7 @@ class Fits:
             return None
         return kept if about["embedder"] == self._store.header.embedder else None
 
-    def _keep_parts(self, about: Mapping[str, Any], changes: Sequence[Change] | None) -> None:
+    def _keep_parts(self, about: Mapping[str, Any], changes: Sequence[RevisionChange] | None) -> None:
         """Take the calls after tools from files of other processes, but for what `changes` removed; None: all."""
         if self._artifacts is None or not self._history.keep_in(self._artifacts.parts(about["parts"]), about["tools"]):
             return
@@ -135,7 +135,7 @@ class Fits:
         if removed:
             self._history.forget(None if None in removed else {tool for of in removed for tool in of or ()})
 
-    def _changes_since(self, revision: int) -> list[Change] | None:
+    def _changes_since(self, revision: int) -> list[RevisionChange] | None:
         """Those of the namespace; None if the store does not know any more."""
         if self._store.header.revision == revision:
             return []
@@ -206,7 +206,7 @@ class Fits:
             self._made[make] = make(calls, None if anew else former)
             self._keep(make, calls)
 
-    def follow(self, changes: Sequence[Change], *, read: bool) -> None:
+    def follow(self, changes: Sequence[RevisionChange], *, read: bool) -> None:
         """Note what later revisions changed, for `update`.
 
         Args:

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from hepm.errors import StoreUnavailableError
 from hepm.graph.artifacts import PART, read_part, write_part
-from hepm.graph.calls import CallMatrix, CallReader, Reached, RecentlyUsed, Step, ToolNumbers, steps_of
+from hepm.graph.calls import CallMatrix, CallReader, Reached, RecentlyUsed, RunTransition, ToolNumbers, steps_of
 from hepm.graph.delta import Edge
-from hepm.graph.rows import FloatArray, RunRow
+from hepm.graph.rows import Float32Array, RunRow
 from hepm.graph.store import Store
 from hepm.types import ToolName
 
@@ -107,7 +107,7 @@ class CallHistory:
 
     def _first_read(self) -> CallReader:
         runs: list[RunRow] = []
-        steps: list[list[Step]] = []
+        steps: list[list[RunTransition]] = []
         calls, half, before = 0, 0, NEWEST
         was_whole, self.whole = self.whole, True
         while page := self._store.latest_runs(namespace=self._namespace, before=before, most=_AT_ONCE):
@@ -146,7 +146,7 @@ class CallHistory:
                 counts_T3[self._numbers[tool]] = counts
         return replace(calls, reached=Reached(*counts_T3.T), after=partial(self._read_after, self._numbers))
 
-    def _read(self, reader: CallReader, runs: Sequence[RunRow], steps: Sequence[Sequence[Step]]) -> None:
+    def _read(self, reader: CallReader, runs: Sequence[RunRow], steps: Sequence[Sequence[RunTransition]]) -> None:
         # After their runs were read: a state that comes between is of a run that is read later.
         places, vectors_SD = self._store.states_at(reader.unknown(steps), namespace=self._namespace)
         reader.read(runs, steps, places, vectors_SD)
@@ -245,7 +245,7 @@ class CallHistory:
             shares[source, target] = ceil(wanted * (labelled + unlabelled) / labelled)
         return self._store.latest_on_edges(shares, namespace=self._namespace)
 
-    def _add_after(self, runs: Sequence[RunRow], steps: Sequence[Sequence[Step]]) -> None:
+    def _add_after(self, runs: Sequence[RunRow], steps: Sequence[Sequence[RunTransition]]) -> None:
         """Add new runs to what is kept."""
         with self._lock:
             for key, reader in list(self._after.items()):
@@ -297,7 +297,7 @@ def all_calls(store: Store, namespace: str) -> CallMatrix:
     return reader.snapshot(store.header.dimensions)
 
 
-def mapped_room(rows: int, dimensions: int) -> FloatArray | None:
+def mapped_room(rows: int, dimensions: int) -> Float32Array | None:
     """Zeros in a temporary file (`TMPDIR` names the folder) that goes with them: the system may write them out.
 
     None where no space on disk can be reserved, as a full disk would end the process that writes to a mapped file.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hepm.errors import HepmError, StoreError, StoreUnavailableError
 from hepm.graph.namespace import NamespaceMirror
-from hepm.graph.rows import Change, Header
+from hepm.graph.rows import Header, RevisionChange
 from hepm.graph.store import Store
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class Mirror:
     def _follow_changes(self, header: Header) -> None:
         changes = self._store.changes_since(self._revision)
         for name, mirror in self._namespaces.items():
-            everything = [Change(header.revision, name, None, True, True)]
+            everything = [RevisionChange(header.revision, name, None, True, True)]
             if mine := [change for change in (everything if changes is None else changes) if change.namespace == name]:
                 mirror.follow(mine)
         for lessons in self._lessons.values():

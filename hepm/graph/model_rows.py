@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from hepm.cypher.model import Table
-from hepm.graph.delta import Run
+from hepm.graph.delta import RunRecord
 from hepm.graph.lesson_rows import LessonTables
-from hepm.graph.open_store import user_cache
-from hepm.graph.rows import Replay, read_each
+from hepm.graph.rows import RecordParser, read_each
 from hepm.graph.store import Store
 from hepm.graph.weights import edge_weights
 from hepm.types import ToolName
+from hepm.user_cache import user_cache
 
 if TYPE_CHECKING:
     from hepm.cypher.engines import Projection
@@ -32,7 +32,7 @@ EDGE_SUMMARIES: Final = 3
 _READ_AT_ONCE: Final = 500
 
 
-def open_copy(store: Store, file: Path, replay: Replay) -> Projection:
+def open_copy(store: Store, file: Path, replay: RecordParser) -> Projection:
     """The copy of an embedded store in an embedded Cypher engine, rebuilt where the store in `file` has changed.
 
     Raises:
@@ -62,7 +62,7 @@ class ModelRows:
     both ends. The properties follow in the order of `hepm.cypher.model`. Lazy: take the tables in the order given.
     """
 
-    def __init__(self, store: Store, replay: Replay) -> None:
+    def __init__(self, store: Store, replay: RecordParser) -> None:
         self._store = store
         self._replay = replay
         self._tools: dict[tuple[str, ToolName], int] = {}
@@ -118,7 +118,7 @@ class ModelRows:
             )  # fmt: skip
             self._lessons.meet(namespace, run.id, number)
 
-    def _runs(self, namespace: str) -> Iterator[tuple[int, Run, bool]]:
+    def _runs(self, namespace: str) -> Iterator[tuple[int, RunRecord, bool]]:
         """Readable runs with their places in the order of arrival; `hepm doctor` names the damaged ones."""
         records = enumerate(self._store.iter_records(namespace=namespace), 1)
         aliases, success_from = self._store.marks(namespace=namespace).aliases, self._store.header.success_from
@@ -126,7 +126,7 @@ class ModelRows:
             records_here = [record for _, (_, record, _) in batch]
             runs, _ = read_each(records_here, self._replay, aliases, success_from=success_from)
             for (seq, (*_, counted)), run in zip(batch, runs, strict=True):
-                if isinstance(run, Run):
+                if isinstance(run, RunRecord):
                     yield seq, run, counted
 
     def _edges(self) -> Iterator[Row]:

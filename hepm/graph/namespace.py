@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from hepm.errors import StoreUnavailableError
 from hepm.graph.delta import Edge
 from hepm.graph.drift import Drift
-from hepm.graph.rows import Change, EdgeRow, Marks, StateBatch
+from hepm.graph.rows import EdgeRow, Marks, RevisionChange, StateBatch
 from hepm.graph.store import Store
 from hepm.graph.weights import INVERSE_STEPS_UNIT, edge_weights
 from hepm.types import START, Evidence, ToolName
@@ -36,7 +36,7 @@ EVIDENCE_SUMMARIES = 3
 _EDGES_AT_ONCE = 1_000
 
 
-class NextTool(NamedTuple):
+class OutgoingEdge(NamedTuple):
     """An outgoing edge as policies see it: its weight w(a, b) of H-EPM 4.2, its successful and failed trajectories."""
 
     tool: ToolName
@@ -72,8 +72,8 @@ class _Snapshot:
     newest: int = 0
     rows: dict[ToolName, Rows] = field(default_factory=dict[ToolName, Rows])
     states: dict[ToolName, StateBlock] = field(default_factory=dict[ToolName, "StateBlock"])
-    successors: dict[tuple[ToolName, float], tuple[NextTool, ...]] = field(
-        default_factory=dict[tuple[ToolName, float], tuple[NextTool, ...]]
+    successors: dict[tuple[ToolName, float], tuple[OutgoingEdge, ...]] = field(
+        default_factory=dict[tuple[ToolName, float], tuple[OutgoingEdge, ...]]
     )
     drifts: dict[ToolName, Drift | None] = field(default_factory=dict[ToolName, Drift | None])
     called: set[ToolName] = field(default_factory=set[ToolName])
@@ -189,7 +189,7 @@ class NamespaceMirror:
             snapshot.called.update(self._ask(lambda: self.store.called_tools(namespace=self.name)) or ())
         return snapshot.called
 
-    def successors(self, tool: ToolName, *, c: float = 1.0) -> tuple[NextTool, ...]:
+    def successors(self, tool: ToolName, *, c: float = 1.0) -> tuple[OutgoingEdge, ...]:
         """Tools that followed `tool` in successful runs: heaviest first, ties by name (see `graph.weights` for `c`)."""
         snapshot = self._snapshot
         found = snapshot.successors.get((tool, c))
@@ -290,11 +290,11 @@ class NamespaceMirror:
                     continue
                 edge: dict[str, Any] = dict(zip(EdgeRow._fields[2:], counts, strict=True))
                 edge["inverse_steps"] /= INVERSE_STEPS_UNIT
-                following = NextTool(target, weight, edge["support"], edge["failures"])
+                following = OutgoingEdge(target, weight, edge["support"], edge["failures"])
                 graph.add_edge(source, target, **edge, weight=weight, failure_share=following.failure_share)
         return graph
 
-    def follow(self, changes: Sequence[Change]) -> None:
+    def follow(self, changes: Sequence[RevisionChange]) -> None:
         """Read again what later revisions changed; idempotent. What is fitted to all calls waits for `follow_calls`."""
         everything = any(change.sources is None for change in changes)
         self._snapshot = self._read() if everything else self._followed(changes)
@@ -311,7 +311,7 @@ class NamespaceMirror:
         if self._fits is not None:
             self._fits.update(anew=anew, defer=defer)
 
-    def _followed(self, changes: Sequence[Change]) -> _Snapshot:
+    def _followed(self, changes: Sequence[RevisionChange]) -> _Snapshot:
         from hepm.graph.nearest import StateBlock
 
         touched = {tool for change in changes for tool in change.sources or ()}
@@ -353,9 +353,9 @@ def _by_source(edges: Sequence[tuple[Any, ...]]) -> dict[ToolName, Rows]:
     return {source: list(rows) for source, rows in groupby(edges, key=itemgetter(0))}
 
 
-def _weigh(rows: Sequence[tuple[Any, ...]], c: float) -> tuple[NextTool, ...]:
+def _weigh(rows: Sequence[tuple[Any, ...]], c: float) -> tuple[OutgoingEdge, ...]:
     taken = [row for row in rows if row[2]]
     weights = edge_weights([(row[2], row[3]) for row in taken], c=c)
-    found = [NextTool(row[1], weight, row[2], row[4]) for row, weight in zip(taken, weights, strict=True)]
+    found = [OutgoingEdge(row[1], weight, row[2], row[4]) for row, weight in zip(taken, weights, strict=True)]
     found.sort(key=lambda following: (-following.weight, following.tool))
     return tuple(found)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.errors import ImplausibleVectorError
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
 
 IntArray: TypeAlias = NDArray[np.int64]
 NumberArray: TypeAlias = NDArray[np.uint32]
@@ -66,7 +66,7 @@ class StateBlock:
         arrays = [getattr(chunk, field.name) for chunk in self._chunks for field in fields(chunk)]
         return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
 
-    def extend(self, vectors_ND: FloatArray, targets: Sequence[Sequence[int]], ids: Sequence[int]) -> None:
+    def extend(self, vectors_ND: Float32Array, targets: Sequence[Sequence[int]], ids: Sequence[int]) -> None:
         """Add states; O(1) per state, amortised.
 
         Args:
@@ -92,12 +92,12 @@ class StateBlock:
                 start = stop
             self._chunks = tuple(chunks)
 
-    def similarities(self, query_D: FloatArray) -> FloatArray:
+    def similarities(self, query_D: Float32Array) -> Float32Array:
         """Cosine of the query, of unit length, with each state: shape (N,), in the order they were added."""
         return np.concatenate([np.empty(0, dtype=np.float32), *_all_cosines(self._chunks, query_D)])
 
     def best(
-        self, query_D: FloatArray, *, most: int | None = None, among: Collection[int] | None = None
+        self, query_D: Float32Array, *, most: int | None = None, among: Collection[int] | None = None
     ) -> list[Nearest]:
         """The most similar state of each tool that followed any state, by tool number. O(states · nonzero coordinates).
 
@@ -109,7 +109,7 @@ class StateBlock:
         chunks = self._chunks  # read once: one consistent state
         tools = max((int(chunk.targets_G[-1]) + 1 for chunk in chunks if chunk.targets_G.size), default=0)
         cosine_T, state_T = np.full(tools, -np.inf, dtype=np.float32), np.full(tools, _NO_STATE)
-        by_pair: list[tuple[_Chunk, FloatArray]] = []
+        by_pair: list[tuple[_Chunk, Float32Array]] = []
         for chunk, cosines_N in zip(chunks, _all_cosines(chunks, query_D), strict=True):
             if chunk.targets_G.size:
                 cosines_P, targets_G = cosines_N[chunk.rows_P], chunk.targets_G
@@ -135,7 +135,7 @@ class _Chunk:
         targets_G, starts_G, sizes_G: The targets, ascending; where the pairs of each begin, and how many they are.
     """
 
-    vectors_CD: FloatArray
+    vectors_CD: Float32Array
     sparse: bool
     rows: int
     ids_N: IntArray
@@ -149,7 +149,7 @@ class _Chunk:
         none, number = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint32)
         return cls(np.empty((0, dimensions), dtype=np.float32), sparse, 0, none, number, number, none, none)
 
-    def with_rows(self, vectors_ND: FloatArray, targets: Sequence[Sequence[int]], ids: Sequence[int]) -> _Chunk:
+    def with_rows(self, vectors_ND: Float32Array, targets: Sequence[Sequence[int]], ids: Sequence[int]) -> _Chunk:
         """The chunk with more states: in the same buffer while there is room, else in a larger one."""
         rows = self.rows + len(vectors_ND)
         vectors_CD = self.vectors_CD
@@ -168,7 +168,7 @@ class _Chunk:
         return _Chunk(vectors_CD, self.sparse, rows, ids_N, rows_P[order_P], targets_G, starts_G, sizes_G)
 
 
-def _least(cosine_T: FloatArray, most: int | None, among: Collection[int] | None) -> FloatArray:
+def _least(cosine_T: Float32Array, most: int | None, among: Collection[int] | None) -> Float32Array:
     """Least cosine of a state that is its tool's best, and whose tool is returned, shape (T,)."""
     least_T = cosine_T
     if among is not None:
@@ -180,14 +180,14 @@ def _least(cosine_T: FloatArray, most: int | None, among: Collection[int] | None
     return least_T
 
 
-def _all_cosines(chunks: Sequence[_Chunk], query_D: FloatArray) -> list[FloatArray]:
+def _all_cosines(chunks: Sequence[_Chunk], query_D: Float32Array) -> list[Float32Array]:
     """The query's cosines with the states of each chunk, shape (N,) each."""
     _check_size(query_D, chunks)
     sparse = _is_sparse(query_D)
     coordinates = np.flatnonzero(query_D)
     query_S = query_D[coordinates]
 
-    def cosines(chunk: _Chunk) -> FloatArray:
+    def cosines(chunk: _Chunk) -> Float32Array:
         if chunk.sparse and sparse:
             # Not `@`: of many states OpenBLAS takes several threads, which wait for each other where others work.
             return np.einsum("s,sn->n", query_S, chunk.vectors_CD.T[:, : chunk.rows][coordinates])
@@ -201,11 +201,11 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(2, thread_name_prefix="hepm-nearest")
 
 
-def _is_sparse(vectors: FloatArray) -> bool:
+def _is_sparse(vectors: Float32Array) -> bool:
     return bool(np.count_nonzero(vectors) <= _SPARSE_SHARE * vectors.size)
 
 
-def _check_size(vectors: FloatArray, chunks: Sequence[_Chunk]) -> None:
+def _check_size(vectors: Float32Array, chunks: Sequence[_Chunk]) -> None:
     dimensions = chunks[0].vectors_CD.shape[1] if chunks else vectors.shape[-1]
     if vectors.shape[-1] != dimensions:
         raise ImplausibleVectorError(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 from hepm.errors import EmbedderMismatchError, FormatError, InputError
-from hepm.graph.delta import Run
+from hepm.graph.delta import RunRecord
 from hepm.types import ToolName
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # numpy is imported where it is used: suggestions from counts alone start in half the time.
-FloatArray: TypeAlias = "NDArray[np.float32]"
-Vectors: TypeAlias = Iterable[FloatArray]
+Float32Array: TypeAlias = "NDArray[np.float32]"
+Vectors: TypeAlias = Iterable[Float32Array]
 
 Counting: TypeAlias = Literal["all", "shortest"]
 """Which runs count: all, or of a task's successful runs only the shortest (H-EPM, appendix D)."""
@@ -29,12 +29,12 @@ Aliases: TypeAlias = Mapping[ToolName, ToolName]
 _GOLDEN: Final = 0.6180339887498949
 
 
-class Replay(Protocol):
+class RecordParser(Protocol):
     """Parses stored records: their runs, and a vector for each of their texts. FormatError where one is damaged."""
 
     def __call__(  # noqa: D102
         self, records: Sequence[str], aliases: Aliases = ..., /
-    ) -> tuple[Sequence[Run], Mapping[str, FloatArray]]: ...
+    ) -> tuple[Sequence[RunRecord], Mapping[str, Float32Array]]: ...
 
 
 class TextEmbedder(Protocol):
@@ -42,7 +42,7 @@ class TextEmbedder(Protocol):
 
     @property
     def name(self) -> str: ...  # noqa: D102
-    def embed(self, texts: Sequence[str], /) -> FloatArray: ...  # noqa: D102
+    def embed(self, texts: Sequence[str], /) -> Float32Array: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Known(NamedTuple):
     derived: bool = False
 
     @classmethod
-    def of(cls, run: Run) -> Self:
+    def of(cls, run: RunRecord) -> Self:
         """The same of a run that will be stored."""
         return cls(run.digest, run.success, bool(run.outcome_by))
 
@@ -214,7 +214,7 @@ class StateBatch:
     """States with their vectors, by id: shape (N, dimensions), unit length. States without a vector are left out."""
 
     rows: Sequence[StateRow]
-    vectors_ND: FloatArray
+    vectors_ND: Float32Array
 
 
 class RunRow(NamedTuple):
@@ -230,7 +230,7 @@ class RunRow(NamedTuple):
     task: str
     user: str
     request: str
-    vector: FloatArray | None
+    vector: Float32Array | None
 
 
 class HeldRun(NamedTuple):
@@ -243,7 +243,7 @@ class HeldRun(NamedTuple):
     vector: bytes | None
 
 
-class Change(NamedTuple):
+class RevisionChange(NamedTuple):
     """What one revision changed: tools whose outgoing edges or states changed; None if any may have.
 
     `rewritten` means that something was removed or replaced, not only added; `removed`, that it was a labelled run.
@@ -308,8 +308,8 @@ def spread_over(size: int, count: int) -> list[int]:
 
 
 def read_each(
-    records: Sequence[str], replay: Replay, aliases: Aliases, *, success_from: float
-) -> tuple[Sequence[Run | FormatError], Mapping[str, FloatArray]]:
+    records: Sequence[str], replay: RecordParser, aliases: Aliases, *, success_from: float
+) -> tuple[Sequence[RunRecord | FormatError], Mapping[str, Float32Array]]:
     """The run of each record, or why it cannot be read; and the vectors of the texts of all.
 
     A run without a given label has the one that its reward stands for.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, Literal, NamedTuple, Self, TypeAlias
 
-from hepm.graph.delta import Delta, Move, Run
+from hepm.graph.delta import Delta, RunRecord, StateMove
 
 Side: TypeAlias = Literal["expected", "stored"]
 
@@ -65,11 +65,11 @@ class HeldState:
     summary: Text | None
 
 
-class Scratch:
+class ScratchNamespace:
     """The runs and states of a namespace, as their records say and as they are stored."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Move, int] = {}
+        self._numbers: dict[StateMove, int] = {}
         self._db = sqlite3.connect("", isolation_level=None)
         for setting in (f"cache_size = -{_CACHE_KIB}", "journal_mode = OFF", "synchronous = OFF", "temp_store = FILE"):
             self._db.execute(f"PRAGMA {setting}")
@@ -82,7 +82,7 @@ class Scratch:
     def __exit__(self, *error: object) -> None:
         self._db.close()
 
-    def add_run(self, run: Run, held: str, *, counted: bool, shortest: bool) -> str | None:
+    def add_run(self, run: RunRecord, held: str, *, counted: bool, shortest: bool) -> str | None:
         """Note a stored run by the id in its record; the id of another one that is stored with the same record.
 
         Args:
@@ -111,14 +111,14 @@ class Scratch:
             ),
         )
 
-    def add_stored(self, rows: Iterable[tuple[Move, int, int, float, str, int, str | None]]) -> None:
+    def add_stored(self, rows: Iterable[tuple[StateMove, int, int, float, str, int, str | None]]) -> None:
         """Add stored states: move, key, count, seen, run, step and summary."""
         self._add("stored", ((self._number(move), *row) for move, *row in rows))
 
-    def _number(self, move: Move) -> int:
+    def _number(self, move: StateMove) -> int:
         return self._numbers.setdefault(move, len(self._numbers))
 
-    def moves(self) -> list[Move]:
+    def moves(self) -> list[StateMove]:
         """The moves of all states, by number."""
         return list(self._numbers)
 

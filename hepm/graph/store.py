@@ -13,18 +13,18 @@ from typing import Any, Final
 
 from hepm.errors import InputError
 from hepm.graph.backend import Backend
-from hepm.graph.changes import Transaction, add_runs, described, forget_runs, read_rewards, rebuild, rebuild_by
-from hepm.graph.delta import Edge, Place, Run, request_of
+from hepm.graph.changes import add_runs, described, forget_runs, read_rewards, rebuild, rebuild_by
+from hepm.graph.delta import Edge, RunRecord, StatePlace, request_of
 from hepm.graph.drift import MOST_RUNS, Drift, Observation, drift_of, vouched_drift
 from hepm.graph.lessons.store import LessonStore
 from hepm.graph.rows import (
     Added,
-    Change,
     Counting,
-    FloatArray,
+    Float32Array,
     Known,
     Marks,
-    Replay,
+    RecordParser,
+    RevisionChange,
     RunRow,
     Selection,
     StateBatch,
@@ -44,6 +44,7 @@ from hepm.graph.rows import (
 )
 from hepm.graph.stored_vectors import dimensions_of, of_size, vectors_of
 from hepm.graph.tool_life import add_alias, remove_alias, retire
+from hepm.graph.transaction import Transaction
 from hepm.graph.trials import TrialSession, trial_session
 from hepm.types import Tool, ToolName
 
@@ -62,11 +63,11 @@ class Store(Backend):
 
     def add(
         self,
-        runs: Sequence[Run],
-        vectors: Mapping[str, FloatArray],
+        runs: Sequence[RunRecord],
+        vectors: Mapping[str, Float32Array],
         *,
         namespace: str,
-        replay: Replay,
+        replay: RecordParser,
         embedder: str | None = None,
         relabel: bool = False,
     ) -> Added:
@@ -96,7 +97,7 @@ class Store(Backend):
 
         self.write(namespace, work)
 
-    def copy_tools(self, rows: Sequence[ToolRow], *, namespace: str, replay: Replay) -> None:
+    def copy_tools(self, rows: Sequence[ToolRow], *, namespace: str, replay: RecordParser) -> None:
         """Set everything about tools but their counts, as another store holds it; nothing if that is so already."""
         known = {row.name: row._replace(calls=0, errors=0) for row in self.tools(namespace=namespace)}
         different = [row for row in rows if known.get(row.name) != row._replace(calls=0, errors=0)]
@@ -118,7 +119,7 @@ class Store(Backend):
         tool: ToolName,
         *,
         namespace: str,
-        replay: Replay,
+        replay: RecordParser,
         embedder: str | None = None,
         rename: bool = False,
     ) -> None:
@@ -126,7 +127,9 @@ class Store(Backend):
         work = partial(add_alias, alias=alias, tool=tool, replay=replay, rename=rename)
         self.write(namespace, work, embedder=embedder)
 
-    def remove_alias(self, alias: ToolName, *, namespace: str, replay: Replay, embedder: str | None = None) -> None:
+    def remove_alias(
+        self, alias: ToolName, *, namespace: str, replay: RecordParser, embedder: str | None = None
+    ) -> None:
         """Make an alias a tool of its own again."""
         self.write(namespace, partial(remove_alias, alias=alias, replay=replay), embedder=embedder)
 
@@ -134,7 +137,9 @@ class Store(Backend):
         """Mark a tool as retired, or take the mark away."""
         self.write(namespace, partial(retire, tool=tool, retired=retired))
 
-    def forget(self, selection: Selection, *, namespace: str, replay: Replay, embedder: str | None = None) -> list[str]:
+    def forget(
+        self, selection: Selection, *, namespace: str, replay: RecordParser, embedder: str | None = None
+    ) -> list[str]:
         """Remove runs with all counts and lessons from them; every count goes back exactly. Ids of the removed, sorted.
 
         A selection by user only removes the user's notes too. A run whose record cannot be read is removed; its counts
@@ -146,7 +151,7 @@ class Store(Backend):
         """Ids of the runs that `forget` would remove, sorted."""
         return self.write(namespace, lambda write: [run.id for run in write.select(selection)])
 
-    def rebuild(self, *, namespace: str, replay: Replay, embedder: TextEmbedder | None = None) -> None:
+    def rebuild(self, *, namespace: str, replay: RecordParser, embedder: TextEmbedder | None = None) -> None:
         """Recompute everything but the records from the records, in one transaction; vectors too with an `embedder`.
 
         `replay` embeds by it. Lessons whose record cannot be read are removed.
@@ -157,7 +162,7 @@ class Store(Backend):
         name = None if embedder is None else embedder.name
         self.write(namespace, partial(rebuild, replay=replay, embedder=embedder), embedder=name)
 
-    def rebuild_by(self, success_from: float, *, namespace: str, replay: Replay, embedder: TextEmbedder) -> int:
+    def rebuild_by(self, success_from: float, *, namespace: str, replay: RecordParser, embedder: TextEmbedder) -> int:
         """`rebuild` as if `read_rewards` had been before, which must follow; how many runs got another label.
 
         Raises:
@@ -166,7 +171,7 @@ class Store(Backend):
         work = partial(rebuild_by, success_from=success_from, replay=replay, embedder=embedder)
         return len(self.write(namespace, work, embedder=embedder.name))
 
-    def read_rewards(self, success_from: float, *, replay: Replay) -> int:
+    def read_rewards(self, success_from: float, *, replay: RecordParser) -> int:
         """Count rewards from `success_from` on as successes, in all namespaces or in none; how many runs that changed.
 
         Raises:
@@ -177,12 +182,12 @@ class Store(Backend):
         work = partial(read_rewards, success_from=success_from, replay=replay)
         return sum(map(len, self.set_success_from(success_from, work)))
 
-    def differs_from_first_record(self, *, namespace: str, replay: Replay) -> bool:
+    def differs_from_first_record(self, *, namespace: str, replay: RecordParser) -> bool:
         """Whether the first stored run that called a tool is not what its record says by today's rules."""
         aliases, success_from = self.marks(namespace=namespace).aliases, self.header.success_from
         for held in self.iter_runs(namespace=namespace):
             ((run,), _) = read_each([held.record], replay, aliases, success_from=success_from)
-            if not isinstance(run, Run):
+            if not isinstance(run, RunRecord):
                 return False  # `hepm doctor` names it
             columns = self.columns_of(run, namespace=namespace)
             if any(held.columns.get(name) != value for name, value in columns.items()):
@@ -192,7 +197,7 @@ class Store(Backend):
         return False
 
     def put_vectors(
-        self, of: Vectored, vectors: Mapping[Any, FloatArray], *, namespace: str, embedder: str | None = None
+        self, of: Vectored, vectors: Mapping[Any, Float32Array], *, namespace: str, embedder: str | None = None
     ) -> None:
         """Attach vectors of `embedder` to states by id, runs by row number, lessons by id; missing ones are ignored."""
 
@@ -353,20 +358,20 @@ class Store(Backend):
         """States of all labelled runs whose id is above `newer_than`, by id, without their summaries."""
         return self._batch(self.read("states_newer_than", namespace=namespace, newer_than=newer_than))
 
-    def vectors_of_states(self, ids: Sequence[int], *, namespace: str) -> dict[str, FloatArray]:
+    def vectors_of_states(self, ids: Sequence[int], *, namespace: str) -> dict[str, Float32Array]:
         """The vectors of states, by text; those without one are left out."""
         return self._vectors(self.read("vectors_of_states", namespace=namespace, ids=list(ids)))
 
-    def vectors_of_runs(self, ids: Sequence[str], *, namespace: str) -> dict[str, FloatArray]:
+    def vectors_of_runs(self, ids: Sequence[str], *, namespace: str) -> dict[str, Float32Array]:
         """The vectors of what the user said in some runs, by the run's id; runs without one are left out."""
         return self._vectors(self.read("vectors_of_runs", namespace=namespace, ids=list(ids)))
 
-    def _vectors(self, rows: Iterable[Sequence[Any]]) -> dict[str, FloatArray]:
+    def _vectors(self, rows: Iterable[Sequence[Any]]) -> dict[str, Float32Array]:
         dimensions = self.header.dimensions
         found = ((name, of_size(vector, dimensions)) for name, vector in rows)
         return {name: vector for name, vector in found if vector is not None}
 
-    def search_states(self, vector: FloatArray, *, namespace: str, limit: int) -> list[tuple[StateRow, float]]:
+    def search_states(self, vector: Float32Array, *, namespace: str, limit: int) -> list[tuple[StateRow, float]]:
         """States of successful runs most similar to a vector of unit length, with their cosines; ties by id.
 
         A store with an index may miss one that is about as near as the last; it never gives fewer than there are.
@@ -464,7 +469,7 @@ class Store(Backend):
             found.append(RunRow(number, name, bool(success), sequence, task, user or "", request, of_run))
         return found
 
-    def states_at(self, places: Sequence[Place], *, namespace: str) -> tuple[list[Place], FloatArray]:
+    def states_at(self, places: Sequence[StatePlace], *, namespace: str) -> tuple[list[StatePlace], Float32Array]:
         """Those of the states that have a vector, and the vectors, shape (N, dimensions)."""
         size = self.header.dimensions
         rows = self.read("states_at", namespace=namespace, places=list(places)) if size else []
@@ -483,13 +488,15 @@ class Store(Backend):
         """
         return sorted((tool, *counts) for tool, *counts in self.read("reached_tools", namespace=namespace))
 
-    def changes_since(self, revision: int) -> list[Change] | None:
+    def changes_since(self, revision: int) -> list[RevisionChange] | None:
         """What later revisions changed, oldest first; None where the journal no longer reaches back that far."""
         rows = self.read("changes_since", namespace="", revision=revision)
         if not (rows and rows[0][0] == revision + 1) and self.header.revision > revision:
             return None
         return [
-            Change(number, namespace, None if tools is None else tuple(tools), bool(rewritten), int(rewritten) > 1)
+            RevisionChange(
+                number, namespace, None if tools is None else tuple(tools), bool(rewritten), int(rewritten) > 1
+            )
             for number, namespace, sources, rewritten in rows
             for tools in [json.loads(sources)]
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,14 +16,14 @@ _BEFORE_MASK: Final = 3
 """Bytes of a packed vector before its mask: 1, and the number of coordinates."""
 
 
-def to_bytes(vector: FloatArray) -> bytes:
+def to_bytes(vector: Float32Array) -> bytes:
     """A vector as stored: 2 bytes a coordinate."""
     import numpy as np
 
     return np.asarray(vector, dtype="<f2").tobytes()
 
 
-def from_bytes(stored: bytes) -> FloatArray:
+def from_bytes(stored: bytes) -> Float32Array:
     """A vector of 2 bytes a coordinate."""
     import numpy as np
 
@@ -58,14 +58,14 @@ def dimensions_of(stored: bytes) -> int:
     return dimensions if whole else -1
 
 
-def of_size(stored: bytes | None, dimensions: int) -> FloatArray | None:
+def of_size(stored: bytes | None, dimensions: int) -> Float32Array | None:
     """A stored vector; None where there is none, or one of another size."""
     if stored is None or dimensions_of(stored) != dimensions:
         return None
     return from_bytes(stored) if len(stored) % 2 == 0 else vectors_of([stored], dimensions)[0]
 
 
-def vectors_of(stored: Sequence[bytes], dimensions: int) -> FloatArray:
+def vectors_of(stored: Sequence[bytes], dimensions: int) -> Float32Array:
     """Stored vectors of this many coordinates (see `dimensions_of`), packed or not, shape (N, dimensions)."""
     import numpy as np
 

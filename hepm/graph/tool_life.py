@@ -9,16 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from hepm.errors import InputError
-from hepm.graph.delta import Delta, Run
-from hepm.graph.rows import Aliases, Marks, Replay, ToolRow, read_each
+from hepm.graph.delta import Delta, RunRecord
+from hepm.graph.retract import retract_runs
+from hepm.graph.rows import Aliases, Marks, RecordParser, ToolRow, read_each
+from hepm.graph.transaction import Transaction
 from hepm.text import count_of
 from hepm.types import START, SUMMARY_TOOL, Tool, ToolName, Trajectory, Turn, normal
-
-if TYPE_CHECKING:
-    from hepm.graph.changes import Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ def _names_in(turn: Turn) -> Iterator[ToolName]:
         yield call.name
 
 
-def own_names(runs: Sequence[Run], aliases: Aliases) -> list[Run]:
+def own_names(runs: Sequence[RunRecord], aliases: Aliases) -> list[RunRecord]:
     """The runs with the descriptions of tools under their own names; these win over those under an alias."""
     lists: dict[int, tuple[Tool, ...]] = {}
     for run in runs:
@@ -98,7 +97,9 @@ def own_names(runs: Sequence[Run], aliases: Aliases) -> list[Run]:
     return [run._replace(tools=lists.get(id(run.tools), run.tools)) for run in runs]
 
 
-def add_alias(write: Transaction, alias: ToolName, tool: ToolName, replay: Replay, *, rename: bool = False) -> None:
+def add_alias(
+    write: Transaction, alias: ToolName, tool: ToolName, replay: RecordParser, *, rename: bool = False
+) -> None:
     """Make `alias` another name of `tool`: what was counted under it is counted under `tool` from now on.
 
     An alias of an alias is one of the tool itself, so that there are no chains.
@@ -142,7 +143,7 @@ def add_alias(write: Transaction, alias: ToolName, tool: ToolName, replay: Repla
             write.mark_tools([(tool, True, _names_of(write.aliases, tool))])
 
 
-def remove_alias(write: Transaction, alias: ToolName, replay: Replay) -> None:
+def remove_alias(write: Transaction, alias: ToolName, replay: RecordParser) -> None:
     """Make an alias a tool of its own again; InputError if it is none."""
     alias = normal(alias)
     if alias not in write.aliases:
@@ -177,10 +178,8 @@ def _names_of(aliases: Aliases, tool: ToolName) -> tuple[ToolName, ...]:
     return tuple(sorted(alias for alias, own in aliases.items() if own == tool))
 
 
-def _recount(write: Transaction, names: Iterable[ToolName], after: Aliases, replay: Replay) -> None:
+def _recount(write: Transaction, names: Iterable[ToolName], after: Aliases, replay: RecordParser) -> None:
     """Count the runs that name a tool under these aliases: as before without them, and then with the new ones."""
-    from hepm.graph.changes import retract_runs
-
     names = sorted(names)
     held = list({run.seq: run for name in names for run in write.runs_naming(name)}.values())
     counted = {run.id for run in held if run.counted}
@@ -193,7 +192,7 @@ def _recount(write: Transaction, names: Iterable[ToolName], after: Aliases, repl
     retired = {row.name: row.retired for row in write.tools()}
     write.mark_tools([(tool, retired.get(tool, False), _names_of(after, tool)) for tool in sorted(changed)])
     found, vectors = read_each([run.record for run in held], replay, after, success_from=write.header.success_from)
-    pairs = [(one, run) for one, run in zip(held, found, strict=True) if isinstance(run, Run)]
+    pairs = [(one, run) for one, run in zip(held, found, strict=True) if isinstance(run, RunRecord)]
     write.restate_runs(pairs)
     for one, _ in pairs:
         if not one.counted:

@@ -11,10 +11,10 @@ from typing import Final, Self
 
 from hepm.errors import InputError
 from hepm.graph.changes import replaces
-from hepm.graph.delta import Run
+from hepm.graph.delta import RunRecord
 from hepm.graph.differences import differences
 from hepm.graph.lessons.rows import Reported
-from hepm.graph.rows import FloatArray, Header, HeldRun
+from hepm.graph.rows import Float32Array, Header, HeldRun
 from hepm.graph.store import Store
 from hepm.graph.stored_vectors import of_size
 from hepm.ingest.pipeline import replay_with
@@ -89,7 +89,7 @@ def _check_headers(mine: Header, theirs: Header) -> None:
 
 def _copy_runs(
     batch: Sequence[HeldRun],
-    runs: Sequence[Run],
+    runs: Sequence[RunRecord],
     states: _StatesByRun,
     target: Store,
     namespace: str,
@@ -98,8 +98,8 @@ def _copy_runs(
 ) -> int:
     """Add the runs of a batch that are new to the target; how many were stored."""
     known_runs = target.find_known([held.id for held in batch], namespace=namespace)
-    new_runs: list[Run] = []
-    own_vectors: dict[str, FloatArray] = {}
+    new_runs: list[RunRecord] = []
+    own_vectors: dict[str, Float32Array] = {}
     for held, run in zip(batch, runs, strict=True):
         if run.id in known_runs and not replaces(run, known_runs[run.id]):
             continue
@@ -137,7 +137,7 @@ class _StatesByRun:
     def __exit__(self, *error: object) -> None:
         self._db.close()
 
-    def vectors(self, runs: Sequence[str]) -> dict[str, FloatArray]:
+    def vectors(self, runs: Sequence[str]) -> dict[str, Float32Array]:
         """The vectors of the states that these runs left, by text."""
         # One parameter for all ids: SQLite bounds the number of parameters.
         named = "SELECT s.id FROM json_each(?) r CROSS JOIN state s ON s.run = r.value"

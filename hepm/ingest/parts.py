@@ -11,8 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
-from hepm.embed import CachedEmbedder, Embedder, FloatArray, open_embedder
-from hepm.graph.delta import Run
+from hepm.embed import CachedEmbedder, Embedder, Float32Array, open_embedder
+from hepm.graph.delta import RunRecord
 from hepm.ingest.pipeline import texts_of
 from hepm.ingest.prepare import FileLines, IngestOptions, Prepared, prepare_in_process
 from hepm.ingest.reading import is_by_line
@@ -60,7 +60,7 @@ class Work:
 class _Frame(NamedTuple):
     items: list[Prepared]
     texts: list[str]
-    vectors_ND: FloatArray | None
+    vectors_ND: Float32Array | None
 
 
 def plan(files: Iterable[str], reading: ReadOptions) -> Iterator[WorkPart]:
@@ -125,7 +125,7 @@ def frames(part: WorkPart, work: Work) -> Iterator[bytes]:
         for prepared in prepare_in_process(part.files, work.reading, work.options):
             waiting.append(prepared)
             _, item = prepared
-            if isinstance(item, Run):
+            if isinstance(item, RunRecord):
                 chars += len(item.record)
             if len(waiting) == _FRAME_RUNS or chars > _FRAME_CHARS:
                 yield _frame(waiting, work, sent)
@@ -139,7 +139,7 @@ def _frame(items: list[Prepared], work: Work, sent: set[str]) -> bytes:
     texts: list[str] = []
     vectors_ND = None
     if work.embedder:
-        runs = [item for _, item in items if isinstance(item, Run)]
+        runs = [item for _, item in items if isinstance(item, RunRecord)]
         texts = [text for text in texts_of(runs) if text not in sent]
         sent.update(texts)
         if texts:

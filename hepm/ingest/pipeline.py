@@ -20,9 +20,9 @@ from typing import Final, TypeAlias
 from hepm.embed import Embedder
 from hepm.errors import StoreError, StoreUnavailableError
 from hepm.graph.changes import replaces
-from hepm.graph.delta import Run
+from hepm.graph.delta import RunRecord
 from hepm.graph.lessons.rows import Answer, LessonRow, Reported, Showing
-from hepm.graph.rows import Added, Aliases, FloatArray, Known, Replay, Selection, ToolRow
+from hepm.graph.rows import Added, Aliases, Float32Array, Known, RecordParser, Selection, ToolRow
 from hepm.graph.store import Store
 from hepm.ingest.exported import Carried, Content
 from hepm.ingest.hepm import parse_run, parse_stored
@@ -117,7 +117,7 @@ class Outbox:
     def __len__(self) -> int:
         return len(list(self.folder.glob(f"*{_SUFFIX}")))
 
-    def put(self, namespace: str, runs: Sequence[Run], described: Sequence[Tool]) -> None:
+    def put(self, namespace: str, runs: Sequence[RunRecord], described: Sequence[Tool]) -> None:
         """Keep runs, and descriptions of tools to set before them; StoreError if the folder cannot be written."""
         # By time, so that the batches of several processes keep their order; by number within one tick of the clock.
         file_name = f"{time.time_ns():020d}-{next(_number):06d}-{os.getpid()}{_SUFFIX}"
@@ -143,7 +143,7 @@ class Outbox:
                 "these runs are not stored. Free some space, or name another folder."
             ) from error
 
-    def batches(self) -> Generator[tuple[str, list[Run], list[Tool]]]:
+    def batches(self) -> Generator[tuple[str, list[RunRecord], list[Tool]]]:
         """The arguments of each `put`, in order; reading on removes a file. None while another thread reads."""
         if not self._delivering.acquire(blocking=False):
             return
@@ -164,12 +164,12 @@ class Outbox:
             self._delivering.release()
 
 
-def _read_batch(file: Path) -> tuple[str, list[Run], list[Tool]]:
+def _read_batch(file: Path) -> tuple[str, list[RunRecord], list[Tool]]:
     """What `Outbox.put` wrote; a ValueError or KeyError if the file is damaged."""
     head, *kept = map(json.loads, file.read_text("utf-8").splitlines())
     tools = tuple(Tool(**tool) for tool in head["tools"])
     described = [Tool(**tool) for tool in head.get("described", ())]  # earlier files have none
-    runs: list[Run] = []
+    runs: list[RunRecord] = []
     for line in kept:
         trajectory = replace(parse_run(line["record"]), tools=tools)
         runs.append(run_of(trajectory, line["record"], line["digest"]))
@@ -223,7 +223,7 @@ class Pipeline:
 
     def _store_all(self, items: Iterable[Prepared], on_batch: ReportProgress | None) -> None:
         """Store in batches, and in the order of the items: the lessons of an export come after the runs they name."""
-        runs: list[Run] = []
+        runs: list[RunRecord] = []
         chars = 0
         contents: list[Content] = []
         most = self._store.runs_a_batch
@@ -250,17 +250,17 @@ class Pipeline:
         if contents:
             self._carry(contents)
 
-    def _store_batch(self, runs: Sequence[Run], on_batch: ReportProgress | None) -> None:
+    def _store_batch(self, runs: Sequence[RunRecord], on_batch: ReportProgress | None) -> None:
         self._store_or_keep(runs)
         if on_batch is not None:
             on_batch(self.report)
 
-    def _accepted(self, items: Iterable[Prepared]) -> Iterator[Run | Carried]:
+    def _accepted(self, items: Iterable[Prepared]) -> Iterator[RunRecord | Carried]:
         for format_name, item in items:
             if format_name is not None:
                 self.report.read += 1
                 self.report.by_format[format_name] += 1
-            if isinstance(item, Run) or (isinstance(item, Carried) and self._takes_carried):
+            if isinstance(item, RunRecord) or (isinstance(item, Carried) and self._takes_carried):
                 yield item
             else:
                 self.report.rejected.append(item)
@@ -286,7 +286,7 @@ class Pipeline:
         if tools:
             self._store.copy_tools(tools, namespace=self._namespace, replay=replay_with(self._embedder))
         texts = list(dict.fromkeys([lesson.text for lesson in lessons]))
-        vectors: dict[str, FloatArray] = {}
+        vectors: dict[str, Float32Array] = {}
         embedder_name = None
         if texts and self._embedder is not None:
             vectors = dict(zip(texts, self._embedder.embed(texts), strict=True))
@@ -301,7 +301,7 @@ class Pipeline:
             embedder=embedder_name,
         )
 
-    def _store_or_keep(self, runs: Sequence[Run], tools: Sequence[Tool] = ()) -> None:
+    def _store_or_keep(self, runs: Sequence[RunRecord], tools: Sequence[Tool] = ()) -> None:
         if self._outbox is None:
             self.store(runs, tools)
             return
@@ -314,7 +314,7 @@ class Pipeline:
         self._outbox.put(self._namespace, runs, tools)
         self.report.queued += len(runs)
 
-    def store(self, runs: Sequence[Run], tools: Sequence[Tool] = ()) -> None:
+    def store(self, runs: Sequence[RunRecord], tools: Sequence[Tool] = ()) -> None:
         """Set descriptions of tools, then store runs in one transaction and report on them."""
         if tools:
             self._store.describe(tools, namespace=self._namespace)
@@ -331,7 +331,7 @@ class Pipeline:
                 )
                 del known_runs[run_id]
         # What is stored already is not embedded again: that is most of the time of an ingest.
-        new_runs: list[Run] = []
+        new_runs: list[RunRecord] = []
         for run in runs:
             if run.id not in known_runs or replaces(run, known_runs[run.id]):
                 new_runs.append(run)
@@ -344,7 +344,7 @@ class Pipeline:
         )
         self._report_added(runs, added)
 
-    def _report_added(self, runs: Sequence[Run], added: Added) -> None:
+    def _report_added(self, runs: Sequence[RunRecord], added: Added) -> None:
         report = self.report
         report.stored += len(added.stored)
         report.duplicates += len(added.duplicates)
@@ -360,9 +360,9 @@ class Pipeline:
             reason = f"a run with other content is stored under the id {run_id!r}, and stays as it is. {_CONFLICT}"
             report.rejected.append(Rejection(sources[run_id] or "(a run that names no file)", run_id, reason))
 
-    def _grown(self, runs: Sequence[Run], known_runs: Mapping[str, Known]) -> list[str]:
+    def _grown(self, runs: Sequence[RunRecord], known_runs: Mapping[str, Known]) -> list[str]:
         """Ids of stored runs of which a longer version comes."""
-        candidates: dict[str, Run] = {}
+        candidates: dict[str, RunRecord] = {}
         for run in runs:
             stored = known_runs.get(run.id)
             if stored and stored.digest != run.digest and _may_be_replaced(stored, run):
@@ -377,9 +377,9 @@ class Pipeline:
         return grown
 
 
-def _last_labelled(runs: Sequence[Run], stored_ids: Set[str]) -> Iterable[Run]:
+def _last_labelled(runs: Sequence[RunRecord], stored_ids: Set[str]) -> Iterable[RunRecord]:
     """The runs that were stored. One may come twice in a batch: it counts once, with its last label."""
-    stored: dict[str, Run] = {}
+    stored: dict[str, RunRecord] = {}
     for run in runs:
         if run.id not in stored_ids:
             continue
@@ -391,13 +391,13 @@ def _last_labelled(runs: Sequence[Run], stored_ids: Set[str]) -> Iterable[Run]:
     return stored.values()
 
 
-def _may_be_replaced(stored: Known, run: Run) -> bool:
+def _may_be_replaced(stored: Known, run: RunRecord) -> bool:
     if stored.success is None:
         return not stored.derived  # else its label was removed by hand
     return stored.derived or stored.success == run.success
 
 
-def _continues(run: Run, before: Trajectory) -> bool:
+def _continues(run: RunRecord, before: Trajectory) -> bool:
     """Whether a run is a longer version of another: it has its calls, and its user said the same, and more follows."""
     # From the records: both texts have been cut and redacted the same way.
     after = parse_run(run.record)
@@ -427,7 +427,7 @@ def deliver(outbox: Outbox, store: Store, embedder: Embedder | None) -> int:
     return delivered
 
 
-def embed_texts(runs: Iterable[Run], embedder: Embedder | None) -> dict[str, FloatArray]:
+def embed_texts(runs: Iterable[RunRecord], embedder: Embedder | None) -> dict[str, Float32Array]:
     """A vector for each distinct text: the state summaries of labelled runs, and the users' messages of all."""
     if embedder is None:
         return {}
@@ -437,7 +437,7 @@ def embed_texts(runs: Iterable[Run], embedder: Embedder | None) -> dict[str, Flo
     return dict(zip(texts, embedder.embed(texts), strict=True))
 
 
-def texts_of(runs: Iterable[Run]) -> list[str]:
+def texts_of(runs: Iterable[RunRecord]) -> list[str]:
     """The distinct texts of runs that are embedded."""
     # A dictionary as a set that keeps its order: the same runs are embedded in the same batches each time.
     texts: dict[str, None] = {}
@@ -449,18 +449,18 @@ def texts_of(runs: Iterable[Run]) -> list[str]:
     return list(texts)
 
 
-class _TextVectors(Mapping[str, FloatArray]):
+class _TextVectors(Mapping[str, Float32Array]):
     """The vectors of the texts of runs, embedded on first use: a store that only subtracts runs needs none."""
 
-    def __init__(self, runs: Sequence[Run], embedder: Embedder | None) -> None:
+    def __init__(self, runs: Sequence[RunRecord], embedder: Embedder | None) -> None:
         self._runs = runs
         self._embedder = embedder
 
     @cached_property
-    def _vectors(self) -> dict[str, FloatArray]:
+    def _vectors(self) -> dict[str, Float32Array]:
         return embed_texts(self._runs, self._embedder)
 
-    def __getitem__(self, text: str) -> FloatArray:
+    def __getitem__(self, text: str) -> Float32Array:
         return self._vectors[text]
 
     def __iter__(self) -> Iterator[str]:
@@ -470,12 +470,12 @@ class _TextVectors(Mapping[str, FloatArray]):
         return len(self._vectors)
 
 
-def replay_with(embedder: Embedder | None) -> Replay:
+def replay_with(embedder: Embedder | None) -> RecordParser:
     """How a store reads its own records again."""
 
     def replay(
         records: Sequence[str], aliases: Aliases | None = None, /
-    ) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
+    ) -> tuple[Sequence[RunRecord], Mapping[str, Float32Array]]:
         runs = [run_of(parse_run(record), record, aliases=aliases) for record in records]
         return runs, _TextVectors(runs, embedder)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
 
 from hepm.errors import InputError
-from hepm.graph.delta import Run
+from hepm.graph.delta import RunRecord
 from hepm.graph.rows import Aliases, no_text
 from hepm.graph.tool_life import with_own_names
 from hepm.ingest import fields
@@ -40,7 +40,7 @@ class FileLines(NamedTuple):
 Engine: TypeAlias = Literal["local", "ray"]
 """Where files are prepared: on this machine, or on a Ray cluster."""
 
-Prepared: TypeAlias = tuple[str | None, Run | Rejection]
+Prepared: TypeAlias = tuple[str | None, RunRecord | Rejection]
 """The format that a run was read in, and the run; None if nothing could be read."""
 
 MAX_EDGES: Final = 1 << 16
@@ -157,7 +157,9 @@ def prepare_in_process(
                 yield preparer.prepare(format_name, item)
 
 
-def run_of(trajectory: Trajectory, record: str, digest: str | None = None, *, aliases: Aliases | None = None) -> Run:
+def run_of(
+    trajectory: Trajectory, record: str, digest: str | None = None, *, aliases: Aliases | None = None
+) -> RunRecord:
     """A trajectory as stores take it, with its `record` and the digest of its content.
 
     `aliases` are other names of tools, which become the tools' own.
@@ -165,7 +167,7 @@ def run_of(trajectory: Trajectory, record: str, digest: str | None = None, *, al
     if digest is None:
         digest = content_digest(trajectory)
     trajectory = with_own_names(trajectory, aliases or {})
-    return Run.of(trajectory, transitions(trajectory), digest=digest, record=record)
+    return RunRecord.of(trajectory, transitions(trajectory), digest=digest, record=record)
 
 
 class _Preparer:
@@ -185,7 +187,7 @@ class _Preparer:
                 shown_id = self._options.redactor.without_secrets(shown_id)
             return format_name, Rejection(trajectory.source, shown_id, f"it cannot be stored: {error}")
 
-    def _run(self, trajectory: Trajectory) -> Run:
+    def _run(self, trajectory: Trajectory) -> RunRecord:
         options = self._options
         trusted = trajectory.trusted and (options.trusted is None or options.trusted(trajectory))
         if trajectory.ended_at is not None:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from hepm.atomic_file import atomic_file
 from hepm.errors import HepmError
-from hepm.graph.delta import Run
+from hepm.graph.delta import RunRecord
 from hepm.ingest.prepare import IngestOptions, Prepared, TrustByTags
 from hepm.ingest.records import ReadOptions
 from hepm.ingest.sources import printable
@@ -114,13 +114,13 @@ class SeenFiles:
     def watch(self, items: Iterable[Prepared]) -> Iterator[Prepared]:
         """The same items. Their files come in the order of `split`: those before the current one are done."""
         for format_name, item in items:
-            source = item.source if isinstance(item, Run) else item.file
+            source = item.source if isinstance(item, RunRecord) else item.file
             # "runs.tar!a.json" came out of the file "runs.tar".
             file = source if source in self._read else source.partition("!")[0]
             seen = self._read.get(file)
             if seen is not None:
                 if (
-                    not isinstance(item, Run)
+                    not isinstance(item, RunRecord)
                     or format_name is None
                     or format_name in _WITH_OTHERS
                     or len(seen.ids) == _MOST_RUNS

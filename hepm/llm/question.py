@@ -56,7 +56,7 @@ class ToolsCalled:
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[T_co]):
-    """One thing to ask a model for a purpose ("distil"), and the form of its answer.
+    """One thing to ask a model for a purpose ("distill"), and the form of its answer.
 
     Attributes:
         subject: The run, user or lesson it is about; its answers are forgotten with it.

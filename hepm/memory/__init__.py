@@ -13,7 +13,7 @@ from hepm.types import DEFAULT_NAMESPACE, ToolName
 
 if TYPE_CHECKING:
     from hepm.embed import Embedder
-    from hepm.graph.doctor import Part, Progress
+    from hepm.graph.doctor import ExaminationProgress, Part
     from hepm.graph.findings import Finding
     from hepm.ingest.copying import Copied
     from hepm.memory.obstacles import Obstacle
@@ -64,7 +64,7 @@ class Memory(RecordingMemory):
         *,
         namespace: str = DEFAULT_NAMESPACE,
         parts: Collection[Part] | None = None,
-        on_progress: Progress = lambda done, total: None,
+        on_progress: ExaminationProgress = lambda done, total: None,
     ) -> list[Finding]:
         """Compare derived data with the records, and the mirror with the store; vectors of a model only by size.
 

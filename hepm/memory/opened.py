@@ -16,7 +16,7 @@ from hepm.errors import HepmError, InputError, StoreDamagedError, StoreUnavailab
 from hepm.graph.mirror import Mirror
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.open_store import artifact_folder, embedded_file, open_store
-from hepm.graph.rows import Counting, Header, Replay, ToolRow, Totals
+from hepm.graph.rows import Counting, Header, RecordParser, ToolRow, Totals
 from hepm.graph.store import Store
 from hepm.memory.journal import Journal
 from hepm.text import count_of
@@ -189,7 +189,7 @@ class OpenMemory:
                     failed.append(name)
         return counted, failed, changed
 
-    def _replay(self) -> Replay:
+    def _replay(self) -> RecordParser:
         from hepm.ingest.pipeline import replay_with
 
         return replay_with(self._embedder.now if self._store.header.embedder else None)

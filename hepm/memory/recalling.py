@@ -124,8 +124,8 @@ class RecallingMemory(OpenMemory):
             raise InputError("this memory has no folder for trained rankers: give Memory(rankers=...)")
         return Rankers(self._rankers)
 
-    def distil_soon(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Distil a stored run and the other runs of its task on a background thread, as finished sessions do."""
+    def distill_soon(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Distill a stored run and the other runs of its task on a background thread, as finished sessions do."""
         from hepm.experience.distilling import BackgroundDistiller
 
         with self._making:
@@ -134,7 +134,7 @@ class RecallingMemory(OpenMemory):
         self._distiller.add(run, namespace=namespace)
 
     def wait_distilled(self) -> None:
-        """Wait until the runs of `distil_soon` are distilled. `close` waits too."""
+        """Wait until the runs of `distill_soon` are distilled. `close` waits too."""
         if self._distiller is not None:
             self._distiller.wait()
 
@@ -268,12 +268,12 @@ class RecallingMemory(OpenMemory):
         if name not in POLICIES:
             raise InputError(f"no policy is called {name!r}; there are {', '.join(sorted([*POLICIES, 'gnn']))}")
         if name == "hybrid":
-            voice = None
+            ranker = None
             if self._rankers is not None and self._rankers.exists():
-                voice = self.rankers.find_voice(mirror, self._current_embedder())
+                ranker = self.rankers.find_used(mirror, self._current_embedder())
             from hepm.policy.hybrid import Hybrid
 
-            return Hybrid(floors=floors, voice=voice)
+            return Hybrid(floors=floors, ranker=ranker)
         return _OF_H_EPM[name](c=c)
 
     def prompt(

@@ -148,7 +148,7 @@ class RecordingMemory(RecallingMemory):
         tools: Iterable[object] | None = None,
         token: str = "",
         namespace: str = DEFAULT_NAMESPACE,
-        distil: bool = True,
+        distill: bool = True,
         prompt_options: PromptOptions | None = None,
         ingest_options: IngestOptions | None = None,
         tags: Mapping[str, str] | None = None,
@@ -162,7 +162,7 @@ class RecordingMemory(RecallingMemory):
             system: The system prompt, if the messages do not contain it.
             tools: Only these are suggested (forms: see `suggest`); None for any.
             token: Name of the token that records the run at a server; `forget` finds it by that.
-            distil: Whether to distil lessons when it has finished, on a background thread, without a model.
+            distill: Whether to distill lessons when it has finished, on a background thread, without a model.
             tags: Other properties of the run, such as its `project`.
             holdout: The chance that it gets nothing from memory, as a control (see `open`). None for the memory's own.
         """
@@ -175,7 +175,7 @@ class RecordingMemory(RecallingMemory):
         prepared = ingest_options or IngestOptions()
         share = self.holdout if holdout is None else checked_holdout(holdout)
         about: dict[str, Any] = {"holdout": share}
-        return Session(self, run, system, own, namespace, distil, prompt_options, prepared, self._journal, **about)
+        return Session(self, run, system, own, namespace, distill, prompt_options, prepared, self._journal, **about)
 
     def resume(
         self, id: str, *, namespace: str = DEFAULT_NAMESPACE, ingest_options: IngestOptions | None = None
@@ -218,7 +218,7 @@ class RecordingMemory(RecallingMemory):
             stored += report.stored
             kept.file.unlink(missing_ok=True)
             if report.by_rule:
-                self.distil_soon(kept.run.id, namespace=kept.namespace)
+                self.distill_soon(kept.run.id, namespace=kept.namespace)
         return stored
 
     def _beyond_stored(self, kept: Kept) -> Trajectory | None:

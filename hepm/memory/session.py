@@ -80,7 +80,7 @@ class Session:
     _system: str
     _tools: Sequence[Tool] | None
     _namespace: str
-    _distil: bool
+    _distill: bool
     _prompt_options: PromptOptions | None
     _ingest_options: IngestOptions
     _journal: Journal | None
@@ -688,8 +688,8 @@ class Session:
             self._memory.follow_now()
             if self._trial is not None and not self._trial.shadow:
                 self._memory.trials.retire_harmful(namespace=self._namespace)
-            if self._distil and (run.outcome != Outcome() or report.by_rule):
-                self._memory.distil_soon(self.id, namespace=self._namespace)
+            if self._distill and (run.outcome != Outcome() or report.by_rule):
+                self._memory.distill_soon(self.id, namespace=self._namespace)
 
     def _finished_already(self, before: Outcome, now: Outcome | None) -> str:
         """That the run was finished, and how its outcome can be corrected; `now` is None if its turns are others."""

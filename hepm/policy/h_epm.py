@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from hepm.graph.namespace import NamespaceMirror, NextTool
+from hepm.graph.namespace import NamespaceMirror, OutgoingEdge
 from hepm.policy.query import Floors, Query, nothing_known, place_of
 from hepm.text import count_of
 from hepm.types import Suggestion, Suggestions, ToolName
@@ -34,7 +34,7 @@ class Procedural:
         return Suggestions(tuple(found)) if found else nothing_known(mirror, query, self.floors)
 
 
-def successors(mirror: NamespaceMirror, after: tuple[ToolName, ...], *, c: float) -> tuple[NextTool, ...]:
+def successors(mirror: NamespaceMirror, after: tuple[ToolName, ...], *, c: float) -> tuple[OutgoingEdge, ...]:
     """Successors of a set of parallel calls: weights averaged over the set.
 
     A run that made all the calls counts on each of their edges, so that of the counts the largest is taken.
@@ -42,11 +42,11 @@ def successors(mirror: NamespaceMirror, after: tuple[ToolName, ...], *, c: float
     if len(set(after)) == 1:
         return mirror.successors(after[0], c=c)
     sources = sorted(set(after))
-    merged: dict[ToolName, NextTool] = {}
+    merged: dict[ToolName, OutgoingEdge] = {}
     for source in sources:
         for following in mirror.successors(source, c=c):
-            before = merged.get(following.tool, NextTool(following.tool, 0.0, 0, 0))
-            merged[following.tool] = NextTool(
+            before = merged.get(following.tool, OutgoingEdge(following.tool, 0.0, 0, 0))
+            merged[following.tool] = OutgoingEdge(
                 following.tool,
                 before.weight + following.weight / len(sources),
                 max(before.support, following.support),

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from hepm.errors import InputError
 from hepm.graph.namespace import NamespaceMirror
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
 from hepm.graph.tool_life import ToolNames
 from hepm.types import START, Speak, StateSummary, Suggestions, ToolName
 
@@ -51,9 +51,9 @@ class Query:
     after: tuple[ToolName, ...] = (START,)
     history: tuple[ToolName, ...] = ()
     state: StateSummary | None = None
-    vector: FloatArray | None = None
-    said_vector: FloatArray | None = None
-    content_vector: FloatArray | None = None
+    vector: Float32Array | None = None
+    said_vector: Float32Array | None = None
+    content_vector: Float32Array | None = None
     tools: frozenset[ToolName] | None = None
     k: int = 2
     names: ToolNames = field(default_factory=ToolNames)

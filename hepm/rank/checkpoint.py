@@ -14,7 +14,7 @@ from hepm.atomic_file import atomic_file
 from hepm.embed import Embedder
 from hepm.errors import HepmError, InputError, MissingExtraError
 from hepm.graph.namespace import NamespaceMirror
-from hepm.graph.rows import FloatArray, Header
+from hepm.graph.rows import Float32Array, Header
 from hepm.rank.ranker import Ranker
 from hepm.rank.situations import tool_vectors
 from hepm.types import START, ToolName
@@ -97,7 +97,7 @@ class Checkpoint:
         gate: None if it was not measured.
     """
 
-    weights: Mapping[str, FloatArray]
+    weights: Mapping[str, Float32Array]
     model: str
     namespace: str
     tools: tuple[ToolName, ...]
@@ -234,7 +234,7 @@ class Rankers:
             return error
         return Trained(checkpoint, checkpoint.ranker({tool.name: tool.description for tool in tools}, embedder))
 
-    def find_voice(self, mirror: NamespaceMirror, embedder: Embedder) -> Ranker | None:
+    def find_used(self, mirror: NamespaceMirror, embedder: Embedder) -> Ranker | None:
         """The ranker that the hybrid policy listens to; None if there is none, or it did not pass its gate."""
         if not self.file(mirror.name).exists():
             return None

@@ -17,7 +17,7 @@ from hepm.embed import Embedder
 from hepm.graph.calls import CallMatrix
 from hepm.graph.history import all_calls
 from hepm.graph.namespace import NamespaceMirror
-from hepm.graph.rows import EdgeRow, FloatArray
+from hepm.graph.rows import EdgeRow, Float32Array
 from hepm.graph.store import Store
 from hepm.graph.weights import INVERSE_STEPS_UNIT
 from hepm.policy.hybrid.fitted import FittedMemory
@@ -169,7 +169,7 @@ def _floats(values: NDArray[np.float64] | Sequence[float]) -> torch.Tensor:
 
 
 def families_of(
-    run_ids: Sequence[str], tasks: Mapping[str, str], said_RD: FloatArray, *, fewest: int
+    run_ids: Sequence[str], tasks: Mapping[str, str], said_RD: Float32Array, *, fewest: int
 ) -> NDArray[np.intp]:
     """The family of each run: runs of one task, and runs whose users said nearly the same, shape (R,).
 
@@ -197,7 +197,7 @@ def families_of(
     return np.unique(family_K, return_inverse=True)[1][task_R]
 
 
-def _leaders(vectors_KD: FloatArray) -> NDArray[np.intp]:
+def _leaders(vectors_KD: Float32Array) -> NDArray[np.intp]:
     """Each vector joins the most similar leader, or becomes one; by the number of the leader."""
     found = np.arange(len(vectors_KD))
     leaders_LD, leaders = np.empty_like(vectors_KD), list[int]()

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from hepm.graph.namespace import NamespaceMirror
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.policy.query import Floors, Query, nothing_known, place_of
@@ -44,7 +44,7 @@ class Gnn:
         encoded = [fitted.encode(query, last) for last in sorted(set(query.after))]
         at = np.array(tools)
         rows = [self._parts(here, one, further)[:, at] for one in encoded]
-        chances_PC: FloatArray = np.mean([softmax(row) for row in rows], axis=0)
+        chances_PC: Float32Array = np.mean([softmax(row) for row in rows], axis=0)
         chances = chances_PC[0]
         floor = floors.chance if query.vector is not None else floors.further
         if chances.max() < floor:
@@ -59,7 +59,7 @@ class Gnn:
         supported = tuple(one for one in found if one.support >= floors.support)
         return Suggestions(supported) if supported else nothing_known(mirror, query, floors)
 
-    def _parts(self, here: Snapshot, query: EncodedQuery, further: list[ToolName]) -> FloatArray:
+    def _parts(self, here: Snapshot, query: EncodedQuery, further: list[ToolName]) -> Float32Array:
         """Scores as it is, and without the state, the last tools, and the calls so far; shape (4, K + further)."""
         nowhere = tuple(-1 for _ in query.before)
         lacking = (
@@ -71,7 +71,7 @@ class Gnn:
         return np.stack([self._ranker.scores(here, one, further) for one in lacking])
 
     def _suggestion(
-        self, mirror: NamespaceMirror, query: Query, fitted: FittedMemory, name: ToolName, chance_P: FloatArray
+        self, mirror: NamespaceMirror, query: Query, fitted: FittedMemory, name: ToolName, chance_P: Float32Array
     ) -> Suggestion:
         place, chance = place_of(query), float(chance_P[0])
         at = fitted.number.get(name)
@@ -93,7 +93,7 @@ class Gnn:
         return Suggestion(name, chance, support, share, None, reason, partial(mirror.evidence, query.after, name))
 
 
-def softmax(scores_PC: FloatArray) -> FloatArray:
+def softmax(scores_PC: Float32Array) -> Float32Array:
     """Over the last axis."""
     raised = np.exp(scores_PC - scores_PC.max(axis=-1, keepdims=True))
     return raised / raised.sum(axis=-1, keepdims=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hepm.graph.calls import CallMatrix
 from hepm.graph.namespace import NamespaceMirror
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
 from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.policy.hybrid.ridge import unit
 from hepm.rank.situations import FLAGS, Situations, own_features, situation_of
@@ -24,7 +24,7 @@ SMOOTHING: Final = 0.1  # calls that every tool has beside its own
 _BEHIND: Final = 1e-3  # nats
 _FLAG_BITS: Final = (1 << FLAGS) - 1
 
-Weights = Mapping[str, FloatArray]
+Weights = Mapping[str, Float32Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,12 @@ class Snapshot:
     """
 
     calls: CallMatrix
-    tools_KH: FloatArray
+    tools_KH: Float32Array
     read_N: NDArray[np.bool_]
-    states_SD: FloatArray
+    states_SD: Float32Array
     latest: NDArray[np.intp]
-    latest_ND: FloatArray
-    share_K: FloatArray
+    latest_ND: Float32Array
+    share_K: Float32Array
 
 
 class Ranker:
@@ -59,13 +59,13 @@ class Ranker:
     """
 
     def __init__(
-        self, weights: Weights, tools: Sequence[ToolName], vectors_of: Callable[[Sequence[ToolName]], FloatArray]
+        self, weights: Weights, tools: Sequence[ToolName], vectors_of: Callable[[Sequence[ToolName]], Float32Array]
     ) -> None:
         self._weights = weights
         self._number = {name: at for at, name in enumerate(tools)}
         self._vectors_of = vectors_of
-        self._lone: dict[ToolName, FloatArray] = {}
-        self._texts: dict[ToolName, FloatArray] = {}
+        self._lone: dict[ToolName, Float32Array] = {}
+        self._texts: dict[ToolName, Float32Array] = {}
         self._metric_D = np.exp(weights["attention.log_metric"]) if "attention.log_metric" in weights else None
 
     def on(self, calls: CallMatrix, former: Snapshot | None = None) -> Snapshot:
@@ -85,7 +85,7 @@ class Ranker:
         share_K = (share_K / share_K.sum()).astype(np.float32)
         return Snapshot(calls, self.encode(calls.names), read_N, states_SD, latest, latest_ND, share_K)
 
-    def encode(self, names: Sequence[ToolName]) -> FloatArray:
+    def encode(self, names: Sequence[ToolName]) -> Float32Array:
         """Vectors of tools, shape (K, H); of one it was not trained on from its text alone."""
         if new := [name for name in names if name not in self._number and name not in self._lone]:
             self._lone.update(zip(new, self._encode_text(self._vectors_of(new)), strict=True))
@@ -93,14 +93,14 @@ class Ranker:
         found = [tools_TH[self._number[name]] if name in self._number else self._lone[name] for name in names]
         return np.stack(found) if found else tools_TH[:0]
 
-    def _encode_text(self, vectors_UD: FloatArray) -> FloatArray:
+    def _encode_text(self, vectors_UD: Float32Array) -> Float32Array:
         hidden, layer = vectors_UD, 0
         while f"lone.{layer}.weight" in self._weights:
             weight, bias = self._weights[f"lone.{layer}.weight"], self._weights[f"lone.{layer}.bias"]
             hidden, layer = np.maximum(hidden @ weight.T + bias, 0), layer + 1
         return hidden
 
-    def scores(self, here: Snapshot, query: EncodedQuery, further: Sequence[ToolName] = ()) -> FloatArray:
+    def scores(self, here: Snapshot, query: EncodedQuery, further: Sequence[ToolName] = ()) -> Float32Array:
         """Scores of the K tools and of `further` ones that memory does not know, shape (K + further,)."""
         found = self._bilinear(here.tools_KH, situation_of(query, len(here.tools_KH), here.calls.states_SD.shape[1]))
         if self._metric_D is not None:
@@ -108,8 +108,8 @@ class Ranker:
         return np.concatenate([found, self._by_words(here, query, further, found)]) if further else found
 
     def _by_words(
-        self, here: Snapshot, query: EncodedQuery, further: Sequence[ToolName], scores_K: FloatArray
-    ) -> FloatArray:
+        self, here: Snapshot, query: EncodedQuery, further: Sequence[ToolName], scores_K: Float32Array
+    ) -> Float32Array:
         """Scores of tools that no run called, by how like the state their words are among those of the called tools.
 
         As many standard deviations from the mean, but behind the likeliest one. The network knows no better: to it, a
@@ -126,13 +126,13 @@ class Ranker:
         found = scores.mean() + scores.std() * (likeness[len(names) :] - among.mean()) / (among.std() or 1)
         return found - max(0, found.max() - scores.max() + _BEHIND)
 
-    def log_chances(self, mirror: NamespaceMirror, query: EncodedQuery, tools: NDArray[np.intp]) -> FloatArray:
-        """As a voice in the hybrid policy: log softmax over some of the memory's tools, shape (C,)."""
+    def log_chances(self, mirror: NamespaceMirror, query: EncodedQuery, tools: NDArray[np.intp]) -> Float32Array:
+        """As a feature of the hybrid policy: log softmax over some of the memory's tools, shape (C,)."""
         scores_C = self.scores(mirror.fits.of(self.on), query)[tools]
         raised_C = scores_C - scores_C.max()
         return (raised_C - np.log(np.exp(raised_C).sum())).astype(np.float32)
 
-    def _bilinear(self, tools_TH: FloatArray, now: Situations) -> FloatArray:
+    def _bilinear(self, tools_TH: Float32Array, now: Situations) -> Float32Array:
         weights, layer = self._weights, self._linear
         before_2H = np.concatenate([tools_TH, weights["scorer.none"]])[now.before_Q2[0]]
         called_H = np.log1p(now.times_QT[0]) @ tools_TH / 2
@@ -144,11 +144,11 @@ class Ranker:
         found = tools_TH @ (query_H / tools_TH.shape[1] ** 0.5 + weights["scorer.bias"])
         return found + sum(feature[0] * weight for feature, weight in zip(own, weights["scorer.own"], strict=True))
 
-    def _linear(self, name: str, values: FloatArray) -> FloatArray:
+    def _linear(self, name: str, values: Float32Array) -> Float32Array:
         found = self._weights[f"{name}.weight"] @ values
         return found + self._weights[f"{name}.bias"] if f"{name}.bias" in self._weights else found
 
-    def _attention(self, here: Snapshot, query: EncodedQuery, metric_D: FloatArray) -> FloatArray:
+    def _attention(self, here: Snapshot, query: EncodedQuery, metric_D: Float32Array) -> Float32Array:
         calls, weights = here.calls, self._weights
         smoothing = 1 / (1 + np.exp(-weights["attention.smoothing"]))
         voted_T = here.share_K * smoothing

@@ -61,7 +61,7 @@ class Scorer(nn.Module):
         return scores + own @ self.own
 
 
-class Remembered(NamedTuple):
+class AttendedCalls(NamedTuple):
     """Calls that attention reads: what came before each, and the tool that was called."""
 
     state_ND: Tensor
@@ -88,7 +88,7 @@ class StateAttention(nn.Module):
         self.gain = nn.Parameter(torch.tensor(1.0))
         self._dropout = nn.Dropout(dropout)
 
-    def forward(self, batch: Batch, memory: Remembered, hidden_QN: Tensor | None = None) -> Tensor:
+    def forward(self, batch: Batch, memory: AttendedCalls, hidden_QN: Tensor | None = None) -> Tensor:
         """Scores of all tools, shape (Q, T); where `hidden_QN` is true, a call must not be read."""
         # w falls on the query alone, and on the lengths of the states: nothing of size (N, D) is made anew.
         metric = torch.exp(self.log_metric)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
 from hepm.policy.hybrid.ridge import unit
 
 ALPHA = 0.5
 
 
-def smoothed(vectors_TD: FloatArray, ends_2E: NDArray[np.int64], *, alpha: float = ALPHA) -> FloatArray:
+def smoothed(vectors_TD: Float32Array, ends_2E: NDArray[np.int64], *, alpha: float = ALPHA) -> Float32Array:
     """Vectors of tools with those of their neighbours in either direction, unit length, shape (T, D).
 
     A tool without neighbours keeps its own.
@@ -29,7 +29,7 @@ def smoothed(vectors_TD: FloatArray, ends_2E: NDArray[np.int64], *, alpha: float
     return unit((alpha * vectors_TD + (1 - alpha) * mean_TD).astype(np.float32))
 
 
-def scores(state_D: FloatArray, tools_TD: FloatArray, successors: NDArray[np.intp]) -> FloatArray:
+def scores(state_D: Float32Array, tools_TD: Float32Array, successors: NDArray[np.intp]) -> Float32Array:
     """Cosines with the state, shape (T,); successors of the last tool come before all others."""
     found = tools_TD @ state_D
     found[successors] += 2.0  # cosines are at most 1 apart from 0

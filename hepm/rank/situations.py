@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.embed import Embedder
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
 from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.types import USER_SIDE, ToolName
 
@@ -34,11 +34,11 @@ class Situations:
         distance_QT: How many calls ago it last called each, 1 for the last call; 0 if never.
     """
 
-    state_QD: FloatArray
+    state_QD: Float32Array
     before_Q2: NDArray[np.intp]
-    times_QT: FloatArray
-    distance_QT: FloatArray
-    flags_QF: FloatArray
+    times_QT: Float32Array
+    distance_QT: Float32Array
+    flags_QF: Float32Array
 
 
 def situation_of(query: EncodedQuery, tools: int, dimensions: int) -> Situations:
@@ -53,7 +53,7 @@ def situation_of(query: EncodedQuery, tools: int, dimensions: int) -> Situations
 
 
 def situations_of(
-    rows: NDArray[np.intp], call: Mapping[str, NDArray[np.int64]], states_SD: FloatArray, tools: int
+    rows: NDArray[np.intp], call: Mapping[str, NDArray[np.int64]], states_SD: Float32Array, tools: int
 ) -> Situations:
     """The situations of recorded calls; `call` as in `hepm.rank.data.graph_data`, calls of a run in a row, in order."""
     times = np.zeros((len(rows), tools), dtype=np.float32)
@@ -71,18 +71,18 @@ def situations_of(
     return Situations(state, np.where(before >= 0, before, tools), times, distance, flag_columns(call["flags"][rows]))
 
 
-def flag_columns(flags_Q: NDArray[np.int64]) -> FloatArray:
+def flag_columns(flags_Q: NDArray[np.int64]) -> Float32Array:
     """The bits of `CallMatrix.flags_N` that rankers read, shape (Q, FLAGS)."""
     return (flags_Q[:, None] >> np.arange(FLAGS) & 1).astype(np.float32)
 
 
-def own_features(times_QT: FloatArray, distance_QT: FloatArray) -> Sequence[FloatArray]:
+def own_features(times_QT: Float32Array, distance_QT: Float32Array) -> Sequence[Float32Array]:
     """What the run so far says of each tool: called before, how often, how lately; each (Q, T)."""
     recency = np.divide(1.0, distance_QT, where=distance_QT > 0, out=np.zeros_like(distance_QT))
     return (times_QT > 0).astype(np.float32), np.log1p(times_QT), recency
 
 
-def tool_vectors(names: Sequence[ToolName], described: Mapping[ToolName, str], embedder: Embedder) -> FloatArray:
+def tool_vectors(names: Sequence[ToolName], described: Mapping[ToolName, str], embedder: Embedder) -> Float32Array:
     """One vector a tool, shape (T, D): its name in words, and its description if there is one."""
     texts = [f"{_BETWEEN.sub(' ', name.removeprefix(USER_SIDE))} {described.get(name, '')}".strip() for name in names]
     return embedder.embed(texts) if texts else embedder.embed([""])[:0]

@@ -21,13 +21,13 @@ from torch_geometric.data import HeteroData
 from hepm.embed import Embedder
 from hepm.errors import InputError
 from hepm.graph.namespace import NamespaceMirror
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
 from hepm.rank.checkpoint import Checkpoint
 from hepm.rank.data import FEWEST_FAMILIES, graph_data
 from hepm.rank.encoders import Encoder, GatV2, Hetero, Sage
 from hepm.rank.leave_out import without
 from hepm.rank.ranker import MOST_READ
-from hepm.rank.scorer import Batch, Remembered, Scorer, StateAttention
+from hepm.rank.scorer import AttendedCalls, Batch, Scorer, StateAttention
 from hepm.rank.situations import flag_columns, situations_of
 
 ENCODERS: Final[dict[str, type[Encoder]]] = {"sage": Sage, "gatv2": GatV2, "hetero": Hetero}
@@ -84,7 +84,9 @@ class GraphRanker(nn.Module):
         self.scorer = Scorer(dimensions, hidden)
         self.attention = StateAttention(dimensions) if model == "hetero" else None
 
-    def forward(self, graph: HeteroData, batch: Batch, memory: Remembered, hidden_QN: Tensor | None = None) -> Tensor:
+    def forward(
+        self, graph: HeteroData, batch: Batch, memory: AttendedCalls, hidden_QN: Tensor | None = None
+    ) -> Tensor:
         """Scores of all tools, shape (Q, T); see `StateAttention` for `hidden_QN`."""
         scores = self.scorer(self.encoder(graph), batch)
         return scores if self.attention is None else scores + self.attention(batch, memory, hidden_QN)
@@ -191,7 +193,7 @@ class _Examples:
         values = (found.state_QD, found.before_Q2, found.times_QT, found.distance_QT, found.flags_QF)
         return Batch(*map(self._tensor, values))
 
-    def _remembered(self, asked: NDArray[np.intp], rng: np.random.Generator) -> tuple[Remembered, Tensor]:
+    def _remembered(self, asked: NDArray[np.intp], rng: np.random.Generator) -> tuple[AttendedCalls, Tensor]:
         """What attention reads, and which of it is hidden from each call asked for.
 
         As much as `hepm.rank.ranker` reads: calls after one of the last tools, and as many of all; drawn, not the
@@ -206,14 +208,14 @@ class _Examples:
         before = np.where(before >= 0, before, self._tools)
         states = self._data["state"].x.numpy()[self._calls["state"][rows]]
         found = (states, before, flag_columns(self._calls["flags"][rows]), self._calls["next"][rows])
-        return Remembered(*map(self._tensor, found)), self._tensor(
+        return AttendedCalls(*map(self._tensor, found)), self._tensor(
             self._family_N[asked][:, None] == self._family_N[rows]
         )
 
     def _tensor(self, values: NDArray[Any]) -> Tensor:
         return torch.from_numpy(values).to(self._device)
 
-    def batches(self, number: int) -> Iterator[tuple[HeteroData, Batch, Remembered, Tensor, Tensor]]:
+    def batches(self, number: int) -> Iterator[tuple[HeteroData, Batch, AttendedCalls, Tensor, Tensor]]:
         """The batches of an epoch: each of one group, with the graph of the others and their calls."""
         rng = np.random.default_rng([self._options.seed, number])
         drawn = rng.permutation(self._learned)[:MOST_CALLS]
@@ -276,7 +278,7 @@ def build(
 
 
 @torch.no_grad()
-def export(model: GraphRanker, data: HeteroData) -> dict[str, FloatArray]:
+def export(model: GraphRanker, data: HeteroData) -> dict[str, Float32Array]:
     """The weights that `hepm.rank.ranker.Ranker` takes, with the vectors of all tools of the graph."""
     graph = without(data, torch.zeros(len(data["run"].success), dtype=torch.bool))
     parts = {"scorer": model.scorer, **({} if model.attention is None else {"attention": model.attention})}

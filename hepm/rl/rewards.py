@@ -11,14 +11,14 @@ import numpy as np
 
 from hepm.agents.tagged import read_action
 from hepm.errors import InputError
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
 from hepm.llm import Client, Message, Question
 from hepm.text import quoted
 
 # GRPO (Shao et al. 2024, arXiv:2402.03300)
 
 
-def group_advantages(rewards_G: Sequence[float], *, ddof: int, eps: float = 1e-4) -> FloatArray:
+def group_advantages(rewards_G: Sequence[float], *, ddof: int, eps: float = 1e-4) -> Float32Array:
     """Score each rollout of a group against the others: A_i = (r_i - mean) / (std + eps), shape (G,).
 
     TRL: ddof 1, eps 1e-4. verl: ddof 1, eps 1e-6. The formula as printed has ddof 0. Equal rewards score 0.

@@ -16,14 +16,14 @@ import numpy as np
 from hepm.graph.trials import CONTROL, MEMORY, TrialSession
 from hepm.text import count_of
 from hepm.uplift.kinds import Kinds, kinds_of
-from hepm.uplift.saying import Measured, PlotPoint, effect_sentence, figures
+from hepm.uplift.saying import MeasuredInBothArms, PlotPoint, effect_sentence, figures
 from hepm.uplift.sequence import (
     FEWEST,
     BoolArray,
+    ConfidencePath,
     Effect,
     FloatArray,
     IntArray,
-    Path,
     effect_between,
     expected,
     path_of,
@@ -150,8 +150,8 @@ class UpliftReport:
     kinds: int
     success: Effect | None
     raw: Effect | None
-    measures: tuple[Measured, ...]
-    parts: tuple[Measured, ...]
+    measures: tuple[MeasuredInBothArms, ...]
+    parts: tuple[MeasuredInBothArms, ...]
     points: tuple[PlotPoint, ...]
     followed: Followed
     credits: tuple[Credit, ...]
@@ -199,7 +199,7 @@ def _effect_json(effect: Effect | None) -> dict[str, Any] | None:
     return effect._asdict()
 
 
-def _measured_json(measure: Measured) -> dict[str, Any]:
+def _measured_json(measure: MeasuredInBothArms) -> dict[str, Any]:
     return {**measure._asdict(), "effect": _effect_json(measure.effect), "cells": measure.cells}
 
 
@@ -266,7 +266,7 @@ def _successes(sessions: Sequence[TrialSession]) -> FloatArray:
     return np.array([bool(session.success) for session in sessions], dtype=np.float64)
 
 
-def _points(ended: Sequence[TrialSession], path: Path) -> tuple[PlotPoint, ...]:
+def _points(ended: Sequence[TrialSession], path: ConfidencePath) -> tuple[PlotPoint, ...]:
     """The path at evenly spread sessions."""
     points: list[PlotPoint] = []
     for index in _spread(len(ended), PLOT_POINTS):
@@ -296,7 +296,7 @@ def _mean(values_N: FloatArray) -> float:
 
 def _measures(
     ended: Sequence[TrialSession], treated_T: BoolArray, chances_T: FloatArray, kind_T: IntArray, success: Effect | None
-) -> list[Measured]:
+) -> list[MeasuredInBothArms]:
     if not ended:
         return []
     values = {
@@ -304,43 +304,47 @@ def _measures(
         "failed calls": [session.errors for session in ended],
         "tokens of memory": [session.tokens for session in ended],
     }
-    measures = [Measured("success", *_means(_successes(ended), treated_T), success, share=True)]
+    measures = [MeasuredInBothArms("success", *_means(_successes(ended), treated_T), success, share=True)]
     for name, of_sessions in values.items():
         values_T = np.array(of_sessions, dtype=np.float64)
         effect = path_of(values_T, treated_T, chances_T, kind_T, share=False).last
-        measures.append(Measured(name, *_means(values_T, treated_T), effect))
+        measures.append(MeasuredInBothArms(name, *_means(values_T, treated_T), effect))
     return measures
 
 
-def _recognised(success_T: FloatArray, treated_T: BoolArray, chances_T: FloatArray, kinds: Kinds) -> list[Measured]:
+def _recognised(
+    success_T: FloatArray, treated_T: BoolArray, chances_T: FloatArray, kinds: Kinds
+) -> list[MeasuredInBothArms]:
     """Success where memory knew the kind of request, and where it was new."""
     if not len(success_T):
         return []
     # Scored together, so that both parts are compared with what all earlier sessions lead to expect.
     f_T = scores(success_T[None], treated_T[None], chances_T[None], kinds.kind_T[None])[0]
-    measures: list[Measured] = []
+    measures: list[MeasuredInBothArms] = []
     for name, part_T in (("recognised requests", kinds.known_T), ("new requests", ~kinds.known_T)):
         if part_T.any():
             path = paths(f_T[part_T][None], chances_T[part_T][None])
             effect = path.of_stream(0).last
-            measures.append(Measured(name, *_means(success_T[part_T], treated_T[part_T]), effect, share=True))
+            measures.append(MeasuredInBothArms(name, *_means(success_T[part_T], treated_T[part_T]), effect, share=True))
     return measures
 
 
-def _levels(ended: Sequence[TrialSession], success_T: FloatArray, treated_T: BoolArray, kinds: Kinds) -> list[Measured]:
+def _levels(
+    ended: Sequence[TrialSession], success_T: FloatArray, treated_T: BoolArray, kinds: Kinds
+) -> list[MeasuredInBothArms]:
     """Success of the sessions at each of the guard's levels beside that of controls, less what their kinds expect."""
     if not len(success_T):
         return []
     _, without_T = expected(success_T, treated_T, kinds.kind_T, np.zeros_like(kinds.kind_T))
     beyond_T = success_T - without_T
     names = {session.level for session in ended if session.level}
-    measures: list[Measured] = []
+    measures: list[MeasuredInBothArms] = []
     for level in sorted(names, key=lambda name: (name != "silent", name)):
         at_level_T = np.array([session.level == level for session in ended], dtype=np.bool_)
         effect = effect_between(beyond_T[at_level_T], beyond_T[~treated_T])
         compared_T = at_level_T | ~treated_T
         means = _means(success_T[compared_T], treated_T[compared_T])
-        measures.append(Measured(f"level {level}", *means, effect, share=True))
+        measures.append(MeasuredInBothArms(f"level {level}", *means, effect, share=True))
     return measures
 
 

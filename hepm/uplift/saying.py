@@ -19,7 +19,7 @@ DIFFERENCES: Final = (0.05, 0.1)
 _WORDS: Final = {1: "raised", -1: "lowered"}
 
 
-class Measured(NamedTuple):
+class MeasuredInBothArms(NamedTuple):
     """A measure in both arms.
 
     Attributes:

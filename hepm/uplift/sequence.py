@@ -77,7 +77,7 @@ class Effect(NamedTuple):
         return max(0, sessions_for(difference, self.sd) - self.sessions)
 
 
-class Path(NamedTuple):
+class ConfidencePath(NamedTuple):
     """A difference as it was known after each session, shape (T,) each; infinite bounds before `FEWEST`."""
 
     value_T: FloatArray
@@ -93,9 +93,9 @@ class Path(NamedTuple):
         value, low, high, sd = (float(part[-1]) for part in self)
         return Effect(value, low, high, len(self.value_T), sd)
 
-    def of_stream(self, stream: int) -> Path:
+    def of_stream(self, stream: int) -> ConfidencePath:
         """One stream of `paths`, whose parts have the shape (S, T)."""
-        return Path(self.value_T[stream], self.low_T[stream], self.high_T[stream], self.sd_T[stream])
+        return ConfidencePath(self.value_T[stream], self.low_T[stream], self.high_T[stream], self.sd_T[stream])
 
 
 def rho2(at: float = NARROWEST_AT, alpha: float = ALPHA) -> float:
@@ -196,7 +196,7 @@ def _before(y_N: FloatArray, weight_N: FloatArray, group_N: IntArray, prior_N: F
     return (total_before(y_N * weight_N) + worth * prior_N) / (total_before(weight_N) + worth)
 
 
-def paths(scores_ST: FloatArray, chances_ST: FloatArray, spread: float = 0.5) -> Path:
+def paths(scores_ST: FloatArray, chances_ST: FloatArray, spread: float = 0.5) -> ConfidencePath:
     """The difference after each session with its interval, for S streams at once: each part has shape (S, T).
 
     Args:
@@ -212,12 +212,12 @@ def paths(scores_ST: FloatArray, chances_ST: FloatArray, spread: float = 0.5) ->
     largest_ST = spread**2 * np.cumsum(1 / (chances_ST * (1 - chances_ST)), axis=1) / t_T
     sd_ST = np.sqrt((squares_ST + added_ST * largest_ST) / (t_T + added_ST))
     half_ST = np.where(t_T < FEWEST, np.inf, sd_ST * margins(t_T))
-    return Path(mean_ST, mean_ST - half_ST, mean_ST + half_ST, sd_ST)
+    return ConfidencePath(mean_ST, mean_ST - half_ST, mean_ST + half_ST, sd_ST)
 
 
 def path_of(
     outcomes_T: FloatArray, treated_T: BoolArray, chances_T: FloatArray, kinds_T: IntArray, *, share: bool = True
-) -> Path:
+) -> ConfidencePath:
     """The difference after each session of one stream.
 
     Args:
@@ -225,7 +225,7 @@ def path_of(
     """
     if not len(outcomes_T):
         none = np.empty(0)
-        return Path(none, none, none, none)
+        return ConfidencePath(none, none, none, none)
     spread = guess = 0.5
     if not share:
         spread = float(outcomes_T.std()) or 1.0  # outcomes that are all alike would claim to be certain

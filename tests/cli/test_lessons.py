@@ -176,7 +176,7 @@ def answer(request: Request) -> Reply:
     return completion(json.dumps(LESSON))
 
 
-def test_a_model_distils_within_its_budget_goes_on_and_is_paid_for_nothing_twice(
+def test_a_model_distills_within_its_budget_goes_on_and_is_paid_for_nothing_twice(
     store: Path,
     loopback: Loopback,
 ) -> None:

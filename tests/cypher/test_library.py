@@ -13,7 +13,7 @@ import neo4j
 import pytest
 
 from hepm import Memory
-from hepm.cypher import Question, question, questions
+from hepm.cypher import NamedQuery, question, questions
 from hepm.cypher.engines import Projection, ask_server
 from hepm.cypher.model import Result
 from hepm.errors import QueryError
@@ -67,7 +67,7 @@ class Engines:
         self._store.close()
 
 
-def values_of(q: Question, namespace: str, **known: Any) -> dict[str, Any]:
+def values_of(q: NamedQuery, namespace: str, **known: Any) -> dict[str, Any]:
     known = {**VALUES, **BY_QUESTION.get(q.name, {}), **known, "namespace": namespace}
     return {p.name: known[p.name] for p in q.parameters if p.name in known}
 

@@ -20,7 +20,7 @@ import pytest
 from hepm.cli import main
 from hepm.evals.bench.folder import Folder
 from hepm.evals.bench.models import Model
-from hepm.evals.collaboration.play import GREETING, Collaboration, RuleUser, Session, scripted, users_of
+from hepm.evals.collaboration.play import GREETING, Collaboration, PlayedSession, RuleUser, scripted, users_of
 from hepm.evals.collaboration.problems import PROBLEMS, is_answered, steps_of
 from hepm.evals.collaboration.rules import CONFLICTS, PREFERENCES
 from hepm.experience.wishes import wishes_in
@@ -35,12 +35,12 @@ _processes.set_forkserver_preload(["openai", "hepm.evals.collaboration.report", 
 
 def play(
     users: list[RuleUser], place: Path, complete: Callable[[Any], Any] = scripted, **options: Any
-) -> list[Session]:
+) -> list[PlayedSession]:
     with Folder(place, {}) as folder:
         return Collaboration(users, Model(lambda task: complete, folder), **{"sessions": 3, **options}).play("played")
 
 
-def effort(played: list[Session], memory: str, number: int) -> int:
+def effort(played: list[PlayedSession], memory: str, number: int) -> int:
     return sum(len(one.enforced) for one in played if (one.memory, one.number) == (memory, number))
 
 
@@ -299,7 +299,7 @@ def test_a_spent_budget_ends_with_a_sentence_and_a_repeated_command_pays_for_the
     assert max(sent(loopback).values()) <= 2  # without memory, both sessions of a problem may begin alike
 
 
-def of_setting(played: list[Session], memory: str) -> list[tuple[int, int]]:
+def of_setting(played: list[PlayedSession], memory: str) -> list[tuple[int, int]]:
     """User effort and length of each session."""
     return [(len(one.enforced), one.length) for one in played if one.memory == memory]
 

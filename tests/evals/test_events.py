@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hepm.evals.domains import Event, Run
+from hepm.evals.domains import DomainRun, Event
 from hepm.types import START, Role, ToolCall, Trajectory, Turn
 
 
@@ -9,7 +9,7 @@ def said(role: Role, text: str, *calls: tuple[str, str | None]) -> Turn:
 
 
 def events(*turns: Turn, user_side: bool = False) -> list[Event]:
-    return list(Run(Trajectory("r", turns), "shop", "f", "t", user_side).all_events)
+    return list(DomainRun(Trajectory("r", turns), "shop", "f", "t", user_side).all_events)
 
 
 def test_parallel_calls_are_flattened_in_listed_order_and_repeats_are_kept() -> None:
@@ -19,7 +19,7 @@ def test_parallel_calls_are_flattened_in_listed_order_and_repeats_are_kept() -> 
 
 
 def test_the_first_call_is_no_event_but_a_moment() -> None:
-    run = Run(Trajectory("r", (said("assistant", "", ("a", None), ("b", None)),)), "shop", "f", "t")
+    run = DomainRun(Trajectory("r", (said("assistant", "", ("a", None), ("b", None)),)), "shop", "f", "t")
     assert [e.next for e in run.events] == ["b"]
     assert run.all_events[0].last == START
 

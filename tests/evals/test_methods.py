@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hepm.errors import InputError
 from hepm.evals.baselines import Hint, Method, Ranking, Training, baselines
-from hepm.evals.domains import Event, Run
+from hepm.evals.domains import DomainRun, Event
 from hepm.evals.methods import all_methods, find_methods, policies
 from hepm.types import ToolName
 from tests.evals.logs import run
@@ -22,10 +22,10 @@ LOG = [run("r1", "a", "b", "c"), run("r2", "a", "b", "d"), run("r3", "a", "c")]
 
 def event(*turns: str, goal: str = "please help") -> Event:
     t = trajectory("asked", *turns, goal=goal)
-    return Run(t, "shop", "asked", "asked").events[-1]
+    return DomainRun(t, "shop", "asked", "asked").events[-1]
 
 
-def rank(method: Method, log: list[Run], asked: Event) -> Ranking:
+def rank(method: Method, log: list[DomainRun], asked: Event) -> Ranking:
     return method.fit(Training(log)).rank([asked])[0]
 
 
@@ -86,8 +86,8 @@ def test_the_toolnet_like_graph_takes_weight_from_edges_of_failed_runs() -> None
 
 
 def test_similarity_prefers_the_tool_of_the_state_that_reads_alike() -> None:
-    def about(name: str, goal: str, tool: str) -> Run:
-        return Run(trajectory(name, "look", tool, goal=goal), "shop", name, name)
+    def about(name: str, goal: str, tool: str) -> DomainRun:
+        return DomainRun(trajectory(name, "look", tool, goal=goal), "shop", name, name)
 
     log = [
         about("r1", "please cancel the order", "cancel"),

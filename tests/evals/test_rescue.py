@@ -5,17 +5,17 @@ from dataclasses import replace
 import pytest
 
 from hepm.evals.baselines import Hint
-from hepm.evals.domains import Run
-from hepm.evals.metrics import Divergence, Failures, Hints, find_divergences
-from hepm.experience.comparison import Difference
+from hepm.evals.domains import DomainRun
+from hepm.evals.metrics import DivergencePoint, Failures, Hints, find_divergences
+from hepm.experience.comparison import CallDifference
 from tests.evals.logs import run
 
 
-def good(name: str, *turns: str, task: str = "t") -> Run:
+def good(name: str, *turns: str, task: str = "t") -> DomainRun:
     return run(name, *turns, task=task)
 
 
-def bad(name: str, *turns: str, task: str = "t") -> Run:
+def bad(name: str, *turns: str, task: str = "t") -> DomainRun:
     return run(name, *turns, task=task, success=False)
 
 
@@ -24,8 +24,8 @@ def hints(*tools: str) -> list[Hint]:
     return [Hint(tuple(letters)) for letters in tools]
 
 
-def fork(better: str, chosen: str) -> Difference:
-    return Difference(frozenset(better), frozenset(chosen))
+def fork(better: str, chosen: str) -> CallDifference:
+    return CallDifference(frozenset(better), frozenset(chosen))
 
 
 def test_a_divergence_is_the_first_turn_that_differs() -> None:
@@ -88,7 +88,7 @@ def test_a_run_without_a_label_is_neither_good_nor_bad() -> None:
     [("b", "rescue"), ("x", "misled"), ("bx", "both"), ("yz", "neither"), ("", "neither")],
 )
 def test_hints_speak_for_one_way_the_other_both_or_neither(tools: str, expected: str) -> None:
-    divergence = Divergence(bad("f", "x").all_events[0], [fork("b", "x")])
+    divergence = DivergencePoint(bad("f", "x").all_events[0], [fork("b", "x")])
     shares = dict(
         zip(("rescue", "misled", "both", "neither"), divergence.judge(Hint(tuple(tools))).tolist(), strict=False)
     )
@@ -97,7 +97,7 @@ def test_hints_speak_for_one_way_the_other_both_or_neither(tools: str, expected:
 
 def test_shares_and_tools_are_counted_over_divergences() -> None:
     moments = [bad(f"f{i}", "x", task=f"t{i}").all_events[0] for i in range(4)]
-    divergences = [Divergence(moment, [fork("b", "x")]) for moment in moments]
+    divergences = [DivergencePoint(moment, [fork("b", "x")]) for moment in moments]
     found = Hints(at_divergences=[*zip(divergences, hints("bc", "bx", "cx", "bd"), strict=True)]).measure()
     assert (found.rescue, found.misled, found.both, found.neither, found.gain) == (0.5, 0.25, 0.25, 0.0, 0.25)
     assert (found.rescued_by, found.misled_by, found.families) == ({"b": 2.0}, {"x": 1.0}, 4)
@@ -107,7 +107,7 @@ def test_shares_and_tools_are_counted_over_divergences() -> None:
 
 
 def test_the_difference_in_gain_is_paired_by_divergence() -> None:
-    divergences = [Divergence(bad(f"f{i}", "x", task=f"t{i}").all_events[0], [fork("b", "x")]) for i in range(4)]
+    divergences = [DivergencePoint(bad(f"f{i}", "x", task=f"t{i}").all_events[0], [fork("b", "x")]) for i in range(4)]
     one, other = (
         Hints(at_divergences=[*zip(divergences, hints(*of), strict=True)]) for of in (("b", "x", "c", "b"), "xccx")
     )
@@ -119,7 +119,7 @@ def test_the_difference_in_gain_is_paired_by_divergence() -> None:
 
 def test_warnings_are_right_of_the_chosen_tool_and_wrong_of_the_better_one() -> None:
     forks = [fork("b", "x"), fork("d", "x")]
-    divergences = [Divergence(bad(f"f{i}", "x", task=f"t{i}").all_events[0], forks) for i in range(4)]
+    divergences = [DivergencePoint(bad(f"f{i}", "x", task=f"t{i}").all_events[0], forks) for i in range(4)]
     warned = [Hint((), frozenset(tools)) for tools in ("x", "b", "xd", "")]
     found = Hints(at_divergences=[*zip(divergences, warned, strict=True)]).measure()
     # The chosen tool in the first and the third, a better one in half of the second's and of the third's forks.

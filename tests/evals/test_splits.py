@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.evals.domains import Domain, Run, across, by_family, by_run, splits_of
+from hepm.evals.domains import Domain, DomainRun, across, by_family, by_run, splits_of
 from tests.evals.logs import run
 
 LOGS = st.lists(st.tuples(st.integers(0, 12), st.sampled_from("xyz")), max_size=30).map(
@@ -14,14 +14,14 @@ LOGS = st.lists(st.tuples(st.integers(0, 12), st.sampled_from("xyz")), max_size=
 
 
 @given(LOGS, st.integers(2, 7))
-def test_no_tested_family_is_ever_in_memory(runs: list[Run], folds: int) -> None:
+def test_no_tested_family_is_ever_in_memory(runs: list[DomainRun], folds: int) -> None:
     for split in by_family(runs, folds):
         assert split.apart
         assert not {r.family for r in split.train} & {r.family for r in split.test}
 
 
 @given(LOGS, LOGS)
-def test_no_tested_family_is_in_memory_across_files(train: list[Run], test: list[Run]) -> None:
+def test_no_tested_family_is_in_memory_across_files(train: list[DomainRun], test: list[DomainRun]) -> None:
     for split in across(train, test):
         assert not {r.family for r in split.train} & {r.family for r in split.test}
         assert set(split.train) <= set(train)
@@ -29,7 +29,7 @@ def test_no_tested_family_is_in_memory_across_files(train: list[Run], test: list
 
 
 @given(LOGS)
-def test_no_run_is_tested_twice(runs: list[Run]) -> None:
+def test_no_run_is_tested_twice(runs: list[DomainRun]) -> None:
     tested = [r for split in by_family(runs) for r in split.test]
     assert len(tested) == len(set(tested))
 
@@ -44,14 +44,14 @@ def test_one_family_cannot_be_divided() -> None:
 
 
 @given(LOGS, st.integers(2, 12))
-def test_leaving_runs_out_keeps_every_other_run_in_memory(runs: list[Run], folds: int) -> None:
+def test_leaving_runs_out_keeps_every_other_run_in_memory(runs: list[DomainRun], folds: int) -> None:
     for split in by_run(runs, folds):
         assert not split.apart
         assert set(split.train) == set(runs) - set(split.test)
 
 
 @given(LOGS, st.integers(2, 12))
-def test_of_a_task_one_run_is_left_out_at_a_time_or_one_of_so_many(runs: list[Run], folds: int) -> None:
+def test_of_a_task_one_run_is_left_out_at_a_time_or_one_of_so_many(runs: list[DomainRun], folds: int) -> None:
     for split in by_run(runs, folds):
         for task in {r.task for r in split.test}:
             of_task = sum(r.task == task for r in runs)
@@ -60,7 +60,7 @@ def test_of_a_task_one_run_is_left_out_at_a_time_or_one_of_so_many(runs: list[Ru
 
 @given(LOGS, st.randoms(use_true_random=False))
 def test_which_runs_are_left_out_together_does_not_depend_on_the_order_of_the_log(
-    runs: list[Run], random: Random
+    runs: list[DomainRun], random: Random
 ) -> None:
     shuffled = random.sample(runs, len(runs))
     assert [set(split.test) for split in by_run(shuffled)] == [set(split.test) for split in by_run(runs)]
@@ -73,7 +73,7 @@ def test_runs_alone_under_their_task_are_spread_over_the_folds() -> None:
 
 
 @given(LOGS)
-def test_a_tested_model_is_not_in_memory(runs: list[Run]) -> None:
+def test_a_tested_model_is_not_in_memory(runs: list[DomainRun]) -> None:
     for split in splits_of(Domain("shop", runs), "models"):
         (model,) = {r.trajectory.model for r in split.test}
         assert model not in {r.trajectory.model for r in split.train}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm.evals.baselines import States
-from hepm.evals.domains import Event, Run
+from hepm.evals.domains import DomainRun, Event
 from hepm.types import Trajectory
 
 TEXTS = st.lists(st.text("ab ", max_size=12), min_size=1, max_size=8)
@@ -16,7 +16,7 @@ TEXTS = st.lists(st.text("ab ", max_size=12), min_size=1, max_size=8)
 
 def event(user: str, tool: str = "") -> Event:
     """A first call, whose text is what the user said and no more."""
-    return Event(Run(Trajectory("r", ()), "shop", "f", "t"), 0, 0, tool, user, "")
+    return Event(DomainRun(Trajectory("r", ()), "shop", "f", "t"), 0, 0, tool, user, "")
 
 
 def weights(states: States, text: str, words: list[str]) -> dict[str, float]:

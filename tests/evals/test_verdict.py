@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from hepm.evals.domains import SplitName
 from hepm.evals.metrics import Interval, RescueAndHarm
-from hepm.evals.report import Difference, DomainReport, EvalReport, MethodScores, Settings, verdict
+from hepm.evals.report import DomainReport, EvalReport, EvalSettings, MethodDifference, MethodScores, verdict
 
 RESCUE = RescueAndHarm(
     k=2,
@@ -24,7 +24,7 @@ RESCUE = RescueAndHarm(
     misled_by={"wait": 5.0},
     harmed={},
 )
-AHEAD = Difference(0.3, Interval(0.25, 0.35))
+AHEAD = MethodDifference(0.3, Interval(0.25, 0.35))
 
 
 def sentence(
@@ -34,7 +34,7 @@ def sentence(
     events: int = 500,
     families: int = 30,
     hit: float = 0.7,
-    ahead: Difference = AHEAD,
+    ahead: MethodDifference = AHEAD,
     split: SplitName = "families",
 ) -> str:
     """The verdict on the hybrid, beside counts that hit 40 %."""
@@ -51,7 +51,7 @@ def sentence(
         rescue_by_k=[],
         methods={},
         skipped={},
-        settings=Settings(split=split),
+        settings=EvalSettings(split=split),
         verdict="",
     )
     return verdict(report, events=events, families=families)
@@ -128,7 +128,7 @@ def test_few_divergences_are_named_and_not_judged() -> None:
 
 
 def test_no_better_than_the_reference_is_no_help() -> None:
-    chance = Difference(0.01, Interval(-0.02, 0.04))
+    chance = MethodDifference(0.01, Interval(-0.02, 0.04))
     found = sentence(rescue=None, hit=0.41, ahead=chance)
     assert found.startswith("Memory would not have helped these agents as far as can be seen: ")
 

@@ -1,4 +1,4 @@
-"""Distils the runs of a store with a model, to be killed and started again: distilled.py URL STORE."""
+"""Distills the runs of a store with a model, to be killed and started again: distilled.py URL STORE."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import pytest
 from hepm import Outcome, ToolCall, Trajectory, Turn
 from hepm.experience.conditions import FactCondition
 from hepm.experience.content import Where
-from hepm.experience.distilling import DistilReport, distill_into
+from hepm.experience.distilling import DistillReport, distill_into
 from hepm.experience.lessons import Experience, Principle
 from hepm.experience.library import Library, StoreLedger
 from hepm.experience.model_distiller import ModelDistiller
@@ -55,13 +55,13 @@ def library(tmp_path: Path) -> Iterator[Library]:
 
 
 @pytest.fixture
-def distil(loopback: Loopback, library: Library) -> Iterator[Callable[..., DistilReport]]:  # noqa: F811
-    """Distils with a model that gives these answers in turn, the last one again and again."""
+def distill(loopback: Loopback, library: Library) -> Iterator[Callable[..., DistillReport]]:  # noqa: F811
+    """Distills with a model that gives these answers in turn, the last one again and again."""
     with ExitStack() as opened:
         ledger = StoreLedger(library.store.lessons, NS, "run")
         client = opened.enter_context(Client(Endpoint("small", loopback.url), ledger=ledger))
 
-        def run(*answers: str, kind: Kind = "principle") -> DistilReport:
+        def run(*answers: str, kind: Kind = "principle") -> DistillReport:
             left = [*answers]
             loopback.script = lambda _: completion(left.pop(0) if len(left) > 1 else left[0])
             return distill_into(library, ModelDistiller(client, kind), namespace=NS)
@@ -75,9 +75,9 @@ def stored(library: Library) -> list[Principle]:
 
 def test_the_model_is_shown_conditions_arguments_and_errors_of_the_run(
     loopback: Loopback,  # noqa: F811
-    distil: Callable[..., DistilReport],
+    distill: Callable[..., DistillReport],
 ) -> None:
-    distil(principle())
+    distill(principle())
     said = loopback.requests[0].said
     assert '"get_order: status=shipped"' in said
     assert '"get_order: total" is 120' in said
@@ -99,9 +99,9 @@ def test_the_model_is_shown_conditions_arguments_and_errors_of_the_run(
     ],
 )
 def test_a_claim_that_the_run_bears_out_is_stored(
-    triple: tuple[str, str, str], library: Library, distil: Callable[..., DistilReport]
+    triple: tuple[str, str, str], library: Library, distill: Callable[..., DistillReport]
 ) -> None:
-    assert distil(principle(triple)).new == 1
+    assert distill(principle(triple)).new == 1
     assert [tuple(one) for one in stored(library)[0].triples] == [triple]
 
 
@@ -123,9 +123,9 @@ def test_a_claim_that_the_run_bears_out_is_stored(
     ],
 )
 def test_a_claim_that_the_run_does_not_bear_out_is_refused_in_a_sentence(
-    triple: tuple[str, str, str], why: str, library: Library, distil: Callable[..., DistilReport]
+    triple: tuple[str, str, str], why: str, library: Library, distill: Callable[..., DistillReport]
 ) -> None:
-    report = distil(principle(triple))
+    report = distill(principle(triple))
     assert (report.new, stored(library)) == (0, [])
     ((name, said),) = report.failed
     assert name == "r1"
@@ -143,12 +143,12 @@ def test_a_claim_that_the_run_does_not_bear_out_is_refused_in_a_sentence(
 )
 @pytest.mark.parametrize("kind", ["principle", "experience"])
 def test_a_condition_that_does_not_hold_is_refused_in_a_sentence(
-    condition: str, why: str, kind: Kind, library: Library, distil: Callable[..., DistilReport]
+    condition: str, why: str, kind: Kind, library: Library, distill: Callable[..., DistillReport]
 ) -> None:
     answer = principle(when=(condition,))
     if kind == "experience":
         answer = experience(when=[condition])
-    report = distil(answer, kind=kind)
+    report = distill(answer, kind=kind)
     assert report.new == 0
     assert why in report.failed[0][1]
 
@@ -159,11 +159,11 @@ def experience(**more: Any) -> str:
 
 
 def test_conditions_that_hold_are_stored_in_the_form_of_all_lessons(
-    library: Library, distil: Callable[..., DistilReport]
+    library: Library, distill: Callable[..., DistillReport]
 ) -> None:
     held = ("get_order: status=shipped", "get_order: total > 100", "<SAID>: ~refund", "not <CALLED>: cancel")
-    distil(principle(when=held))
-    distil(experience(when=held), kind="experience")
+    distill(principle(when=held))
+    distill(experience(when=held), kind="experience")
     made = [stored(library)[0].conditions, Experience.of(library.lessons(NS).all("experience")[0].row).conditions]
     for conditions in made:
         assert conditions.facts == tuple(map(FactCondition.read, held))
@@ -173,26 +173,26 @@ def test_conditions_that_hold_are_stored_in_the_form_of_all_lessons(
 def test_the_model_reads_once_what_does_not_hold_and_may_mend_it(
     loopback: Loopback,  # noqa: F811
     library: Library,
-    distil: Callable[..., DistilReport],
+    distill: Callable[..., DistillReport],
 ) -> None:
     wrong = ("refund.reason", "comes_from", "the user's words")
     right = ("refund.order_id", "comes_from", "get_order.order_id")
-    assert distil(principle(wrong), principle(right)).new == 1
+    assert distill(principle(wrong), principle(right)).new == 1
     assert "no call of refund that worked passed 'reason'" in loopback.requests[1].said
     assert [one.predicate for one in stored(library)[0].triples] == ["comes_from"]
 
 
-def test_of_a_failed_run_no_recipe_is_taken(library: Library, distil: Callable[..., DistilReport]) -> None:
+def test_of_a_failed_run_no_recipe_is_taken(library: Library, distill: Callable[..., DistillReport]) -> None:
     remember(library, shop_run("r2", success=False))
-    report = distil(principle(("refund: connection refused by …", "solved_by", "reconnect")))
+    report = distill(principle(("refund: connection refused by …", "solved_by", "reconnect")))
     assert {name for name, _ in report.failed} == {"r2"}
     assert "the run failed" in report.failed[0][1]
 
 
 def test_a_models_lesson_about_arguments_is_given_at_its_call_and_outlives_what_counting_learns(
-    library: Library, distil: Callable[..., DistilReport]
+    library: Library, distill: Callable[..., DistillReport]
 ) -> None:
-    distil(principle(("get_order", "followed_by", "refund"), ("refund", "needs", "get_order")))
+    distill(principle(("get_order", "followed_by", "refund"), ("refund", "needs", "get_order")))
     principles = Principles(library)
     principles.learn_content(namespace=NS)
     content = principles.content(namespace=NS)
@@ -200,15 +200,15 @@ def test_a_models_lesson_about_arguments_is_given_at_its_call_and_outlives_what_
     assert content.checks("refund", ("get_order",), Where("shop")) == []
 
 
-def test_conditions_must_have_held_together_before_a_turn(distil: Callable[..., DistilReport]) -> None:
-    report = distil(principle(when=("not <CALLED>: get_order", "get_order: status=shipped")))
+def test_conditions_must_have_held_together_before_a_turn(distill: Callable[..., DistillReport]) -> None:
+    report = distill(principle(when=("not <CALLED>: get_order", "get_order: status=shipped")))
     assert "not before the same turn" in report.failed[0][1]
 
 
 def test_what_the_last_call_returned_was_known_before_no_turn(
-    library: Library, distil: Callable[..., DistilReport]
+    library: Library, distill: Callable[..., DistillReport]
 ) -> None:
     remember(library, replace(shop_run("r2"), turns=shop_run().turns[:2]))
-    report = distil(principle(when=("get_order: status=shipped",)))
+    report = distill(principle(when=("get_order: status=shipped",)))
     assert {name for name, _ in report.failed} == {"r2"}
     assert "does not hold in the run" in report.failed[0][1]

@@ -54,7 +54,7 @@ def test_equal_lessons_of_several_runs_are_one_and_outlive_the_runs_that_only_ta
 
 
 def relearn(library: Library, *runs: str) -> None:
-    """Distil the tasks of runs that just finished, as sessions do."""
+    """Distill the tasks of runs that just finished, as sessions do."""
     Experiences(library).distill(namespace=NS, runs=runs, again=True)
     Principles(library).distill(namespace=NS, runs=runs, again=True)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.experience.comparison import Difference, ToolSequence, divergence_of
+from hepm.experience.comparison import CallDifference, ToolSequence, divergence_of
 from hepm.experience.transcript import Tools
 
 
@@ -11,8 +11,8 @@ def way(*turns: str) -> ToolSequence:
     return [Tools(turn) for turn in turns]
 
 
-def sides(theirs: str, own: str) -> Difference:
-    return Difference(Tools(theirs), Tools(own))
+def sides(theirs: str, own: str) -> CallDifference:
+    return CallDifference(Tools(theirs), Tools(own))
 
 
 ways = st.lists(st.frozensets(st.sampled_from("abc"), min_size=1), max_size=5)

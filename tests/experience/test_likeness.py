@@ -110,7 +110,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
         yield opened
 
 
-def distil(memory: Memory, *runs: Trajectory) -> dict[str, set[str]]:
+def distill(memory: Memory, *runs: Trajectory) -> dict[str, set[str]]:
     """The principles after some runs more, each with the runs behind it."""
     memory.ingest(runs)
     memory.principles.distill(namespace=NS)
@@ -127,7 +127,7 @@ WRONG = "In desk, after get_order, calling close_ticket rather than refund ended
 def test_runs_whose_tasks_do_not_repeat_are_compared_with_runs_of_like_requests(memory: Memory, task: str) -> None:
     good = [refund(f"g{n}", "refund", success=True, task=task and f"{task} g{n}") for n in range(3)]
     bad = [refund(f"b{n}", "close_ticket", success=False, task=task and f"{task} b{n}") for n in range(3)]
-    found = distil(memory, *good, *bad, other("o1"), other("o2"))
+    found = distill(memory, *good, *bad, other("o1"), other("o2"))
     assert found[RIGHT] == {"g0", "g1", "g2"}
     assert found[WRONG] == {"b0", "b1", "b2"}
     told = {one.row.properties["lesson"] for one in memory.library.list("experience", namespace=NS)}
@@ -140,32 +140,34 @@ def test_runs_whose_tasks_do_not_repeat_are_compared_with_runs_of_like_requests(
 def test_runs_of_one_task_are_not_compared_with_like_requests_of_another(memory: Memory) -> None:
     good = [refund(f"g{n}", "refund", success=True, task="one") for n in range(2)]
     bad = [refund(f"b{n}", "close_ticket", success=False, task="two") for n in range(2)]
-    assert RIGHT not in distil(memory, *good, *bad)
+    assert RIGHT not in distill(memory, *good, *bad)
 
 
 def test_like_requests_of_two_environments_are_not_compared(memory: Memory) -> None:
-    found = distil(memory, refund("g", "refund", success=True), refund("b", "leave", success=False, environment="shop"))
+    found = distill(
+        memory, refund("g", "refund", success=True), refund("b", "leave", success=False, environment="shop")
+    )
     assert not any("rather than" in text for text in found)
 
 
 def test_a_run_that_comes_later_joins_the_group_it_is_most_like(memory: Memory) -> None:
-    distil(memory, *(refund(f"g{n}", "refund", success=True) for n in range(3)), other("o1"))
-    found = distil(memory, refund("a later one", "close_ticket", success=False))
+    distill(memory, *(refund(f"g{n}", "refund", success=True) for n in range(3)), other("o1"))
+    found = distill(memory, refund("a later one", "close_ticket", success=False))
     assert found[WRONG] == {"a later one"}
-    found = distil(memory, refund("the last one", "refund", success=True))
+    found = distill(memory, refund("the last one", "refund", success=True))
     assert found[RIGHT] == {"g0", "g1", "g2", "the last one"}  # what they teach now, told once
 
 
 def test_a_group_outlives_the_run_that_it_is_called_by(memory: Memory) -> None:
-    distil(memory, *(refund(f"g{n}", "refund", success=True) for n in range(3)))
+    distill(memory, *(refund(f"g{n}", "refund", success=True) for n in range(3)))
     memory.forget(trajectory="g0")
-    assert distil(memory, refund("late", "close_ticket", success=False))[WRONG] == {"late"}
+    assert distill(memory, refund("late", "close_ticket", success=False))[WRONG] == {"late"}
 
 
 def test_of_a_large_group_every_run_is_looked_at_beside_some_of_the_others(memory: Memory) -> None:
     good = [refund(f"g{n:03}", "refund", success=True) for n in range(70)]
     bad = [refund(f"b{n:03}", "close_ticket", success=False) for n in range(70)]
-    found = distil(memory, *good, *bad)
+    found = distill(memory, *good, *bad)
     assert (len(found[RIGHT]), len(found[WRONG])) == (70, 70)
 
 

@@ -20,7 +20,7 @@ import pytest
 from hepm import ToolCall, Trajectory, Turn
 from hepm.errors import EndpointRefusedError
 from hepm.experience.comparison import compare_runs
-from hepm.experience.distilling import DistilReport, distill, distill_into
+from hepm.experience.distilling import DistillReport, distill, distill_into
 from hepm.experience.lessons import Experience, Principle
 from hepm.experience.library import Library, StoreLedger
 from hepm.experience.model_distiller import RUN_CHARS, ModelDistiller, quoted_run
@@ -95,7 +95,7 @@ def open_client(server: Loopback, library: Library) -> Iterator[Callable[..., Cl
         yield client
 
 
-def run(library: Library, client: Client, kind: Kind = "experience", **more: Any) -> DistilReport:
+def run(library: Library, client: Client, kind: Kind = "experience", **more: Any) -> DistillReport:
     return distill_into(library, ModelDistiller(client, kind), namespace=NS, **more)
 
 
@@ -108,7 +108,7 @@ def test_the_words_are_the_models_and_zone_stage_conditions_and_tools_are_counte
 ) -> None:
     runs = alike(good("a"), bad("b"))
     remember(library, *runs)
-    assert run(library, open_client()) == DistilReport(runs=2, new=2)
+    assert run(library, open_client()) == DistillReport(runs=2, new=2)
     found = {one.sources[0].run: one for one in experiences(library)}
     for counted in distill(runs):
         made = found[counted.sources[0].run]
@@ -180,8 +180,8 @@ def test_a_second_distillation_asks_nothing_and_one_of_all_runs_again_pays_nothi
 ) -> None:
     remember(library, good("a"), bad("b"))
     run(library, open_client())
-    assert run(library, open_client()) == DistilReport()
-    assert run(library, open_client(), again=True) == DistilReport(runs=2)
+    assert run(library, open_client()) == DistillReport()
+    assert run(library, open_client(), again=True) == DistillReport(runs=2)
     assert len(server.requests) == 2
 
 
@@ -190,7 +190,7 @@ def test_runs_without_a_label_are_left_until_they_have_one(
 ) -> None:
     unknown = good("a", success=None)
     remember(library, unknown)
-    assert run(library, open_client()) == DistilReport()
+    assert run(library, open_client()) == DistillReport()
     assert server.requests == []
     remember(library, good("a"))
     assert run(library, open_client()).new == 1
@@ -209,7 +209,7 @@ def test_a_malformed_answer_is_repaired_once_and_then_reported_by_run_and_asked_
     assert failed == "a"
     assert "lesson is empty" in why
     server.script = answer
-    assert run(library, open_client()) == DistilReport(runs=1, new=1)
+    assert run(library, open_client()) == DistillReport(runs=1, new=1)
 
 
 def test_a_spent_budget_stops_without_an_error_and_the_next_call_goes_on(
@@ -237,7 +237,7 @@ def test_a_run_forgotten_while_it_is_distilled_leaves_no_lesson_and_no_answer(
     report = run(library, open_client())
     assert (report.new, report.refused) == (1, 1)
     assert [one.sources[0].run for one in experiences(library)] == ["b"]
-    assert library.store.lessons.answered_runs("distil", namespace=NS) == {"b"}
+    assert library.store.lessons.answered_runs("distill", namespace=NS) == {"b"}
 
 
 def test_a_wrong_key_ends_it_and_marks_nothing(
@@ -305,7 +305,7 @@ def test_a_run_without_an_outcome_gives_no_principle_and_is_not_asked_about(
     server: Loopback, library: Library, open_client: Callable[..., Client]
 ) -> None:
     remember(library, good("a", success=None))
-    assert run(library, open_client(), "principle") == DistilReport()
+    assert run(library, open_client(), "principle") == DistillReport()
     assert server.requests == []
 
 
@@ -333,7 +333,7 @@ def test_killed_in_the_middle_it_goes_on_and_asks_nothing_twice(server: Loopback
     child.communicate(timeout=120)
     killed.set()
     library = open_library(path)
-    kept = library.store.lessons.answered_runs("distil", namespace=NS)
+    kept = library.store.lessons.answered_runs("distill", namespace=NS)
     library.store.close()
     asked = len(server.requests)
     assert 3 <= len(kept) <= asked

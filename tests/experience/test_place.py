@@ -15,7 +15,7 @@ from hepm.embed import HashingEmbedder
 from hepm.experience.comparison import next_in_way, says_nothing, sides_of
 from hepm.experience.lessons import Experience, Principle, PrincipleKind
 from hepm.experience.likeness import Likeness, LikeRequests
-from hepm.experience.place import FEWEST_RUNS, MOST_RUNS, Place, in_one_voice, lower_bound
+from hepm.experience.place import FEWEST_RUNS, MOST_RUNS, PrincipleAdvice, in_one_voice, lower_bound
 from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
@@ -45,7 +45,7 @@ def warns(tool: str, runs: int, text: str = "") -> Principle:
 
 
 def best(*principles: Principle, k: int = 3) -> list[str]:
-    return [one.text for one in Place(principles, HERE).best(k)]
+    return [one.text for one in PrincipleAdvice(principles, HERE).best(k)]
 
 
 @pytest.mark.parametrize(
@@ -59,16 +59,16 @@ def test_the_lower_bound_is_that_of_wilsons_interval(right: int, wrong: int, bou
 def test_a_lesson_about_tools_that_the_agent_lacks_is_left_out() -> None:
     def told(*offered: str) -> list[str]:
         names = ToolNames(offered=frozenset(offered))
-        place = Place([advises("a", 2), warns("b", 2)], HERE, names)
+        place = PrincipleAdvice([advises("a", 2), warns("b", 2)], HERE, names)
         return [one.text for one in place.best(3)]
 
     assert told() == told("a", "b", "look") == ["call a", "keep from b"]
     assert told("b", "look") == ["keep from b"]
     assert told("a") == ["call a"]
     found = Experience("s", "a", "o", "l", "golden", "exploration", 1.0, tools=("a", "look"))
-    assert [Place([], HERE, ToolNames(offered=frozenset(own))).applies(found) for own in (("a",), ("c",), ())] == [
-        True, False, True,
-    ]  # fmt: skip
+    for offered, applies in ((("a",), True), (("c",), False), ((), True)):
+        advice = PrincipleAdvice([], HERE, ToolNames(offered=frozenset(offered)))
+        assert advice.applies(found) is applies
 
 
 def test_a_share_of_many_runs_beats_more_runs_of_a_worse_share() -> None:
@@ -119,7 +119,9 @@ def voiced(
     known: Sequence[Principle], found: Suggestions, counts: dict[str, tuple[int, int]], told: Sequence[Principle] = ()
 ) -> tuple[list[str], str]:
     """The lessons that may be told, and the line beside them."""
-    kept, after = in_one_voice(Place(known, HERE), told or known, found, lambda tool: counts.get(tool, (0, 0)))
+    kept, after = in_one_voice(
+        PrincipleAdvice(known, HERE), told or known, found, lambda tool: counts.get(tool, (0, 0))
+    )
     return [one.text for one, keep in zip(told or known, kept, strict=True) if keep], after.prompt()
 
 
@@ -169,7 +171,7 @@ def test_lessons_beside_a_policy_that_weighed_them_advise_nothing_unlikely_or_le
         ["b rather than a"],
         "Suggested next tools: b, a (failed in 30 of 39 runs from here)",
     )
-    given = [one.text for one in Place(known, HERE).best(9, chances=found.chances)]
+    given = [one.text for one in PrincipleAdvice(known, HERE).best(9, chances=found.chances)]
     assert given == ["keep from a", "call b", "call unknown"]
     unlikely = replace(found, chances={"a": 0.1, "b": 0.03})
     assert voiced([advises("b", 5), rule("guiding", "b rather than c", 9, better="b", worse="c")], unlikely, {})[0] == [
@@ -180,10 +182,10 @@ def test_lessons_beside_a_policy_that_weighed_them_advise_nothing_unlikely_or_le
 def test_advice_to_call_what_the_run_has_called_rather_than_another_tool_is_past() -> None:
     known = [rule("guiding", "lock rather than start", 9, better="lock", worse="start"), advises("start", 2)]
     assert best(*known) == ["lock rather than start"]
-    place = Place(known, HERE)
+    place = PrincipleAdvice(known, HERE)
     assert [one.text for one in place.in_run(["lock", "look"]).best(3)] == ["call start"]
     assert place.in_run(["lock", "look"]).runs("start") == (2, 0)
-    again = Place([rule("guiding", "look once more", 9, better="look", worse="start")], HERE)
+    again = PrincipleAdvice([rule("guiding", "look once more", 9, better="look", worse="start")], HERE)
     assert [one.text for one in again.in_run(["look"]).best(3)] == ["look once more"]
 
 
@@ -207,7 +209,7 @@ def test_an_experience_of_a_successful_way_advises_what_follows_the_last_tools_i
     assert next_in_way(way, tools, ["d e"]) == next_in_way(way, tools, ["x"]) == set()
     assert next_in_way("This way led to failure: a, then b.", tools, ["a"]) == set()
     found = Experience("s", "a", "o", way, "golden", "exploration", 1.0, tools=tools)
-    assert Place([], ["a"]).sides(found).better == {"b", "c", "d e"}
+    assert PrincipleAdvice([], ["a"]).sides(found).better == {"b", "c", "d e"}
 
 
 # Runs of like requests
@@ -215,7 +217,7 @@ def test_an_experience_of_a_successful_way_advises_what_follows_the_last_tools_i
 
 def test_of_two_rules_that_contradict_each_other_that_of_like_requests_is_given() -> None:
     words = {"x1": "my parcel is broken", "x2": "the parcel is broken", "y1": "redeliver it", "y2": "please redeliver"}
-    place = Place([rule("guiding", "a, not b", ["x1", "x2"], better="a", worse="b"),
+    place = PrincipleAdvice([rule("guiding", "a, not b", ["x1", "x2"], better="a", worse="b"),
                    rule("guiding", "b, not a", ["y1", "y2"], better="b", worse="a")], HERE)  # fmt: skip
     embed = HashingEmbedder().embed
     requests = LikeRequests(dict(zip(words, embed([*words.values()]), strict=True)))
@@ -229,7 +231,7 @@ def test_of_two_rules_that_contradict_each_other_that_of_like_requests_is_given(
 
 
 def test_a_rule_of_one_run_is_given_beside_others_if_that_run_had_a_like_request() -> None:
-    place = Place([advises("a", 5), rule("guiding", "call b", ["this"], better="b")], HERE)
+    place = PrincipleAdvice([advises("a", 5), rule("guiding", "call b", ["this"], better="b")], HERE)
     embed = HashingEmbedder().embed
     words = {"this": "refund the broken glass", **{f"call a-{n}": "close my account" for n in range(5)}}
     requests = LikeRequests(dict(zip(words, embed([*words.values()]), strict=True)))
@@ -240,7 +242,7 @@ def test_a_rule_of_one_run_is_given_beside_others_if_that_run_had_a_like_request
 
 
 def test_without_known_requests_each_run_counts_one() -> None:
-    place = Place([advises("a", 9), warns("a", 2)], HERE)
+    place = PrincipleAdvice([advises("a", 9), warns("a", 2)], HERE)
     unknown = place.weighed(LikeRequests({}).likeness(HashingEmbedder().embed(["hello"])[0]))
     assert unknown.runs("a") == place.runs("a") == (9, 2)
     other_size = LikeRequests({"r": HashingEmbedder().embed(["hello"])[0]}).likeness(np.ones(3, dtype=np.float32))
@@ -248,7 +250,7 @@ def test_without_known_requests_each_run_counts_one() -> None:
 
 
 def test_runs_of_unknown_requests_count_as_the_average_one_so_that_imported_rules_are_given_too() -> None:
-    place = Place([rule("guiding", "ours", ["r1", "r2"], better="a"), advises("b", 3, "imported")], HERE)
+    place = PrincipleAdvice([rule("guiding", "ours", ["r1", "r2"], better="a"), advises("b", 3, "imported")], HERE)
     like, unlike = HashingEmbedder().embed(["broken glass", "a late train"])
     found = place.weighed(LikeRequests({"r1": like, "r2": unlike}).likeness(like))
     assert found.runs("b")[0] == pytest.approx(1.5 * found.runs("a")[0])
@@ -256,7 +258,9 @@ def test_runs_of_unknown_requests_count_as_the_average_one_so_that_imported_rule
 
 
 def test_of_a_place_with_very_many_runs_a_sample_stands_for_all() -> None:
-    place = Place([advises("a", 6_000), warns("a", 3_000), advises("b", 10), rule("guiding", "c", 1, better="c")], HERE)
+    place = PrincipleAdvice(
+        [advises("a", 6_000), warns("a", 3_000), advises("b", 10), rule("guiding", "c", 1, better="c")], HERE
+    )
     assert len(place.sources) <= MOST_RUNS + 4 * FEWEST_RUNS
     assert [place.runs(tool) for tool in "abc"] == [
         (pytest.approx(6_000), pytest.approx(3_000)), (pytest.approx(10), 0), (1, 0),

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from hepm import Trajectory
 from hepm.errors import EndpointRefusedError, InputError
 from hepm.experience.conditions import Conditions
-from hepm.experience.distilling import Distilled, DistilReport, ExtractiveDistiller
+from hepm.experience.distilling import Distilled, DistillReport, ExtractiveDistiller
 from hepm.experience.lessons import Principle
-from hepm.experience.library import Library, StoreLedger, Task
+from hepm.experience.library import Library, StoreLedger, TaskRuns
 from hepm.experience.matching import ModelJudge, Pair, judge_literally
 from hepm.experience.principles import FEWEST_USES, Examples, FoundPrinciple, Principles
 from hepm.graph.lessons.rows import Kind, Source, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
 from hepm.graph.store import Store
 from hepm.llm import Budget, Client, Endpoint
 from tests.experience.shelves import NS, forget, library_at_rest, library_in, open_library, remember
@@ -31,7 +31,7 @@ from tests.runs import Shelf, trajectory
 
 
 class Scripted:
-    """Distils the sentences that it was given, by run; "-" begins a cautionary one."""
+    """Distills the sentences that it was given, by run; "-" begins a cautionary one."""
 
     name = "scripted"
     kind: Kind = "principle"
@@ -40,7 +40,7 @@ class Scripted:
         self._told = told
         self._more = more
 
-    def distill(self, tasks: Iterable[Task]) -> Iterator[Distilled]:
+    def distill(self, tasks: Iterable[TaskRuns]) -> Iterator[Distilled]:
         for task in tasks:
             wanted = sorted(task.wanted)
             rewards = {run.id: run.outcome.reward for run in task.runs}
@@ -82,7 +82,7 @@ class Overtaken:
     def __init__(self, overtake: Callable[[], object]) -> None:
         self._overtake: Callable[[], object] | None = overtake
 
-    def embed(self, texts: Sequence[str]) -> FloatArray:
+    def embed(self, texts: Sequence[str]) -> Float32Array:
         overtake, self._overtake = self._overtake, None
         if overtake is not None:
             overtake()
@@ -100,7 +100,7 @@ class Angles:
     name = "test/angles"
     dimensions = 512
 
-    def embed(self, texts: Sequence[str]) -> FloatArray:
+    def embed(self, texts: Sequence[str]) -> Float32Array:
         angles = [math.radians(float(text.split()[-1])) for text in texts]
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         vectors[:, :2] = [(math.cos(a), math.sin(a)) for a in angles]
@@ -134,7 +134,7 @@ def runs(*names: str, task: str = "", **more: object) -> list[Trajectory]:
     return [trajectory(name, "look", "buy", task=task or name, **more) for name in names]  # type: ignore[arg-type]
 
 
-def distill(library: Library, told: Mapping[str, str], judge: object = None, **more: object) -> DistilReport:
+def distill(library: Library, told: Mapping[str, str], judge: object = None, **more: object) -> DistillReport:
     return Principles(library).distill(
         namespace=NS,
         distiller=Scripted(told),
@@ -292,7 +292,7 @@ def test_a_verdict_that_is_missing_stores_nothing_and_the_run_is_looked_at_again
     assert [run for run, _ in report.failed] == ["b"]
     assert "it was out" in report.failed[0][1]
     assert stored(library) == {"look before you buy": ["a"]}
-    assert distill(library, told) == DistilReport(runs=1, dropped=1)
+    assert distill(library, told) == DistillReport(runs=1, dropped=1)
     assert stored(library) == {"look before you buy": ["a", "b"]}
 
 

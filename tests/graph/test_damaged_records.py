@@ -9,8 +9,8 @@ import pytest
 from hepm import Memory, Tool
 from hepm.errors import InputError, StoreDamagedError
 from hepm.experience.preferences import runs_of_users
-from hepm.graph.delta import Run
-from hepm.graph.rows import FloatArray, Selection
+from hepm.graph.delta import RunRecord
+from hepm.graph.rows import Float32Array, Selection
 from hepm.graph.store import Store
 from tests.runs import Shelf, trajectory
 
@@ -80,7 +80,7 @@ def test_an_embedder_that_fails_is_not_taken_for_a_damaged_record(store: Store) 
 
     def unanswered(
         records: Sequence[str], aliases: Mapping[str, str]
-    ) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
+    ) -> tuple[Sequence[RunRecord], Mapping[str, Float32Array]]:
         del aliases
         if records:
             raise InputError("the endpoint gave no vectors")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm import START
-from hepm.graph.delta import Delta, Run, state_key
+from hepm.graph.delta import Delta, RunRecord, state_key
 from hepm.graph.weights import INVERSE_STEPS_UNIT
 from tests.runs import Shelf, trajectory
 
@@ -20,7 +20,7 @@ drawn = st.lists(
 Drawn = list[tuple[list[str], bool | None, float | None]]
 
 
-def runs_of(drawn: Drawn) -> list[Run]:
+def runs_of(drawn: Drawn) -> list[RunRecord]:
     numbered = enumerate(drawn)
     return Shelf(*(trajectory(f"r{i}", *t, success=won, ended_at=ended) for i, (t, won, ended) in numbered)).runs()
 

@@ -20,8 +20,8 @@ from hepm.errors import StoreDamagedError
 from hepm.experience.lessons import Experience, Notes, Principle
 from hepm.graph.lessons.rows import Answer, Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
+from hepm.graph.neo4j.login import Login
 from hepm.graph.neo4j.store import Neo4jStore
-from hepm.graph.open_store import Login
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Store
 from tests.neo4j_server import Neo4jServer, emptied
@@ -240,7 +240,7 @@ def fill(store: Store) -> None:
         store.lessons.show("one", [EXPERIENCE], namespace="default")
         store.lessons.show("elsewhere", [RULE.row().id], namespace="default")
         store.lessons.settle({"elsewhere": True}, namespace="default")
-        store.lessons.put_answers([Answer("k", "distil", "one", "x", "{}")], namespace="default")
+        store.lessons.put_answers([Answer("k", "distill", "one", "x", "{}")], namespace="default")
         assert memory.examine() == []
 
 
@@ -388,5 +388,5 @@ def test_edits_by_hand_on_a_server_are_told_and_mended_too(
             if name in ("broken lesson", "showing gone"):
                 memory.library.store.lessons.show("one", [EXPERIENCE], namespace="default")
             if name == "answer about no run":
-                answer = Answer("k", "distil", "one", "x", "{}")
+                answer = Answer("k", "distill", "one", "x", "{}")
                 memory.library.store.lessons.put_answers([answer], namespace="default")

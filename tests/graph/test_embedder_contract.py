@@ -8,7 +8,7 @@ import pytest
 
 from hepm.embed import HashingEmbedder
 from hepm.errors import EmbedderMismatchError
-from hepm.graph.rows import FloatArray, Selection
+from hepm.graph.rows import Float32Array, Selection
 from hepm.graph.store import Store
 from tests.runs import Shelf, trajectory
 
@@ -68,7 +68,7 @@ def test_of_two_reembeddings_that_overlap_the_one_that_named_its_embedder_last_w
 
         name = first.name
 
-        def embed(self, texts: Sequence[str]) -> FloatArray:
+        def embed(self, texts: Sequence[str]) -> Float32Array:
             filled.set_embedder(last.name, last.dimensions)
             return first.embed(texts)
 

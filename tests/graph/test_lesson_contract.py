@@ -243,8 +243,8 @@ def test_forgetting_a_run_takes_what_it_taught_what_it_was_shown_and_what_was_as
     merged = replace(shared, sources=(Source("lost", 0.0), Source("won", 1.0, words=False)))
     put(filled, own, merged, principle("Look.", "won").row())
     filled.lessons.show("won", [merged.id, own.id], namespace=NS)
-    filled.lessons.put_answers([Answer("k1", "distil", "won", "{}", "{}"), Answer("k2", "distil", "lost", "{}", "{}")],
-                               namespace=NS)  # fmt: skip
+    answers = [Answer("k1", "distill", "won", "{}", "{}"), Answer("k2", "distill", "lost", "{}", "{}")]
+    filled.lessons.put_answers(answers, namespace=NS)
     filled.forget(Selection(trajectory="won"), namespace=NS, replay=RUNS.replay)
     (stored,) = filled.lessons.list(namespace=NS)
     assert stored.row == replace(merged, sources=(Source("lost", 0.0),))
@@ -265,10 +265,10 @@ def test_a_run_that_is_trusted_no_more_takes_what_it_taught_and_credited_and_sta
 
 
 def test_a_run_that_is_labelled_late_is_to_be_looked_at_again(filled: Store) -> None:
-    filled.lessons.put_answers([Answer(f"k {run}", "distil", run, "", "") for run in ("won", "open")], namespace=NS)
+    filled.lessons.put_answers([Answer(f"k {run}", "distill", run, "", "") for run in ("won", "open")], namespace=NS)
     shelf = Shelf(trajectory("open", "look", user="bob", task="u"))
     filled.add(shelf.runs(), {}, namespace=NS, replay=shelf.replay)
-    assert filled.lessons.answered_runs("distil", namespace=NS) == {"won"}
+    assert filled.lessons.answered_runs("distill", namespace=NS) == {"won"}
 
 
 def test_a_lesson_made_of_a_forgotten_runs_words_goes_and_its_other_parent_is_found_again(filled: Store) -> None:
@@ -307,18 +307,18 @@ def test_a_removal_is_told_in_the_header_so_that_mirrors_read_again(filled: Stor
 
 
 def test_the_last_answer_under_a_key_is_kept_and_none_about_a_run_that_is_gone(filled: Store) -> None:
-    filled.lessons.put_answers([Answer("k", "distil", "won", "first", "{}")], namespace=NS)
+    filled.lessons.put_answers([Answer("k", "distill", "won", "first", "{}")], namespace=NS)
     filled.lessons.put_answers(
         [
-            Answer("k", "distil", "won", "second", "{}"),
-            Answer("g", "distil", "gone", "", "{}"),
+            Answer("k", "distill", "won", "second", "{}"),
+            Answer("g", "distill", "gone", "", "{}"),
             Answer("n", "judge", "", "yes", "{}"),
         ],
         namespace=NS,
     )
     found = filled.lessons.answers(["k", "g", "n"], namespace=NS)
     assert [(answer.key, answer.text) for answer in found] == [("k", "second"), ("n", "yes")]
-    assert filled.lessons.answered_runs("distil", namespace=NS) == {"won"}
+    assert filled.lessons.answered_runs("distill", namespace=NS) == {"won"}
 
 
 def test_answers_about_a_user_are_kept_while_there_are_notes_and_go_with_them(filled: Store) -> None:
@@ -382,7 +382,7 @@ def test_a_copy_holds_every_lesson_with_what_was_shown_and_paid_for(make_two_sto
     source.lessons.show("won", [first.id, second.id], namespace=NS)
     source.lessons.show("elsewhere", [second.id], namespace=NS)
     source.lessons.settle({"elsewhere": False, "never shown": True}, namespace=NS)
-    source.lessons.put_answers([Answer("k", "distil", "won", "{}", "{}", "ann")], namespace=NS)
+    source.lessons.put_answers([Answer("k", "distill", "won", "{}", "{}", "ann")], namespace=NS)
     for _ in range(2):
         (copied,) = copy_store(source, target, namespaces=[NS])
         assert copied.differences == ()
@@ -425,7 +425,7 @@ def act(memory: Memory, what: str, about: Any, namespace: str) -> None:
         case "settle":
             lessons.settle({run: about}, **at)
         case "answer":
-            lessons.put_answers([Answer(f"k{about}", "distil", about, "{}", "")], **at)
+            lessons.put_answers([Answer(f"k{about}", "distill", about, "{}", "")], **at)
         case "describe":
             memory.ingest(messages=[{"role": "user", "content": about}], tools=[Tool("look", about)], **at)
         case "give" if memory.run(about, **at):

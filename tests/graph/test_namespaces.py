@@ -148,7 +148,7 @@ LESSON_READS: dict[str, Callable[[LessonStore, str], Any]] = {
     "all_answers": lambda lessons, ns: lessons.all_answers(namespace=ns),
     "answers": lambda lessons, ns: lessons.answers(["k", "other"], namespace=ns),
     "live_and_shown": lambda lessons, ns: [count for count in lessons.live_and_shown(namespace=ns) if count],
-    "answered_runs": lambda lessons, ns: sorted(lessons.answered_runs("distil", namespace=ns)),
+    "answered_runs": lambda lessons, ns: sorted(lessons.answered_runs("distill", namespace=ns)),
 }
 LESSON_WRITES: dict[str, Callable[[LessonStore, str], Any]] = {
     "change": lambda lessons, ns: lessons.change(
@@ -159,7 +159,7 @@ LESSON_WRITES: dict[str, Callable[[LessonStore, str], Any]] = {
     "carry": lambda lessons, ns: lessons.carry([CHILD], {CHILD.text: VECTOR}, namespace=ns),
     "show": lambda lessons, ns: lessons.show("r2", [LESSON.id], namespace=ns),
     "settle": lambda lessons, ns: lessons.settle({"r1": False, "elsewhere": True}, namespace=ns),
-    "put_answers": lambda lessons, ns: lessons.put_answers([Answer("other", "distil", "r1", "", "")], namespace=ns),
+    "put_answers": lambda lessons, ns: lessons.put_answers([Answer("other", "distill", "r1", "", "")], namespace=ns),
     "forget_user": lambda lessons, ns: lessons.forget_user("u", namespace=ns),
 }
 LESSON = Principle("guiding", "mine: look before you buy", (Triple("a", "followed by", "b"),), (Source("r1"),)).row()
@@ -210,7 +210,7 @@ def learn(store: Store, namespace: str) -> None:
     )
     store.lessons.show("r1", [LESSON.id], namespace=namespace)
     store.lessons.settle({"another run": True}, namespace=namespace)
-    store.lessons.put_answers([Answer("k", "distil", "r1", "", "")], namespace=namespace)
+    store.lessons.put_answers([Answer("k", "distill", "r1", "", "")], namespace=namespace)
 
 
 def test_every_method_of_a_store_is_tried_here() -> None:

@@ -33,7 +33,7 @@ LESSON = '{"text": "look before you cancel", "kind": "guiding", "score": 0.9}'
 
 def lesson_question(about: str = "run-1", **more: Any) -> Question[Lesson]:
     return Question(
-        "distil", about, (Message("system", "Be brief."), Message("user", f"Learn from {about}.")), Lesson, **more
+        "distill", about, (Message("system", "Be brief."), Message("user", f"Learn from {about}.")), Lesson, **more
     )
 
 

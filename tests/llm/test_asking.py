@@ -36,7 +36,7 @@ def test_an_answer_comes_back_in_the_form_of_the_question(server: Loopback, clie
         {"role": "user", "content": "Learn from run-1."},
     ]
     assert (request.body["model"], request.body["temperature"], request.body["max_tokens"]) == ("small", 0.2, 2000)
-    assert request.body["response_format"]["json_schema"]["name"] == "distil"
+    assert request.body["response_format"]["json_schema"]["name"] == "distill"
     assert request.body["response_format"]["json_schema"]["strict"] is True
 
 
@@ -96,7 +96,9 @@ def test_an_answer_that_stays_bad_is_an_error_with_step_and_subject_and_is_asked
     server: Loopback, client: Client
 ):
     server.replies = [completion('{"text": "a secret"}')] * 3
-    with pytest.raises(AnswerError, match=r"step 'distil' for 'run-1'.*after a repair.*kind: Field required") as caught:
+    with pytest.raises(
+        AnswerError, match=r"step 'distill' for 'run-1'.*after a repair.*kind: Field required"
+    ) as caught:
         client.ask(lesson_question())
     assert len(server.requests) == 2
     assert "a secret" not in str(caught.value)
@@ -125,7 +127,7 @@ def test_an_answer_that_is_none_is_a_clear_error_and_no_repair_is_tried(
     server: Loopback, client: Client, reply: Reply, message: str
 ):
     server.replies = [reply]
-    with pytest.raises(AnswerError, match=f"step 'distil' for 'run-1'.*{message}"):
+    with pytest.raises(AnswerError, match=f"step 'distill' for 'run-1'.*{message}"):
         client.ask(lesson_question())
     assert len(server.requests) == 1
 

@@ -62,8 +62,8 @@ def test_whatever_shapes_the_answer_makes_another_key():
         replace(question, messages=(Message("user", "Be brief."), *question.messages[1:])),
         replace(question, temperature=0.0),
         replace(question, temperature=0.5),
-        Question("distil", "run-1", question.messages, str),
-        Question("distil", "run-1", question.messages, Principle),
+        Question("distill", "run-1", question.messages, str),
+        Question("distill", "run-1", question.messages, Principle),
     ]
     keys = {question.key("small"), question.key("large"), *(other.key("small") for other in others)}
     assert len(keys) == 2 + len(others)

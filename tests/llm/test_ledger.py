@@ -28,7 +28,7 @@ def test_an_answer_is_kept_with_its_subject_its_step_and_what_it_took(
     open_client(ledger=ledger, prices=Prices(1, 10)).ask(lesson_question())
     [(key, kept)] = ledger.items()
     assert key == lesson_question().key("small")
-    assert (kept.subject, kept.step, kept.text) == ("run-1", "distil", f"```json\n{LESSON}\n```")
+    assert (kept.subject, kept.step, kept.text) == ("run-1", "distill", f"```json\n{LESSON}\n```")
     usage = kept.usage
     assert (usage.calls, usage.input_tokens, usage.cached_input_tokens, usage.output_tokens) == (2, 300, 40, 30)
     assert usage.cost_usd == pytest.approx((300 * 1 + 30 * 10) / 1e6)
@@ -88,7 +88,7 @@ def test_a_kept_answer_that_passes_no_longer_is_asked_for_again_and_replaced(
     server.replies = [completion(LESSON)]
     ledger = MemoryLedger()
     key = lesson_question().key("small")
-    ledger.put(key, PaidAnswer("run-1", "distil", '{"text": "", "kind": "guiding", "score": 1}', Usage()))
+    ledger.put(key, PaidAnswer("run-1", "distill", '{"text": "", "kind": "guiding", "score": 1}', Usage()))
     assert open_client(ledger=ledger).ask(lesson_question()).text
     assert ledger[key].text == LESSON
 

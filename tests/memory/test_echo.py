@@ -10,7 +10,7 @@ import pytest
 
 from hepm import Memory, ToolCall, Trajectory, Turn
 from hepm.graph.calls import CallReader, steps_of
-from hepm.graph.delta import ADVISED, HINTED, Run
+from hepm.graph.delta import ADVISED, HINTED, RunRecord
 from hepm.graph.rows import RunRow
 from hepm.ingest.hepm import parse_run, write_run
 from hepm.ingest.transitions import transitions
@@ -43,7 +43,7 @@ def flags(*runs: Trajectory) -> list[int]:
     reader = CallReader()
     rows: list[RunRow] = []
     for number, one in enumerate(runs):
-        run = Run.of(one, transitions(one), digest="", record="")
+        run = RunRecord.of(one, transitions(one), digest="", record="")
         rows.append(RunRow(number + 1, one.id, True, run.columns["sequence"], "", "", "", None))
     reader.read(rows, [steps_of(row) for row in rows], [], np.zeros((0, 4), dtype=np.float32))
     return reader.snapshot(4).flags_N.tolist()

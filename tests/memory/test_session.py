@@ -81,7 +81,7 @@ def test_the_run_after_a_failed_and_a_successful_one_is_told_what_parted_them(me
 def test_what_a_hint_told_is_credited_with_the_outcome_once_however_often_it_was_told(memory: Memory) -> None:
     run_once(memory, "get_order", "close_ticket", success=False)
     run_once(memory, "get_order", "refund", success=True)
-    with memory.session(namespace=NS, environment="shop", distil=False) as session:
+    with memory.session(namespace=NS, environment="shop", distill=False) as session:
         for _ in range(3):
             shown = session.prompt(asked("get_order")).lessons
         session.finish(success=True)
@@ -216,7 +216,7 @@ def test_the_hint_after_a_finish_knows_the_run_though_the_memory_is_large_and_re
     memory.suggest("get_order", namespace=NS)
     memory._mirror._paused_until = float("inf")
     for _ in range(4):
-        with memory.session(namespace=NS, distil=False) as session:
+        with memory.session(namespace=NS, distill=False) as session:
             session.hint(asked("escalate"))
             session.finish(success=True, messages=asked("escalate", "apologize"))
     assert memory.suggest("escalate", state=WISH, namespace=NS)[0].tool == "apologize"
@@ -324,14 +324,14 @@ def test_a_finish_that_could_not_be_written_is_made_up_for_by_the_next(tmp_path:
 
 
 def test_sessions_without_distilling_leave_no_lesson(memory: Memory) -> None:
-    with memory.session(namespace=NS, distil=False) as session:
+    with memory.session(namespace=NS, distill=False) as session:
         session.hint(asked("get_order"))
         session.finish(success=True)
     memory.wait_distilled()
     assert lessons_in(memory) == []
 
 
-def test_closing_a_memory_distils_what_waits(tmp_path: Path) -> None:
+def test_closing_a_memory_distills_what_waits(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "store.hepm", speak="weighed") as memory, memory.session(namespace=NS) as session:
         session.hint(asked("get_order"))
         session.finish(success=True)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hepm import FailedWay, Memory, Outcome, Suggestions, ToolCall, Trajectory, Turn
-from hepm.evals.domains import Run
+from hepm.evals.domains import DomainRun
 from hepm.evals.methods import queries_of
 from hepm.evals.simulator import first_tools
 from hepm.ingest import read_runs
@@ -297,7 +297,7 @@ def test_in_the_airline_runs_the_way_that_worked_is_suggested_where_agents_went_
     for number, left_out in enumerate(run for run in runs if run.task == "13"):
         with Memory.open(tmp_path / str(number), speak="weighed") as memory:
             memory.ingest(run for run in runs if run.id != left_out.id)
-            moments = Run(left_out, "airline", family="", task="13").all_events
+            moments = DomainRun(left_out, "airline", family="", task="13").all_events
             here = next(event for event in moments if event.last == "get_reservation_details")
             (query,) = queries_of([here], memory.embedder)
             first.append(Hybrid(floors=floors_of("all")).suggest(memory.mirror(), replace(query, k=2))[0].tool)

@@ -6,12 +6,28 @@ from torch_geometric.data import HeteroData
 from hepm.rank.data import AFTER, BEFORE, NEXT, families_of, graph_data, read_graph_data
 from hepm.rank.gnn4plan import Gnn4Plan, bpr_loss
 from hepm.rank.leave_out import without
-from hepm.rank.scorer import Batch, Remembered
+from hepm.rank.scorer import AttendedCalls, Batch
 from hepm.rank.train import Epoch, TrainOptions, build, export, train
 
 __all__ = [
-    "AFTER", "BEFORE", "NEXT", "QUICK", "Batch", "Epoch", "Gnn4Plan", "HeteroData", "Remembered",
-    "TrainOptions", "bpr_loss", "build", "export", "families_of", "graph_data", "read_graph_data", "torch", "train",
+    "AFTER",
+    "BEFORE",
+    "NEXT",
+    "QUICK",
+    "AttendedCalls",
+    "Batch",
+    "Epoch",
+    "Gnn4Plan",
+    "HeteroData",
+    "TrainOptions",
+    "bpr_loss",
+    "build",
+    "export",
+    "families_of",
+    "graph_data",
+    "read_graph_data",
+    "torch",
+    "train",
     "without",
 ]  # fmt: skip
 

@@ -39,7 +39,7 @@ def test_the_ranker_in_numpy_scores_as_the_trained_network(of: ModuleType, model
     call = {name: values.numpy() for name, values in data["call"].items() if name != "num_nodes"}
     about = call, data["state"].x.numpy(), len(data["tool"].name)
     read = tensors(of, situations_of(np.flatnonzero(here.read_N), *about))
-    remembered = of.Remembered(
+    remembered = of.AttendedCalls(
         read.state_QD, read.before_Q2, read.flags_QF, of.torch.from_numpy(call["next"][np.flatnonzero(here.read_N)])
     )
     rows = np.flatnonzero(calls.position_N > 0)[::7]

@@ -16,7 +16,7 @@ from hepm.types import LEVEL, Suggestions
 from .agents import Agent, Message, Run, run, silent
 from .world import World
 
-PLAIN: Mapping[str, Any] = {"distil": False, "prompt_options": PromptOptions(experiences=0, principles=0)}
+PLAIN: Mapping[str, Any] = {"distill": False, "prompt_options": PromptOptions(experiences=0, principles=0)}
 """A session without lessons."""
 
 

@@ -17,7 +17,7 @@ from hepm.errors import InputError
 from hepm.evals.ablated import EpisodicElseProcedural, StatesOnly
 from hepm.evals.baselines import Training
 from hepm.evals.bench.digests import DigestedRuns, Digests, request_of
-from hepm.evals.domains import Run
+from hepm.evals.domains import DomainRun
 from hepm.evals.planned import PlanGraph
 from hepm.experience.model_distiller import RECORD_IS_DATA, quoted_run
 from hepm.experience.prompt import Prompt, PromptOptions
@@ -60,6 +60,7 @@ class Arm:
             `SUMMARY`, it is H-EPM's: states are the agents' own summaries alone, and of each task the shortest
             successful run counts (4.1, D, E.1).
         plans: Whether the model writes a plan before each run, which GNN4Plan walks on the graph.
+        chooses: Whether the agent's model chooses among the experiences found, each turn (PRIME, equation 9).
         digests: How a model digests the runs to learn from, for the system prompt; "" for not at all.
     """
 
@@ -75,6 +76,7 @@ class Arm:
     learns_from: str = "off"
     plans: Plans = ""
     digests: Digests = ""
+    chooses: bool = False
 
     @property
     def remembers(self) -> bool:
@@ -108,6 +110,7 @@ _REACT: Final = (
 OFF: Final = "off"
 SUMMARY: Final = "summary"
 LESSONS: Final = "lessons"
+CHOSEN: Final = "chosen"
 TAGGED: Final = "tagged"
 ARMS: Final = {
     arm.name: arm
@@ -130,6 +133,7 @@ ARMS: Final = {
         _h_epm("c10", "explicit with c = 10 (H-EPM table 7)", "adaptive-c10"),
         Arm("hybrid", "suggestions by hepm's default policy", "hybrid", _suggesting("hybrid")),
         Arm(LESSONS, "principles and experiences (EvolveR, PRIME)", "off", _LESSONS),
+        Arm(CHOSEN, "the same, chosen by the model each turn (PRIME, equation 9)", "off", _LESSONS, chooses=True),
         Arm(TAGGED, "an agent that acts by tags and searches principles (EvolveR)", tagged=True, searches=True),
         Arm("tagged-alone", "the same without search of principles (EvolveR, table 3)", tagged=True),
         Arm("searching", "an agent with tool calls that searches principles by a tool", searches=True),
@@ -158,6 +162,8 @@ ARMS: Final = {
     )
 }
 """The arms by name. What stays out of "off" comes from memory, but for "reflexion"."""
+ROUND_ARMS: Final = (LESSONS, CHOSEN, TAGGED)
+"""The arms that an environment can be explored in, round by round."""
 
 
 def find_arms(names: Iterable[str], *, trials: int) -> list[Arm]:
@@ -191,7 +197,7 @@ class KnownMemory(Memory):
         self._taken[run.id] = Redactor()(run), tuple(shown)
         return IngestReport()
 
-    def distil_soon(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+    def distill_soon(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Nothing: the run is not stored."""
 
     def take(self, id: str) -> tuple[Trajectory, tuple[str, ...]]:
@@ -209,11 +215,11 @@ class KnownMemory(Memory):
     @cached_property
     def _training(self) -> tuple[Training, list[Trajectory], np.ndarray[Any, Any]]:
         """All runs; the successful ones, by id, and the vectors of their requests."""
-        runs: list[Run] = []
+        runs: list[DomainRun] = []
         success_from = self.header.success_from
         for stored in self.runs(namespace=self.namespace):
             run = stored.graded(success_from)
-            runs.append(Run(run, run.environment, run.task, run.task))
+            runs.append(DomainRun(run, run.environment, run.task, run.task))
         training = Training(runs)
         solved = [run.trajectory for run in training.successes]
         if not solved:
@@ -314,7 +320,7 @@ class _ToolNet:
         return Suggestions(tuple(suggestions))
 
 
-class Scratch:
+class ScratchMemory:
     """A memory in a temporary folder, which learns from runs of an arm: see `Arm.learns_from`."""
 
     def __init__(self, success_from: float | None = None, *, learns_from: str = OFF) -> None:

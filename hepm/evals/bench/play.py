@@ -22,7 +22,7 @@ from hepm.agents.searching import SearchingAgent
 from hepm.agents.tagged import TaggedAgent
 from hepm.agents.wire import Object
 from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, HepmError
-from hepm.evals.bench.arms import ARMS, OFF, Arm, KnownMemory, Scratch, advice, reflection_on
+from hepm.evals.bench.arms import ARMS, OFF, Arm, KnownMemory, ScratchMemory, advice, reflection_on
 from hepm.evals.bench.folder import Ended, Facts, Folder, Key
 from hepm.evals.bench.models import Model, StoppedError, tokens_of
 from hepm.evals.domains import fold_of
@@ -51,7 +51,6 @@ class BenchOptions:
         options: Further arguments of each request.
         turn_rewards: Whether each turn is stored with what it added to the reward.
         success_from: The reward from which on a run is a success.
-        choose: Whether the agent's model chooses among the experiences found, each turn (PRIME, equation 9).
     """
 
     arms: Sequence[Arm]
@@ -66,7 +65,6 @@ class BenchOptions:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     turn_rewards: bool = False
     success_from: float = SUCCESS_FROM
-    choose: bool = False
 
 
 @dataclass
@@ -145,7 +143,7 @@ class Bench:
         first, second = self.plan()
         total = len(first) + len(second)
         with ExitStack() as stack:
-            nothing = stack.enter_context(Scratch(self.options.success_from)).memory
+            nothing = stack.enter_context(ScratchMemory(self.options.success_from)).memory
             self._play(self._streams(first, lambda key: nothing), total)
             if self.failed and self.given is None and self.options.learn == "train":
                 return  # memory would lack runs that it has when the command is repeated
@@ -268,7 +266,7 @@ class Bench:
         return runs
 
     def _made(self, stack: ExitStack, source: str) -> KnownMemory:
-        return stack.enter_context(Scratch(self.options.success_from, learns_from=source)).memory
+        return stack.enter_context(ScratchMemory(self.options.success_from, learns_from=source)).memory
 
     def _teach(self, memory: KnownMemory, runs: Sequence[Trajectory], arms: Sequence[Arm]) -> None:
         """Store runs, with what the arms need of them."""
@@ -392,7 +390,7 @@ class Bench:
             execute=episode.call,
             system="\n\n".join(part for part in (task.system, arm.instruction, shown) if part),
             strategy=arm.strategy,
-            prompt_options=replace(prompt, model=self._model.client if self.options.choose else None),
+            prompt_options=replace(prompt, model=self._model.client if arm.chooses else None),
             max_turns=self.options.max_turns,
             options=self.options.options,
             complete=self._model.recorded(key, task),

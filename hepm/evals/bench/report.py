@@ -20,11 +20,11 @@ from hepm.errors import InputError
 from hepm.evals.bench.arms import ARMS, OFF
 from hepm.evals.bench.folder import Ended, Facts, Key
 from hepm.evals.metrics import Bootstrap, Interval, interval
-from hepm.evals.report import Difference, rounded, table_of
+from hepm.evals.report import MethodDifference, rounded, table_of
 from hepm.text import CUT, count_of, on_one_line
 from hepm.types import SUMMARY_TOOL
 from hepm.uplift.drawing import draw_effects
-from hepm.uplift.saying import COLUMNS, Measured, effect_sentence
+from hepm.uplift.saying import COLUMNS, MeasuredInBothArms, effect_sentence
 from hepm.uplift.sequence import Effect
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ _MEASURES: Final[Mapping[str, _Measure]] = {
 
 
 @dataclass(frozen=True)
-class Change:
+class ChangedTask:
     """A task that came out differently with memory: the first pair of runs of which one succeeded.
 
     Attributes:
@@ -101,13 +101,13 @@ class ArmScores:
     means: Mapping[str, float | None]
     interval: Interval
     pass_k: Sequence[float]
-    difference: Mapping[str, Difference]
+    difference: Mapping[str, MethodDifference]
     memory_ms: float
     hinted: float
     entropy: Mapping[str, float]
     cost_usd: float | None
-    won: Sequence[Change]
-    lost: Sequence[Change]
+    won: Sequence[ChangedTask]
+    lost: Sequence[ChangedTask]
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ def _scores(
     """
     every = list(chain.from_iterable(runs))
     means: dict[str, float | None] = {}
-    differences: dict[str, Difference] = {}
+    differences: dict[str, MethodDifference] = {}
     for name, measure in _measures_of(every).items():
         means[name] = _mean(every, measure)
         if runs is not others:
@@ -208,8 +208,8 @@ def _scores(
             if difference is not None:
                 differences[name] = difference
     success_T = np.array([_mean(of_task, _MEASURES["success"]) for of_task in runs], dtype=np.float64)
-    won: list[Change] = []
-    lost: list[Change] = []
+    won: list[ChangedTask] = []
+    lost: list[ChangedTask] = []
     for better, change in _changes(tasks, runs, others):
         if better:
             won.append(change)
@@ -246,7 +246,7 @@ def _paired_difference(
     others: Sequence[Sequence[Facts]],
     measure: _Measure,
     bootstrap: Bootstrap,
-) -> Difference | None:
+) -> MethodDifference | None:
     """The mean difference over the tasks where both arms have a value; None without any such task."""
     both: list[str] = []
     differences: list[float] = []
@@ -260,7 +260,7 @@ def _paired_difference(
     values_T = np.array(differences)
     if len(both) < len(tasks):
         bootstrap = Bootstrap(both)
-    return Difference(float(values_T.mean()), interval(bootstrap.means(values_T)))
+    return MethodDifference(float(values_T.mean()), interval(bootstrap.means(values_T)))
 
 
 def _pass_k(runs: Sequence[Sequence[Facts]]) -> list[float]:
@@ -313,7 +313,7 @@ def _mean(runs: Sequence[Facts], measure: _Measure) -> float | None:
 
 def _changes(
     tasks: Sequence[str], runs: Sequence[Sequence[Facts]], others: Sequence[Sequence[Facts]]
-) -> Iterator[tuple[bool, Change]]:
+) -> Iterator[tuple[bool, ChangedTask]]:
     """Of each task that one arm solved more often, whether it was this one, and the first trial that shows it."""
     for task, mine, theirs in zip(tasks, runs, others, strict=True):
         gained = sum(facts.success for facts in mine) - sum(facts.success for facts in theirs)
@@ -324,7 +324,7 @@ def _changes(
             if run.success is better and other.success is not better:
                 step = _first_difference(run.moves, other.moves)
                 hint = run.hints[step] if step < len(run.hints) else ""
-                yield better, Change(task, trial, step, hint, other.moves[step:], run.moves[step:])
+                yield better, ChangedTask(task, trial, step, hint, other.moves[step:], run.moves[step:])
                 break
 
 
@@ -355,7 +355,7 @@ def _sentence(arm: str, scores: ArmScores, reference: str, tasks: int) -> str:
     return f"{arm} beside {reference}: {gain} {changed}{besides}"
 
 
-def _effect(difference: Difference, tasks: int) -> Effect:
+def _effect(difference: MethodDifference, tasks: int) -> Effect:
     # Infinite: the interval is a bootstrap over paired tasks, which tells no number of tasks that would be enough.
     return Effect(difference.value, *difference.interval, tasks, sd=inf)
 
@@ -458,7 +458,7 @@ def _differences(report: BenchReport) -> Table | Text:
             if difference is None or mean is None or other is None:
                 continue
             effect = _effect(difference, report.tasks)
-            measured = Measured(f"{arm}: {name}", other, mean, effect, share=name == "success")
+            measured = MeasuredInBothArms(f"{arm}: {name}", other, mean, effect, share=name == "success")
             won_and_lost = ("", "")
             if name == "success":
                 won_and_lost = (str(len(scores.won)), str(len(scores.lost)))
@@ -482,7 +482,7 @@ def _overhead(report: BenchReport) -> Table:
     return table
 
 
-def _side_by_side(reference: str, arm: str, what: str, change: Change) -> Table | Text:
+def _side_by_side(reference: str, arm: str, what: str, change: ChangedTask) -> Table | Text:
     hint = f"memory said: {_cut(change.hint)}" if change.hint else "memory said nothing"
     title = f"{what} with {arm}: {change.task}, from step {change.step + 1}, where {hint}"
     table = Table(

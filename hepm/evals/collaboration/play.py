@@ -161,7 +161,7 @@ def users_of(number: int, *, seed: int = 0, problems: Mapping[str, str] = PROBLE
 
 
 @dataclass(frozen=True)
-class Session:
+class PlayedSession:
     """What happened in one session.
 
     Attributes:
@@ -232,9 +232,9 @@ class Collaboration:
     on_session: Callable[[int, int], object] = lambda done, total: None
     failed: dict[str, str] = field(default_factory=dict[str, str])
     unreflected: int = 0
-    played: list[Session] = field(default_factory=list[Session])
+    played: list[PlayedSession] = field(default_factory=list[PlayedSession])
 
-    def play(self, model_name: str) -> list[Session]:
+    def play(self, model_name: str) -> list[PlayedSession]:
         """All sessions of each user with each memory, unless they broke off.
 
         Raises:
@@ -282,11 +282,11 @@ class Collaboration:
         users = (user.most(len(self.memories) * self.sessions, self.max_turns) for user in self.users)
         return sum(users, start=Usage(calls, tokens, estimated=True))
 
-    def _sessions(self, memory: str, user: User, model_name: str) -> list[Session]:
+    def _sessions(self, memory: str, user: User, model_name: str) -> list[PlayedSession]:
         numbers = range(1, self.sessions + 1)
         if memory == "direct":
             return [self._direct(user, number, model_name) for number in numbers]
-        done: list[Session] = []
+        done: list[PlayedSession] = []
         # Replayed from recorded answers when the command is repeated, so that nothing of it need last.
         with ExitStack() as stack:
             place = stack.enter_context(TemporaryDirectory(prefix="hepm-collaborate-"))
@@ -313,15 +313,15 @@ class Collaboration:
         prompt = store.prompt(said, user=user, options=options)
         return prompt.stable, prompt.present
 
-    def _direct(self, user: User, number: int, model_name: str) -> Session:
+    def _direct(self, user: User, number: int, model_name: str) -> PlayedSession:
         """The agent is given the whole problem, and answers once: what it says is the draft (S1)."""
         complete = self.model.recorded(Key("direct", user.name, number))
         asked = Turn("user", user.problem(number))
         answer = self._answer(complete, model_name, _Begun("direct", number, _SYSTEM), [asked])
         success = user.succeeded(number, UserTurn("", draft=answer.text))
-        return Session("direct", user.name, number, success, (), "", (asked, answer), answer.text)
+        return PlayedSession("direct", user.name, number, success, (), "", (asked, answer), answer.text)
 
-    def _session(self, user: User, begun: _Begun, model_name: str) -> Session:
+    def _session(self, user: User, begun: _Begun, model_name: str) -> PlayedSession:
         """One conversation: it ends when the user ends it, or with the turns."""
         number = begun.number
         complete = self.model.recorded(Key(begun.memory, user.name, number))
@@ -339,7 +339,7 @@ class Collaboration:
             begun.heard(turns[-2:])
         success = user.succeeded(number, last)
         about = (begun.memory, user.name, number, success, tuple(enforced), begun.notes, tuple(turns), last.draft)
-        return Session(*about, closed=last.done)
+        return PlayedSession(*about, closed=last.done)
 
     def _answer(self, complete: Complete, model_name: str, begun: _Begun, turns: Sequence[Turn]) -> Turn:
         said = [{"role": one.role, "content": one.text} for one in turns]
@@ -349,7 +349,7 @@ class Collaboration:
         message: Object = complete(body | dict(self.options))["choices"][0]["message"]
         return Turn("assistant", str(message.get("content") or ""))
 
-    def _reflect(self, store: Memory, user: str, session: Session) -> None:
+    def _reflect(self, store: Memory, user: str, session: PlayedSession) -> None:
         conversation = [{"role": turn.role, "content": turn.text} for turn in session.messages]
         try:
             store.preferences.reflect(user, conversation, model=self.model.client)
@@ -357,7 +357,7 @@ class Collaboration:
             self.unreflected += 1
 
 
-def _system(memory: str, user: User, done: Sequence[Session]) -> str:
+def _system(memory: str, user: User, done: Sequence[PlayedSession]) -> str:
     """The system prompt of a session after those that are done."""
     if memory == "oracle":
         return "\n".join((f"{_SYSTEM}\n\n{_WISHES}", *(f"- {wish}" for wish in user.wishes)))

@@ -13,13 +13,13 @@ from rich.text import Text
 
 from hepm.errors import InputError
 from hepm.evals.bench.report import FEWEST_TASKS, endings
-from hepm.evals.collaboration.play import NO_PREFERENCES, SETTINGS, Collaboration, Session
+from hepm.evals.collaboration.play import NO_PREFERENCES, SETTINGS, Collaboration, PlayedSession
 from hepm.evals.metrics import Bootstrap, FloatArray, Interval, interval
 from hepm.evals.report import rounded, table_of
 from hepm.text import count_of
 from hepm.uplift.drawing import drawing
 
-MEASURES: Final[Mapping[str, Callable[[Session], float]]] = {
+MEASURES: Final[Mapping[str, Callable[[PlayedSession], float]]] = {
     "task_success": lambda session: float(session.success),
     "user_effort": lambda session: len(session.enforced),
     "length": lambda session: session.length,
@@ -33,7 +33,7 @@ _LABELS: Final = {
 
 
 @dataclass(frozen=True)
-class Measured:
+class UserMean:
     """A mean over users, with an interval from resampling users."""
 
     value: float
@@ -53,12 +53,12 @@ class MemoryScores:
         difference: Of `later` to the reference memory.
     """
 
-    sessions: Sequence[Mapping[str, Measured]]
-    mean: Mapping[str, Measured]
-    later: Mapping[str, Measured]
-    deltas: Sequence[Mapping[str, Measured]]
-    gain: Mapping[str, Measured]
-    difference: Mapping[str, Measured]
+    sessions: Sequence[Mapping[str, UserMean]]
+    mean: Mapping[str, UserMean]
+    later: Mapping[str, UserMean]
+    deltas: Sequence[Mapping[str, UserMean]]
+    gain: Mapping[str, UserMean]
+    difference: Mapping[str, UserMean]
 
 
 @dataclass(frozen=True)
@@ -107,13 +107,13 @@ def report_on(
             of = MEASURES[measure]
             return np.array([[of(found[memory, user, n]) for n in numbers] for user in whole], dtype=np.float64)
 
-        def measured(values_U: FloatArray) -> Measured:
-            return Measured(float(values_U.mean()), interval(draws.means(values_U)))
+        def measured(values_U: FloatArray) -> UserMean:
+            return UserMean(float(values_U.mean()), interval(draws.means(values_U)))
 
-        def by_session(all_US: Mapping[str, FloatArray]) -> list[Mapping[str, Measured]]:
+        def by_session(all_US: Mapping[str, FloatArray]) -> list[Mapping[str, UserMean]]:
             return [{name: measured(one_US[:, at]) for name, one_US in all_US.items()} for at in range(sessions)]
 
-        def from_session(first: int, all_US: Mapping[str, FloatArray]) -> Mapping[str, Measured]:
+        def from_session(first: int, all_US: Mapping[str, FloatArray]) -> Mapping[str, UserMean]:
             return {name: measured(one_US[:, first:].mean(axis=1)) for name, one_US in all_US.items()}
 
         second = min(1, sessions - 1)  # a single session is reported as it is
@@ -227,9 +227,9 @@ def draw(report: CollaborationReport, file: Path) -> None:
         panels[0].legend(title="memory")
 
 
-def _cells(means: Mapping[str, Measured]) -> list[str]:
+def _cells(means: Mapping[str, UserMean]) -> list[str]:
     return [f"{one.value:.2f} ({one.interval.low:.2f}–{one.interval.high:.2f})" for one in means.values()]
 
 
-def _signed(one: Measured) -> str:
+def _signed(one: UserMean) -> str:
     return f"{one.value:+.2f} ({one.interval.low:+.2f} to {one.interval.high:+.2f})"

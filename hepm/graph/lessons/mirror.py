@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hepm.graph.lessons.rows import KINDS, Kind, StoredLesson
 from hepm.graph.nearest import StateBlock
-from hepm.graph.rows import FloatArray, Header
+from hepm.graph.rows import Float32Array, Header
 from hepm.graph.store import Store
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class _Shelf(NamedTuple):
     """
 
     raw: tuple[NDArray[np.float16], ...]
-    weights_D: FloatArray
+    weights_D: Float32Array
     weighed: int
     block: StateBlock
     ids: list[str]
@@ -67,7 +67,7 @@ class _Shelf(NamedTuple):
         return _Shelf((raw_ND,), weights_D, size, block, ids, set(ids), size)
 
 
-def _extend(block: StateBlock, raw_ND: NDArray[Any], weights_D: FloatArray) -> None:
+def _extend(block: StateBlock, raw_ND: NDArray[Any], weights_D: Float32Array) -> None:
     numbers = range(len(block), len(block) + len(raw_ND))
     block.extend(weighted(raw_ND.astype(np.float32), weights_D), [()] * len(raw_ND), numbers)
 
@@ -128,7 +128,7 @@ class LessonMirror:
 
     def search(
         self,
-        vector: FloatArray,
+        vector: Float32Array,
         kind: Kind,
         *,
         limit: int,
@@ -166,20 +166,20 @@ def _with(before: _Snapshot, changed: Sequence[StoredLesson]) -> _Snapshot:
     return _Snapshot(lessons, shelves, {make: make(lessons.values()) for make in list(before.cached)})
 
 
-def rarity(raw_ND: NDArray[np.float16]) -> FloatArray:
+def rarity(raw_ND: NDArray[np.float16]) -> Float32Array:
     """The weight of each coordinate of lessons' vectors, as stored."""
     held_D = np.count_nonzero(raw_ND, axis=0)
     return np.log1p((len(raw_ND) + 1) / (held_D + 1)).astype(np.float32)
 
 
-def weighted(vectors_ND: FloatArray, weights_D: FloatArray) -> FloatArray:
+def weighted(vectors_ND: Float32Array, weights_D: Float32Array) -> Float32Array:
     """Vectors as searches compare them, of unit length again: their dot products are the cosines."""
     weighted_ND = vectors_ND * weights_D
     lengths_N1 = np.linalg.norm(weighted_ND, axis=1, keepdims=True)
     return (weighted_ND / np.where(lengths_N1 > 0, lengths_N1, 1)).astype(np.float32)
 
 
-def _best_first(cosines_N: FloatArray, first: int, floor: float) -> Iterator[int]:
+def _best_first(cosines_N: Float32Array, first: int, floor: float) -> Iterator[int]:
     """Positions by descending value, ties by position; the first few without sorting all."""
     least = floor if first >= len(cosines_N) else max(float(np.partition(cosines_N, -first)[-first]), floor)
     for upper, lower in ((np.inf, least), (least, floor)):

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from hepm.cypher.model import NODES, PropertyType
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
 from hepm.graph.stored_vectors import from_bytes
 from hepm.types import ToolName
 
@@ -146,7 +146,7 @@ class StoredLesson(NamedTuple):
     seq: int
     row: LessonRow
     uses: Uses
-    vector: FloatArray | None
+    vector: Float32Array | None
 
 
 class HeldLesson(NamedTuple):
@@ -178,7 +178,7 @@ class Answer(NamedTuple):
     """A model's answer under the key of its question; it is forgotten with the run or user it is about.
 
     Attributes:
-        step: What it was asked for, such as "distil".
+        step: What it was asked for, such as "distill".
         usage: Tokens, as JSON.
     """
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from hepm.graph.backend import Backend
-from hepm.graph.changes import Transaction
 from hepm.graph.lessons.rows import Answer, LessonRow, Reported, Showing, StoredLesson, showings_of, stored_lessons
 from hepm.graph.lessons.transaction import Changed, LessonChange
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
+from hepm.graph.transaction import Transaction
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ class LessonStore:
         self._store = store
 
     def change(
-        self, change: LessonChange, vectors: Mapping[str, FloatArray], *, namespace: str, embedder: str | None = None
+        self, change: LessonChange, vectors: Mapping[str, Float32Array], *, namespace: str, embedder: str | None = None
     ) -> Changed:
         """Carry out a change; `vectors` maps texts to vectors of `embedder`, and a text without one waits.
 
@@ -55,7 +55,7 @@ class LessonStore:
     def carry(
         self,
         lessons: Sequence[LessonRow] = (),
-        vectors: Mapping[str, FloatArray] | None = None,
+        vectors: Mapping[str, Float32Array] | None = None,
         *,
         reported: Sequence[Reported] = (),
         showings: Sequence[Showing] = (),

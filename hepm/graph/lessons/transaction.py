@@ -20,7 +20,7 @@ from hepm.graph.lessons.rows import (
     showings_of,
     stored_lessons,
 )
-from hepm.graph.rows import FloatArray, TextEmbedder
+from hepm.graph.rows import Float32Array, TextEmbedder
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class LessonTransaction(ABC):
         """Run a named statement for each row; lessons, runs, users and answers are named by their ids."""
 
     @abstractmethod
-    def put(self, rows: Sequence[LessonRow], vectors: Mapping[str, FloatArray]) -> None:
+    def put(self, rows: Sequence[LessonRow], vectors: Mapping[str, Float32Array]) -> None:
         """Insert or rewrite rows, with vectors by text; uses stay."""
 
     def relink(self, tools: Collection[str]) -> None:
@@ -111,7 +111,7 @@ class LessonTransaction(ABC):
         """What was shown in runs."""
         return showings_of(self.rows("showings_in", runs=runs))
 
-    def change(self, change: LessonChange, vectors: Mapping[str, FloatArray]) -> Changed:
+    def change(self, change: LessonChange, vectors: Mapping[str, Float32Array]) -> Changed:
         """See `LessonStore.change`."""
         self._drop(change.drop)
         reasons, unlink = change.retire or {}, change.unlink or {}
@@ -165,7 +165,7 @@ class LessonTransaction(ABC):
     def carry(
         self,
         lessons: Sequence[LessonRow],
-        vectors: Mapping[str, FloatArray],
+        vectors: Mapping[str, Float32Array],
         reported: Sequence[Reported],
         showings: Sequence[Showing],
         answers: Sequence[Answer],
@@ -269,7 +269,7 @@ class LessonTransaction(ABC):
                 lost.append(name)
             rows.setdefault(row.id, row)
         self._drop(lost)
-        vectors: dict[str, FloatArray] = {}
+        vectors: dict[str, Float32Array] = {}
         if embedder is not None and rows:
             texts = sorted({row.text for row in rows.values()})
             vectors = dict(zip(texts, embedder.embed(texts), strict=True))

@@ -20,9 +20,9 @@ from hepm.errors import (
     StoreUnavailableError,
     StoreVersionError,
 )
-from hepm.graph.delta import Move, Place
-from hepm.graph.open_store import Login
-from hepm.graph.rows import Aliases, FloatArray, Header, no_text
+from hepm.graph.delta import StateMove, StatePlace
+from hepm.graph.neo4j.login import Login
+from hepm.graph.rows import Aliases, Float32Array, Header, no_text
 from hepm.types import START
 
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ def bound(name: str, space: str, values: Mapping[str, Any]) -> dict[str, Any]:
     if name == "runs_on_edges":
         found["edges"] = [uid(space, "edge", *one) for one in found["edges"]]
     if name == "states_at":
-        places: Sequence[Place] = found.pop("places")
+        places: Sequence[StatePlace] = found.pop("places")
         found["uids"] = [state_uid(space, place) for place in places]
     if name in _BY_UID:
         names, kind = _BY_UID[name]
@@ -305,19 +305,19 @@ def bound(name: str, space: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def state_uid(space: str, place: Place) -> str:
+def state_uid(space: str, place: StatePlace) -> str:
     """The uid of the state in a place."""
     move, key = place
     return uid(move_uid(space, move), str(key))
 
 
-def move_uid(space: str, move: Move) -> str:
+def move_uid(space: str, move: StateMove) -> str:
     """What all states of a move have in common."""
     sides = (str(len(move.sources)), *move.sources, *move.targets)
     return uid(space, "move", str(move.success), *sides)
 
 
-def to_floats(vector: FloatArray) -> list[float]:
+def to_floats(vector: Float32Array) -> list[float]:
     """The stored vector as the server's index and Cypher see it."""
     return np.asarray(vector, dtype="<f2").astype(np.float64).tolist()
 

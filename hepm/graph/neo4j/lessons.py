@@ -8,7 +8,7 @@ from typing import Any, Final
 from hepm.graph.lessons.rows import LessonRow, Showing, to_record
 from hepm.graph.lessons.transaction import LessonTransaction
 from hepm.graph.neo4j.connection import ROWS, VECTOR_ROWS, Sender, bound, to_floats, uid
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
 from hepm.graph.stored_vectors import from_bytes, to_bytes
 
 _NODES: Final[Mapping[str, str]] = {
@@ -60,7 +60,7 @@ class Neo4jLessonTransaction(LessonTransaction):
             found["embedding"] = None if row["vector"] is None else to_floats(from_bytes(row["vector"]))
         return found
 
-    def put(self, rows: Sequence[LessonRow], vectors: Mapping[str, FloatArray]) -> None:
+    def put(self, rows: Sequence[LessonRow], vectors: Mapping[str, Float32Array]) -> None:
         if not rows:
             return
         ((seq,),) = self.rows("last_lesson")

@@ -15,8 +15,7 @@ import numpy as np
 from hepm.cypher import migrations, statement
 from hepm.cypher.model import Result
 from hepm.errors import StoreVersionError
-from hepm.graph.changes import Transaction, TransactionState
-from hepm.graph.delta import Delta, Edge, Move, Place, Run, StateSeen, key_texts
+from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen, key_texts
 from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
 from hepm.graph.model_rows import EDGE_SUMMARIES, day_of
 from hepm.graph.neo4j.connection import (
@@ -35,10 +34,10 @@ from hepm.graph.neo4j.damage import damaged_properties, header_of, reset
 from hepm.graph.neo4j.lessons import Neo4jLessonTransaction, lesson_columns
 from hepm.graph.rows import (
     Counting,
-    FloatArray,
+    Float32Array,
     Header,
     HeldRun,
-    Replay,
+    RecordParser,
     StateBatch,
     StoredRun,
     Vectors,
@@ -48,11 +47,12 @@ from hepm.graph.rows import (
 )
 from hepm.graph.store import Store
 from hepm.graph.stored_vectors import from_bytes, to_bytes
+from hepm.graph.transaction import Transaction
 from hepm.types import START, SUCCESS_FROM, SUMMARY_TOOL, Evidence, ToolName
 
 if TYPE_CHECKING:
     import neo4j
-    from hepm.graph.open_store import Login
+    from hepm.graph.neo4j.login import Login
 
 T = TypeVar("T")
 
@@ -199,7 +199,9 @@ class Neo4jStore(Store):
     def iterate(self, name: str, /, *, namespace: str) -> Iterator[Sequence[Any]]:
         return self._connection.iterate(name, space=uid(namespace))
 
-    def ask(self, text: str, parameters: Mapping[str, Any], *, replay: Replay, timeout_s: float, limit: int) -> Result:
+    def ask(
+        self, text: str, parameters: Mapping[str, Any], *, replay: RecordParser, timeout_s: float, limit: int
+    ) -> Result:
         return self._connection.ask(text, parameters, timeout_s=timeout_s, limit=limit)
 
     def set_embedder(self, name: str, dimensions: int) -> None:
@@ -265,7 +267,7 @@ class Neo4jStore(Store):
             name, record, counted = node.get("id", ""), node.get("record", ""), node.get("counted", False)
             yield HeldRun(name, record, counted, node, node.get("said_vector"))
 
-    def columns_of(self, run: Run, *, namespace: str) -> Mapping[str, object]:
+    def columns_of(self, run: RunRecord, *, namespace: str) -> Mapping[str, object]:
         return columns_of(run, namespace)
 
     def held_lessons(self, *, namespace: str) -> Sequence[HeldLesson]:
@@ -294,7 +296,7 @@ class Neo4jStore(Store):
     def close(self) -> None:
         self._connection.close()
 
-    def near(self, vector: FloatArray, namespace: str, limit: int) -> list[tuple[Any, ...]]:
+    def near(self, vector: Float32Array, namespace: str, limit: int) -> list[tuple[Any, ...]]:
         # The index knows no namespaces: a small one could be starved by its neighbours. So more are read than wanted,
         # and if too few of them are of the namespace, all of its states are compared.
         rows = self.read("nearest_states", namespace=namespace, vector=to_floats(vector), candidates=20 * limit)
@@ -320,15 +322,15 @@ def run(tx: neo4j.ManagedTransaction, name: str, /, **values: object) -> None:
     tx.run(statement(name), values).consume()
 
 
-class Neo4jTransaction(Sender, TransactionState):
-    """Runs, counts and lessons of one namespace in a write transaction (see `hepm.graph.changes`).
+class Neo4jTransaction(Sender, Transaction):
+    """Runs, counts and lessons of one namespace in a write transaction (see `hepm.graph.transaction.Transaction`).
 
     Args:
         attempt: Names the write in the journal: a repeated one finds whether the first was committed.
     """
 
     def __init__(self, tx: neo4j.ManagedTransaction, namespace: str, attempt: str = "") -> None:
-        TransactionState.__init__(self, namespace)
+        Transaction.__init__(self, namespace)
         Sender.__init__(self, tx, namespace)
         self._attempt = attempt
         ((self._last_run, self._last_state, shown, marked),) = self.run("counters", space=self.space)
@@ -366,7 +368,7 @@ class Neo4jTransaction(Sender, TransactionState):
     def runs_holding(self, edge: Edge, keys: Sequence[int]) -> Iterable[tuple[Any, ...]]:
         return self.run("runs_holding", edge=self._edge(edge), texts=key_texts(keys))
 
-    def insert_runs(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray], *, counted: bool) -> None:
+    def insert_runs(self, runs: Sequence[RunRecord], vectors: Mapping[str, Float32Array], *, counted: bool) -> None:
         rows: list[dict[str, Any]] = []
         for run in runs:
             self._last_run += 1
@@ -378,7 +380,7 @@ class Neo4jTransaction(Sender, TransactionState):
         self.put("add_runs", rows, size=VECTOR_ROWS)
         self._lessons.tie()
 
-    def restate_runs(self, runs: Sequence[tuple[StoredRun, Run]]) -> None:
+    def restate_runs(self, runs: Sequence[tuple[StoredRun, RunRecord]]) -> None:
         rows = [columns_of(run, self.namespace) | {"seq": stored.seq, "counted": True} for stored, run in runs]
         self.row_numbers.update((run.id, stored.seq) for stored, run in runs)
         self._last_run = max([self._last_run, *(stored.seq for stored, _ in runs)])
@@ -390,7 +392,7 @@ class Neo4jTransaction(Sender, TransactionState):
 
     # Counts
 
-    def apply(self, delta: Delta, vectors: Mapping[str, FloatArray]) -> None:
+    def apply(self, delta: Delta, vectors: Mapping[str, Float32Array]) -> None:
         stale = self._add_counts(delta)
         self._add_run_edges(delta)
         self._add_states(delta.states, vectors)
@@ -408,7 +410,7 @@ class Neo4jTransaction(Sender, TransactionState):
                 rows.append({**row, "seq": self.row_numbers[run], **outcome})
         self.put("add_run_edges", rows)
 
-    def retract(self, delta: Delta, ids: Sequence[str]) -> tuple[dict[Place, int], set[Move]]:
+    def retract(self, delta: Delta, ids: Sequence[str]) -> tuple[dict[StatePlace, int], set[StateMove]]:
         self.rewritten = True
         self.removed |= delta.labelled
         self._add_counts(delta)
@@ -427,12 +429,12 @@ class Neo4jTransaction(Sender, TransactionState):
         orphaned = {places[name]: count for name, count, _, _ in found if count > 0}
         return orphaned, {places[name][0] for name, _, _, kept in found if kept}
 
-    def textless(self, moves: Iterable[Move]) -> dict[Place, tuple[int, str, int]]:
+    def textless(self, moves: Iterable[StateMove]) -> dict[StatePlace, tuple[int, str, int]]:
         by_uid = {move_uid(self.space, move): move for move in moves}
         rows = self.ask("textless_states", list(by_uid), key="moves", bound=self.header.states_per_move)
         return {(by_uid[name], key): (count, run, step) for name, key, count, run, step in rows}
 
-    def drop_states(self, places: Iterable[Place]) -> None:
+    def drop_states(self, places: Iterable[StatePlace]) -> None:
         self.put("drop_states", [state_uid(self.space, place) for place in places], key="uids")
 
     def _add_counts(self, delta: Delta) -> list[tuple[Any, ...]]:
@@ -447,8 +449,10 @@ class Neo4jTransaction(Sender, TransactionState):
         rows = [{"source": self._tool(a), "target": self._tool(b), **vars(counts)} for (a, b), counts in edges]
         return self.ask("add_edges", rows)
 
-    def _add_states(self, states: Mapping[Move, Mapping[int, StateSeen]], vectors: Mapping[str, FloatArray]) -> None:
-        places: dict[str, Move] = {}
+    def _add_states(
+        self, states: Mapping[StateMove, Mapping[int, StateSeen]], vectors: Mapping[str, Float32Array]
+    ) -> None:
+        places: dict[str, StateMove] = {}
         rows: list[dict[str, object]] = []
         for move, of_move in states.items():
             self.sources.update(move.sources)
@@ -501,7 +505,7 @@ class Neo4jTransaction(Sender, TransactionState):
         return uid(self.space, "edge", *edge)
 
 
-def columns_of(run: Run, namespace: str) -> dict[str, Any]:
+def columns_of(run: RunRecord, namespace: str) -> dict[str, Any]:
     """The properties of a run's node that derive from its record."""
     space = uid(namespace)
     return run.columns | {

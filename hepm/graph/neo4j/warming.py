@@ -16,9 +16,9 @@ from hepm.types import SUCCESS_FROM
 
 if TYPE_CHECKING:
     import neo4j
-    from hepm.graph.delta import Run
-    from hepm.graph.open_store import Login
-    from hepm.graph.rows import Aliases, FloatArray
+    from hepm.graph.delta import RunRecord
+    from hepm.graph.neo4j.login import Login
+    from hepm.graph.rows import Aliases, Float32Array
 
 _DIMENSIONS: Final = 512  # of the default embedder; another one makes its indexes when it is set
 _TIMES: Final = 3  # each is faster than the one before
@@ -29,7 +29,7 @@ class _RehearsedError(Exception):
     """Rolls a transaction back."""
 
 
-def warm_up(login: Login, runs: Sequence[Run]) -> None:
+def warm_up(login: Login, runs: Sequence[RunRecord]) -> None:
     """Make the schema of a new memory, and let the server store runs in a transaction that is rolled back.
 
     A Java machine that has just started plans a statement, and executes it, ten times as slowly as later: a first
@@ -41,7 +41,7 @@ def warm_up(login: Login, runs: Sequence[Run]) -> None:
 
     def replay(
         records: Sequence[str], aliases: Aliases | None = None, /
-    ) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
+    ) -> tuple[Sequence[RunRecord], Mapping[str, Float32Array]]:
         del records, aliases  # of stored runs, which this namespace does not have
         return (), {}
 

@@ -134,7 +134,7 @@ _EARLY: Final = {"lock", ".gitignore", "settings.json.new"}
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ServerSettings:
     """What a folder keeps from one start to the next; `version` is the name of the release that wrote its data."""
 
     version: str
@@ -291,9 +291,9 @@ class LocalServer:
             why = f"cannot hold a server ({error.strerror})"
         raise LocalServerError(f"{self._folder} {why}: name a new folder with --folder or HEPM_NEO4J_FOLDER")
 
-    def _settings(self) -> Settings | None:
+    def _settings(self) -> ServerSettings | None:
         try:
-            return Settings(**json.loads(self._settings_file.read_text("utf-8")))
+            return ServerSettings(**json.loads(self._settings_file.read_text("utf-8")))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (ValueError, TypeError) as error:
@@ -301,19 +301,19 @@ class LocalServer:
                 f"{self._settings_file} is damaged ({error}): remove it and start again with the --version that it had"
             ) from error
 
-    def _keep(self, settings: Settings) -> None:
+    def _keep(self, settings: ServerSettings) -> None:
         with contextlib.suppress(FileExistsError), (self._folder / ".gitignore").open("x", encoding="utf-8") as ignored:
             ignored.write("# Data and a password: not for a repository.\n*\n")
         _write_private(self._settings_file, json.dumps(asdict(settings), indent=1) + "\n")
 
     def _launch(self, release: Release, java: Path, jars: list[Path], timeout_s: float) -> None:
         before = self._settings()
-        base, (bolt, http), (heap, page_cache) = before or Settings(release.name), self._ports, self._sizes
+        base, (bolt, http), (heap, page_cache) = before or ServerSettings(release.name), self._ports, self._sizes
         bolt = _choose_port("--bolt-port", bolt, base.bolt_port, taken=http)
         http = _choose_port("--http-port", http, base.http_port, taken=bolt)
         if before and self._ports == (None, None) and (bolt, http) != (base.bolt_port, base.http_port):
             self._say(f"ports {base.bolt_port} and {base.http_port} of last time: one is in use, so they changed")
-        settings = Settings(base.version, bolt, http, heap or base.heap, page_cache or base.page_cache)
+        settings = ServerSettings(base.version, bolt, http, heap or base.heap, page_cache or base.page_cache)
         self._keep(settings)
         self._configure(release, settings, jars)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("NEO4J_")}
@@ -330,10 +330,10 @@ class LocalServer:
         except BaseException:
             end(pid, self._mark, timeout_s=10)
             # The next start must not repeat a heap that was too small.
-            self._keep(before or Settings(release.name, settings.bolt_port, settings.http_port))
+            self._keep(before or ServerSettings(release.name, settings.bolt_port, settings.http_port))
             raise
 
-    def _configure(self, release: Release, settings: Settings, jars: list[Path]) -> None:
+    def _configure(self, release: Release, settings: ServerSettings, jars: list[Path]) -> None:
         for name in ("logs", "run", "conf"):
             (self._folder / name).mkdir(exist_ok=True)
         templates = resources.files("hepm.graph.neo4j_local")
@@ -367,7 +367,7 @@ class LocalServer:
                     [*admin, f"@{self._password_file}"], env=environment, capture_output=True, check=False, timeout=120
                 )
 
-    def _await(self, pid: int, settings: Settings, timeout_s: float, log_bytes: int = 0) -> None:
+    def _await(self, pid: int, settings: ServerSettings, timeout_s: float, log_bytes: int = 0) -> None:
         ports, logs = (settings.bolt_port, settings.http_port), self._neo4j_log.parent
         until = time.monotonic() + timeout_s
         while time.monotonic() < until and is_alive(pid, self._mark):

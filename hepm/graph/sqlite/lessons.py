@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from hepm.graph.lessons.rows import LessonRow, to_record
 from hepm.graph.lessons.transaction import LessonTransaction
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
 from hepm.graph.stored_vectors import packed, to_bytes
 
 _ALSO: Final[Mapping[str, tuple[str, ...]]] = {
@@ -44,7 +44,7 @@ class SQLiteLessonTransaction(LessonTransaction):
             for statement in (name, *_ALSO.get(name, ())):
                 self._run(statement, **values, changed=changed)
 
-    def put(self, rows: Sequence[LessonRow], vectors: Mapping[str, FloatArray]) -> None:
+    def put(self, rows: Sequence[LessonRow], vectors: Mapping[str, Float32Array]) -> None:
         values: list[dict[str, object]] = []
         for row in rows:
             vector = vectors.get(row.text)

@@ -11,16 +11,15 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from hepm.errors import StoreDamagedError
-from hepm.graph.changes import Transaction, TransactionState
-from hepm.graph.delta import Delta, Edge, Move, Place, Run, StateSeen, key_texts
+from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen, key_texts
 from hepm.graph.header_faults import header_faults, mended_header
 from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
 from hepm.graph.rows import (
     Counting,
-    FloatArray,
+    Float32Array,
     Header,
     HeldRun,
-    Replay,
+    RecordParser,
     StateBatch,
     StoredRun,
     Vectors,
@@ -33,6 +32,7 @@ from hepm.graph.sqlite.damage import broken_texts, damaged_cells, reset
 from hepm.graph.sqlite.lessons import SQLiteLessonTransaction
 from hepm.graph.store import Store
 from hepm.graph.stored_vectors import packed, to_bytes
+from hepm.graph.transaction import Transaction
 from hepm.types import START, SUCCESS_FROM, Evidence, ToolName
 
 if TYPE_CHECKING:
@@ -137,7 +137,9 @@ class SQLiteStore(Store):
         with self._connections.reading() as db:
             yield from db.execute(self._statements[name], {"namespace": namespace})
 
-    def ask(self, text: str, parameters: Mapping[str, Any], *, replay: Replay, timeout_s: float, limit: int) -> Result:
+    def ask(
+        self, text: str, parameters: Mapping[str, Any], *, replay: RecordParser, timeout_s: float, limit: int
+    ) -> Result:
         from hepm.graph.model_rows import open_copy
 
         with open_copy(self, self.path, replay) as copy:
@@ -190,7 +192,7 @@ class SQLiteStore(Store):
                     columns["success"] = bool(columns["success"])
                 yield HeldRun(columns["id"], record, bool(counted), columns, vector)
 
-    def columns_of(self, run: Run, *, namespace: str) -> Mapping[str, object]:
+    def columns_of(self, run: RunRecord, *, namespace: str) -> Mapping[str, object]:
         del namespace
         return run.columns
 
@@ -220,7 +222,7 @@ class SQLiteStore(Store):
     def close(self) -> None:
         self._connections.close()
 
-    def near(self, vector: FloatArray, namespace: str, limit: int) -> list[tuple[Any, ...]]:
+    def near(self, vector: Float32Array, namespace: str, limit: int) -> list[tuple[Any, ...]]:
         return self.read("embedded_states", namespace=namespace)
 
 
@@ -266,8 +268,8 @@ def _header(meta: Iterable[tuple[str, str]]) -> Header:
     return Header(SCHEMA_VERSION, str(values["embedder"]), counting=counting, **numbers, **cast(Any, reading))
 
 
-class SQLiteTransaction(TransactionState):
-    """Runs, counts and lessons of one namespace in a write transaction (see `hepm.graph.changes`)."""
+class SQLiteTransaction(Transaction):
+    """Runs, counts and lessons of one namespace in a write transaction (see `hepm.graph.transaction.Transaction`)."""
 
     def __init__(
         self, connection: sqlite3.Connection, statements: Mapping[str, str], namespace: str, header: Header
@@ -306,7 +308,7 @@ class SQLiteTransaction(TransactionState):
         source, target = edge
         return self.run("runs_holding", source=source, target=target, texts=_json(key_texts(keys)))
 
-    def insert_runs(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray], *, counted: bool) -> None:
+    def insert_runs(self, runs: Sequence[RunRecord], vectors: Mapping[str, Float32Array], *, counted: bool) -> None:
         for run in runs:
             (number,) = self.run("add_trajectory", **run.columns, counted=counted, record=run.record).fetchone()
             self.row_numbers[run.id] = number
@@ -316,7 +318,7 @@ class SQLiteTransaction(TransactionState):
             ({"of": self.row_numbers[r.id], "vector": packed(to_bytes(vectors[r.said]))} for r in said),
         )
 
-    def restate_runs(self, runs: Sequence[tuple[StoredRun, Run]]) -> None:
+    def restate_runs(self, runs: Sequence[tuple[StoredRun, RunRecord]]) -> None:
         for stored, run in runs:
             if stored.id != run.id:
                 self.run("free_id", id=run.id)
@@ -330,7 +332,7 @@ class SQLiteTransaction(TransactionState):
 
     # Counts
 
-    def apply(self, delta: Delta, vectors: Mapping[str, FloatArray]) -> None:
+    def apply(self, delta: Delta, vectors: Mapping[str, Float32Array]) -> None:
         self._add_counts(delta)
         self._put(
             "add_run_edge",
@@ -356,7 +358,7 @@ class SQLiteTransaction(TransactionState):
         for rows in delta.tool_rows():
             self._put("add_tool", rows)
 
-    def retract(self, delta: Delta, ids: Sequence[str]) -> tuple[dict[Place, int], set[Move]]:
+    def retract(self, delta: Delta, ids: Sequence[str]) -> tuple[dict[StatePlace, int], set[StateMove]]:
         self.rewritten = True
         self.removed |= delta.labelled
         gone = set(ids)
@@ -367,8 +369,8 @@ class SQLiteTransaction(TransactionState):
         for name in ids:
             for what in ("delete_run_edges", "delete_tool_runs"):
                 self.run(what, seq=self.row_numbers[name])
-        orphaned: dict[Place, int] = {}
-        below_bound: set[Move] = set()
+        orphaned: dict[StatePlace, int] = {}
+        below_bound: set[StateMove] = set()
         for move, states in delta.states.items():
             self.sources.update(move.sources)
             for key, state in states.items():
@@ -384,7 +386,7 @@ class SQLiteTransaction(TransactionState):
                     self._drop_state("delete_state", number, move)
         return orphaned, below_bound
 
-    def textless(self, moves: Iterable[Move]) -> dict[Place, tuple[int, str, int]]:
+    def textless(self, moves: Iterable[StateMove]) -> dict[StatePlace, tuple[int, str, int]]:
         bound = self.header.states_per_move
         return {
             (move, key): (count, run, step)
@@ -392,12 +394,14 @@ class SQLiteTransaction(TransactionState):
             for key, count, run, step in self.run("textless_states", **_place(move), bound=bound)
         }
 
-    def drop_states(self, places: Iterable[Place]) -> None:
+    def drop_states(self, places: Iterable[StatePlace]) -> None:
         for move, key in places:
             for (state,) in self.run("find_state", **_place(move), key=key).fetchall():
                 self._drop_state("delete_state", state, move)
 
-    def _add_states(self, states: Mapping[Move, Mapping[int, StateSeen]], vectors: Mapping[str, FloatArray]) -> None:
+    def _add_states(
+        self, states: Mapping[StateMove, Mapping[int, StateSeen]], vectors: Mapping[str, Float32Array]
+    ) -> None:
         """Add states, or merge them into equal ones. What stays as it is, is not written: each page counts."""
         places = {move: _place(move) for move in states}
         seen = [(move, key, state) for move, of_move in states.items() for key, state in of_move.items()]
@@ -408,7 +412,7 @@ class SQLiteTransaction(TransactionState):
         texts: dict[int, str] = {}  # of states that need a vector, by number
         replaced: list[dict[str, object]] = []
         linked: list[dict[str, object]] = []
-        grown = defaultdict[Move, list[int]](list)
+        grown = defaultdict[StateMove, list[int]](list)
         for at, (move, key, state) in enumerate(seen):
             self.sources.update(move.sources)
             if at in known:
@@ -451,7 +455,7 @@ class SQLiteTransaction(TransactionState):
             known[asked[row][-1]] = number, text, StateSeen(text, trajectory, step, latest, count), bool(has_vector)
         return known
 
-    def _keep_bound(self, move: Move, place: Mapping[str, object], new: Sequence[int]) -> None:
+    def _keep_bound(self, move: StateMove, place: Mapping[str, object], new: Sequence[int]) -> None:
         bound = self.header.states_per_move
         if self.run("is_crowded", **place).fetchone()[0]:
             for state in new:
@@ -466,7 +470,7 @@ class SQLiteTransaction(TransactionState):
             for (state,) in self.run("states_over_bound", excess=excess, **place).fetchall():
                 self._drop_state("drop_text", state, move)
 
-    def _drop_state(self, statement: str, state: int, move: Move) -> None:
+    def _drop_state(self, statement: str, state: int, move: StateMove) -> None:
         self.run("drop_vector", state=state)
         for tool in move.sources:
             self.run("drop_state_after", tool=tool, state=state)
@@ -485,5 +489,5 @@ class SQLiteTransaction(TransactionState):
         self.run("delete_empty_tools")
 
 
-def _place(move: Move) -> dict[str, object]:
+def _place(move: StateMove) -> dict[str, object]:
     return {"sources": _json(move.sources), "targets": _json(move.targets), "success": move.success}

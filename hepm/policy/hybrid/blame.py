@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.calls import CallMatrix
-from hepm.graph.rows import FloatArray, spread_over
+from hepm.graph.rows import Float32Array, spread_over
 from hepm.policy.hybrid.ridge import product, unit
 
 ROUNDS: Final = 16
@@ -43,12 +43,12 @@ class Blame:
     """
 
     key_F: NDArray[np.int64]
-    charge_F: FloatArray
+    charge_F: Float32Array
     pair_P: NDArray[np.int64]
-    mean_P: FloatArray
+    mean_P: Float32Array
 
     @classmethod
-    def of(cls, calls: CallMatrix, relevance_D: FloatArray) -> Blame:
+    def of(cls, calls: CallMatrix, relevance_D: Float32Array) -> Blame:
         """Charge the failed runs. Costs O(calls * `MOST_COMPARED` * D)."""
         rows_F = np.flatnonzero(~calls.success_R[calls.run_N])
         charge_F = _charges(calls, rows_F, relevance_D)
@@ -72,7 +72,7 @@ class Blame:
             "blame_mean_P": self.mean_P,
         }
 
-    def at(self, calls: CallMatrix, rows: NDArray[np.intp]) -> FloatArray:
+    def at(self, calls: CallMatrix, rows: NDArray[np.intp]) -> Float32Array:
         """The charges of some calls, of this snapshot or another one, shape (N,); 0 for those of successful runs."""
         found_N = _looked_up(self.key_F, self.charge_F, _keys(calls, rows))
         unread_N = np.isnan(found_N)
@@ -90,7 +90,7 @@ def _pairs(calls: CallMatrix, rows: NDArray[np.intp]) -> NDArray[np.int64]:
     return calls.before_NK[rows, 0].astype(np.int64) * _POSITIONS + calls.next_N[rows]
 
 
-def _looked_up(known: NDArray[np.int64], values: FloatArray, wanted: NDArray[np.int64]) -> FloatArray:
+def _looked_up(known: NDArray[np.int64], values: Float32Array, wanted: NDArray[np.int64]) -> Float32Array:
     """The values of wanted keys, not a number where a key is unknown."""
     if not len(known):
         return np.full(len(wanted), np.nan, dtype=np.float32)
@@ -98,7 +98,7 @@ def _looked_up(known: NDArray[np.int64], values: FloatArray, wanted: NDArray[np.
     return np.where(known[place] == wanted, values[place], np.float32(np.nan))
 
 
-def _charges(calls: CallMatrix, rows_F: NDArray[np.intp], relevance_D: FloatArray) -> NDArray[np.float64]:
+def _charges(calls: CallMatrix, rows_F: NDArray[np.intp], relevance_D: Float32Array) -> NDArray[np.float64]:
     """The charges of the calls of failed runs, shape (F,)."""
     charge_N, later_N = np.zeros((2, len(calls.run_N)))
     charge_N[rows_F] = 1
@@ -146,14 +146,14 @@ class _Place:
     """
 
     rows_F: NDArray[np.intp]
-    won_FT: FloatArray
+    won_FT: Float32Array
     lost_L: NDArray[np.intp]
-    weight_FL: FloatArray
+    weight_FL: Float32Array
     tool_F: NDArray[np.intp]
-    tool_LT: FloatArray
+    tool_LT: Float32Array
 
     @classmethod
-    def of(cls, calls: CallMatrix, rows_F: NDArray[np.intp], relevance_D: FloatArray) -> _Place:
+    def of(cls, calls: CallMatrix, rows_F: NDArray[np.intp], relevance_D: Float32Array) -> _Place:
         near = calls.by_last[int(calls.before_NK[rows_F[0], 0])]
         near = near[spread_over(len(near), MOST_COMPARED)] if len(near) > MOST_COMPARED else near
         weight_FM = _weights(calls, rows_F, near, relevance_D)
@@ -196,8 +196,8 @@ class _Place:
 
 
 def _weights(
-    calls: CallMatrix, rows_F: NDArray[np.intp], near: NDArray[np.intp], relevance_D: FloatArray
-) -> FloatArray:
+    calls: CallMatrix, rows_F: NDArray[np.intp], near: NDArray[np.intp], relevance_D: Float32Array
+) -> Float32Array:
     """How much each near call counts for each failed one, by how similar its state is; 0 for those of its own run."""
     cosine_FM = product(_vectors(calls, rows_F, relevance_D), _vectors(calls, near, relevance_D).T)
     own_FM = calls.run_N[rows_F][:, None] == calls.run_N[near]
@@ -206,7 +206,7 @@ def _weights(
     return np.exp((cosine_FM - closest_F[:, None]) / np.float32(TEMPERATURE))
 
 
-def _vectors(calls: CallMatrix, rows: NDArray[np.intp], relevance_D: FloatArray) -> FloatArray:
+def _vectors(calls: CallMatrix, rows: NDArray[np.intp], relevance_D: Float32Array) -> Float32Array:
     """States by relevant coordinates, of unit length; 0 for a call without one, to which all are equally similar."""
     state_N = calls.state_N[rows]
     if not len(calls.states_SD):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hepm.graph.calls import CallMatrix
 from hepm.graph.fact_table import FactName
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
 from hepm.types import SAID, SAID_LAST, USER, Facts, ToolName
 
 CALLED: Final = "<CALLED>"
@@ -93,7 +93,7 @@ class TestedCalls:
     """Of N calls and F tests: which test is true of which call, shape (N, F), 0 or 1."""
 
     tests: list[FactTest]
-    true_NF: FloatArray
+    true_NF: Float32Array
 
 
 class _Entries(NamedTuple):
@@ -101,7 +101,7 @@ class _Entries(NamedTuple):
 
     at_X: NDArray[np.intp]
     fact_X: NDArray[np.intp]
-    value_X: FloatArray
+    value_X: Float32Array
 
 
 def tested(calls: CallMatrix, rows_N: NDArray[np.intp], *, fewest: int) -> TestedCalls:
@@ -187,7 +187,7 @@ def _rank(test: FactTest, last_tools: set[ToolName]) -> int:
 
 
 def _tests_of(
-    name: FactName, at_X: NDArray[np.intp], value_X: FloatArray, calls: int
+    name: FactName, at_X: NDArray[np.intp], value_X: Float32Array, calls: int
 ) -> list[tuple[FactTest, NDArray[np.bool_]]]:
     """The tests of one fact, each with the calls that it is true of."""
     present = FactTest(name.source, name.fact, 0.5)
@@ -200,7 +200,7 @@ def _tests_of(
     return found
 
 
-def _limits(value_X: FloatArray) -> list[float]:
+def _limits(value_X: Float32Array) -> list[float]:
     """Numbers half-way between values, spread evenly over them."""
     distinct = np.unique(value_X)
     between = (distinct[1:] + distinct[:-1]) / 2
@@ -211,10 +211,10 @@ def _limits(value_X: FloatArray) -> list[float]:
     return [float(distinct[0]) - 0.5, *map(float, between)]
 
 
-def _by_fact(calls: CallMatrix, rows_N: NDArray[np.intp]) -> list[tuple[FactName, NDArray[np.intp], FloatArray]]:
+def _by_fact(calls: CallMatrix, rows_N: NDArray[np.intp]) -> list[tuple[FactName, NDArray[np.intp], Float32Array]]:
     """Each fact that is known before some of the calls: of which of them, and its values."""
     names = calls.facts.names()
-    found: list[tuple[FactName, NDArray[np.intp], FloatArray]] = []
+    found: list[tuple[FactName, NDArray[np.intp], Float32Array]] = []
     results, said, said_last, called = _entries(calls, rows_N)
     for entries, source in ((results, ""), (said, SAID), (said_last, SAID_LAST), (called, CALLED)):
         order = np.lexsort((entries.at_X, entries.fact_X))

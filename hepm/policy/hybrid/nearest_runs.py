@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.delta import words_of
-from hepm.graph.rows import FloatArray, spread_over
+from hepm.graph.rows import Float32Array, spread_over
 
 VOTERS: Final = 5
 """Runs that vote, and with them those whose requests are as like as the fifth: which of equal runs came first must not
@@ -49,7 +49,7 @@ class Vote:
         match: How many of the last calls the best match holds.
     """
 
-    shares_T: FloatArray
+    shares_T: Float32Array
     ended: float
     likeness: float
     match: int

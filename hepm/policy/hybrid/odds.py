@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.calls import BoolArray, CallMatrix, IntArray
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
 from hepm.policy.hybrid.after import CallsAfter
 from hepm.policy.hybrid.blame import Blame
 from hepm.policy.hybrid.nearest_runs import Vote
@@ -66,16 +66,16 @@ class EncodedQuery:
     called: Counter[int]
     distance: dict[int, int]
     flags: int
-    state_D: FloatArray | None
-    said_D: FloatArray | None
+    state_D: Float32Array | None
+    said_D: Float32Array | None
     summary: StateSummary
     after: CallsAfter
     again: frozenset[int] = frozenset()
     vote: Vote | None = None
     facts: Facts = field(default_factory=dict[str, Mapping[str, float]])
-    wish_D: FloatArray | None = None
-    cosines_N: FloatArray | None = None
-    likeness_N: FloatArray | None = None
+    wish_D: Float32Array | None = None
+    cosines_N: Float32Array | None = None
+    likeness_N: Float32Array | None = None
 
     @property
     def known(self) -> float:
@@ -139,12 +139,12 @@ class Odds:
         found |= self.blame.to_keep()
         return found | ({} if self._ridge is None else {"odds_CX": self._ridge.weights_CX})
 
-    def of(self, query: EncodedQuery, tools: NDArray[np.intp]) -> FloatArray:
+    def of(self, query: EncodedQuery, tools: NDArray[np.intp]) -> Float32Array:
         """Log-odds of success with each tool here, shape (C,); 0 if nothing is known or trusted."""
         lost, won = self.shares(query, tools)
         return np.clip(np.log((won + _TINY) / (lost + _TINY)), -MOST_ODDS, MOST_ODDS).astype(np.float32)
 
-    def shares(self, query: EncodedQuery, tools: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+    def shares(self, query: EncodedQuery, tools: NDArray[np.intp]) -> tuple[Float32Array, Float32Array]:
         """How likely a run is to call each tool here and fail, and to call it and succeed, shapes (C,)."""
         if self._ridge is None or query.state_D is None:
             return np.zeros(len(tools), dtype=np.float32), np.zeros(len(tools), dtype=np.float32)
@@ -156,7 +156,7 @@ class Odds:
         return lost, won
 
 
-def relevance(states_SD: FloatArray, state_N: IntArray, classes_N: IntArray, count: int) -> FloatArray:
+def relevance(states_SD: Float32Array, state_N: IntArray, classes_N: IntArray, count: int) -> Float32Array:
     """How much each coordinate of states separates their classes, shape (D,): √F of a one-way analysis of variance.
 
     Words that say nothing about what was called and how it ended (names, greetings) get little weight. All are 1 if
@@ -225,7 +225,7 @@ def _classes(calls: CallMatrix, rows: NDArray[np.intp]) -> tuple[IntArray, IntAr
     return classes_N.astype(np.int32), class_2T
 
 
-def _counted(calls: CallMatrix, rows: NDArray[np.intp], blame: Blame) -> FloatArray:
+def _counted(calls: CallMatrix, rows: NDArray[np.intp], blame: Blame) -> Float32Array:
     """How much each of these calls counts for its (tool, outcome) class."""
     return np.where(calls.success_R[calls.run_N[rows]], np.float32(1), blame.at(calls, rows))
 

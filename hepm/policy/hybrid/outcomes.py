@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.calls import BoolArray, CallMatrix
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
 from hepm.policy.hybrid.after import LikeRuns
 from hepm.policy.hybrid.blame import Blame
 from hepm.policy.hybrid.odds import MOST_ODDS, TRUSTED, EncodedQuery, Odds
@@ -56,7 +56,7 @@ _ROUNDING: Final = 1e-6
 _HINTED: Final = 2  # k by default (H-EPM, table 4(D))
 
 
-def _likeness(queries: Sequence[EncodedQuery], rows: NDArray[np.intp]) -> FloatArray:
+def _likeness(queries: Sequence[EncodedQuery], rows: NDArray[np.intp]) -> Float32Array:
     """Cosine of the queries' state, by relevant coordinates, with those of the calls in these rows; 1 without one."""
     known = [(query.after.compared_N, query.likeness_N) for query in queries if query.likeness_N is not None]
     if not known:
@@ -85,7 +85,7 @@ class _LikeCounts:
     available: NDArray[np.intp]
     failures_A: NDArray[np.intp]
     won_A: NDArray[np.intp]
-    charge_A: FloatArray
+    charge_A: Float32Array
     successes: NDArray[np.intp]
 
     @property
@@ -221,7 +221,7 @@ class OutcomesHere:
         worse = (share[best] - share) / np.sqrt(variance[best] + variance) > CLEAR
         return worse & ~self._only_winner_A[places]
 
-    def _like_odds(self) -> FloatArray:
+    def _like_odds(self) -> Float32Array:
         """Log-odds of success with each tool in the most similar runs, less those of all; 0 where unknown; (A,)."""
         lost_A, won_A = self._ended(self._counts_G * np.exp((self._cosine_G - self._closest) / NEAR))[:, :-1]
         share = (np.count_nonzero(self._success_G) + 1) / (len(self._success_G) + 2)

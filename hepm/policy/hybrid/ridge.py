@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.calls import CallMatrix
-from hepm.graph.rows import FloatArray
+from hepm.graph.rows import Float32Array
 
 LAMBDA: Final = 1.0
 MOST_CALLS: Final = 24_000
@@ -39,16 +39,16 @@ class Inputs:
     With `relevance_D`, the state's vector is multiplied by it and scaled to unit length again.
     """
 
-    def __init__(self, calls: CallMatrix, relevance_D: FloatArray | None = None) -> None:
+    def __init__(self, calls: CallMatrix, relevance_D: Float32Array | None = None) -> None:
         self._relevance_D = relevance_D
         self._calls = calls
         self._columns = min(len(calls.names), MOST_TOOLS)
         self.size = calls.states_SD.shape[1] + 3 * self._columns + 4
 
-    def _state(self, vectors_ND: FloatArray) -> FloatArray:
+    def _state(self, vectors_ND: Float32Array) -> Float32Array:
         return vectors_ND if self._relevance_D is None else unit(vectors_ND * self._relevance_D)
 
-    def rows(self, rows: NDArray[np.intp]) -> FloatArray:
+    def rows(self, rows: NDArray[np.intp]) -> Float32Array:
         """X for rows of the call memory, each with a state: shape (N, `size`)."""
         calls, count, columns = self._calls, len(rows), self._columns
         last, second = calls.before_NK[rows, 0], calls.before_NK[rows, 1]
@@ -66,7 +66,7 @@ class Inputs:
         bits = np.stack([flags & 1 > 0, flags & 2 > 0, flags & 4 > 0, np.ones(count)], axis=1)
         return np.hstack([self._state(calls.states_SD[calls.state_N[rows]]), places, _FLAGS * bits]).astype(np.float32)
 
-    def one(self, state_D: FloatArray, before: Sequence[int], called: Iterable[int], flags: int) -> FloatArray:
+    def one(self, state_D: Float32Array, before: Sequence[int], called: Iterable[int], flags: int) -> Float32Array:
         """The row of an agent, from the fields of an `EncodedQuery`, shape (`size`,)."""
         found = np.zeros(self.size, dtype=np.float32)
         dimensions, columns = len(state_D), self._columns
@@ -88,7 +88,7 @@ class _Solution:
     system_XX: NDArray[np.float64]
     rows_N: NDArray[np.intp]
     classes_N: NDArray[np.int32]
-    counted_N: FloatArray
+    counted_N: Float32Array
     updated: int = 0
 
 
@@ -105,7 +105,7 @@ class Ridge:
         weights_CX: W transposed, shape (classes, inputs).
     """
 
-    weights_CX: FloatArray
+    weights_CX: Float32Array
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Ridge:
         classes_N: NDArray[np.int32],
         count: int,
         *,
-        counted_N: FloatArray | None = None,
+        counted_N: Float32Array | None = None,
         former: Ridge | None = None,
     ) -> None:
         self._inputs = inputs
@@ -137,7 +137,7 @@ class Ridge:
         self.weights_CX = np.ascontiguousarray(before.weights_XC.T, dtype=np.float32)
 
     @classmethod
-    def restored(cls, inputs: Inputs, weights_CX: FloatArray) -> Ridge:
+    def restored(cls, inputs: Inputs, weights_CX: Float32Array) -> Ridge:
         """A solved one from its weights; it cannot be continued."""
         found = cls.__new__(cls)
         found._inputs, found._solution, found.weights_CX = inputs, None, weights_CX
@@ -145,12 +145,12 @@ class Ridge:
 
     def scores(
         self,
-        state_D: FloatArray,
+        state_D: Float32Array,
         before: Sequence[int],
         called: Iterable[int],
         flags: int,
         classes: NDArray[np.intp],
-    ) -> FloatArray:
+    ) -> Float32Array:
         """Per class, shape (C,): near 1 for a sure reading, near 0 for none. For the arguments see `Inputs.one`."""
         here_X = self._inputs.one(state_D, before, called, flags)
         used = np.flatnonzero(here_X)  # of a text few words, of the tools a handful
@@ -158,7 +158,7 @@ class Ridge:
 
 
 def _solve(
-    inputs: Inputs, rows: NDArray[np.intp], classes_N: NDArray[np.int32], counted_N: FloatArray, count: int
+    inputs: Inputs, rows: NDArray[np.intp], classes_N: NDArray[np.int32], counted_N: Float32Array, count: int
 ) -> _Solution:
     system = np.zeros((inputs.size, inputs.size))
     cross = np.zeros((inputs.size, count))
@@ -177,7 +177,7 @@ def _update(
     inputs: Inputs,
     rows: NDArray[np.intp],
     classes_N: NDArray[np.int32],
-    counted_N: FloatArray,
+    counted_N: Float32Array,
     count: int,
 ) -> bool:
     """Remove the rows that are gone and add the new ones; False where solving it again is no more work."""
@@ -248,13 +248,13 @@ def product(left_NB: NDArray[_Float], right_BC: NDArray[_Float]) -> NDArray[_Flo
     return np.concatenate(parts or [left_NB @ right_BC], dtype=left_NB.dtype)
 
 
-def _one_hot(classes_N: NDArray[np.int32], count: int, counted_N: FloatArray) -> NDArray[np.float64]:
+def _one_hot(classes_N: NDArray[np.int32], count: int, counted_N: Float32Array) -> NDArray[np.float64]:
     found = np.zeros((len(classes_N), count))
     found[np.arange(len(classes_N)), classes_N] = counted_N
     return found
 
 
-def unit(vectors: FloatArray) -> FloatArray:
+def unit(vectors: Float32Array) -> Float32Array:
     """Scaled to unit length along the last axis; zeros stay zeros."""
     lengths = np.sqrt(np.einsum("...d,...d->...", vectors, vectors))[..., None]
     return np.divide(vectors, lengths, where=lengths > 0, out=np.zeros_like(vectors))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.calls import IN_TURN, CallMatrix
-from hepm.graph.rows import FloatArray, spread_over
+from hepm.graph.rows import Float32Array, spread_over
 from hepm.policy.hybrid.known_facts import MOST_TESTS, FactTest, TestedCalls, answered, tested
 from hepm.types import USER, Facts
 
@@ -57,11 +57,11 @@ class Node:
     test: FactTest | None
     yes: int
     no: int
-    count_C: FloatArray
-    share_C: FloatArray
+    count_C: Float32Array
+    share_C: Float32Array
 
 
-class Path(NamedTuple):
+class TreePath(NamedTuple):
     """Why a tree answers as it does.
 
     Attributes:
@@ -132,7 +132,7 @@ class PlaceTrees:
         skill = known * self.known_skill + (1 - known) * self.new_skill
         return min(max((skill - UNSKILLED) / (SKILLED - UNSKILLED), 0.0), 1.0)
 
-    def shares(self, known: Facts, tools: int) -> FloatArray:
+    def shares(self, known: Facts, tools: int) -> Float32Array:
         """How likely each of T tools is to be called next, by the mean of the trees: shape (T,)."""
         share_T = np.zeros(tools, dtype=np.float32)
         share_T[self.tool_C] = np.mean([_leaf(tree, known).share_C for tree in self.trees], axis=0)
@@ -145,7 +145,7 @@ class PlaceTrees:
             place = tree[place].yes if test.holds(known) else tree[place].no
         return place
 
-    def undecided(self, known: Facts, tools: int) -> FloatArray | None:
+    def undecided(self, known: Facts, tools: int) -> Float32Array | None:
         """The shares of the next tools, shape (T,), where the first tree would go on by who the user is, and that is
         unknown; else None."""
         node = _leaf(self.trees[0], known)
@@ -167,7 +167,7 @@ class PlaceTrees:
             leaf_N[here_N] = np.where(true_NF[here_N, column], tree[place].yes, tree[place].no)
         return leaf_N
 
-    def path(self, known: Facts, tool: int) -> Path:
+    def path(self, known: Facts, tool: int) -> TreePath:
         """The questions of the first tree on the way to its answer, and what that says of a tool."""
         answers: list[str] = []
         tree, node = self.trees[0], self.trees[0][0]
@@ -178,7 +178,7 @@ class PlaceTrees:
                 answers.append(test.sentence(known))
             node = tree[node.yes if holds else node.no]
         of_tool = float(node.count_C[self.tool_C == tool].sum())
-        return Path(tuple(dict.fromkeys(answers)), round(of_tool), round(float(node.count_C.sum())))
+        return TreePath(tuple(dict.fromkeys(answers)), round(of_tool), round(float(node.count_C.sum())))
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> PlaceTrees:
@@ -235,7 +235,7 @@ def _rows_after(calls: CallMatrix, tool: int) -> NDArray[np.intp]:
 
 
 def _grow_from_draws(
-    groups_N: Sequence[str], calls: TestedCalls, label_NC: FloatArray
+    groups_N: Sequence[str], calls: TestedCalls, label_NC: Float32Array
 ) -> tuple[list[list[Node]], float]:
     """Trees from draws of groups of calls, and their skill on calls of groups that were not drawn; 0 if all were."""
     column = {test: at for at, test in enumerate(calls.tests)}
@@ -260,13 +260,13 @@ def _grow_from_draws(
     return trees, skill
 
 
-def _drawn(groups_N: Sequence[str], number: int) -> FloatArray:
+def _drawn(groups_N: Sequence[str], number: int) -> Float32Array:
     """How often each call is drawn: by the name of its group, so that the order of arrival does not matter."""
     draws = {group: crc32(f"{number} {group}".encode("utf-8", "replace")) / 2**32 for group in set(groups_N)}
     return np.searchsorted(_DRAWS, [draws[group] for group in groups_N], side="right").astype(np.float32)
 
 
-def _gains(true_NF: FloatArray, label_NC: FloatArray, fewest: float) -> NDArray[np.float64]:
+def _gains(true_NF: Float32Array, label_NC: Float32Array, fewest: float) -> NDArray[np.float64]:
     """Nats that each test tells about the next tools of all calls together; -1 where too few are on a side."""
     total_C = label_NC.sum(axis=0)
     yes_FC = true_NF.T @ label_NC
@@ -277,14 +277,14 @@ def _gains(true_NF: FloatArray, label_NC: FloatArray, fewest: float) -> NDArray[
     return np.where((yes_F >= fewest) & (no_F >= fewest), within - before, -1.0)
 
 
-def _information(counts: FloatArray) -> NDArray[np.float64]:
+def _information(counts: Float32Array) -> NDArray[np.float64]:
     """Σ n ln n over the last axis, of rows; or of each number."""
     precise = counts.astype(np.float64)
     terms = precise * np.log(np.maximum(precise, 1e-9))
     return np.asarray(terms.sum(axis=-1) if counts.ndim > 1 else terms)
 
 
-def _grow(label_NC: FloatArray, tests: Sequence[FactTest], true_NF: FloatArray) -> list[Node]:
+def _grow(label_NC: Float32Array, tests: Sequence[FactTest], true_NF: Float32Array) -> list[Node]:
     """A tree from calls with weights."""
     nodes: list[Node] = []
     total_C = label_NC.sum(axis=0)
@@ -296,10 +296,10 @@ def _grow(label_NC: FloatArray, tests: Sequence[FactTest], true_NF: FloatArray) 
 
 def _add_node(
     nodes: list[Node],
-    label_NC: FloatArray,
+    label_NC: Float32Array,
     tests: Sequence[FactTest],
-    true_NF: FloatArray,
-    parent_C: FloatArray,
+    true_NF: Float32Array,
+    parent_C: Float32Array,
     fewest: float,
     depth: int,
 ) -> int:

@@ -19,7 +19,7 @@ from agents import (
 from openai import AsyncOpenAI
 
 from hepm import Memory
-from hepm.agents.openai_agents import HepmHooks
+from hepm.agents.openai_agents import HepmRunHooks
 from tests.agents.adapters.desk import drive, get_order, get_photo, refund, wish
 
 set_trace_processors([])  # the SDK's own would send traces to OpenAI
@@ -39,7 +39,7 @@ def seen(result: Any) -> Any:
 
 async def run(memory: Memory, url: str, parcel: int = 7, *, responses: bool = False) -> Any:
     async with memory.session() as session:
-        hepm = HepmHooks(session)
+        hepm = HepmRunHooks(session)
         agent = agent_of(url, responses=responses)
         result = await Runner.run(agent, wish(parcel), hooks=hepm, run_config=hepm.run_config())
         await session.afinish(success="refunded" in result.final_output)
@@ -48,7 +48,7 @@ async def run(memory: Memory, url: str, parcel: int = 7, *, responses: bool = Fa
 
 def once(memory: Memory, url: str) -> Any:
     with memory.session() as session:
-        hepm = HepmHooks(session)
+        hepm = HepmRunHooks(session)
         result = Runner.run_sync(agent_of(url), wish(7), hooks=hepm, run_config=hepm.run_config())
         session.finish(success=True)
     return seen(result)
@@ -61,7 +61,7 @@ def in_async(memory: Memory, url: str) -> Any:
 def streamed(memory: Memory, url: str) -> Any:
     async def read() -> Any:
         async with memory.session() as session:
-            hepm = HepmHooks(session)
+            hepm = HepmRunHooks(session)
             result = Runner.run_streamed(agent_of(url), wish(7), hooks=hepm, run_config=hepm.run_config())
             async for _ in result.stream_events():
                 pass
@@ -74,7 +74,7 @@ def streamed(memory: Memory, url: str) -> Any:
 def raising(memory: Memory, url: str) -> Any:
     try:
         with memory.session() as session:
-            hepm = HepmHooks(session)
+            hepm = HepmRunHooks(session)
             agent = agent_of(url, handle=False)
             Runner.run_sync(agent, wish(7), hooks=hepm, run_config=hepm.run_config())
     except Exception as error:
@@ -89,7 +89,7 @@ def together(memory: Memory, url: str) -> Any:
 
 
 def broken(memory: Memory, url: str) -> Any:
-    hepm = HepmHooks(memory.session())
+    hepm = HepmRunHooks(memory.session())
     memory.close()
     return seen(Runner.run_sync(agent_of(url), wish(7), hooks=hepm, run_config=hepm.run_config()))
 
@@ -102,7 +102,7 @@ def own_session(memory: Memory, url: str) -> Any:
         return data.model_data
 
     with memory.session(id="mine", task="broken parcel", user="ann") as session:
-        hepm = HepmHooks(session)
+        hepm = HepmRunHooks(session)
         config = hepm.run_config(RunConfig(call_model_input_filter=own_filter))
         Runner.run_sync(agent_of(url), wish(7), hooks=hepm, run_config=config)
         session.finish(success=True)
@@ -114,7 +114,7 @@ def thread(memory: Memory, url: str) -> Any:
     result: Any = None
     for text in (wish(7), "Thank you."):
         with memory.session() as session:
-            hepm = HepmHooks(session)
+            hepm = HepmRunHooks(session)
             result = Runner.run_sync(agent_of(url), text, session=kept, hooks=hepm, run_config=hepm.run_config())
     return seen(result)
 
@@ -122,7 +122,7 @@ def thread(memory: Memory, url: str) -> Any:
 def kept(memory: Memory, url: str) -> Any:
     """The server keeps the conversation."""
     with memory.session() as session:
-        hepm = HepmHooks(session)
+        hepm = HepmRunHooks(session)
         agent = agent_of(url, responses=True)
         agent.model_settings.store = True
         given: Any = {"hooks": hepm, "run_config": hepm.run_config(), "auto_previous_response_id": True}

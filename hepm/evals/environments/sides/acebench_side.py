@@ -136,7 +136,7 @@ def as_published(ideal: list[Any], made: list[Any]) -> float:
     return found / len(ideal) if ideal else 1.0
 
 
-class Episode:
+class AceBenchEpisode:
     """A run: instances of the authors' classes, the calls, and the user if a model plays it."""
 
     def __init__(self, kind: str, mode: str, id: str) -> None:
@@ -217,8 +217,8 @@ class Episode:
             del known[name]
 
 
-def start(part: str, task: str, seed: int) -> Episode:
+def start(part: str, task: str, seed: int) -> AceBenchEpisode:
     """A fresh episode; nothing is drawn."""
     del seed
     kind, _, mode = part.partition("-")
-    return Episode(kind, mode, task)
+    return AceBenchEpisode(kind, mode, task)

@@ -102,7 +102,7 @@ def _state(name: str, user: str, injection: str) -> Any:
     return suite.load_and_inject_default_environment(attack)
 
 
-class Episode:
+class AgentDojoEpisode:
     """A run: the state of its environment before and now, its calls and its answer."""
 
     def __init__(self, name: str, user: str, injection: str) -> None:
@@ -141,8 +141,8 @@ class Episode:
         self._calls.clear()
 
 
-def start(part: str, task: str, seed: int) -> Episode:
+def start(part: str, task: str, seed: int) -> AgentDojoEpisode:
     """A fresh episode of "SUITE/USER TASK" or "SUITE/USER TASK/INJECTION"; nothing in AgentDojo is drawn."""
     del part, seed
     suite, user, injection, *_ = [*task.split("/"), ""]
-    return Episode(suite, user, injection)
+    return AgentDojoEpisode(suite, user, injection)

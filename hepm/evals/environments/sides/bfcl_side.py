@@ -38,7 +38,7 @@ def _lines(path: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-class Episode:
+class BfclEpisode:
     """A run: its calls, and the objects that the package keeps for it by name."""
 
     def __init__(self, entry: dict[str, Any]) -> None:
@@ -107,9 +107,9 @@ def _forget(name: str) -> None:
         delattr(_utils, kept)
 
 
-def start(part: str, task: str, seed: int) -> Episode:
+def start(part: str, task: str, seed: int) -> BfclEpisode:
     """A fresh episode; nothing in BFCL is drawn but from seeds of its own."""
     del seed
     if task not in _entries:
         tasks(part)
-    return Episode(_entries[task])
+    return BfclEpisode(_entries[task])

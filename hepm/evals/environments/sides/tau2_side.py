@@ -94,7 +94,7 @@ def _gold(task: Any) -> list[Any]:
     return [[calls, "\n".join(right["communicate_info"] or ())]]
 
 
-class Episode:
+class Tau2Episode:
     """A run: its databases, its messages, and the user if a model plays it."""
 
     def __init__(self, domain: str, mode: str, task: Any, seed: int) -> None:
@@ -179,7 +179,7 @@ class Episode:
         self._messages.clear()
 
 
-def start(part: str, task: str, seed: int) -> Episode:
+def start(part: str, task: str, seed: int) -> Tau2Episode:
     """A fresh episode; the seed goes to the model that plays the user."""
     domain, _, mode = part.partition("-")
-    return Episode(domain, mode, _tasks(domain)[task], seed)
+    return Tau2Episode(domain, mode, _tasks(domain)[task], seed)

@@ -134,7 +134,7 @@ def _gold(scenario: Any) -> list[Any]:
     return [[calls, told]] if calls and told else []
 
 
-class Episode:
+class ToolSandboxEpisode:
     """A run: the context of a scenario, which the authors' roles read and write."""
 
     def __init__(self, scenario: Any, mode: str) -> None:
@@ -198,7 +198,7 @@ class Episode:
     def close(self) -> None: ...
 
 
-def start(part: str, task: str, seed: int) -> Episode:
+def start(part: str, task: str, seed: int) -> ToolSandboxEpisode:
     """A fresh episode; the seed is sent to the model that plays the user, by hepm."""
     del seed
-    return Episode(_scenarios()[task], part)
+    return ToolSandboxEpisode(_scenarios()[task], part)

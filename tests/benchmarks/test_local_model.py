@@ -15,12 +15,12 @@ from typing import Any
 import openai
 import pytest
 
+from benchmarks.local_model.__main__ import main
+from benchmarks.local_model.model import SMALL, LocalModel, find_model
 from hepm.agents.wire import with_hint
-from hepm.cli.local_model import SMALL, find_model
 from hepm.errors import InputError
-from hepm.graph.open_store import user_cache
-from hepm.llm.local import LocalModel
-from tests.faults.command import HEPM, quick
+from hepm.user_cache import user_cache
+from tests.faults.command import quick
 
 pytestmark = [
     pytest.mark.skipif(find_spec("transformers") is None, reason="no transformers here: make .venv/dev"),
@@ -55,7 +55,7 @@ REQUIRED: dict[str, Any] = {"tools": TOOLS, "tool_choice": "required"}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from tests.llm.tiny_model import save_tiny_model
+    from tests.benchmarks.tiny_model import save_tiny_model
 
     return save_tiny_model(tmp_path_factory.mktemp("models") / "tiny", context=2_048)
 
@@ -67,8 +67,8 @@ def tiny(folder: Path, tmp_path: Path) -> LocalModel:
 
 @pytest.fixture(scope="module")
 def url(folder: Path) -> Iterator[str]:
-    """The base URL of `hepm local-model` as a process."""
-    command = [HEPM, "local-model", "--port", "0", "--model", str(folder), "--force-calls"]
+    """The base URL of a server process."""
+    command = [sys.executable, "-m", "benchmarks.local_model", "--port", "0", "--model", str(folder), "--force-calls"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}) as it:
         try:
             assert it.stderr is not None
@@ -186,16 +186,19 @@ def test_a_bench_runs_on_the_local_model_unchanged(url: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("place", ["missing-folder", "missing.gguf", "."])
-def test_a_model_that_cannot_be_opened_is_one_sentence(place: str, tmp_path: Path) -> None:
-    answer = quick("local-model", "--model", tmp_path / place)
-    assert answer.code == 1
-    assert f"no model can be opened at {tmp_path / place}" in answer.err.splitlines()[-1]
+def test_a_model_that_cannot_be_opened_is_one_sentence(
+    place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--model", str(tmp_path / place)]) == 1
+    assert f"no model can be opened at {tmp_path / place}" in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_without_its_packages_the_sentence_that_names_the_extra_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_packages_the_sentence_that_names_them_comes_first(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    answer = quick("local-model")
-    assert answer.err == "hepm: a local model needs torch: pip install 'hepm[local]'.\n"
+    assert main([]) == 1
+    assert capsys.readouterr().err == "local_model: a local model needs torch: pip install --group local.\n"
 
 
 @pytest.mark.soak

