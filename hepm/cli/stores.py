@@ -38,7 +38,7 @@ from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
     from hepm.cli.config import RedactionTable
-    from hepm.graph.findings import Finding
+    from hepm.graph.examination.findings import Finding
     from hepm.ingest import ReadOptions
     from hepm.ingest.pipeline import IngestReport
     from hepm.ingest.prepare import IngestOptions

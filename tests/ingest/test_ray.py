@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hepm import Memory
-from hepm.graph.differences import differences
+from hepm.graph.examination.differences import differences
 from hepm.graph.open_store import open_store
 from hepm.graph.rows import Counting
 from tests.ingest.test_parts import chat
