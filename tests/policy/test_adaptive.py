@@ -90,5 +90,5 @@ def test_such_a_graph_is_made_of_a_file_and_rewards_of_turns_come_back(tmp_path:
     with Memory.open(tmp_path / "memory.hepm", speak="weighed") as memory:
         memory.ingest(tmp_path / "runs.jsonl", options=IngestOptions(own_states=True))
         assert memory.totals().states == 2
-        (stored,) = memory.library.runs(["back"], namespace="default")
+        (stored,) = memory.lessons.runs(["back"], namespace="default")
         assert [turn.reward for turn in stored.turns] == [None, 0.5, 0.5, 0.5]
