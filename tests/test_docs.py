@@ -87,7 +87,7 @@ def commands_of(block: Block) -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, id=name_of(page), marks=pytest.mark.soak if page.name == "neo4j-local.md" else ())
+        pytest.param(page, id=name_of(page), marks=pytest.mark.soak if page.name == "neo4j.md" else ())
         for page in PAGES
         if page.name != "CONTRIBUTING.md"
     ],
