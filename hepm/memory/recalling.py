@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from hepm.errors import InputError, StoreUnavailableError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hepm.experience.library import Library
     from hepm.experience.preferences import Preferences
     from hepm.experience.principles import Principles
-    from hepm.experience.prompt import Moment, Prompt, PromptOptions
+    from hepm.experience.prompt import Prompt, PromptOptions, TurnState
     from hepm.graph.namespace import NamespaceMirror
     from hepm.memory.levels import GuardState
     from hepm.memory.trials import Trials
@@ -278,7 +278,7 @@ class RecallingMemory(OpenMemory):
 
     def prompt(
         self,
-        messages: Sequence[object] | Moment | None = None,
+        messages: Sequence[object] | TurnState | None = None,
         *,
         state: str = "",
         after: ToolName | Sequence[ToolName] | None = None,
@@ -298,7 +298,7 @@ class RecallingMemory(OpenMemory):
         """The text for an agent's prompt now: notes, lessons in one sentence each, the next tools.
 
         Args:
-            messages, state, after, history, tools: The conversation so far, as for `suggest`, or a `Moment` of it.
+            messages, state, after, history, tools: The conversation so far, as for `suggest`, or a `TurnState` of it.
             user: The user whose notes to include, and for whom lessons may hold alone.
             environment: Leave out lessons of other environments.
             turn, horizon: The agent's current turn, from 1, and its maximum number of turns. `messages` give the turn.
@@ -307,35 +307,32 @@ class RecallingMemory(OpenMemory):
             level: Of the guard (`hepm.memory.levels.LEVELS`), which sessions draw; "" where `speak` decides.
             leaves_out: Whether a lesson, or a tool (`hepm.graph.trials.hint_id`), is left out to measure what it does.
         """
-        from hepm.experience.prompt import FURTHER, Moment, PromptOptions, recollect, render, render_without
-        from hepm.memory.levels import CHANCES, at_level
+        from hepm.experience.prompt import PromptOptions, Recollector, TurnState, render, render_without
 
         options = options or PromptOptions()
-        now = messages if isinstance(messages, Moment) else Moment.of(messages, state, after, history, turn)
-        own = None if tools is None else as_tools(tools)
+        if isinstance(messages, TurnState):
+            now = messages
+        else:
+            now = TurnState.of(messages, state, after, history, turn)
         mirror = self._mirror.namespace(namespace)
-        available = None if own is None else [tool.name for tool in own]
-        names = ToolNames.of(mirror.marks, map(normal, (*now.history, *now.after)), available or ())
-        last = tuple(map(names.own, now.after))
-
-        def suggest(advice: Mapping[ToolName, float]) -> Suggestions:
-            state, k = _for_user(now.state, user) if now.state.text else None, options.suggestions + FURTHER
-            asked = partial(self._suggest, now.after, now.history, state, available, advice=advice, namespace=namespace)
-            found = asked(k=k, policy=options.policy, floors=floors_of(self.speak or "sure", CHANCES.get(level)))
-            return at_level(level, found)
-
-        found = recollect(
+        available = None if tools is None else [tool.name for tool in as_tools(tools)]
+        recollector = Recollector(
             self.library,
+            mirror,
             now,
-            suggest,
-            counts=lambda tool: mirror.counts(last, names.own(tool)),
-            names=names,
-            namespace=namespace,
+            names=ToolNames.of(mirror.marks, map(normal, (*now.history, *now.after)), available or ()),
             user=user,
             environment=environment,
             horizon=horizon,
             options=options,
         )
+        suggestions = Suggestions()
+        if options.needs_suggestion:
+            advice = recollector.advice()
+            suggestions = self._suggest_for_prompt(
+                now, advice, available, user=user, options=options, level=level, namespace=namespace
+            )
+        found = recollector.recollect(suggestions)
         if leaves_out is None:
             prompt = render(found, budget=budget, redact=options.redact)
         else:
@@ -343,6 +340,35 @@ class RecallingMemory(OpenMemory):
         if run:
             self.library.show(run, prompt.lessons, namespace=namespace)
         return prompt
+
+    def _suggest_for_prompt(
+        self,
+        now: TurnState,
+        advice: Mapping[ToolName, float],
+        available: Sequence[ToolName] | None,
+        *,
+        user: str,
+        options: PromptOptions,
+        level: str,
+        namespace: str,
+    ) -> Suggestions:
+        """What a policy suggests that weighs what lessons advise, with a few more tools than the prompt shows."""
+        from hepm.experience.prompt import FURTHER
+        from hepm.memory.levels import CHANCES, at_level
+
+        state = _for_user(now.state, user) if now.state.text else None
+        suggestions = self._suggest(
+            now.after,
+            now.history,
+            state,
+            available,
+            k=options.suggestions + FURTHER,
+            policy=options.policy,
+            floors=floors_of(self.speak or "sure", CHANCES.get(level)),
+            advice=advice,
+            namespace=namespace,
+        )
+        return at_level(level, suggestions)
 
     def wishes(self, user: str, *, options: PromptOptions | None = None, namespace: str = DEFAULT_NAMESPACE) -> Prompt:
         """The part of `prompt` that a user stated: the notes on them, and nothing that runs taught."""
