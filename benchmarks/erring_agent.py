@@ -1,4 +1,4 @@
-"""Rounds of `hepm explore` with an agent that errs and heeds lessons: are they sane, and does it do better?
+"""Rounds of `hepm bench --rounds` with an agent that errs and heeds lessons: are they sane, and does it do better?
 
 usage: python benchmarks/erring_agent.py ENVIRONMENT FOLDER [--rounds 4] [--episodes 40] [--tasks 20] [--skill .7]
            [--heed 1] [--seed 0]
@@ -9,8 +9,8 @@ lessons: where they warn of what it is about to call, or recommend another call 
 that it just made), it takes a recommended tool, or else does what is right in half of the cases and nothing in the
 others. Calls are made with the authors' arguments, or none. A command that was killed goes on when it is repeated,
 with other draws.
-Prints the tables of `hepm explore`, and one JSON line: of the steps at which lessons recommended (or warned of) tools,
-the share at which the right one was among them, by round.
+Prints the tables of `hepm bench --rounds`, and one JSON line: of the steps at which lessons recommended (or warned of)
+tools, the share at which the right one was among them, by round.
 """
 
 from __future__ import annotations

@@ -36,10 +36,10 @@ from hepm.evals.bench.arms import find_arms
 from hepm.evals.domains import ten_domains
 from hepm.evals.metrics import Bootstrap, interval
 from hepm.evals.replay import Point, points_of
-from hepm.graph.open_store import user_cache
 from hepm.ingest import Rejection, read_runs
 from hepm.llm import Endpoint
 from hepm.types import HINT
+from hepm.user_cache import user_cache
 
 DOMAINS = ("airline", "agentdojo-banking", "agentdojo-workspace", "bfcl-multi_turn_base")
 LAST_TURNS, TEXT_CHARS, TOOLS = 5, 300, 10

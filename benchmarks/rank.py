@@ -38,7 +38,7 @@ from hepm.evals.domains import Domain, by_family, by_run, ten_domains
 from hepm.evals.methods import FilledMemory
 from hepm.evals.metrics import METRICS, POINTINGS, Bootstrap, interval, values_of
 from hepm.ingest import Rejection, read_runs
-from hepm.policy.hybrid.features import NAMES, VOICE
+from hepm.policy.hybrid.features import NAMES, RANKER
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.rank import sgc
@@ -310,8 +310,8 @@ def compare(domains: Sequence[Domain], models: Sequence[str], seeds: int, kept: 
             found = [with_voice(unseen, plain, [at]) for at in of_model]
             print(f"weights of {model} in the hybrid: {[c for _, c in found]}", file=sys.stderr, flush=True)
             variants.append(Variant(f"hybrid + {model}", [weights for weights, _ in found], True))
-            shipped = [weighed(plain, [at], VOICE) for at in of_model]
-            variants.append(Variant(f"hybrid + {model}, weight {VOICE:g}", shipped, True))
+            shipped = [weighed(plain, [at], RANKER) for at in of_model]
+            variants.append(Variant(f"hybrid + {model}, weight {RANKER:g}", shipped, True))
             if seeds > 1:
                 together, _ = with_voice(unseen, plain, of_model)
                 variants.append(Variant(f"hybrid + mean of {seeds} {model}", [together], True))

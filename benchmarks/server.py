@@ -28,9 +28,9 @@ import numpy as np
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.embed import HashingEmbedder
 from hepm.graph.delta import RunRecord
+from hepm.graph.neo4j.login import Login
 from hepm.graph.neo4j.store import Neo4jStore, Neo4jTransaction
 from hepm.graph.neo4j_local import LocalServer
-from hepm.graph.open_store import Login
 from hepm.graph.rows import to_bytes
 from hepm.ingest import ReadOptions
 from hepm.ingest.pipeline import embed_texts, replay_with

@@ -28,7 +28,7 @@ import neo4j
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.cypher import statement
 from hepm.graph.neo4j.connection import Sender
-from hepm.graph.open_store import Login
+from hepm.graph.neo4j.login import Login
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.neo4j.bulk import add_bulk

@@ -44,7 +44,7 @@ def compared(domains: Sequence[Domain], memory: Callable[[Training], Training], 
             found, kept_training = ranker(kept(training)), kept(training)
 
             def make(floors: Floors) -> Hybrid | Gnn:
-                return Gnn(found, floors=floors) if alone and found else Hybrid(floors=floors, voice=found)
+                return Gnn(found, floors=floors) if alone and found else Hybrid(floors=floors, ranker=found)
 
             return PolicyPredictor(make, kept_training)
 

@@ -36,7 +36,7 @@ class Voiced:
         runs = len(mirror.fits.of(FittedMemory).calls.run_ids)
         if mirror not in _trained or runs >= GROWN * _trained[mirror][0]:
             _trained[mirror] = runs, self._trained_on(mirror)
-        return Hybrid(voice=_trained[mirror][1]).suggest(mirror, query)
+        return Hybrid(ranker=_trained[mirror][1]).suggest(mirror, query)
 
     def _trained_on(self, mirror: NamespaceMirror) -> Ranker | None:
         embedder = HashingEmbedder()

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import click
 
 from hepm.cli.commands import Argument, Option
 from hepm.cli.model import AtOnceOption, DryRunOption, ModelChoice
 from hepm.cli.options import (
+    NAMESPACE,
     Bar,
     JsonOption,
-    SuccessFromOption,
     check_store,
     known_namespace,
     print_json,
     print_table,
+    sole_namespace,
 )
 from hepm.cli.reports import Runs
 from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError
@@ -31,18 +34,19 @@ from hepm.text import count_of
 from hepm.types import SUCCESS_FROM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from rich.table import Table
     from rich.text import Text
 
-    from hepm.evals.bench.arms import KnownMemory
+    from hepm.evals.bench.arms import Arm, KnownMemory
+    from hepm.evals.bench.explore import RoundReport
     from hepm.evals.bench.folder import Folder
     from hepm.evals.bench.models import Model
     from hepm.evals.bench.play import Bench, BenchOptions
     from hepm.evals.bench.report import BenchReport
     from hepm.evals.environments import Environment, Task
-    from hepm.llm import Budget, Endpoint, Prices, Usage
+    from hepm.llm import Budget, Client, Endpoint, Prices, Usage
 
 BaseUrlOption = Annotated[
     str | None, Option(envvar="OPENAI_BASE_URL", help="Address of the endpoint, up to and with /v1.")
@@ -51,72 +55,95 @@ TemperatureOption = Annotated[float | None, Option(min=0, help="Sent with each r
 AnswerLimitOption = Annotated[
     int | None, Option(min=1, help="Maximum number of tokens of an answer, sent with each request. Default: none.")
 ]
-MOST_LOGPROBS = 20  # of one token, as OpenAI's API gives them
-MaxTurnsOption = Annotated[int, Option(min=1, help="Maximum number of turns of the model in a run.")]
+MaxTurnsOption = Annotated[
+    int | None, Option(min=1, help="Maximum number of turns of the model in a run. Default: 30, in rounds 16.")
+]
 EnvArgument = Annotated[str, Argument(help="An environment's name, or module:function of your own.")]
+MAX_TURNS: Final = 30
+ROUND_TURNS: Final = 16  # of a run in a round (PRIME, table 2)
+ROUND_RUNS: Final = 100  # in a round (PRIME, table 2)
+ROUND_TEMPERATURE: Final = 1.0  # runs of a task differ, so that they can be compared
 
 
 @dataclass(frozen=True, slots=True)
-class Playing:
+class AgentOptions:
     """The options of how an agent works on the tasks of an environment."""
 
     base_url: BaseUrlOption = None
     tasks: Annotated[str, Option(help="How many of the tasks, or ids and patterns, separated by commas.")] = "*"
     concurrency: Annotated[int, Option(min=1, help="Runs at the same time.")] = 4
-    max_turns: MaxTurnsOption = 30
-    max_answer_tokens: AnswerLimitOption = None
-    temperature: TemperatureOption = None
+    max_turns: MaxTurnsOption = None
+    option: Annotated[
+        list[str] | None,
+        Option(
+            "--option", "-o", help="Argument of each request, NAME=VALUE, such as temperature=0; repeat it for more."
+        ),
+    ] = None
     source: Annotated[str, Option(help="The authors' checkout, for environments that run from one.")] = ""
-    choose: Annotated[
-        bool, Option("--choose", help="Let the model choose among 20 experiences, each turn: a request more.")
-    ] = False
 
     def endpoint(self, asking: ModelChoice) -> Endpoint:
         """The endpoint of the agent's model."""
-        return model_endpoint(asking, self.base_url, "name a model, or gold, or none")
+        return model_endpoint(asking, self.base_url, "name a model, or gold, none or scripted")
 
-    def bench_options(self, endpoint: Endpoint, *, entropy: bool = False, **about: Any) -> BenchOptions:
-        """How to run, with what else is known of it; with `entropy`, log-probabilities are asked for."""
-        from hepm.evals.bench.play import BenchOptions
-
-        options = request_options(endpoint, self.temperature, self.max_answer_tokens)
-        options |= {"logprobs": True, "top_logprobs": MOST_LOGPROBS} if entropy else {}
-        known = {"concurrency": self.concurrency, "max_turns": self.max_turns, "choose": self.choose}
-        return BenchOptions(options=options, **known, **about)
+    def request_arguments(self) -> dict[str, Any]:
+        """What is sent with each request. A value is read as JSON where it is some, else as text."""
+        arguments: dict[str, Any] = {}
+        for given in self.option or ():
+            name, equals, text = given.partition("=")
+            if not (name and equals):
+                raise click.BadParameter(f"{given!r} is not NAME=VALUE, such as temperature=0", param_hint="--option")
+            try:
+                arguments[name] = json.loads(text)
+            except ValueError:
+                arguments[name] = text
+        return arguments
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class LearningOptions:
     """The options that say where memory comes from."""
 
-    memory: Annotated[str | None, Option(help="Use this store as it is; nothing is written to it.")] = None
+    memory: Annotated[
+        str | None,
+        Option(help="Use this store as it is; nothing is written to it. In rounds, runs and lessons are stored here."),
+    ] = None
     namespace: Annotated[
         str, Option("--namespace", "-n", help="The partition of --memory. Default: its only one, else default.")
     ] = ""
     learn_from: Annotated[
-        Literal["train", "online"] | None,
-        Option(help="Learn from runs on other tasks (train), or on earlier ones (online). Default: train."),
+        Literal["train", "judged", "online"] | None,
+        Option(
+            help="Learn from runs on other tasks (train), also labelled by the model and not by the environment "
+            "(judged), or from earlier runs of the arm (online). Default: train."
+        ),
     ] = None
-    judge: Annotated[bool, Option(help="Let the model, not the environment, label the runs to learn from.")] = False
-    success_from: SuccessFromOption = None
+    rollouts: Annotated[
+        int | None,
+        Option(min=1, help="Runs to learn from: of each task (default: --trials), or in each round (default: 100)."),
+    ] = None
+    distiller: Annotated[
+        str | None,
+        Option(help="Model that distills and evolves lessons in rounds, at the same endpoint. Default: counting."),
+    ] = None
 
 
 def bench(
     env: EnvArgument,
     asking: ModelChoice,
-    playing: Playing,
-    remembered: Remembered,
-    arms: Annotated[str, Option(help="Ways to run the agent, separated by commas.")] = "off,hybrid",
-    trials: Annotated[int, Option(min=1, help="Runs of each task in each arm.")] = 1,
-    rollouts: Annotated[
-        int | None, Option(min=1, help="Runs of each task to learn from (H-EPM: 3). Default: as many as --trials.")
+    agent: AgentOptions,
+    learning: LearningOptions,
+    arms: Annotated[
+        str | None, Option(help="Ways to run the agent, separated by commas. Default: off,hybrid; in rounds lessons.")
     ] = None,
-    entropy: Annotated[
-        bool, Option(help="Ask for log-probabilities: the entropy of first tokens around summaries is reported.")
-    ] = False,
-    seed: Annotated[int, Option(min=0, help="Of the first trial; the next ones count up.")] = 0,
+    trials: Annotated[int, Option(min=1, help="Runs of each task in each arm.")] = 1,
+    rounds: Annotated[
+        int, Option(min=0, help="Explore in so many rounds, each with the lessons of those before, in one arm.")
+    ] = 0,
+    seed: Annotated[
+        int, Option(min=0, help="Of the first trial, the next ones count up; in rounds also of the order of tasks.")
+    ] = 0,
     folder: Annotated[
-        Path | None, Option(help="Where answers and runs are kept. Default: hepm-bench/ENV-MODEL.")
+        Path | None, Option(help="Where answers and runs are kept. Default: hepm-bench/ENV-MODEL, -rounds-ARM.")
     ] = None,
     plot: Annotated[Path | None, Option(help="Draw the success of each arm (.png, .svg; needs matplotlib).")] = None,
     dry_run: DryRunOption = False,
@@ -124,49 +151,261 @@ def bench(
 ) -> None:
     """Run an agent on the tasks of an environment, with memory and without, and say whether memory helped.
 
-    A repeated command goes on where it was stopped; no recorded answer is asked for again. The models "gold" and "none"
-    replay the authors' actions and do nothing. Example: `hepm bench bfcl --model gpt-5-mini --tasks 50 --dry-run`
+    A repeated command goes on where it was stopped; no recorded answer is asked for again. The models "gold", "none"
+    and "scripted" replay the authors' actions, do nothing, or are an agent that the environment brings. With --rounds,
+    the agent learns from its runs, round after round.
+    Example: `hepm bench bfcl --model gpt-5-mini --tasks 50 --dry-run`
     """
-    from hepm.evals.bench.arms import find_arms
-    from hepm.evals.bench.folder import Folder
-    from hepm.evals.bench.play import Bench
-    from hepm.evals.bench.report import draw, tables
+    command = BenchCommand(env, asking, agent, learning, trials, rounds, seed, folder, plot, dry_run, as_json)
+    if rounds:
+        command.explore(arms or "lessons")
+    else:
+        command.compare(arms or "off,hybrid")
 
-    endpoint = playing.endpoint(asking)
-    if remembered.memory and remembered.learn_from:
-        raise click.BadParameter("--memory and --learn-from exclude each other", param_hint="--memory")
-    limits = asking.limits()
-    chosen = find_arms([arm.strip() for arm in arms.split(",")], trials=trials)
-    if remembered.memory and (digesting := [arm.name for arm in chosen if arm.digests]):
-        message = f"{', '.join(digesting)} digest the runs of this bench: leave --memory out"
-        raise click.BadParameter(message, param_hint="--memory")
-    with ExitStack() as stack:
-        environment = opened_environment(env, stack, playing.source)
-        given = _given(remembered, stack)
-        learning = {"learn": remembered.learn_from or "train", "judge": remembered.judge}
-        about = {**learning, "success_from": _success_from(remembered, given), "rollouts": rollouts or 0}
-        options = playing.bench_options(endpoint, arms=chosen, trials=trials, seed=seed, entropy=entropy, **about)
+
+@dataclass(frozen=True, slots=True)
+class BenchCommand:
+    """`hepm bench` with its options: it compares arms, or explores in rounds."""
+
+    env: str
+    asking: ModelChoice
+    agent: AgentOptions
+    learning: LearningOptions
+    trials: int
+    rounds: int
+    seed: int
+    folder: Path | None
+    plot: Path | None
+    dry_run: bool
+    as_json: bool
+
+    def compare(self, names: str) -> None:
+        """Run each arm on each task, and report."""
+        from hepm.evals.bench.folder import Folder
+        from hepm.evals.bench.play import Bench
+        from hepm.evals.bench.report import draw, tables
+
+        endpoint = self.agent.endpoint(self.asking)
+        limits = self.asking.limits()
+        arms = self._arms(names)
+        self._check_learning(arms)
+        with ExitStack() as stack:
+            environment = opened_environment(self.env, stack, self.agent.source)
+            given = self._given_memory(stack)
+            options = self._options(arms, given)
+            tasks = self._tested_tasks(environment, options, given)
+            place = self.folder or default_folder("hepm-bench", f"{environment.name}-{endpoint.model}")
+            settings = self._settings(environment, endpoint, options)
+            settings |= self._settings_of_memory(options, given, tasks)
+            kept = stack.enter_context(Folder(made_folder(place, self.dry_run, stack), settings))
+            bar = Bar("runs")
+            made = Bench(environment, tasks, kept, endpoint, options, given=given, on_run=bar.show)
+            if self.dry_run:
+                runs, usage = made.estimate()
+                tell_estimate(runs, usage, "run", place, prices=limits[1], as_json=self.as_json)
+                return
+            model, ending = played(made, limits, stack, bar, made.play)
+            report = _report(made, environment.name, model)
+            if self.as_json:
+                print_json(report.to_json())
+            else:
+                print_parts(tables(report))
+            if self.plot is not None:
+                draw(report, self.plot)
+            if ending is not None:
+                raise ending
+
+    def explore(self, names: str) -> None:
+        """Make rounds of runs, each with the lessons of the rounds before, and report on each round."""
+        from hepm.evals.bench.explore import Exploration, explore_tables
+        from hepm.evals.bench.folder import Folder
+        from hepm.evals.bench.play import Bench
+
+        endpoint = self.agent.endpoint(self.asking)
+        limits = self.asking.limits()
+        arms = self._arms(names)
+        store = self._store_of_rounds(arms)
+        distiller = self.learning.distiller
+        with ExitStack() as stack:
+            environment = opened_environment(self.env, stack, self.agent.source)
+            options = self._options(arms, None)
+            tasks = self._explored_tasks(environment)
+            name = f"{environment.name}-{endpoint.model}-rounds-{arms[0].name}"
+            place = self.folder or default_folder("hepm-bench", name)
+            settings = self._settings(environment, endpoint, options)
+            settings |= self._settings_of_rounds(options, tasks)
+            kept = stack.enter_context(Folder(made_folder(place, self.dry_run, stack), settings))
+            bar = Bar("runs")
+            made = Bench(environment, tasks, kept, endpoint, options, on_run=bar.show)
+            exploration = Exploration(made, episodes=options.rollouts, rounds=self.rounds)
+            if self.dry_run:
+                runs, usage = exploration.estimate(distiller=bool(distiller))
+                tell_estimate(runs, usage, "run", place, prices=limits[1], as_json=self.as_json)
+                return
+            memory = _memory_of_rounds(store, self.learning.namespace, stack)
+            writer = _distiller(distiller, endpoint, memory, limits, stack)
+            play = partial(exploration.play, memory=memory, distiller=writer, on_round=_tell_round)
+            model, ending = played(made, limits, stack, bar, play)
+            if self.as_json:
+                print_json({**exploration.to_json(), "paid_before": model.paid_before})
+            else:
+                print_parts(explore_tables(exploration))
+            if ending is not None:
+                raise ending
+            if len(exploration.rounds) < self.rounds:
+                raise click.exceptions.Exit(1)
+
+    def _arms(self, names: str) -> list[Arm]:
+        from hepm.evals.bench.arms import find_arms
+
+        return find_arms([name.strip() for name in names.split(",")], trials=self.trials)
+
+    def _check_learning(self, arms: Sequence[Arm]) -> None:
+        """Refuse options that exclude each other."""
+        if not self.learning.memory:
+            return
+        if self.learning.learn_from:
+            raise click.BadParameter("--memory and --learn-from exclude each other", param_hint="--memory")
+        digesting = [arm.name for arm in arms if arm.digests]
+        if digesting:
+            message = f"{', '.join(digesting)} digest the runs of this bench: leave --memory out"
+            raise click.BadParameter(message, param_hint="--memory")
+
+    def _store_of_rounds(self, arms: Sequence[Arm]) -> str:
+        """The store that rounds are learned into, after checking that the options suit rounds."""
+        from hepm.evals.bench.arms import ROUND_ARMS
+
+        if len(arms) != 1 or arms[0].name not in ROUND_ARMS:
+            message = f"rounds are made in one arm: {', '.join(ROUND_ARMS)}"
+            raise click.BadParameter(message, param_hint="--arms")
+        for unused, option in ((self.learning.learn_from, "--learn-from"), (self.plot, "--plot")):
+            if unused:
+                raise click.BadParameter("rounds have no use for it: leave it out", param_hint=option)
+        if not self.learning.memory:
+            message = "name the store that rounds are learned into; it is made if it is missing"
+            raise click.BadParameter(message, param_hint="--memory")
+        return self.learning.memory
+
+    def _options(self, arms: Sequence[Arm], given: KnownMemory | None) -> BenchOptions:
+        from hepm.evals.bench.play import BenchOptions
+
+        arguments = self.agent.request_arguments()
+        rollouts = self.learning.rollouts or 0
+        max_turns = MAX_TURNS
+        if self.rounds:
+            arguments = {"temperature": ROUND_TEMPERATURE} | arguments
+            rollouts = rollouts or ROUND_RUNS
+            max_turns = ROUND_TURNS
+        return BenchOptions(
+            arms=arms,
+            learn="online" if self.learning.learn_from == "online" else "train",
+            judge=self.learning.learn_from == "judged",
+            trials=self.trials,
+            rollouts=rollouts,
+            concurrency=self.agent.concurrency,
+            seed=self.seed,
+            max_turns=self.agent.max_turns or max_turns,
+            options=arguments,
+            turn_rewards=bool(self.rounds),
+            success_from=SUCCESS_FROM if given is None else given.header.success_from,
+        )
+
+    def _tested_tasks(
+        self, environment: Environment, options: BenchOptions, given: KnownMemory | None
+    ) -> Sequence[Task]:
+        """The tasks to report on: never those of a train split that memory learns from."""
         published = environment.tasks()
         if given is None and options.learn == "train" and any(task.split == "train" for task in published):
             published = [task for task in published if task.split != "train"]
-        tested = chosen_tasks(published, playing.tasks)
-        place = folder or default_folder("hepm-bench", f"{environment.name}-{endpoint.model}")
-        settings = _settings(environment, endpoint.model, options, given, remembered, tested)
-        kept = stack.enter_context(Folder(made_folder(place, dry_run, stack), settings))
-        bar = Bar("runs")
-        found = Bench(environment, tested, kept, endpoint, options, given=given, on_run=bar.show)
-        if dry_run:
-            return tell_estimate(*found.estimate(), "run", place, prices=limits[1], as_json=as_json)
-        model, ending = played(found, limits, stack, bar, found.play)
-        report = _report(found, environment.name, model)
-        if as_json:
-            print_json(report.to_json())
-        else:
-            print_parts(tables(report))
-        if plot is not None:
-            draw(report, plot)
-        if ending is not None:
-            raise ending
+        return chosen_tasks(published, self.agent.tasks)
+
+    def _explored_tasks(self, environment: Environment) -> Sequence[Task]:
+        """The tasks of rounds: of the train split, where one is published."""
+        published = [task for task in environment.tasks() if task.split == "train"]
+        return chosen_tasks(published or environment.tasks(), self.agent.tasks)
+
+    def _settings(self, environment: Environment, endpoint: Endpoint, options: BenchOptions) -> dict[str, Any]:
+        """What shapes the answers of any bench; a folder holds those of one."""
+        settings: dict[str, Any] = {
+            "environment": environment.name,
+            "model": endpoint.model,
+            "seed": options.seed,
+            "max_turns": options.max_turns,
+            "options": dict(options.options),
+        }
+        user = user_of(environment)
+        if user is not None:
+            settings["user"] = user.model
+        return settings
+
+    def _settings_of_memory(
+        self, options: BenchOptions, given: KnownMemory | None, tasks: Sequence[Task]
+    ) -> dict[str, Any]:
+        """What shapes memory. Arms can be added later, and with a given memory also tasks and trials."""
+        if given is not None:
+            return {"memory": f"{self.learning.memory} {given.namespace}, revision {given.header.revision}"}
+        settings: dict[str, Any] = {
+            "memory": f"learned from {options.learn}",
+            "judge": options.judge,
+            "trials": options.trials,
+            "tasks": sorted(task.id for task in tasks),
+        }
+        if options.rollouts:
+            settings["rollouts"] = options.rollouts
+        return settings
+
+    def _settings_of_rounds(self, options: BenchOptions, tasks: Sequence[Task]) -> dict[str, Any]:
+        return {
+            "arm": options.arms[0].name,
+            "distiller": self.learning.distiller,
+            "rounds": self.rounds,
+            "rollouts": options.rollouts,
+            "namespace": self.learning.namespace or NAMESPACE,
+            "tasks": sorted(task.id for task in tasks),
+        }
+
+    def _given_memory(self, stack: ExitStack) -> KnownMemory | None:
+        """The memory of --memory, opened so that nothing is written to it."""
+        store = self.learning.memory
+        if store is None:
+            return None
+        check_store(store, "--memory")
+        memory = _opened_memory(store, stack)
+        memory.namespace = known_namespace(memory, self.learning.namespace, store, "--memory")
+        return memory
+
+
+def _opened_memory(store: str, stack: ExitStack) -> KnownMemory:
+    from hepm.evals.bench.arms import KnownMemory
+
+    # Sessions are kept elsewhere: a later process would take those beside the store for lost runs of its own.
+    sessions = stack.enter_context(TemporaryDirectory(prefix="hepm-bench-"))
+    return stack.enter_context(KnownMemory.open(store, sessions=sessions))
+
+
+def _memory_of_rounds(store: str, namespace: str, stack: ExitStack) -> KnownMemory:
+    """The memory that rounds are learned into; made if it is missing."""
+    memory = _opened_memory(store, stack)
+    memory.namespace = namespace or sole_namespace(memory.namespaces())
+    return memory
+
+
+def _distiller(
+    name: str | None, endpoint: Endpoint, memory: KnownMemory, limits: tuple[Budget, Prices | None], stack: ExitStack
+) -> Client | None:
+    """What asks the model that distills, with answers that the store keeps."""
+    from hepm.llm import Client
+
+    if not name:
+        return None
+    ledger = memory.library.ledger("run", namespace=memory.namespace)
+    budget, prices = limits
+    return stack.enter_context(Client(replace(endpoint, model=name), ledger=ledger, budget=budget, prices=prices))
+
+
+def _tell_round(report: RoundReport) -> None:
+    lessons = sum(report.zones.values()) + report.principles
+    print(f"round {report.number}: success {report.success:.3f}, {lessons:,} lessons", file=sys.stderr)
 
 
 def replay(
@@ -274,8 +513,10 @@ def played(
     """
     from hepm.evals.bench.models import open_model
 
-    (budget, prices), user = limits, user_of(bench.environment)
-    model = stack.enter_context(open_model(bench.endpoint, bench.folder, budget=budget, prices=prices, user=user))
+    budget, prices = limits
+    user = user_of(bench.environment)
+    opened = open_model(bench.endpoint, bench.folder, budget=budget, prices=prices, environment=bench.environment)
+    model = stack.enter_context(opened)
     ending: Exception | None = None
     with bar:
         try:
@@ -321,27 +562,6 @@ def user_of(environment: Environment) -> Endpoint | None:
     return environment.user if isinstance(environment, PlayedUser) else None
 
 
-def _given(remembered: Remembered, stack: ExitStack) -> KnownMemory | None:
-    if remembered.memory is None:
-        return None
-    from hepm.evals.bench.arms import KnownMemory
-
-    check_store(remembered.memory, "--memory")
-    # Sessions are kept elsewhere: a later process would take those beside the store for lost runs of its own.
-    sessions = stack.enter_context(TemporaryDirectory(prefix="hepm-bench-"))
-    memory = KnownMemory.open(remembered.memory, sessions=sessions)
-    stack.callback(memory.close)
-    memory.namespace = known_namespace(memory, remembered.namespace, remembered.memory, "--memory")
-    return memory
-
-
-def _success_from(remembered: Remembered, given: KnownMemory | None) -> float:
-    """The reward from which on runs succeed: as chosen, else that of a given memory, which is left as it is."""
-    if remembered.success_from is not None:
-        return remembered.success_from
-    return SUCCESS_FROM if given is None else given.header.success_from
-
-
 def chosen_tasks(tasks: Sequence[Task], wanted: str) -> list[Task]:
     """The first tasks, or those whose ids match: see `--tasks`."""
     if wanted.isdecimal():
@@ -352,28 +572,6 @@ def chosen_tasks(tasks: Sequence[Task], wanted: str) -> list[Task]:
         some = ", ".join(task.id for task in tasks[:3])
         raise click.BadParameter(f"no task is called {wanted}; there are {some}, …", param_hint="--tasks")
     return found
-
-
-def _settings(
-    environment: Environment,
-    model: str,
-    options: BenchOptions,
-    given: KnownMemory | None,
-    remembered: Remembered,
-    tested: Sequence[Task],
-) -> Mapping[str, Any]:
-    """What shapes the answers. Arms can be added later, and with a given memory also tasks and trials."""
-    shaping = {"environment": environment.name, "model": model, "seed": options.seed, "max_turns": options.max_turns}
-    shaping |= {"options": dict(options.options)}
-    shaping |= {} if options.success_from == SUCCESS_FROM else {"success_from": options.success_from}
-    shaping |= {"choose": True} if options.choose else {}
-    shaping |= {"user": user.model} if (user := user_of(environment)) else {}
-    if given is not None:
-        store = f"{remembered.memory} {given.namespace}, revision {given.header.revision}"
-        return shaping | {"memory": store}
-    of_memory = {"memory": f"learned from {options.learn}", "judge": options.judge, "trials": options.trials}
-    of_memory |= {"rollouts": options.rollouts} if options.rollouts else {}
-    return shaping | of_memory | {"tasks": sorted(task.id for task in tested)}
 
 
 def tell_estimate(

@@ -151,7 +151,6 @@ GROUPS: Final = {
     "Measure": {
         "eval": ("reports:eval_runs", "Measure how well memory predicts the next tool."),
         "bench": ("bench:bench", "Run an agent on an environment's tasks, with memory and without."),
-        "explore": ("explore:explore", "Let an agent explore an environment in rounds, and learn from each."),
         "replay": ("bench:replay", "Ask a model at points of recorded runs, with hints and without."),
         "collaborate": ("collaborate:collaborate", "Let simulated users work with an agent that may remember them."),
         "uplift": ("uplift:uplift", "Say whether memory helps, by sessions that were held out."),

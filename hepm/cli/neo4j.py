@@ -14,7 +14,8 @@ import click
 from hepm.cli.commands import Argument, Group, Option
 from hepm.cli.options import Bar, JsonOption, Place, chosen_by, print_json
 from hepm.errors import LocalServerError, StoreError
-from hepm.graph.open_store import Login, embedded_file
+from hepm.graph.neo4j.login import Login
+from hepm.graph.open_store import embedded_file
 from hepm.text import on_one_line
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def paint(
         sentence += " neo4j://localhost:7687, or set HEPM_STORE. `hepm view` draws an embedded store."
         raise click.BadParameter(sentence, param_hint="--store")
     from hepm.graph.neo4j.connection import paint
-    from hepm.graph.open_store import Login
+    from hepm.graph.neo4j.login import Login
 
     place.open().close()  # reports a wrong address or namespace
     edges = paint(Login.from_environment(store), namespace=place.namespace, clear=clear)

@@ -216,7 +216,7 @@ def _open(store: str, namespace: str | None, *, write: bool) -> Generator[tuple[
     file = embedded_file(store)
     if file is None:
         from hepm.graph.neo4j.connection import Connection
-        from hepm.graph.open_store import Login
+        from hepm.graph.neo4j.login import Login
 
         with contextlib.closing(Connection(Login.from_environment(store))) as server:
             if namespace == "":

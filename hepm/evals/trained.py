@@ -64,7 +64,7 @@ def measure(
 
     methods = [
         Method(HYBRID, "the default policy", partial(PolicyPredictor, lambda floors: Hybrid(floors=floors))),
-        method(BOTH, "the same with the ranker as one more voice", _both),
+        method(BOTH, "the same with the ranker as one more feature", _both),
     ]
     if alone:
         methods.append(method(ALONE, f"the trained ranker alone ({options.model})", _alone))
@@ -72,7 +72,7 @@ def measure(
 
 
 def _both(floors: Floors, ranker: Ranker) -> Policy:
-    return Hybrid(floors=floors, voice=ranker)
+    return Hybrid(floors=floors, ranker=ranker)
 
 
 def _alone(floors: Floors, ranker: Ranker) -> Policy:

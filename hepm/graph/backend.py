@@ -10,10 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from hepm.graph.changes import Transaction
 from hepm.graph.delta import Edge, RunRecord
 from hepm.graph.lessons.rows import HeldLesson, LessonRow
 from hepm.graph.rows import Float32Array, Header, HeldRun, RecordParser, StateBatch, Vectors
+from hepm.graph.transaction import Transaction
 from hepm.types import Evidence, ToolName
 
 if TYPE_CHECKING:

@@ -5,141 +5,34 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Final
 
 from hepm.errors import InputError, StoreDamagedError
-from hepm.graph.delta import Delta, Edge, RunRecord, StatePlace, StateSeen, steps_in
+from hepm.graph.delta import Delta, RunRecord
 from hepm.graph.lessons.rows import Showing
-from hepm.graph.lessons.transaction import LessonTransaction
+from hepm.graph.retract import readable, retract_runs
 from hepm.graph.rows import (
     Added,
-    Aliases,
     Counting,
     Float32Array,
-    Header,
     Known,
     RecordParser,
     Selection,
     StoredRun,
     TextEmbedder,
-    ToolRow,
-    Vectored,
-    as_bool,
-    known_runs,
     read_each,
-    tool_row,
 )
-from hepm.graph.stored_vectors import to_bytes
 from hepm.graph.tool_life import add_alias, own_names, retire
-from hepm.types import Tool, ToolName
-
-if TYPE_CHECKING:
-    from hepm.graph.neo4j.store import Neo4jTransaction
-    from hepm.graph.sqlite.store import SQLiteTransaction
-
-Transaction: TypeAlias = "SQLiteTransaction | Neo4jTransaction"
+from hepm.graph.transaction import Transaction
+from hepm.types import Tool
 
 _REBUILD_BATCH: Final = 500
 _NEAR: Final = 1e-3  # so near a threshold a reward may be on either side, as it is a sum of floats
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-_FEW_KEYS: Final = 64  # a database finds so many texts in less time than it takes to send every run
-_PUT_VECTORS: Final[Mapping[Vectored, tuple[str, str, str]]] = {
-    "state": ("put_state_vectors", "of", "vector"),
-    "run": ("put_run_vectors", "of", "said_vector"),
-    "lesson": ("put_lesson_vectors", "lesson", "vector"),
-}
-
-
-class TransactionState:
-    """What every write transaction on a namespace keeps; all of a transaction is stored, or nothing.
-
-    `retract` takes a delta back. It drops a state whose text came from a retracted run, also if others hold it: its
-    caller adds these again with the text of another run. `note_change` writes the journal entry from which mirrors
-    learn what to read again.
-
-    Attributes:
-        header: As it was when the transaction began, under the store's write lock.
-        aliases: Other names of tools; records are counted under the tools' own.
-        sources: Tools whose outgoing edges or states changed.
-        rewritten: Whether something was removed or replaced, not only added.
-        removed: Whether that was a run with a label.
-        row_numbers: Of the runs that were read or stored, by id.
-    """
-
-    header: Header
-    lessons: LessonTransaction
-    aliases: Aliases
-
-    def __init__(self, namespace: str) -> None:
-        self.namespace = namespace
-        self.sources: set[ToolName] = set()
-        self.rewritten = False
-        self.removed = False
-        self.row_numbers: dict[str, int] = {}
-
-    def reset_damage(self) -> None:
-        """Reset values that no column may hold, where the database takes any (SQLite)."""
-
-    def how_rewritten(self, *, everything: bool) -> int:
-        """For the journal: 0 if something was only added, 1 if texts were replaced, 2 if labelled runs were removed."""
-        return 2 if everything or self.removed else int(self.rewritten)
-
-    def known(self, ids: Sequence[str]) -> dict[str, Known]:
-        """Those of the ids that are stored."""
-        return known_runs(self.lessons.rows, ids)
-
-    def held(self, ids: Sequence[str]) -> list[StoredRun]:
-        """Those of the runs that are stored, by id."""
-        return self.stored(self.lessons.rows("stored_runs", ids=list(ids)))
-
-    def select(self, selection: Selection) -> list[StoredRun]:
-        """The stored runs that match, by id."""
-        if selection.trajectory is not None and selection == Selection(selection.trajectory):
-            return self.held([selection.trajectory])  # a search for anything else reads the whole namespace
-        return self.stored(self.lessons.rows("select_runs", **asdict(selection)))
-
-    def records_of(self, ids: Iterable[str]) -> list[str]:
-        """The records of stored runs."""
-        return [record for _, record in self.lessons.rows("records_of", ids=list(ids))]
-
-    def set_counted(self, run: str, counted: bool) -> None:
-        """Set whether a stored run counts."""
-        self.lessons.write("set_counted", [{"run": run, "counted": counted}])
-
-    def put_vectors(self, of: Vectored, vectors: Mapping[Any, Float32Array]) -> None:
-        """Attach vectors to states by id, runs by row number or lessons by id; missing ones are ignored."""
-        name, key, column = _PUT_VECTORS[of]
-        self.lessons.write(name, [{key: one, column: to_bytes(vector)} for one, vector in vectors.items()])
-
-    def tools(self) -> list[ToolRow]:
-        """All tools."""
-        return list(map(tool_row, self.lessons.rows("tools")))
-
-    def copy_tools(self, rows: Sequence[ToolRow]) -> None:
-        """Set everything about tools but their counts."""
-        names = ("description", "parameters", "described_at", "changed_at", "former_description", "former_parameters")
-        self.lessons.write("copy_tools", [{"tool": r.name, **{n: getattr(r, n) for n in names}} for r in rows])
-        self.mark_tools((row.name, row.retired, row.aliases) for row in rows)
-
-    def mark_tools(self, marks: Iterable[tuple[ToolName, bool, Sequence[ToolName]]]) -> None:
-        """Set whether tools are retired, and their aliases."""
-        rows = [{"tool": tool, "retired": retired, "aliases": list(aliases)} for tool, retired, aliases in marks]
-        self.lessons.write("mark_tools", rows)
-
-    def drop_tool(self, tool: ToolName) -> None:
-        """Delete a tool that no run calls."""
-        self.lessons.write("drop_tool", [{"tool": tool}])
-
-    def stored(self, rows: Iterable[Sequence[Any]]) -> list[StoredRun]:
-        """Runs of stored rows, by id."""
-        runs = [StoredRun(*row)._replace(success=as_bool(row[4]), counted=bool(row[6])) for row in rows]
-        self.row_numbers.update((run.id, run.seq) for run in runs)
-        return sorted(runs, key=itemgetter(1))
 
 
 def add_runs(
@@ -384,14 +277,6 @@ def replaces(run: RunRecord, known: Known) -> bool:
     return run.success != known.success or (known.derived and not run.outcome_by)
 
 
-def _readable(
-    write: Transaction, records: Sequence[str], replay: RecordParser
-) -> tuple[Sequence[RunRecord], Mapping[str, Float32Array]]:
-    # A damaged record can be removed, and does not keep others from being removed: its counts go with a rebuild.
-    runs, vectors = read_each(records, replay, write.aliases, success_from=write.header.success_from)
-    return [run for run in runs if isinstance(run, RunRecord)], vectors
-
-
 def _sort_out(
     write: Transaction, runs: Sequence[RunRecord], *, relabel: bool
 ) -> tuple[Added, list[RunRecord], dict[str, bool | None]]:
@@ -444,53 +329,8 @@ def _remove(write: Transaction, gone: Sequence[StoredRun], replay: RecordParser)
         for environment, task in sorted({_task(run) for run in gone if run.counted and _competes(run)}):
             if best := write.shortest_success(environment, task):
                 write.set_counted(best.id, True)
-                runs, vectors = _readable(write, [best.record], replay)
+                runs, vectors = readable(write, [best.record], replay)
                 write.apply(Delta.of(runs), vectors)
-
-
-def retract_runs(write: Transaction, stored: Sequence[StoredRun], replay: RecordParser) -> None:
-    """Take back what stored runs added to the graph; their records stay."""
-    if not stored:
-        return
-    runs, _ = _readable(write, [one.record for one in stored], replay)
-    delta = Delta.of(runs, sign=-1)
-    orphaned, below_bound = write.retract(delta, [run.id for run in stored])
-    texts = {place: (orphaned[place], *source) for place, source in _latest_texts(write, orphaned).items()}
-    _add_texts(write, texts, replay)
-    # Further states of these moves may be among the latest now.
-    wanting = write.textless({move for move, _ in orphaned} | below_bound)
-    _add_texts(write, wanting, replay)
-
-
-def _latest_texts(write: Transaction, places: Iterable[StatePlace]) -> dict[StatePlace, tuple[str, int]]:
-    """The latest run that holds each state, and its transition. One pass over the runs on each edge."""
-    wanted: defaultdict[Edge, set[StatePlace]] = defaultdict(set)
-    for move, key in places:
-        # Every run with the move took the edge between its first tools.
-        wanted[move.sources[0], move.targets[0]].add((move, key))
-    latest: dict[StatePlace, tuple[float, str, int]] = {}
-    for edge, of_edge in wanted.items():
-        keys = sorted({key for _, key in of_edge})
-        for run, ended, success, sequence in write.runs_holding(edge, keys if len(keys) <= _FEW_KEYS else ()):
-            for step, (*_, place) in enumerate(steps_in(sequence, success=bool(success))):
-                if place in of_edge and (place not in latest or (ended, run, step) > latest[place]):
-                    latest[place] = ended, run, step
-    return {place: (run, step) for place, (_, run, step) in latest.items()}
-
-
-def _add_texts(write: Transaction, texts: Mapping[StatePlace, tuple[int, str, int]], replay: RecordParser) -> None:
-    """Add states by their counts, and by the run and the transition that their texts are of."""
-    if not texts:
-        return
-    runs, vectors = _readable(write, write.records_of({run for _, run, _ in texts.values()}), replay)
-    by_id = {run.id: run for run in runs}
-    delta = Delta()
-    for (move, key), (count, name, step) in texts.items():
-        if (run := by_id.get(name)) is not None and step < len(run.transitions):
-            text = run.transitions[step].summary
-            delta.states[move][key] = StateSeen(text, name, step, run.ended_at or 0.0, count)
-    write.drop_states([(move, key) for move, states in delta.states.items() for key in states])
-    write.apply(delta, vectors)
 
 
 def _competes(run: RunRecord | StoredRun) -> bool:

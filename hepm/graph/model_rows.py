@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from hepm.cypher.model import Table
 from hepm.graph.delta import RunRecord
 from hepm.graph.lesson_rows import LessonTables
-from hepm.graph.open_store import user_cache
 from hepm.graph.rows import RecordParser, read_each
 from hepm.graph.store import Store
 from hepm.graph.weights import edge_weights
 from hepm.types import ToolName
+from hepm.user_cache import user_cache
 
 if TYPE_CHECKING:
     from hepm.cypher.engines import Projection

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from hepm.errors import InputError
+from hepm.graph.neo4j.login import Login
+from hepm.user_cache import user_cache
 
 if TYPE_CHECKING:
     from hepm.graph.rows import Counting
@@ -76,12 +75,6 @@ def _path(location: str | os.PathLike[str]) -> Path:
     return Path(location)
 
 
-def user_cache() -> Path:
-    """The folder of the user's cache, for what can be made again."""
-    base = os.environ.get("XDG_CACHE_HOME") or (sys.platform == "win32" and os.environ.get("LOCALAPPDATA")) or ""
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "hepm"
-
-
 def artifact_folder(location: str | os.PathLike[str]) -> Path:
     """Where what is computed from a large memory is kept: beside the file, or of a server in the user's cache."""
     file = embedded_file(location)
@@ -89,40 +82,3 @@ def artifact_folder(location: str | os.PathLike[str]) -> Path:
         return file.with_name(f"{file.name}-fit")
     login = Login.from_environment(os.fspath(location))
     return user_cache() / "fit" / hashlib.blake2b(f"{login.uri}/{login.database}".encode(), digest_size=8).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class Login:
-    """How to reach one database. No representation and no error shows the password."""
-
-    uri: str
-    username: str = "neo4j"
-    password: str = field(default="", repr=False)
-    database: str = "neo4j"
-
-    @classmethod
-    def from_environment(cls, address: str, *, auth: tuple[str, str] | None = None) -> Login:
-        """From an address such as neo4j://host:7687 or neo4j://host/database, `auth`, and NEO4J_* variables.
-
-        Raises:
-            InputError: the address is broken, names no host, or holds a password.
-        """
-        try:
-            parts = urlsplit(address)
-            _ = parts.port  # parsed here, like the host: a port that is no number is noticed when it is read
-        except ValueError as error:  # the address is left out of the text: it may hold a password
-            raise InputError(
-                f"the address of the server is broken ({error}): write it like neo4j://localhost:7687 or "
-                "neo4j://[::1]:7687."
-            ) from None
-        if parts.username is not None or parts.password is not None:
-            raise InputError(
-                f"the address of {parts.hostname} holds a user or a password, and addresses end up in logs: "
-                "set NEO4J_USERNAME and NEO4J_PASSWORD instead."
-            )
-        if not parts.hostname:
-            raise InputError(f"{address!r} names no server: write it like neo4j://localhost:7687.")
-        uri = f"{parts.scheme}://{parts.netloc}" + (f"?{parts.query}" if parts.query else "")
-        username, password = auth or (os.environ.get("NEO4J_USERNAME"), os.environ.get("NEO4J_PASSWORD"))
-        database = parts.path.strip("/") or os.environ.get("NEO4J_DATABASE")
-        return cls(uri, username or "neo4j", password or "", database or "neo4j")

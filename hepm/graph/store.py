@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from hepm.errors import InputError
 from hepm.graph.backend import Backend
-from hepm.graph.changes import Transaction, add_runs, described, forget_runs, read_rewards, rebuild, rebuild_by
+from hepm.graph.changes import add_runs, described, forget_runs, read_rewards, rebuild, rebuild_by
 from hepm.graph.delta import Edge, RunRecord, StatePlace, request_of
 from hepm.graph.drift import MOST_RUNS, Drift, Observation, drift_of, vouched_drift
 from hepm.graph.lessons.store import LessonStore
@@ -44,6 +44,7 @@ from hepm.graph.rows import (
 )
 from hepm.graph.stored_vectors import dimensions_of, of_size, vectors_of
 from hepm.graph.tool_life import add_alias, remove_alias, retire
+from hepm.graph.transaction import Transaction
 from hepm.graph.trials import TrialSession, trial_session
 from hepm.types import Tool, ToolName
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from hepm.errors import InputError
 from hepm.graph.delta import Delta, RunRecord
+from hepm.graph.retract import retract_runs
 from hepm.graph.rows import Aliases, Marks, RecordParser, ToolRow, read_each
+from hepm.graph.transaction import Transaction
 from hepm.text import count_of
 from hepm.types import START, SUMMARY_TOOL, Tool, ToolName, Trajectory, Turn, normal
-
-if TYPE_CHECKING:
-    from hepm.graph.changes import Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +180,6 @@ def _names_of(aliases: Aliases, tool: ToolName) -> tuple[ToolName, ...]:
 
 def _recount(write: Transaction, names: Iterable[ToolName], after: Aliases, replay: RecordParser) -> None:
     """Count the runs that name a tool under these aliases: as before without them, and then with the new ones."""
-    from hepm.graph.changes import retract_runs
-
     names = sorted(names)
     held = list({run.seq: run for name in names for run in write.runs_naming(name)}.values())
     counted = {run.id for run in held if run.counted}

@@ -268,12 +268,12 @@ class RecallingMemory(OpenMemory):
         if name not in POLICIES:
             raise InputError(f"no policy is called {name!r}; there are {', '.join(sorted([*POLICIES, 'gnn']))}")
         if name == "hybrid":
-            voice = None
+            ranker = None
             if self._rankers is not None and self._rankers.exists():
-                voice = self.rankers.find_voice(mirror, self._current_embedder())
+                ranker = self.rankers.find_used(mirror, self._current_embedder())
             from hepm.policy.hybrid import Hybrid
 
-            return Hybrid(floors=floors, voice=voice)
+            return Hybrid(floors=floors, ranker=ranker)
         return _OF_H_EPM[name](c=c)
 
     def prompt(

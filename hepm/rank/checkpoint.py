@@ -234,7 +234,7 @@ class Rankers:
             return error
         return Trained(checkpoint, checkpoint.ranker({tool.name: tool.description for tool in tools}, embedder))
 
-    def find_voice(self, mirror: NamespaceMirror, embedder: Embedder) -> Ranker | None:
+    def find_used(self, mirror: NamespaceMirror, embedder: Embedder) -> Ranker | None:
         """The ranker that the hybrid policy listens to; None if there is none, or it did not pass its gate."""
         if not self.file(mirror.name).exists():
             return None

@@ -127,7 +127,7 @@ class Ranker:
         return found - max(0, found.max() - scores.max() + _BEHIND)
 
     def log_chances(self, mirror: NamespaceMirror, query: EncodedQuery, tools: NDArray[np.intp]) -> Float32Array:
-        """As a voice in the hybrid policy: log softmax over some of the memory's tools, shape (C,)."""
+        """As a feature of the hybrid policy: log softmax over some of the memory's tools, shape (C,)."""
         scores_C = self.scores(mirror.fits.of(self.on), query)[tools]
         raised_C = scores_C - scores_C.max()
         return (raised_C - np.log(np.exp(raised_C).sum())).astype(np.float32)

@@ -19,7 +19,7 @@ from benchmarks.local_model.__main__ import main
 from benchmarks.local_model.model import SMALL, LocalModel, find_model
 from hepm.agents.wire import with_hint
 from hepm.errors import InputError
-from hepm.graph.open_store import user_cache
+from hepm.user_cache import user_cache
 from tests.faults.command import quick
 
 pytestmark = [

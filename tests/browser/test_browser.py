@@ -18,9 +18,9 @@ from hepm.experience.lessons import Experience, Principle
 from hepm.graph.lessons.rows import Parent, Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.neo4j.connection import paint
+from hepm.graph.neo4j.login import Login
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.neo4j_local import LocalServer
-from hepm.graph.open_store import Login
 from tests.cypher.engines import EXTRA_LABELS
 from tests.neo4j_server import Neo4jServer, emptied
 

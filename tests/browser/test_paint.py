@@ -15,8 +15,8 @@ from hepm.experience.lessons import Principle
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.neo4j.connection import paint
+from hepm.graph.neo4j.login import Login
 from hepm.graph.neo4j.store import Neo4jStore
-from hepm.graph.open_store import Login
 from hepm.types import START
 from tests.faults.command import Answer, one_sentence, quick
 from tests.neo4j_server import Neo4jServer

@@ -201,9 +201,10 @@ def test_rounds_over_all_gyms_report_success_reward_and_zones_by_environment_and
     loopback: Loopback,  # noqa: F811
 ):
     loopback.script = prober
-    known = ("--model", "small", "--base-url", loopback.url, "--folder", tmp_path / "f", "--store", tmp_path / "m.hepm")
-    options = ("--tasks", "intention-[0-4],travel-[0-1]", "--episodes", "14", "--rounds", "2", "--choose")
-    answer = quick("explore", ALL, *map(str, known), *options, "--json")
+    places = ("--folder", tmp_path / "f", "--memory", tmp_path / "m.hepm")
+    known = ("--model", "small", "--base-url", loopback.url, *places)
+    options = ("--tasks", "intention-[0-4],travel-[0-1]", "--rollouts", "14", "--rounds", "2", "--arms", "chosen")
+    answer = quick("bench", ALL, *map(str, known), *options, "--json")
     assert answer.code == 0, answer.err
     first, second = (one["environments"] for one in answer.json["rounds"])
     assert {name: one["runs"] for name, one in first.items()} == {"intention": 10, "travel": 4}
@@ -212,6 +213,6 @@ def test_rounds_over_all_gyms_report_success_reward_and_zones_by_environment_and
     chosen = [r.body for r in loopback.requests if "You are about to take the next step" in json.dumps(r.body)]
     assert chosen
     assert all(len(body["tools"]) <= 20 for body in chosen)
-    shown = quick("explore", ALL, *map(str, known), *options)
+    shown = quick("bench", ALL, *map(str, known), *options)
     assert re.search(r"success by environment +\nround +intention +travel\n1 +0\.00", shown.out)
     assert re.search(r"experiences by zone +\nround +intention +travel\n1 +0 / 5 / 0 +0 / 1 / 0", shown.out)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from hepm.graph.neo4j.login import Login
 from hepm.graph.neo4j.store import Neo4jStore
-from hepm.graph.open_store import Login
 from hepm.graph.rows import Counting
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Store

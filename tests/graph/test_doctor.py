@@ -20,8 +20,8 @@ from hepm.errors import StoreDamagedError
 from hepm.experience.lessons import Experience, Notes, Principle
 from hepm.graph.lessons.rows import Answer, Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
+from hepm.graph.neo4j.login import Login
 from hepm.graph.neo4j.store import Neo4jStore
-from hepm.graph.open_store import Login
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Store
 from tests.neo4j_server import Neo4jServer, emptied

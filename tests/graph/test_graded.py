@@ -12,10 +12,10 @@ import pytest
 
 from hepm import Memory, Outcome, ToolCall, Trajectory
 from hepm.errors import InputError
-from hepm.graph.changes import Transaction
 from hepm.graph.rows import Counting
 from hepm.graph.sqlite.connection import SCHEMA_VERSION
 from hepm.graph.store import Store
+from hepm.graph.transaction import Transaction
 from hepm.ingest.pipeline import replay_with
 from tests.runs import TO_VERSION_6, trajectory
 

@@ -67,7 +67,7 @@ def fill(store: Store, kept: Sequence[Trajectory]) -> Shelf:
 def test_forgotten_and_relabelled_runs_leave_the_graph_of_the_others(
     make_store: Callable[..., Store], seed: int, counting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hepm.graph.changes._FEW_KEYS", seed)  # how the runs that hold a state are found
+    monkeypatch.setattr("hepm.graph.retract._FEW_KEYS", seed)  # how the runs that hold a state are found
     chosen = random.Random(seed)
     before = runs(seed, 24)
     before[8::4] = [replace(run, user="ann") for run in before[8::4]]

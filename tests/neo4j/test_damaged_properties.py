@@ -13,8 +13,8 @@ import pytest
 from hepm import Memory
 from hepm.cypher.model import NODES, RELATIONSHIPS
 from hepm.graph.neo4j.damage import properties_of
+from hepm.graph.neo4j.login import Login
 from hepm.graph.neo4j.store import Neo4jStore
-from hepm.graph.open_store import Login
 from tests.faults.command import Answer, one_sentence, quick
 from tests.graph.test_damaged_cells import COMMANDS, MORE
 from tests.graph.test_doctor import fill

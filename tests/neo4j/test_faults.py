@@ -19,8 +19,8 @@ from hepm.experience.lessons import Principle
 from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
+from hepm.graph.neo4j.login import Login
 from hepm.graph.neo4j.store import Neo4jStore
-from hepm.graph.open_store import Login
 from hepm.ingest import write_run
 from tests.faults.command import hepm, quick
 from tests.neo4j.conftest import Fallible, Mortal

@@ -23,9 +23,10 @@ from hepm.errors import (
     StoreVersionError,
 )
 from hepm.graph.neo4j.connection import OLDEST, Connection, Sender, check_version, uid
+from hepm.graph.neo4j.login import Login
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.neo4j.warming import warm_up
-from hepm.graph.open_store import Login, is_address
+from hepm.graph.open_store import is_address
 from hepm.ingest import write_run
 from hepm.ingest.prepare import IngestOptions, TrustByTags, run_of
 from hepm.types import SUMMARY_TOOL

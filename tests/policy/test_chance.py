@@ -170,7 +170,7 @@ def test_a_second_memory_reads_what_the_first_one_measured(tmp_path: Path, monke
         memory.ingest(refunds(60))
         first = asked(memory)[0].score
     with monkeypatch.context() as patch, Memory.open(tmp_path / "m.hepm") as memory:
-        patch.setattr(held_out, "measured", lambda fitted: pytest.fail("measured again"))
+        patch.setattr(held_out, "measure_chance", lambda fitted: pytest.fail("measured again"))
         assert asked(memory)[0].score == pytest.approx(first)
     (note,) = (tmp_path / "m.hepm-fit").rglob("chance.json")
     note.write_text("{", encoding="utf-8")
@@ -182,13 +182,13 @@ def test_it_is_measured_again_when_the_store_has_grown_by_a_quarter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured: list[int] = []
-    real = held_out.measured
+    real = held_out.measure_chance
 
     def counted(memory: fitted.FittedMemory) -> HonestChance:
         measured.append(len(memory.calls.run_ids))
         return real(memory)
 
-    monkeypatch.setattr(held_out, "measured", counted)
+    monkeypatch.setattr(held_out, "measure_chance", counted)
     with Memory.open(tmp_path / "m.hepm") as memory:
         for runs in (40, 45, 60):
             memory.ingest(refunds(runs))

@@ -60,6 +60,7 @@ class Arm:
             `SUMMARY`, it is H-EPM's: states are the agents' own summaries alone, and of each task the shortest
             successful run counts (4.1, D, E.1).
         plans: Whether the model writes a plan before each run, which GNN4Plan walks on the graph.
+        chooses: Whether the agent's model chooses among the experiences found, each turn (PRIME, equation 9).
         digests: How a model digests the runs to learn from, for the system prompt; "" for not at all.
     """
 
@@ -75,6 +76,7 @@ class Arm:
     learns_from: str = "off"
     plans: Plans = ""
     digests: Digests = ""
+    chooses: bool = False
 
     @property
     def remembers(self) -> bool:
@@ -108,6 +110,7 @@ _REACT: Final = (
 OFF: Final = "off"
 SUMMARY: Final = "summary"
 LESSONS: Final = "lessons"
+CHOSEN: Final = "chosen"
 TAGGED: Final = "tagged"
 ARMS: Final = {
     arm.name: arm
@@ -130,6 +133,7 @@ ARMS: Final = {
         _h_epm("c10", "explicit with c = 10 (H-EPM table 7)", "adaptive-c10"),
         Arm("hybrid", "suggestions by hepm's default policy", "hybrid", _suggesting("hybrid")),
         Arm(LESSONS, "principles and experiences (EvolveR, PRIME)", "off", _LESSONS),
+        Arm(CHOSEN, "the same, chosen by the model each turn (PRIME, equation 9)", "off", _LESSONS, chooses=True),
         Arm(TAGGED, "an agent that acts by tags and searches principles (EvolveR)", tagged=True, searches=True),
         Arm("tagged-alone", "the same without search of principles (EvolveR, table 3)", tagged=True),
         Arm("searching", "an agent with tool calls that searches principles by a tool", searches=True),
@@ -158,6 +162,8 @@ ARMS: Final = {
     )
 }
 """The arms by name. What stays out of "off" comes from memory, but for "reflexion"."""
+ROUND_ARMS: Final = (LESSONS, CHOSEN, TAGGED)
+"""The arms that an environment can be explored in, round by round."""
 
 
 def find_arms(names: Iterable[str], *, trials: int) -> list[Arm]:

@@ -77,7 +77,8 @@ class Exploration:
     """Rounds that are made or known.
 
     Args:
-        bench: Makes the runs, on its tested tasks, in its first arm. "lessons": memory says lessons each turn (PRIME).
+        bench: Makes the runs, on its tested tasks, in its first arm. "lessons", "chosen": memory says lessons each turn
+            (PRIME).
             "tagged": the agent searches principles (EvolveR); experiences are then neither distilled nor evolved.
         episodes: Runs in a round (PRIME, table 2).
         rounds: Rounds of runs, distilling and one iteration of evolution each (PRIME, table 3).
@@ -329,7 +330,7 @@ class Exploration:
         return False
 
     def to_json(self) -> dict[str, Any]:
-        """As `hepm explore --json` prints it."""
+        """As `hepm bench --rounds --json` prints it."""
         values = {
             "environment": self.bench.environment.name,
             "model": self.bench.endpoint.model,

@@ -51,7 +51,6 @@ class BenchOptions:
         options: Further arguments of each request.
         turn_rewards: Whether each turn is stored with what it added to the reward.
         success_from: The reward from which on a run is a success.
-        choose: Whether the agent's model chooses among the experiences found, each turn (PRIME, equation 9).
     """
 
     arms: Sequence[Arm]
@@ -66,7 +65,6 @@ class BenchOptions:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     turn_rewards: bool = False
     success_from: float = SUCCESS_FROM
-    choose: bool = False
 
 
 @dataclass
@@ -392,7 +390,7 @@ class Bench:
             execute=episode.call,
             system="\n\n".join(part for part in (task.system, arm.instruction, shown) if part),
             strategy=arm.strategy,
-            prompt_options=replace(prompt, model=self._model.client if self.options.choose else None),
+            prompt_options=replace(prompt, model=self._model.client if arm.chooses else None),
             max_turns=self.options.max_turns,
             options=self.options.options,
             complete=self._model.recorded(key, task),

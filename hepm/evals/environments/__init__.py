@@ -129,6 +129,15 @@ class PlayedUser(Environment, Protocol):
 
 
 @runtime_checkable
+class ScriptedEnvironment(Environment, Protocol):
+    """An environment that brings an agent, which no model plays: the model "scripted" of a bench."""
+
+    def scripted(self, task: Task) -> Ask:
+        """The agent of one run of a task; what it does depends on the requests alone."""
+        ...
+
+
+@runtime_checkable
 class JoinedEnvironment(Environment, Protocol):
     """Several environments as one, so that one memory serves all."""
 
@@ -143,6 +152,7 @@ def place_of(environment: Environment, task: Task) -> str:
 
 
 def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
+    from hepm.evals import desk_environment
     from hepm.evals.environments import acebench, agentdojo, bfcl, functions, gyms, questions, tau2, toolsandbox
 
     named: dict[str, tuple[Callable[[str], Environment], Sequence[str]]] = {
@@ -164,7 +174,10 @@ def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
     }
     rules = {name: partial(gyms.Gym, name) for name in gyms.GYMS}
     listening = {f"{name}-user": partial(gyms.ListeningGym, name) for name in gyms.GYMS if name != "search"}
-    return packaged | own | rules | listening | {gyms.ALL: gyms.AllGyms}
+    desks = {
+        f"service-desk-{seed}": partial(desk_environment.bench_desk, seed) for seed in range(desk_environment.DESKS)
+    }
+    return packaged | own | desks | rules | listening | {gyms.ALL: gyms.AllGyms}
 
 
 def environment_names() -> list[str]:

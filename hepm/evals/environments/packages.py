@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from hepm.errors import InputError, MissingExtraError
-from hepm.graph.open_store import user_cache
+from hepm.user_cache import user_cache
 
 _SCRIPTS: Final = "Scripts" if os.name == "nt" else "bin"
 

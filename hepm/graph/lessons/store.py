@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from hepm.graph.backend import Backend
-from hepm.graph.changes import Transaction
 from hepm.graph.lessons.rows import Answer, LessonRow, Reported, Showing, StoredLesson, showings_of, stored_lessons
 from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.rows import Float32Array
+from hepm.graph.transaction import Transaction
 
 T = TypeVar("T")
 

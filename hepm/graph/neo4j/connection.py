@@ -21,7 +21,7 @@ from hepm.errors import (
     StoreVersionError,
 )
 from hepm.graph.delta import StateMove, StatePlace
-from hepm.graph.open_store import Login
+from hepm.graph.neo4j.login import Login
 from hepm.graph.rows import Aliases, Float32Array, Header, no_text
 from hepm.types import START
 

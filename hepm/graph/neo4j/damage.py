@@ -20,7 +20,7 @@ from hepm.graph.rows import Header
 
 if TYPE_CHECKING:
     import neo4j
-    from hepm.graph.open_store import Login
+    from hepm.graph.neo4j.login import Login
 
 Read: TypeAlias = Callable[..., Iterable[Sequence[Any]]]
 """Gives the rows of a named statement."""

@@ -15,7 +15,6 @@ import numpy as np
 from hepm.cypher import migrations, statement
 from hepm.cypher.model import Result
 from hepm.errors import StoreVersionError
-from hepm.graph.changes import Transaction, TransactionState
 from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen, key_texts
 from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
 from hepm.graph.model_rows import EDGE_SUMMARIES, day_of
@@ -48,11 +47,12 @@ from hepm.graph.rows import (
 )
 from hepm.graph.store import Store
 from hepm.graph.stored_vectors import from_bytes, to_bytes
+from hepm.graph.transaction import Transaction
 from hepm.types import START, SUCCESS_FROM, SUMMARY_TOOL, Evidence, ToolName
 
 if TYPE_CHECKING:
     import neo4j
-    from hepm.graph.open_store import Login
+    from hepm.graph.neo4j.login import Login
 
 T = TypeVar("T")
 
@@ -322,15 +322,15 @@ def run(tx: neo4j.ManagedTransaction, name: str, /, **values: object) -> None:
     tx.run(statement(name), values).consume()
 
 
-class Neo4jTransaction(Sender, TransactionState):
-    """Runs, counts and lessons of one namespace in a write transaction (see `hepm.graph.changes`).
+class Neo4jTransaction(Sender, Transaction):
+    """Runs, counts and lessons of one namespace in a write transaction (see `hepm.graph.transaction.Transaction`).
 
     Args:
         attempt: Names the write in the journal: a repeated one finds whether the first was committed.
     """
 
     def __init__(self, tx: neo4j.ManagedTransaction, namespace: str, attempt: str = "") -> None:
-        TransactionState.__init__(self, namespace)
+        Transaction.__init__(self, namespace)
         Sender.__init__(self, tx, namespace)
         self._attempt = attempt
         ((self._last_run, self._last_state, shown, marked),) = self.run("counters", space=self.space)

@@ -17,7 +17,7 @@ from hepm.types import SUCCESS_FROM
 if TYPE_CHECKING:
     import neo4j
     from hepm.graph.delta import RunRecord
-    from hepm.graph.open_store import Login
+    from hepm.graph.neo4j.login import Login
     from hepm.graph.rows import Aliases, Float32Array
 
 _DIMENSIONS: Final = 512  # of the default embedder; another one makes its indexes when it is set

@@ -11,7 +11,6 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from hepm.errors import StoreDamagedError
-from hepm.graph.changes import Transaction, TransactionState
 from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen, key_texts
 from hepm.graph.header_faults import header_faults, mended_header
 from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
@@ -33,6 +32,7 @@ from hepm.graph.sqlite.damage import broken_texts, damaged_cells, reset
 from hepm.graph.sqlite.lessons import SQLiteLessonTransaction
 from hepm.graph.store import Store
 from hepm.graph.stored_vectors import packed, to_bytes
+from hepm.graph.transaction import Transaction
 from hepm.types import START, SUCCESS_FROM, Evidence, ToolName
 
 if TYPE_CHECKING:
@@ -268,8 +268,8 @@ def _header(meta: Iterable[tuple[str, str]]) -> Header:
     return Header(SCHEMA_VERSION, str(values["embedder"]), counting=counting, **numbers, **cast(Any, reading))
 
 
-class SQLiteTransaction(TransactionState):
-    """Runs, counts and lessons of one namespace in a write transaction (see `hepm.graph.changes`)."""
+class SQLiteTransaction(Transaction):
+    """Runs, counts and lessons of one namespace in a write transaction (see `hepm.graph.transaction.Transaction`)."""
 
     def __init__(
         self, connection: sqlite3.Connection, statements: Mapping[str, str], namespace: str, header: Header

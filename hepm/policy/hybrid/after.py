@@ -52,18 +52,22 @@ class LikeRuns:
         support = int(np.count_nonzero(calls.success_R[calls.run_N[rows_N[order[starts]]]]))
         if with_states:
             known_N = calls.state_N[rows_N] >= 0
-            place_N = np.cumsum(known_N) - 1
-            rows_N, order = rows_N[known_N], place_N[order[known_N[order]]]
+            place_N = np.cumsum(known_N) - 1  # of each call among those that stay
+            rows_N = rows_N[known_N]
+            order = place_N[order[known_N[order]]]
             starts = np.diff(key_N[known_N][order], prepend=-1) != 0
         start = np.flatnonzero(starts)
         first = rows_N[order[start]]
         counts_N = np.where(calls.success_R[calls.run_N[rows_N]], np.float32(1), blame.at(calls, rows_N))
+        # `reduceat` refuses an empty list of starts.
         counts_G = np.maximum.reduceat(counts_N[order], start) if len(start) else counts_N
         return cls(rows_N, order, start, calls.run_N[first], calls.next_N[first], counts_G, support)
 
     def closest(self, cosines: Float32Array) -> Float32Array:
         """The highest of the calls' cosines in each group, shape (G,)."""
-        return np.maximum.reduceat(cosines[self.order_N], self.start_G) if len(cosines) else cosines
+        if not len(cosines):
+            return cosines
+        return np.maximum.reduceat(cosines[self.order_N], self.start_G)
 
 
 class CallsAfter:
@@ -91,7 +95,8 @@ class CallsAfter:
         self, calls: CallMatrix, often_T: Float32Array, tool: int, blame: Blame, *, ended: int, parallel: bool
     ) -> None:
         self.calls, self._blame, self.ended = calls, blame, ended
-        rows_N = (calls.by_turn if parallel else calls.by_last).get(tool, _NONE)
+        rows_by_tool = calls.by_turn if parallel else calls.by_last
+        rows_N = rows_by_tool.get(tool, _NONE)
         # What followed may be newer than the counts.
         self.rows_N = rows_N[calls.next_N[rows_N] < len(often_T)][-MOST_CALLS:]
         won_N = calls.success_R[calls.run_N[self.rows_N]]
@@ -111,39 +116,48 @@ class CallsAfter:
         self, wish_D: Float32Array, state_D: Float32Array, relevance_D: Float32Array
     ) -> tuple[Float32Array, Float32Array]:
         """Products of a wish with the states of the compared calls, and of a state by relevant coordinates: (N,)."""
-        vectors_SD, at_N, part = self._states
+        vectors_SD, place_N, part = self._states
         used = np.flatnonzero((wish_D != 0) | (state_D != 0))
         relevant_D = unit(state_D * relevance_D) * relevance_D
-        # One of them copies all, the other is three times as slow, by the layout.
-        used_US = vectors_SD.T[used] if vectors_SD.flags.f_contiguous else vectors_SD.take(used, axis=1).T
+        # By the layout, one of them copies all, and the other takes three times as long.
+        if vectors_SD.flags.f_contiguous:
+            used_US = vectors_SD.T[used]
+        else:
+            used_US = vectors_SD.take(used, axis=1).T
         queries_2U = np.stack([wish_D[used], relevant_D[used]]) * part
         # Not `@`: see `hepm.policy.hybrid.ridge.solved`.
         cosines_2S = np.einsum("us,qu->qs", used_US.astype(np.float32, copy=False), queries_2U)
-        return cosines_2S[0][at_N], (cosines_2S[1] / self._lengths(relevance_D))[at_N]
+        wish_S, state_S = cosines_2S
+        return wish_S[place_N], (state_S / self._lengths(relevance_D))[place_N]
 
     @cached_property
     def _states(self) -> tuple[NDArray[Any], NDArray[np.intp], np.float32]:
         """States, those of the compared calls among them, which of them each call has, and their unit."""
-        vectors_SD, state_N = self.calls.states_SD, self.calls.state_N[self.compared_N]
+        vectors_SD = self.calls.states_SD
+        state_N = self.calls.state_N[self.compared_N]
+        # Large memories keep vectors as integers, in parts of a unit.
         part = np.float32(1 / PARTS if vectors_SD.dtype == np.int16 else 1)
         if len(vectors_SD) <= len(state_N):  # read for this tool alone: no memory for a copy
             return vectors_SD, state_N.astype(np.intp), part
-        states, at_N = np.unique(state_N, return_inverse=True)
-        return vectors_SD[states], at_N, part
+        states, place_N = np.unique(state_N, return_inverse=True)
+        return vectors_SD[states], place_N, part
 
     def _lengths(self, relevance_D: Float32Array) -> Float32Array:
         """Lengths of the states' vectors by relevant coordinates, shape (S,); kept for one relevance."""
-        known = self._lengths_of
-        if known is None or known[0] is not relevance_D:
-            vectors_SD, _, part = self._states
-            found = np.zeros(len(vectors_SD), dtype=np.float32)
-            squares_D = (relevance_D * part) ** 2
-            for start in range(0, len(relevance_D), _COORDINATES_AT_ONCE):
-                coordinates = slice(start, start + _COORDINATES_AT_ONCE)
-                part_US = vectors_SD.T[coordinates].astype(np.float32)
-                found += np.einsum("u,us->s", squares_D[coordinates], part_US * part_US)
-            known = self._lengths_of = relevance_D, np.sqrt(np.maximum(found, 1e-12))
-        return known[1]
+        kept = self._lengths_of
+        if kept is not None and kept[0] is relevance_D:
+            return kept[1]
+        vectors_SD, _, part = self._states
+        squared_S = np.zeros(len(vectors_SD), dtype=np.float32)
+        squares_D = (relevance_D * part) ** 2
+        # In blocks: a float32 copy of all states would be large.
+        for start in range(0, len(relevance_D), _COORDINATES_AT_ONCE):
+            coordinates = slice(start, start + _COORDINATES_AT_ONCE)
+            part_US = vectors_SD.T[coordinates].astype(np.float32)
+            squared_S += np.einsum("u,us->s", squares_D[coordinates], part_US * part_US)
+        lengths_S = np.sqrt(np.maximum(squared_S, 1e-12))
+        self._lengths_of = relevance_D, lengths_S
+        return lengths_S
 
     @cached_property
     def alike(self) -> LikeRuns:

@@ -7,6 +7,7 @@ Outcomes of failed runs are weighed apart (`hepm.policy.hybrid.outcomes`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -41,7 +42,7 @@ _WEIGHTS: Final = {
 NAMES: Final = tuple(_WEIGHTS)  # in the order of the columns
 WEIGHTS: Final[Float32Array] = np.array([*_WEIGHTS.values()], dtype=np.float32)
 
-VOICE: Final = np.float32(0.2)
+RANKER: Final = np.float32(0.2)
 """Weight of the log-chances of a trained ranker, chosen by benchmarks/rank.py."""
 
 ADVICE: Final = np.float32(3.0)
@@ -65,18 +66,23 @@ def features(fitted: FittedMemory, query: EncodedQuery, tools: Tools) -> Float32
 
     Cost: O(calls after the last tool * D), with bounded parts for whole-memory similarities.
     """
-    after, first = query.after, query.before[0] == fitted.start
-    p1_C, following = after.p1_T[tools], after.following_W
-    times_C = np.array([query.called.get(tool, 0) for tool in tools.tolist()], dtype=np.float32)
-    distance_C = np.array([query.distance.get(tool, 0) for tool in tools.tolist()], dtype=np.float32)
+    after = query.after
+    first = query.before[0] == fitted.start
+    p1_C = after.p1_T[tools]
+    following = after.following_W
+    times_C = _numbers_of(query.called, tools)
+    distance_C = _numbers_of(query.distance, tools)
     # Share of runs with similar user messages that called the tool oftener than this run has so far.
     remaining_C = fitted.oftener(query.said_D, tools, np.minimum(times_C, _MOST_COUNTED).astype(np.uint8))
     ridge_C = p1_C
     if query.state_D is not None and not first:
         ridge_C = fitted.ridge.scores(query.state_D, query.before, query.called, query.flags, tools)
     summary = query.summary
-    named_by_user_T = fitted.words.shares(stems(summary.said[-1] if summary.said else summary.own))
-    vote_C, contrast_C = p1_C, np.zeros(len(tools), dtype=np.float32)
+    # What a user wants changes within a run: only the last message says what is wanted now.
+    user_text = summary.said[-1] if summary.said else summary.own
+    named_by_user_T = fitted.words.shares(stems(user_text))
+    vote_C = p1_C
+    contrast_C = np.zeros(len(tools), dtype=np.float32)
     if query.cosines_N is not None and len(after.compared_N):
         vote_C = _vote(after, query.cosines_N, tools)
         p2_C = backed_off(following[after.second_W == query.before[1]], after.p1_T, tools)
@@ -97,9 +103,14 @@ def features(fitted: FittedMemory, query: EncodedQuery, tools: Tools) -> Float32
         contrast_C,
     )
     rows = np.empty((len(tools), len(columns)), dtype=np.float32)
-    for at, column in enumerate(columns):
-        rows[:, at] = column
+    for number, column in enumerate(columns):
+        rows[:, number] = column
     return rows
+
+
+def _numbers_of(by_tool: Mapping[int, int], tools: Tools) -> Float32Array:
+    """The number of each candidate, shape (C,); 0 for those that have none."""
+    return np.array([by_tool.get(tool, 0) for tool in tools.tolist()], dtype=np.float32)
 
 
 def _vote(after: CallsAfter, cosines: Float32Array, tools: Tools) -> Float32Array:
@@ -119,7 +130,9 @@ def _contrast(after: CallsAfter, cosines: Float32Array, p2_C: Float32Array, tool
     of the tool after the last two calls. All 0 where no state is similar: there, what is usual decides.
     """
     best_2T = np.zeros((2, len(after.p1_T)), dtype=np.float32)
+    # Flat: `np.maximum.at` with two index arrays takes several times as long. Failed runs are the first row.
     np.maximum.at(best_2T.reshape(-1), after.won_N * np.intp(len(after.p1_T)) + after.next_N, cosines)
     failed_C, succeeded_C = best_2T[:, tools]
     alike = (succeeded_C.max(initial=0.0) - _ALIKE_FROM) / (_ALIKE_FULLY - _ALIKE_FROM)
-    return min(max(alike, np.float32(0)), np.float32(1)) * (succeeded_C - FAILED_LIKENESS * failed_C + p2_C / 2)
+    alike = min(max(alike, np.float32(0)), np.float32(1))
+    return alike * (succeeded_C - FAILED_LIKENESS * failed_C + p2_C / 2)

@@ -75,13 +75,16 @@ class FittedMemory:
 
     def __init__(self, calls: CallMatrix, former: FittedMemory | None = None) -> None:
         self._count(calls, former)
+        # The last call of each run: where the run of the next row is another one.
         last_N = np.append(np.diff(calls.run_N) != 0, True)[: len(calls.run_N)]
         ended = calls.next_N[last_N & calls.success_R[calls.run_N]]
         self.ended_T = np.bincount(ended, minlength=self.tools)
-        later_N, known_N = calls.before_NK[:, 0] != self.start, calls.state_N >= 0
+        later_N = calls.before_NK[:, 0] != self.start
+        known_N = calls.state_N >= 0
         learned_N = known_N & calls.success_R[calls.run_N]
         rows = np.flatnonzero(later_N & learned_N)
-        self.ridge = Ridge(Inputs(calls), rows, calls.next_N[rows], self.tools, former=former and former.ridge)
+        former_ridge = None if former is None else former.ridge
+        self.ridge = Ridge(Inputs(calls), rows, calls.next_N[rows], self.tools, former=former_ridge)
         self._later = _compared_states(calls, rows)
         self._first = _compared_states(calls, np.flatnonzero(~later_N & learned_N))
         runs = spread(np.arange(len(calls.said_RD)), MOST_RUNS)
@@ -89,10 +92,14 @@ class FittedMemory:
         self._said = _block(self._said_RD)
         self._called_TR = np.ascontiguousarray(calls.calls_RT[runs].T)
         self._counts_R = np.where(calls.success_R[runs], 1.0, FAILED_SHARE).astype(np.float32)
-        self.odds = Odds(calls, np.flatnonzero(later_N & known_N), former and former.odds)
+        former_odds = None if former is None else former.odds
+        self.odds = Odds(calls, np.flatnonzero(later_N & known_N), former_odds)
         self.nearest_runs = self._nearest_runs()
-        self._former_trees = {} if former is None else former._trees
-        if former is not None and self._newest <= GROWN * former._measured_at:
+        if former is None:
+            return
+        self._former_trees = former._trees
+        # Measured again when memory has grown, not at each snapshot: it takes a second or two.
+        if self._newest <= GROWN * former._measured_at:
             self._chance, self._measured_at = former._chance, former._measured_at
 
     @property
@@ -102,12 +109,14 @@ class FittedMemory:
 
     def chance(self, fits: Fits) -> HonestChance:
         """How often hints are right: measured when first asked for, in a second or two, and kept beside the fits."""
-        from hepm.policy.hybrid.held_out import measured
+        from hepm.policy.hybrid.held_out import measure_chance
 
         if self._chance is None:
+            # Several threads may ask at once: `remembered` measures for the first, and reads for the others.
             with self._measuring:
-                kept = fits.remembered("chance", lambda: measured(self).to_json())
-                self._chance, self._measured_at = HonestChance.from_json(kept), self._newest
+                kept = fits.remembered("chance", lambda: measure_chance(self).to_json())
+                self._chance = HonestChance.from_json(kept)
+                self._measured_at = self._newest
         return self._chance
 
     def trees(self, tool: int) -> PlaceTrees | None:
@@ -121,32 +130,41 @@ class FittedMemory:
                 self._trees[tool] = PlaceTrees.grown(self.calls, tool, self.families)
         return self._trees.get(tool)
 
+    def trees_for(self, encoded: EncodedQuery) -> PlaceTrees | None:
+        """The trees over facts after the last tool of a query; None without facts to ask."""
+        if not encoded.facts:
+            return None
+        return self.trees(encoded.before[0])
+
     @cached_property
     def families(self) -> list[str]:
         """The family of each run: its task; where no other run has that, or it has no name, the words of its request.
 
         Names and numbers in a request are not what runs of a kind have in common, and ids may be of one run each.
         """
-        tasks = Counter(self.calls.task_R)
-        found: list[str] = []
+        runs_of_task = Counter(self.calls.task_R)
+        families: list[str] = []
         for task, request in zip(self.calls.task_R, self.calls.request_R, strict=True):
             words = " ".join(sorted(words_of(request)))
-            found.append(task if task and (tasks[task] > 1 or not words) else words)
-        return found
+            named_by_task = task and (runs_of_task[task] > 1 or not words)
+            families.append(task if named_by_task else words)
+        return families
 
     def _nearest_runs(self) -> NearestRuns:
         calls = self.calls
         called = np.unique(calls.run_N[calls.success_R[calls.run_N]])
-        asked = [run for run in called.tolist() if words_of(calls.request_R[run])]
-        runs = spread(np.array(asked, dtype=np.intp), MOST_REQUESTS)
+        with_request = [run for run in called.tolist() if words_of(calls.request_R[run])]
+        runs = spread(np.array(with_request, dtype=np.intp), MOST_REQUESTS)
+        # Calls of a run lie side by side.
+        first_R = np.searchsorted(calls.run_N, runs, side="left")
+        end_R = np.searchsorted(calls.run_N, runs, side="right")
+        calls_R: list[list[int]] = []
+        for first, end in zip(first_R, end_R, strict=True):
+            calls_R.append(calls.next_N[first:end].tolist())
         chosen: list[int] = runs.tolist()
-        first_R, end_R = (np.searchsorted(calls.run_N, runs, side=side) for side in ("left", "right"))
-        return NearestRuns(
-            [calls.next_N[first:end].tolist() for first, end in zip(first_R, end_R, strict=True)],
-            [calls.request_R[run] for run in chosen],
-            [self.families[run] for run in chosen],
-            self.tools,
-        )
+        requests = [calls.request_R[run] for run in chosen]
+        families = [self.families[run] for run in chosen]
+        return NearestRuns(calls_R, requests, families, self.tools)
 
     def _count(self, calls: CallMatrix, former: FittedMemory | None) -> None:
         self.calls = calls
@@ -158,7 +176,8 @@ class FittedMemory:
             self.number, self.place_T, self.words = former.number, former.place_T, former.words
         else:
             self.number = {name: tool for tool, name in enumerate(calls.names)}
-            self.place_T = np.argsort(np.array(sorted(range(self.tools), key=calls.names.__getitem__), dtype=np.intp))
+            by_name = sorted(range(self.tools), key=calls.names.__getitem__)
+            self.place_T = np.argsort(np.array(by_name, dtype=np.intp))
             self.words = NameWords(calls.names)
         self.start = self.number.get(START, -1)
         if calls.reached is None:
@@ -171,7 +190,8 @@ class FittedMemory:
             often_T = calls.reached.later_T
         in_success = self.successes_T > 0
         self.candidates = np.flatnonzero(in_success)
-        self.numbers = np.delete(np.arange(self.tools), [self.start] if self.start >= 0 else [])
+        numbers = np.arange(self.tools)
+        self.numbers = numbers[numbers != self.start]
         often_T = often_T + 0.1 * in_success
         self.often_T: Float32Array = (often_T / max(often_T.sum(), 1e-9)).astype(np.float32)
         self.log_often_T = np.log(self.often_T + 1e-9)
@@ -187,35 +207,39 @@ class FittedMemory:
     @classmethod
     def restored(cls, calls: CallMatrix, kept: Mapping[str, Any]) -> FittedMemory:
         """What `to_keep` gave, without reading any call. `calls` has the names and counts of that time, and no call."""
-        found = cls.__new__(cls)
-        found._count(calls, None)
-        found.ended_T = kept["ended_T"]
-        found.ridge = Ridge.restored(Inputs(calls), kept["ridge_TX"])
-        found._later = _Compared.of(kept["later_ND"], kept["later_next_N"])
-        found._first = _Compared.of(kept["first_ND"], kept["first_next_N"])
-        found._said_RD = kept["said_RD"]
-        found._said = _block(found._said_RD)
-        found._called_TR, found._counts_R = kept["called_TR"], kept["counts_R"]
-        found.nearest_runs = NearestRuns.restored(kept, found.tools)
+        fitted = cls.__new__(cls)
+        fitted._count(calls, None)
+        fitted.ended_T = kept["ended_T"]
+        fitted.ridge = Ridge.restored(Inputs(calls), kept["ridge_TX"])
+        fitted._later = _Compared.of(kept["later_ND"], kept["later_next_N"])
+        fitted._first = _Compared.of(kept["first_ND"], kept["first_next_N"])
+        fitted._said_RD = kept["said_RD"]
+        fitted._said = _block(fitted._said_RD)
+        fitted._called_TR = kept["called_TR"]
+        fitted._counts_R = kept["counts_R"]
+        fitted.nearest_runs = NearestRuns.restored(kept, fitted.tools)
         trees: Mapping[str, Any] = json.loads(kept["trees"].tobytes())
-        found._trees = {int(tool): PlaceTrees.from_json(of_tool) for tool, of_tool in trees.items()}
-        found._chance = HonestChance.from_json(json.loads(kept["chance"].tobytes()))
-        found.odds = Odds.restored(calls, kept)
-        return found
+        fitted._trees = {int(tool): PlaceTrees.from_json(of_tool) for tool, of_tool in trees.items()}
+        fitted._chance = HonestChance.from_json(json.loads(kept["chance"].tobytes()))
+        fitted.odds = Odds.restored(calls, kept)
+        return fitted
 
     def to_keep(self) -> dict[str, NDArray[Any]]:
         """All that a suggestion needs but the calls after a tool, as arrays."""
-        from hepm.policy.hybrid.held_out import measured
+        from hepm.policy.hybrid.held_out import measure_chance
 
         if self._chance is None:
-            self._chance, self._measured_at = measured(self), self._newest
-        chance = json.dumps(self._chance.to_json()).encode()
-        grown = {tool: self.trees(tool) for tool in [self.start, *self._most_called[:MOST_PREPARED].tolist()]}
-        trees = json.dumps({tool: of_tool.to_json() for tool, of_tool in grown.items() if of_tool is not None}).encode()
+            self._chance = measure_chance(self)
+            self._measured_at = self._newest
+        trees: dict[int, Any] = {}
+        for tool in self._prepared:
+            trees_after = self.trees(tool)
+            if trees_after is not None:
+                trees[tool] = trees_after.to_json()
         return {
             **self.nearest_runs.to_keep(),
-            "trees": np.frombuffer(trees, dtype=np.uint8),
-            "chance": np.frombuffer(chance, dtype=np.uint8),
+            "trees": np.frombuffer(json.dumps(trees).encode(), dtype=np.uint8),
+            "chance": np.frombuffer(json.dumps(self._chance.to_json()).encode(), dtype=np.uint8),
             "ended_T": self.ended_T,
             "ridge_TX": self.ridge.weights_CX,
             "later_ND": self._later.vectors_ND,
@@ -230,9 +254,11 @@ class FittedMemory:
 
     def _counted(self, former: FittedMemory | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """How many successful and failed runs called each tool, shapes (T,)."""
-        calls, known = self.calls, 0 if former is None else len(former.calls.success_R)
-        called_RT, won_R = calls.calls_RT[known:] > 0, calls.success_R[known:]
-        successes_T, failures_T = called_RT[won_R].sum(axis=0), called_RT[~won_R].sum(axis=0)
+        counted = 0 if former is None else len(former.calls.success_R)
+        called_RT = self.calls.calls_RT[counted:] > 0
+        won_R = self.calls.success_R[counted:]
+        successes_T = called_RT[won_R].sum(axis=0)
+        failures_T = called_RT[~won_R].sum(axis=0)
         if former is not None:
             successes_T[: former.tools] += former.successes_T
             failures_T[: former.tools] += former.failures_T
@@ -241,14 +267,21 @@ class FittedMemory:
     def after(self, last: frozenset[ToolName], tool: int) -> CallsAfter:
         """The calls after the tools of a turn, with one of them as the last; those asked for last are kept."""
         with self._lock:
-            found = self._kept.use((last, tool))
-        if found is None:
-            calls = self.calls if self.calls.after is None else self.calls.after(last)
-            ended = int(self.ended_T[tool]) if tool >= 0 else 0
-            found = CallsAfter(calls, self.often_T, tool, self.odds.blame, ended=ended, parallel=len(last) > 1)
-            with self._lock:
-                self._kept.put((last, tool), found, len(found.rows_N))
-        return found
+            kept = self._kept.use((last, tool))
+        if kept is not None:
+            return kept
+        # Read without the lock: that may take a tenth of a second, and two threads that read the same find the same.
+        calls = self.calls if self.calls.after is None else self.calls.after(last)
+        ended = int(self.ended_T[tool]) if tool >= 0 else 0
+        calls_after = CallsAfter(calls, self.often_T, tool, self.odds.blame, ended=ended, parallel=len(last) > 1)
+        with self._lock:
+            self._kept.put((last, tool), calls_after, len(calls_after.rows_N))
+        return calls_after
+
+    @property
+    def _prepared(self) -> list[int]:
+        """The tools that are prepared: the start and those that are called most."""
+        return [self.start, *self._most_called[:MOST_PREPARED].tolist()]
 
     def prepare_after(self, on_progress: Callable[[int, int], None] | None = None) -> None:
         """Read the calls after the tools that are called most, and the first calls: a large memory keeps them in files.
@@ -256,7 +289,9 @@ class FittedMemory:
         Args:
             on_progress: Called after each tool with how many are done, and of how many.
         """
-        tools = [] if self.whole else [self.start, *self._most_called[:MOST_PREPARED].tolist()]
+        if self.whole:
+            return
+        tools = self._prepared
         for done, tool in enumerate(tools, 1):
             self.after(frozenset([self.names[tool]]), tool)
             if on_progress is not None:
@@ -278,7 +313,8 @@ class FittedMemory:
         names = list(query.history)
         if last in names:
             # Its latest call comes last, the others of its turn just before.
-            names.append(names.pop(len(names) - 1 - names[::-1].index(last)))
+            latest = len(names) - 1 - names[::-1].index(last)
+            names.append(names.pop(latest))
         summary = query.state or StateSummary()
         return self.encoded(
             [self.number.get(name, -1) for name in names],
@@ -302,7 +338,9 @@ class FittedMemory:
         summary: StateSummary,
     ) -> EncodedQuery:
         """An agent that made the calls `past`, oldest first, the last of them in a turn with the tools `last`."""
-        before = (*(self.start, *past)[: -ORDER - 1 : -1], *(-1,) * ORDER)[:ORDER]
+        # The latest ORDER of the start and the calls, the latest first, filled up with -1.
+        latest = [self.start, *past][-ORDER:][::-1]
+        before = (*latest, *[-1] * (ORDER - len(latest)))
         after = self.after(last, before[0])
         wish_D = cosines_N = likeness_N = vote = None
         again = frozenset[int]()
@@ -312,14 +350,18 @@ class FittedMemory:
             again = frozenset(past[summary.earlier :])
             vote = self.nearest_runs.vote(words, past)
         called = Counter(tool for tool in past if tool >= 0)
-        facts = summary.facts and with_calls(summary.facts, {self.names[tool]: n for tool, n in called.items()})
+        facts = summary.facts
+        if facts:
+            facts = with_calls(facts, {self.names[tool]: times for tool, times in called.items()})
         if cosines_N is not None and likeness_N is not None:
-            less_N = self._other_answers(after, before[0], facts, known=0.0 if vote is None else vote.known)
-            cosines_N, likeness_N = cosines_N - less_N, likeness_N - less_N
+            known = 0.0 if vote is None else vote.known
+            less_N = self._other_answers(after, before[0], facts, known=known)
+            cosines_N = cosines_N - less_N
+            likeness_N = likeness_N - less_N
         return EncodedQuery(
             before=before,
             called=called,
-            distance={tool: len(past) - at for at, tool in enumerate(past) if tool >= 0},
+            distance={tool: len(past) - place for place, tool in enumerate(past) if tool >= 0},
             flags=flags,
             state_D=state_D,
             said_D=said_D,
@@ -336,9 +378,11 @@ class FittedMemory:
     def _other_answers(self, after: CallsAfter, tool: int, facts: Facts, *, known: float) -> Float32Array | np.float32:
         """How much less like this state the compared calls are, since a fact that decides differs: shape (N,)."""
         trees = self.trees(tool) if facts else None
-        whole = len(after.calls.learned_N) == len(after.calls.next_N)
-        trust = 0.0 if trees is None else trees.trust(known)
-        if trees is None or not trust or not whole or not len(after.compared_N):
+        whole_runs = len(after.calls.learned_N) == len(after.calls.next_N)
+        if trees is None or not whole_runs or not len(after.compared_N):
+            return np.float32(0)
+        trust = trees.trust(known)
+        if not trust:
             return np.float32(0)
         if after.leaf_N is None:
             after.leaf_N = trees.leaves(after.calls, after.compared_N)
@@ -350,12 +394,15 @@ class FittedMemory:
 
     def knows_number(self, tool: int) -> bool:
         """The same of a tool's number; -1 is none."""
-        return tool >= 0 and (tool == self.start or bool(self.successes_T[tool] + self.failures_T[tool]))
+        if tool < 0:
+            return False
+        return tool == self.start or bool(self.successes_T[tool] + self.failures_T[tool])
 
     def candidates_of(self, encoded: Sequence[EncodedQuery]) -> NDArray[np.intp]:
         """The tools to rank where all are available: those that successful runs called, the likeliest of many."""
-        many = len(self.candidates) > MOST_CANDIDATES
-        return self.likely(encoded, MOST_CANDIDATES) if many else self.candidates
+        if len(self.candidates) > MOST_CANDIDATES:
+            return self.likely(encoded, MOST_CANDIDATES)
+        return self.candidates
 
     def latest_successes(self, tool: int, most: int) -> tuple[str, ...]:
         """Ids of successful runs that called a tool, the latest first."""
@@ -366,7 +413,7 @@ class FittedMemory:
     def likely(self, encoded: Sequence[EncodedQuery], most: int) -> NDArray[np.intp]:
         """The first candidates: those that followed the last tools, then the most called ones."""
         if len(encoded) > 1:
-            return self._likely(np.concatenate([one.after.following_W for one in encoded]), most)
+            return self._likely(np.concatenate([query.after.following_W for query in encoded]), most)
         after = encoded[0].after
         if after.likely is None or len(after.likely) != min(most, len(self.candidates)):
             after.likely = self._likely(after.following_W, most)
@@ -393,9 +440,13 @@ class FittedMemory:
 
     def unlike(self, content_D: Float32Array, state_D: Float32Array) -> bool:
         """Whether a run began with no request like this one: none shares a content word, none is in the same words."""
-        known = [part for part in (self._first.block, self._said) if len(part)]
-        pairs = ((content_D, UNLIKE), (state_D, SAME_WORDS))
-        return bool(known) and all(float(part.similarities(one).max()) < most for part in known for one, most in pairs)
+        blocks = [block for block in (self._first.block, self._said) if len(block)]
+        for block in blocks:
+            if float(block.similarities(content_D).max()) >= UNLIKE:
+                return False
+            if float(block.similarities(state_D).max()) >= SAME_WORDS:
+                return False
+        return bool(blocks)
 
     def oftener(
         self, said_D: Float32Array | None, tools: NDArray[np.intp], called_C: NDArray[np.uint8]
@@ -412,8 +463,8 @@ class FittedMemory:
             logits_R = self._said.similarities(said_D) / TEMPERATURE
             logits_R -= logits_R.max()
             weights_R = weights_R * np.exp(logits_R) * (logits_R > -_CLEAR)
-        here = np.flatnonzero(oftener_CR)  # a run calls few of the tools
-        tool, run = np.divmod(here, len(weights_R))
+        oftener = np.flatnonzero(oftener_CR)  # a run calls few of the tools
+        tool, run = np.divmod(oftener, len(weights_R))
         sums = np.bincount(tool, weights_R[run], minlength=len(tools))
         return (sums / weights_R.sum()).astype(np.float32)
 
@@ -424,7 +475,9 @@ def _with_wish(state_D: Float32Array, said_D: Float32Array | None) -> Float32Arr
     A long tool result is much of a state, and the same whatever the user wants: without this, runs with another wish
     that read the same list would look nearly equal.
     """
-    return state_D if said_D is None else (state_D + said_D) / np.float32(1 + said_D @ state_D)
+    if said_D is None:
+        return state_D
+    return (state_D + said_D) / np.float32(1 + said_D @ state_D)
 
 
 @dataclass(frozen=True, slots=True)
@@ -464,8 +517,12 @@ def _block(vectors_ND: Float32Array) -> StateBlock:
 def stems(text: str) -> frozenset[str]:
     """Stems of the words of a text: cut after five letters, so that "cancelled" meets `cancel_order`."""
     words = set(_WORD.findall(_CAMEL.sub(" ", text).lower())) - _EVERYWHERE
-    plural = (word.endswith("s") and _PLURAL <= len(word) <= _STEM for word in words)
-    return frozenset(word[:-1] if cut else word[:_STEM] for word, cut in zip(words, plural, strict=True))
+    return frozenset(map(_stem, words))
+
+
+def _stem(word: str) -> str:
+    plural = word.endswith("s") and _PLURAL <= len(word) <= _STEM
+    return word[:-1] if plural else word[:_STEM]
 
 
 class NameWords:
@@ -477,8 +534,10 @@ class NameWords:
             for word in stems(name.removeprefix(USER_SIDE)):
                 holders[word].append(tool)
         self._holders = {word: np.array(tools) for word, tools in holders.items()}
-        # A word that many names hold tells little: log((T + 1) / (holders + 0.5)).
-        self._weight = {w: float(np.log((len(names) + 1) / (len(h) + 0.5))) for w, h in holders.items()}
+        # A word that many names hold tells little.
+        self._weight: dict[str, float] = {}
+        for word, tools in holders.items():
+            self._weight[word] = float(np.log((len(names) + 1) / (len(tools) + 0.5)))
         # A name without words has no share.
         self._total_T = np.maximum(self._sums(set(holders), len(names)), 1e-6)
 

@@ -16,41 +16,44 @@ from hepm.policy.hybrid.outcomes import OutcomesHere
 from hepm.types import StateSummary
 
 
-def measured(fitted: FittedMemory) -> HonestChance:
+def measure_chance(fitted: FittedMemory) -> HonestChance:
     """The honest chances of a memory."""
-    return HonestChance.measure(fitted.calls, fitted.families, ask, usual=fitted.nearest_runs.usual())
+    return HonestChance.measure(fitted.calls, fitted.families, held_out_hints, usual=fitted.nearest_runs.usual())
 
 
-def ask(left: CallMatrix, calls: CallMatrix, rows: NDArray[np.intp]) -> list[HeldOutHint | None]:
+def held_out_hints(left: CallMatrix, calls: CallMatrix, rows: NDArray[np.intp]) -> list[HeldOutHint | None]:
     """The first tool that would have been named at some calls, and whether it was called; None where none would."""
     fitted = FittedMemory(left)
-    return [_ask(fitted, calls, row) for row in rows.tolist()]
+    return [_held_out_hint(fitted, calls, row) for row in rows.tolist()]
 
 
-def _ask(fitted: FittedMemory, calls: CallMatrix, row: int) -> HeldOutHint | None:
+def _held_out_hint(fitted: FittedMemory, calls: CallMatrix, row: int) -> HeldOutHint | None:
     encoded = encoded_call(fitted, calls, row)
     tools = fitted.candidates_of([encoded])
     if not len(tools) or not fitted.knows_number(encoded.before[0]):
         return None
-    ended = OutcomesHere(fitted.odds, [encoded], tools, fitted.numbers)
-    if ended.all_failed():
+    outcomes = OutcomesHere(fitted.odds, [encoded], tools, fitted.numbers)
+    if outcomes.all_failed():
         return None
-    evidence = WeighedTools.of(fitted, [encoded], tools, ended)
+    evidence = WeighedTools.of(fitted, [encoded], tools, outcomes)
     warned = {fitted.number[way.tool] for way in evidence.warnings(fitted.names)}
     named = evidence.nameable(encoded.again, warned)
     if evidence.done or not named:
         return None
+    first = named[0]
+    right = int(tools[first]) in _turn_of(calls, row)
     likeness = 0.0 if encoded.vote is None else encoded.vote.likeness
-    return HeldOutHint(evidence.score(named[0]), int(tools[named[0]]) in _turn_of(calls, row), likeness)
+    return HeldOutHint(evidence.score(first), right, likeness)
 
 
 def encoded_call(fitted: FittedMemory, calls: CallMatrix, row: int) -> EncodedQuery:
     """The query of an agent before a call of the matrix. Of its words the vectors are known, not the texts."""
-    position = int(calls.position_N[row])
-    past: list[int] = calls.next_N[row - position : row].tolist()
+    # Calls of a run lie side by side, so that its first one is `position` rows above.
+    first = row - int(calls.position_N[row])
+    past: list[int] = calls.next_N[first:row].tolist()
     before = int(calls.before_NK[row, 0])
     flags = int(calls.flags_N[row]) & (USER_SPOKE | AGENT_SPOKE | FAILED)
-    spoke = np.flatnonzero(calls.flags_N[row - position : row + 1] & USER_SPOKE)
+    spoke = np.flatnonzero(calls.flags_N[first : row + 1] & USER_SPOKE)
     earlier = int(spoke[-1]) if len(spoke) else 0
     return fitted.encoded(
         past,
@@ -67,7 +70,9 @@ def _turn_of(calls: CallMatrix, row: int) -> set[int]:
     """The tools of the turn that begins with a call."""
     tools = {int(calls.next_N[row])}
     for later in range(row + 1, len(calls.next_N)):
-        if calls.run_N[later] != calls.run_N[row] or not calls.flags_N[later] & IN_TURN:
+        same_run = calls.run_N[later] == calls.run_N[row]
+        # IN_TURN marks each call but the first of a turn with parallel calls.
+        if not same_run or not calls.flags_N[later] & IN_TURN:
             break
         tools.add(int(calls.next_N[later]))
     return tools

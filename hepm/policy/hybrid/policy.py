@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Protocol
 
@@ -21,10 +21,10 @@ from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.policy.hybrid.outcomes import OutcomesHere
 from hepm.policy.query import Floors, Query, nothing_known, place_of
 from hepm.text import count_of, in_words
-from hepm.types import Evidence, Suggestion, Suggestions, ToolName
+from hepm.types import Evidence, FailedWay, Suggestion, Suggestions, ToolName
 
-# Two features correct others for how common a tool is; they never are a reason by themselves.
-_SAID: Final = {
+# How each feature is put into words. Two features correct others for how common a tool is: they never are a reason.
+_REASON_OF_FEATURE: Final = {
     "in_this_moment": "it came {place} at moments like this one",
     "seen": "this run has not called it yet",
     "times": "this run has called it before, and runs call it again",
@@ -38,20 +38,60 @@ _SAID: Final = {
     "contrast": "runs that knew almost the same went on with it {place} and succeeded",
     "odds": "runs that knew something similar succeeded with it more than with others",
     "advice": "rules drawn from earlier runs prefer it",
-    "voice": "the ranker trained on this memory's graph finds it likely",
+    "ranker": "the ranker trained on this memory's graph finds it likely",
 }
+# Reasons that would be untrue of a tool that no successful run called at this place.
+_REASONS_OF_PLACE: Final = frozenset({"in_this_moment", "vote", "contrast"})
 CHECKED: Final = 0.1
 """Chance from which on it is looked up whether a tool has begun to fail."""
-_ENOUGH: Final = 0.1
-_SHOWN: Final = 2
+_LEAST_REASON: Final = 0.1  # of a score, above the mean of the other candidates
+_MOST_REASONS: Final = 2
 
 
-class LessonEvidence(Protocol):
-    """A ranker that the hybrid policy listens to, such as a trained one (`hepm.rank`)."""
+class TrainedRanker(Protocol):
+    """A ranker that the hybrid policy weighs with its own features (`hepm.rank`)."""
 
     def log_chances(self, mirror: NamespaceMirror, query: EncodedQuery, tools: Tools) -> Float32Array:
         """Log-probability of each candidate, shape (C,)."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class _WeighedQuery:
+    """A query with all that memory knows about it.
+
+    Attributes:
+        encoded: The query in numbers, with one of the last turn's tools as the last call.
+        evidence: What was weighed, of each candidate.
+    """
+
+    mirror: NamespaceMirror
+    fitted: FittedMemory
+    query: Query
+    encoded: EncodedQuery
+    evidence: WeighedTools
+
+    def tool_name(self, place: int) -> ToolName:
+        """The name of the candidate at a place."""
+        return self.fitted.names[int(self.evidence.tools[place])]
+
+    def shown_name(self, place: int) -> ToolName:
+        """The name that the agent has it under."""
+        return self.query.names.shown(self.tool_name(place))
+
+    def request_likeness(self) -> float | None:
+        """Cosine of the request with the most similar one that memory knows; None if the state has no request."""
+        if not words_of(request_of(said_text(self.encoded.summary))):
+            return None
+        vote = self.evidence.vote
+        return vote.likeness if vote is not None else 0.0
+
+    def chances_by_state(self) -> dict[ToolName, float]:
+        """The chances that lessons are compared with, by tool; none where no lessons were asked."""
+        if self.query.advice is None:
+            return {}
+        names = [self.tool_name(place) for place in range(len(self.evidence.tools))]
+        return dict(zip(names, self.evidence.by_state_C.tolist(), strict=True))
 
 
 class Hybrid:
@@ -65,7 +105,7 @@ class Hybrid:
     failed with is never first. The chance of a tool that has begun to fail counts as far as the tool still works
     (`hepm.graph.drift`). With a state, a hint names no tool that the run has called since the user last wrote, unless
     the nearest runs repeated it: agents repeat a call without being reminded. What lessons advise (`Query.advice`) is
-    one more feature; so are a `voice`'s log-chances, where a state is given.
+    one more feature; so are a trained `ranker`'s log-chances, where a state is given.
 
     *Honest chance*: the share of such hints that were right on held-out calls of this memory
     (`hepm.policy.hybrid.chance`). *What to say*: the tools whose chance reaches `Floors.chance`.
@@ -73,127 +113,134 @@ class Hybrid:
     Ours; not in the papers.
     """
 
-    def __init__(self, *, floors: Floors = Floors(), voice: LessonEvidence | None = None) -> None:  # frozen
+    def __init__(self, *, floors: Floors = Floors(), ranker: TrainedRanker | None = None) -> None:  # frozen
         self._floors = floors
-        self._voice = voice
+        self._ranker = ranker
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, surest first, ties by name; with warnings of those that failed from here."""
         fitted = mirror.fits.of(FittedMemory)
-        # Filled without vectors, or followed to another embedder in part: there is nothing to compare the query with.
-        if query.vector is not None and len(query.vector) != fitted.dimensions:
-            query = replace(query, vector=None, said_vector=None, content_vector=None)
+        query = _comparable(query, fitted)
         unknown = _unknown(mirror, fitted, query, self._floors)
         if unknown is not None:
             return unknown
+        # The calls of one turn have no order, so that each of them may be the last one.
         encoded = [fitted.encode(query, last) for last in fitted.last_of(query.after)]
         tools, available = _candidates(fitted, encoded, query)
-        ended = OutcomesHere(fitted.odds, encoded, tools, available)
-        if self._floors.support and ended.all_failed():
+        outcomes = OutcomesHere(fitted.odds, encoded, tools, available)
+        if self._floors.support and outcomes.all_failed():
             why = f"every known way {place_of(query)} failed in runs like this one"
-            return Suggestions(abstained=why, warnings=ended.failed_ways(fitted.names))
+            return Suggestions(abstained=why, warnings=outcomes.failed_ways(fitted.names))
         if not len(tools):
             return nothing_known(mirror, query, self._floors)
         advice_C = _advice(fitted, query, tools)
-        voices_Q = self._voices(mirror, query, encoded, tools)
-        evidence = WeighedTools.of(fitted, encoded, tools, ended, advice_C=advice_C, voices_Q=voices_Q)
+        ranked_QC = self._ranked(mirror, query, encoded, tools)
+        evidence = WeighedTools.of(fitted, encoded, tools, outcomes, advice_C=advice_C, ranked_QC=ranked_QC)
         evidence = evidence.with_drifts(fitted.names, mirror, least=CHECKED)
-        return self._say(mirror, fitted, query, evidence, encoded[0])
+        return self._answer(_WeighedQuery(mirror, fitted, query, encoded[0], evidence))
 
-    def _voices(
+    def _ranked(
         self, mirror: NamespaceMirror, query: Query, encoded: Sequence[EncodedQuery], tools: Tools
     ) -> list[Float32Array]:
         """What a trained ranker says for each of the encoded queries; nothing without a state."""
-        if self._voice is None or query.vector is None:
+        if self._ranker is None or query.vector is None:
             return []
-        return [self._voice.log_chances(mirror, one, tools) for one in encoded]
+        return [self._ranker.log_chances(mirror, encoded_query, tools) for encoded_query in encoded]
 
-    def _say(
-        self, mirror: NamespaceMirror, fitted: FittedMemory, query: Query, evidence: WeighedTools, here: EncodedQuery
-    ) -> Suggestions:
+    def _answer(self, weighed: _WeighedQuery) -> Suggestions:
         """The tools that are sure enough, each with its reason; else why none is."""
-        names, warnings = fitted.names, evidence.warnings(fitted.names)
-        compared: dict[ToolName, float] = {}
-        if query.advice is not None:
-            tools = (names[int(tool)] for tool in evidence.tools)
-            compared = dict(zip(tools, evidence.by_state_C.tolist(), strict=True))
-        if self._floors.chance and evidence.done:
-            return Suggestions(abstained="runs like this one were done here", warnings=warnings, chances=compared)
+        evidence = weighed.evidence
+        warnings = evidence.warnings(weighed.fitted.names)
+        compared = weighed.chances_by_state()
         if self._floors.chance:
-            warned = {fitted.number[way.tool] for way in warnings}
-            likeness = _likeness(here, evidence)
-            honest = fitted.chance(mirror.fits)
-            chances = _honest(honest, likeness, evidence, evidence.nameable(here.again, warned))
-            said = _sure_enough(chances, self._floors, known=honest.knows(likeness))
-            if not said:
-                why = _why_silent(fitted, query, evidence, here, warned) or _unsure(fitted, query, evidence, chances)
-                return Suggestions(abstained=why, warnings=warnings, chances=compared)
+            named, silence = self._sure_tools(weighed, warnings)
+            if silence:
+                return Suggestions(abstained=silence, warnings=warnings, chances=compared)
         else:
-            said = evidence.order()
-            chances = {at: float(evidence.chances_C[at]) for at in said}
+            named = {place: float(evidence.chances_C[place]) for place in evidence.order()}
+        suggestions = self._suggestions(weighed, named)
+        if not suggestions:
+            return nothing_known(weighed.mirror, weighed.query, self._floors)
+        return Suggestions(suggestions, warnings=warnings, chances=compared)
+
+    def _sure_tools(self, weighed: _WeighedQuery, warnings: Sequence[FailedWay]) -> tuple[dict[int, float], str]:
+        """Places of the tools to name, with their honest chances; else none, and why."""
+        fitted, evidence = weighed.fitted, weighed.evidence
+        if evidence.done:
+            return {}, "runs like this one were done here"
+        warned = {fitted.number[warning.tool] for warning in warnings}
+        likeness = weighed.request_likeness()
+        honest = fitted.chance(weighed.mirror.fits)
+        nameable = evidence.nameable(weighed.encoded.again, warned)
+        chances = _honest_chances(honest, likeness, evidence, nameable)
+        named = _sure_enough(chances, self._floors, known=honest.knows(likeness))
+        if named:
+            return named, ""
+        return {}, _why_silent(weighed, warned, chances)
+
+    def _suggestions(self, weighed: _WeighedQuery, named: Mapping[int, float]) -> tuple[Suggestion, ...]:
+        """At most k of the tools to name, without those that too few successful runs called."""
         measured = bool(self._floors.chance)
-        found = [
-            _suggestion(mirror, query, fitted, evidence, here, at, chances[at], measured=measured)
-            for at in said[: query.k]
-        ]
-        supported = tuple(suggestion for suggestion in found if suggestion.support >= self._floors.support)
-        if not supported:
-            return nothing_known(mirror, query, self._floors)
-        return Suggestions(supported, warnings=warnings, chances=compared)
+        places = list(named)[: weighed.query.k]
+        suggestions = [_suggestion(weighed, place, named[place], measured=measured) for place in places]
+        return tuple(suggestion for suggestion in suggestions if suggestion.support >= self._floors.support)
 
 
-def _likeness(here: EncodedQuery, evidence: WeighedTools) -> float | None:
-    """Cosine of the request with the most similar one that memory knows; None if the state has no request."""
-    if not words_of(request_of(said_text(here.summary))):
-        return None
-    return 0.0 if evidence.vote is None else evidence.vote.likeness
+def _comparable(query: Query, fitted: FittedMemory) -> Query:
+    """The query, without its vectors if those of the memory have another length.
+
+    A memory that was filled without vectors, or has followed to another embedder in part, has nothing to compare with.
+    """
+    if query.vector is None or len(query.vector) == fitted.dimensions:
+        return query
+    return replace(query, vector=None, said_vector=None, content_vector=None)
 
 
-def _honest(
-    chance: HonestChance, likeness: float | None, evidence: WeighedTools, places: Sequence[int]
+def _honest_chances(
+    honest: HonestChance, likeness: float | None, evidence: WeighedTools, places: Sequence[int]
 ) -> dict[int, float]:
     """The honest chances of candidates at some places, the one to name first first."""
     chances: dict[int, float] = {}
-    for at in places:
-        score = evidence.score(at)
-        found = min(chance.at(score, likeness), float(evidence.most_C[at]))
+    for place in places:
+        score = evidence.score(place)
+        chance = min(honest.at(score, likeness), float(evidence.most_C[place]))
         # What was measured are first hints: of a further one it may say too much.
-        chances[at] = min(found, score) if chances else found
+        if chances:
+            chance = min(chance, score)
+        chances[place] = chance
     return chances
 
 
-def _sure_enough(chances: Mapping[int, float], floors: Floors, *, known: bool) -> list[int]:
-    """Places of the tools to name; none if the first one is not sure enough.
+def _sure_enough(chances: Mapping[int, float], floors: Floors, *, known: bool) -> dict[int, float]:
+    """The places and chances of the tools to name; none if the first one is not sure enough.
 
     Args:
         known: Whether memory knows the request.
     """
-    first, further = floors.chance, floors.further
+    first_floor, further_floor = floors.chance, floors.further
     if known:
-        first, further = min(first, floors.known), min(further, floors.known)
-    places = list(chances)
-    if not places or chances[places[0]] < first:
-        return []
-    return [places[0], *(at for at in places[1:] if chances[at] >= further)]
+        first_floor = min(first_floor, floors.known)
+        further_floor = min(further_floor, floors.known)
+    named: dict[int, float] = {}
+    for place, chance in chances.items():
+        if not named and chance < first_floor:
+            return {}
+        if not named or chance >= further_floor:
+            named[place] = chance
+    return named
 
 
-def _why_silent(
-    fitted: FittedMemory, query: Query, evidence: WeighedTools, here: EncodedQuery, warned: AbstractSet[int]
-) -> str:
-    """Why no tool is named, whatever the chances; "" if one could be."""
+def _why_silent(weighed: _WeighedQuery, warned: AbstractSet[int], chances: Mapping[int, float]) -> str:
+    """Why no tool is named."""
+    evidence = weighed.evidence
     first = evidence.order()[0]
-    best = int(evidence.tools[first])
-    if best in warned or evidence.ended.failing_C[first]:
-        return f"what is known {place_of(query)} mostly failed in runs like this one"
-    if best in here.again:
-        return f"the likeliest next call is {query.names.shown(fitted.names[best])} again"
-    return ""
-
-
-def _unsure(fitted: FittedMemory, query: Query, evidence: WeighedTools, chances: Mapping[int, float]) -> str:
-    best = next(iter(chances))
-    name = query.names.shown(fitted.names[int(evidence.tools[best])])
-    return f"no tool is sure enough (best {name}: {in_words(chances[best])})"
+    likeliest = int(evidence.tools[first])
+    if likeliest in warned or evidence.outcomes.failing_C[first]:
+        return f"what is known {place_of(weighed.query)} mostly failed in runs like this one"
+    if likeliest in weighed.encoded.again:
+        return f"the likeliest next call is {weighed.shown_name(first)} again"
+    surest = next(iter(chances))
+    return f"no tool is sure enough (best {weighed.shown_name(surest)}: {in_words(chances[surest])})"
 
 
 def _advice(fitted: FittedMemory, query: Query, tools: Tools) -> Float32Array | None:
@@ -218,75 +265,111 @@ def _candidates(fitted: FittedMemory, encoded: Sequence[EncodedQuery], query: Qu
     if query.tools is None:
         tools, available = fitted.candidates_of(encoded), fitted.numbers
     else:
-        available = np.array(sorted(fitted.number[t] for t in query.tools if t in fitted.number), dtype=np.intp)
+        available = _numbers(fitted, query.tools)
         tools = available[fitted.successes_T[available] > 0]
-    if retired := [fitted.number[tool] for tool in query.names.retired if tool in fitted.number]:
-        tools, available = (of[~np.isin(of, retired)] for of in (tools, available))
+    retired = _numbers(fitted, query.names.retired)
+    if len(retired):
+        tools = tools[~np.isin(tools, retired)]
+        available = available[~np.isin(available, retired)]
     return tools, available
 
 
-def _suggestion(
-    mirror: NamespaceMirror,
-    query: Query,
-    fitted: FittedMemory,
-    evidence: WeighedTools,
-    here_query: EncodedQuery,
-    at: int,
-    chance: float,
-    *,
-    measured: bool,
-) -> Suggestion:
+def _numbers(fitted: FittedMemory, names: AbstractSet[ToolName]) -> Tools:
+    """The numbers of those of some tools that memory knows, ascending."""
+    return np.array(sorted(fitted.number[name] for name in names if name in fitted.number), dtype=np.intp)
+
+
+@dataclass(frozen=True, slots=True)
+class _TimesCalled:
+    """How many runs succeeded and failed that called a tool from here; and that called it anywhere."""
+
+    successes: int
+    failures: int
+    anywhere: int
+    failures_anywhere: int
+
+    @classmethod
+    def of(cls, weighed: _WeighedQuery, tool: int) -> _TimesCalled:
+        fitted = weighed.fitted
+        successes = failures = 0
+        for source in set(weighed.query.after):
+            edge = weighed.mirror.edge(source, fitted.names[tool])
+            if edge is not None:
+                # A run that made several calls in parallel counts on the edge of each: the most, not the sum.
+                successes = max(successes, edge.support)
+                failures = max(failures, edge.failures)
+        return cls(successes, failures, int(fitted.successes_T[tool]), int(fitted.failures_T[tool]))
+
+    def support(self) -> tuple[int, float]:
+        """Successful runs behind the tool, and the share of failed ones; where none went on with it, those anywhere."""
+        successes, failures = self.successes, self.failures
+        if not successes:
+            successes, failures = self.anywhere, self.failures_anywhere
+        runs = successes + failures
+        return successes, failures / runs if runs else 0.0
+
+    def in_words(self, place: str, *, exact: bool) -> str:
+        """The counts as a clause; `exact` where all runs were read."""
+        if self.successes:
+            also = f" and {self.failures} failed" if self.failures else ""
+            noun = "run" if self.successes + self.failures == 1 else "runs"
+            return f"{self.successes} successful{also} {noun} called it {place}"
+        least = "" if exact else "at least "
+        clause = f"{least}{count_of(self.anywhere, 'successful run')} called it, none right {place}"
+        if self.failures:
+            clause += f", where {count_of(self.failures, 'failed run')} did"
+        return clause
+
+
+def _suggestion(weighed: _WeighedQuery, place: int, chance: float, *, measured: bool) -> Suggestion:
     """The suggestion of the candidate at a place."""
-    tool = int(evidence.tools[at])
-    name, anywhere = fitted.names[tool], int(fitted.successes_T[tool])
-    edges = [edge for source in set(query.after) if (edge := mirror.edge(source, name)) is not None]
-    # A run that made several calls in parallel counts on the edge of each.
-    here = max((edge.support for edge in edges), default=0)
-    failures = max((edge.failures for edge in edges), default=0)
-    # Where no successful run went on with it, both counts are those of runs that called it at all.
-    support, failed = (here, failures) if here else (anywhere, int(fitted.failures_T[tool]))
-    share = failed / (support + failed) if support + failed else 0.0
-    place = place_of(query)
-    if here:
-        also = f" and {failures} failed" if failures else ""
-        reason = f"{here} successful{also} {'run' if here + failures == 1 else 'runs'} called it {place}"
-    else:
-        missed = f", where {count_of(failures, 'failed run')} did" if failures else ""
-        least = "" if fitted.whole else "at least "
-        reason = f"{least}{count_of(anywhere, 'successful run')} called it, none right {place}{missed}"
+    query, fitted, evidence = weighed.query, weighed.fitted, weighed.evidence
+    tool = int(evidence.tools[place])
+    times = _TimesCalled.of(weighed, tool)
+    support, failure_share = times.support()
+    reason = times.in_words(place_of(query), exact=fitted.whole)
     nearest = None
     if query.vector is not None:
-        nearest = float(evidence.rows_CF[at, NAMES.index("nearest")])
-        # Of a tool that never came right here, and where the user's words are unknown, less can be said.
-        sayable = set(_SAID) if here else _SAID.keys() - {"in_this_moment", "vote", "contrast"}
-        sayable -= {"remaining"} if query.said_vector is None else set[str]()
-        said = [
-            _SAID[column].format(place=place, nearest=nearest)
-            for column, more in sorted(evidence.added(at).items(), key=lambda one: -one[1])
-            if more > _ENOUGH and column in sayable
-        ]
-        because = _because(fitted, here_query, tool)
-        signs = [*because, *said][:_SHOWN]
-        reason = f"{'; '.join(signs) or 'no single sign stands out'}; {reason}"
-    if at in evidence.drifts:
-        reason += f"; it {evidence.drifts[at]}"
-    return Suggestion(
-        name, chance, support, share, nearest, reason, partial(_evidence, mirror, fitted, query.after, tool), measured
-    )
+        nearest = float(evidence.rows_CF[place, NAMES.index("nearest")])
+        signs = _because(fitted, weighed.encoded, tool)
+        signs += _feature_reasons(weighed, place, nearest, called_here=times.successes > 0)
+        reason = f"{'; '.join(signs[:_MOST_REASONS]) or 'no single sign stands out'}; {reason}"
+    if place in evidence.drifts:
+        reason += f"; it {evidence.drifts[place]}"
+    look_up = partial(_evidence, weighed.mirror, fitted, query.after, tool)
+    return Suggestion(fitted.names[tool], chance, support, failure_share, nearest, reason, look_up, measured)
 
 
-def _because(fitted: FittedMemory, query: EncodedQuery, tool: int) -> list[str]:
+def _because(fitted: FittedMemory, encoded: EncodedQuery, tool: int) -> list[str]:
     """The facts that decided for a tool; none where no tree asked for one, or it decided for another."""
-    trees = fitted.trees(query.before[0]) if query.facts else None
+    trees = fitted.trees_for(encoded)
     if trees is None:
         return []
-    path = trees.path(query.facts, tool)
-    return [str(path)] if path.answers and 2 * path.times > path.calls else []
+    path = trees.path(encoded.facts, tool)
+    if not path.answers or 2 * path.times <= path.calls:
+        return []
+    return [str(path)]
+
+
+def _feature_reasons(weighed: _WeighedQuery, place: int, nearest: float, *, called_here: bool) -> list[str]:
+    """The features that lift a candidate above the others, in words, the strongest first."""
+    untold: set[str] = set()
+    if not called_here:
+        untold |= _REASONS_OF_PLACE
+    if weighed.query.said_vector is None:  # nothing says that the requests were similar
+        untold.add("remaining")
+    added = sorted(weighed.evidence.added(place).items(), key=lambda column_share: -column_share[1])
+    where = place_of(weighed.query)
+    reasons: list[str] = []
+    for column, share in added:
+        if share > _LEAST_REASON and column in _REASON_OF_FEATURE and column not in untold:
+            reasons.append(_REASON_OF_FEATURE[column].format(place=where, nearest=nearest))
+    return reasons
 
 
 def _evidence(
     mirror: NamespaceMirror, fitted: FittedMemory, after: tuple[ToolName, ...], tool: int, summaries: bool
 ) -> Evidence:
     """Runs that took this way; where none did, the latest successful ones that called the tool at all."""
-    found = mirror.evidence(after, fitted.names[tool], summaries)
-    return found if found.runs else Evidence(fitted.latest_successes(tool, EVIDENCE_RUNS))
+    evidence = mirror.evidence(after, fitted.names[tool], summaries)
+    return evidence if evidence.runs else Evidence(fitted.latest_successes(tool, EVIDENCE_RUNS))

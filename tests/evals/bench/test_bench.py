@@ -147,7 +147,7 @@ def test_a_model_may_label_what_memory_learns_from_and_is_asked_once(
         return completion(verdict)
 
     clerks.script = judge
-    options = ("--judge", "--tasks", "l*-Ada,l*-Ben", "--json")
+    options = ("--learn-from", "judged", "--tasks", "l*-Ada,l*-Ben", "--json")
     found = report(bench(tmp_path, clerks.url, *options))
     assert len(judged) == 4
     assert (found["arms"]["hybrid"]["hinted"] > 0) is hinted
@@ -272,13 +272,13 @@ def test_requests_of_a_model_that_plays_the_user_count_in_the_budget(
     assert report(done)["arms"]["off"]["means"]["tokens"] == 20 + 5 + 2 * 15  # what the agent took
 
 
-@pytest.mark.parametrize("command", ["bench", "explore"])
+@pytest.mark.parametrize("rounds", ["0", "2"])
 def test_without_a_model_for_the_user_nothing_is_installed_and_the_variable_is_named(
-    command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    rounds: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("HEPM_USER_MODEL", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    refused = quick(command, "tau2-retail-user", "--model", "none")
+    refused = quick("bench", "tau2-retail-user", "--model", "none", "--rounds", rounds, "--memory", tmp_path / "m.hepm")
     assert refused.code == 1
     assert "name it in HEPM_USER_MODEL" in refused.err
     assert [*tmp_path.iterdir()] == []
@@ -297,7 +297,7 @@ def test_without_a_limit_of_answers_the_longest_so_far_is_reserved(loopback: Loo
 
 
 def test_the_limit_of_answers_is_sent_with_each_request(clerks: Loopback, tmp_path: Path) -> None:
-    report(bench(tmp_path, clerks.url, "--tasks", "1", "--max-answer-tokens", "50", "--json"))
+    report(bench(tmp_path, clerks.url, "--tasks", "1", "--option", "max_tokens=50", "--json"))
     assert {request.body["max_tokens"] for request in clerks.requests} == {50}
 
 
@@ -339,6 +339,10 @@ def test_runs_whose_model_failed_are_named_and_made_again(clerks: Loopback, tmp_
         (["--tasks", "nobody*"], "no task is called nobody*; there are late-Ada"),
         (["--memory", "m.hepm", "--learn-from", "online"], "--memory and --learn-from exclude each other"),
         (["--max-cost", "1"], "--max-cost needs --prices"),
+        (["--option", "temperature"], "'temperature' is not NAME=VALUE"),
+        (["--rounds", "2"], "name the store that rounds are learned into"),
+        (["--rounds", "2", "--memory", "new.hepm", "--arms", "off,lessons"], "one arm: lessons, chosen, tagged"),
+        (["--rounds", "2", "--memory", "new.hepm", "--learn-from", "online"], "rounds have no use for it"),
     ],
 )
 def test_what_cannot_be_benched_is_refused_in_a_sentence(
@@ -354,7 +358,7 @@ def test_what_cannot_be_benched_is_refused_in_a_sentence(
 
 
 def test_a_folder_without_an_answer_takes_other_options(clerks: Loopback, tmp_path: Path) -> None:
-    failed = bench(tmp_path, "http://127.0.0.1:9/v1", "--tasks", "*-Ada", "--arms", "off", "--temperature", "1")
+    failed = bench(tmp_path, "http://127.0.0.1:9/v1", "--tasks", "*-Ada", "--arms", "off", "-o", "temperature=1")
     assert failed.code == 1
     assert "no endpoint can be reached" in failed.err
     assert "success" not in failed.out  # no table without a task
@@ -363,6 +367,6 @@ def test_a_folder_without_an_answer_takes_other_options(clerks: Loopback, tmp_pa
 
 def test_a_folder_of_another_bench_is_refused(clerks: Loopback, tmp_path: Path) -> None:
     report(bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--arms", "off", "--json"))
-    answer = bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--arms", "off", "--temperature", "0")
-    assert 'holds runs with another options ({}, now {"temperature": 0.0}): name another --folder' in answer.err
+    answer = bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--arms", "off", "-o", "temperature=0")
+    assert 'holds runs with another options ({}, now {"temperature": 0}): name another --folder' in answer.err
     assert bench(tmp_path, clerks.url, env="tests.evals.bench.parcels:nothing").code == 1

@@ -1,4 +1,4 @@
-"""`hepm explore` on a small environment, with a model played by a real server."""
+"""`hepm bench --rounds` on a small environment, with a model played by a real server."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ ENV = "tests.evals.bench.parcels:Parcels"
 AT_ONCE = 3
 
 _processes = get_context("forkserver")  # a process for each command; what they import is imported once
-_processes.set_forkserver_preload(["openai", "hepm.evals.bench.explore", "hepm.cli.explore", "hepm.memory", __name__])
+_processes.set_forkserver_preload(["openai", "hepm.evals.bench.explore", "hepm.cli.bench", "hepm.memory", __name__])
 
 
 def arguments(place: Path, url: str, *options: str) -> list[str]:
-    known = ("--model", "small", "--base-url", url, "--folder", place / "folder", "--store", place / "m.hepm")
-    return ["explore", ENV, *map(str, known), "--concurrency", str(AT_ONCE), *options]
+    known = ("--model", "small", "--base-url", url, "--folder", place / "folder", "--memory", place / "m.hepm")
+    return ["bench", ENV, *map(str, known), "--concurrency", str(AT_ONCE), *options]
 
 
 def explore(place: Path, url: str, *options: str) -> Answer:
@@ -62,7 +62,7 @@ def explored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, l
     """A place that was explored in three rounds of twelve, the requests, the rounds, and the endpoint."""
     place, played = tmp_path_factory.mktemp("explored"), Loopback()
     played.script = learner
-    found = rounds(explore(place, played.url, "--episodes", "12", "--tasks", "*-Ada,*-Ben", "--json"))
+    found = rounds(explore(place, played.url, "--rollouts", "12", "--tasks", "*-Ada,*-Ben", "--json"))
     yield place, [*played.requests], found, played
     played.stop()
 
@@ -113,7 +113,7 @@ def test_a_model_may_distill_and_is_asked_once(played: Loopback, tmp_path: Path)
         return answer_well(request)
 
     played.script = both
-    options = ("--episodes", "6", "--distiller", "writer", "--json")
+    options = ("--rollouts", "6", "--distiller", "writer", "--json")
     stopped = explore(tmp_path, played.url, *options, "--max-calls", "24")
     assert stopped.code == 1
     assert "the budget" in stopped.err
@@ -130,7 +130,7 @@ def test_an_agent_with_tags_searches_principles_which_are_credited_and_recorded(
     played: Loopback, tmp_path: Path
 ) -> None:
     played.script = tagging
-    found = rounds(explore(tmp_path, played.url, "--agent", "tagged", "--episodes", "8", "--json"))
+    found = rounds(explore(tmp_path, played.url, "--arms", "tagged", "--rollouts", "8", "--json"))
     assert [one["shown"] for one in found] == [0, 1, 1]
     assert [one["errors"] for one in found] == [1, 1, 1]  # its first text has no action
     assert found[2]["evolved"] == {}
@@ -165,7 +165,7 @@ def run(words: list[str], out: Path) -> None:
 
 def start(place: Path, url: str) -> Any:
     place.mkdir(exist_ok=True)
-    words = arguments(place, url, "--rounds", "3", "--episodes", "4", "--tasks", "l*", "--json")
+    words = arguments(place, url, "--rounds", "3", "--rollouts", "4", "--tasks", "l*", "--json")
     process = _processes.Process(target=run, args=(words, place / "out"))
     process.start()
     return process
@@ -210,7 +210,7 @@ def test_a_run_that_breaks_off_twice_is_left_out_of_its_round(played: Loopback, 
         return error(400, "too long") if "parcel 2 is damp" in str(request.body) else learner(request)
 
     played.script = moody
-    options = ("--episodes", "6", "--tasks", "*-Cleo")
+    options = ("--rollouts", "6", "--tasks", "*-Cleo")
     first = explore(tmp_path, played.url, *options)
     assert "1 run broke off (lessons/damp-Cleo/0)" in first.out
     assert "too long" in first.out
@@ -220,7 +220,7 @@ def test_a_run_that_breaks_off_twice_is_left_out_of_its_round(played: Loopback, 
 
 
 def test_a_dry_run_asks_and_leaves_nothing(played: Loopback, tmp_path: Path) -> None:
-    found = explore(tmp_path, played.url, "--episodes", "6", "--distiller", "writer", "--dry-run", "--json").json
+    found = explore(tmp_path, played.url, "--rollouts", "6", "--distiller", "writer", "--dry-run", "--json").json
     assert (found["runs"], found["calls"]) == (18, 18 * 3 + 18 * 2)
     assert [*tmp_path.iterdir()] == []
     assert not played.requests
@@ -229,11 +229,11 @@ def test_a_dry_run_asks_and_leaves_nothing(played: Loopback, tmp_path: Path) -> 
 def test_another_store_another_folder_and_other_settings_are_refused_in_a_sentence(
     played: Loopback, tmp_path: Path
 ) -> None:
-    options = ("--episodes", "2")
+    options = ("--rollouts", "2")
     assert explore(tmp_path, played.url, *options).code == 0
     asked = len(played.requests)
     for more, message in (
-        (("--store", tmp_path / "new.hepm"), "holds rounds whose runs are not in the store"),
+        (("--memory", tmp_path / "new.hepm"), "holds rounds whose runs are not in the store"),
         (("--folder", tmp_path / "new"), "of another exploration: name its --folder"),
         (("--seed", "1"), "holds runs with another seed (0, now 1)"),
     ):

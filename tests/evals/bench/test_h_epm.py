@@ -198,7 +198,21 @@ def test_entropies_are_taken_at_the_summary_and_at_the_answers_around_it(
         return reply
 
     loopback.script = sure
-    found = report(bench(tmp_path, loopback.url, "--arms", "summary", "--entropy", *TWO_TASKS, "--json", env=SPLIT))
+    found = report(
+        bench(
+            tmp_path,
+            loopback.url,
+            "--arms",
+            "summary",
+            "-o",
+            "logprobs=true",
+            "-o",
+            "top_logprobs=20",
+            *TWO_TASKS,
+            "--json",
+            env=SPLIT,
+        )
+    )
     # -.75 ln .75 - .25 ln .25 = .562
     assert found["arms"]["summary"]["entropy"] == {"summary": 0.5623, "before": 0.6931, "after": 0.0}
     assert {request.body["top_logprobs"] for request in loopback.requests} == {20}

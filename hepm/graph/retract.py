@@ -1,0 +1,80 @@
+"""Take back what stored runs added to the graph, written once over the operations of a store's transaction."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from hepm.graph.delta import Delta, Edge, RunRecord, StatePlace, StateSeen, steps_in
+from hepm.graph.rows import Float32Array, RecordParser, StoredRun, read_each
+from hepm.graph.transaction import Transaction
+
+_FEW_KEYS: Final = 64  # a database finds so many texts in less time than it takes to send every run
+
+
+def retract_runs(write: Transaction, stored: Sequence[StoredRun], replay: RecordParser) -> None:
+    """Take back what stored runs added to the graph; their records stay."""
+    if not stored:
+        return
+    runs, _ = readable(write, [run.record for run in stored], replay)
+    delta = Delta.of(runs, sign=-1)
+    orphaned, below_bound = write.retract(delta, [run.id for run in stored])
+    texts: dict[StatePlace, tuple[int, str, int]] = {}
+    for place, (run, step) in _latest_texts(write, orphaned).items():
+        texts[place] = orphaned[place], run, step
+    _add_texts(write, texts, replay)
+    # Further states of these moves may be among the latest now.
+    orphaned_moves = {move for move, _ in orphaned}
+    _add_texts(write, write.textless(orphaned_moves | below_bound), replay)
+
+
+def readable(
+    write: Transaction, records: Sequence[str], replay: RecordParser
+) -> tuple[Sequence[RunRecord], Mapping[str, Float32Array]]:
+    """The runs of those records that can be read, and the vectors of their texts.
+
+    A damaged record can be removed, and does not keep others from being removed: its counts go with a rebuild.
+    """
+    runs, vectors = read_each(records, replay, write.aliases, success_from=write.header.success_from)
+    return [run for run in runs if isinstance(run, RunRecord)], vectors
+
+
+def _latest_texts(write: Transaction, places: Iterable[StatePlace]) -> dict[StatePlace, tuple[str, int]]:
+    """The latest run that holds each state, and its transition. One pass over the runs on each edge."""
+    by_edge: defaultdict[Edge, set[StatePlace]] = defaultdict(set)
+    for move, key in places:
+        # Every run with the move took the edge between its first tools.
+        by_edge[move.sources[0], move.targets[0]].add((move, key))
+    latest: dict[StatePlace, tuple[float, str, int]] = {}
+    for edge, places_on_edge in by_edge.items():
+        keys = sorted({key for _, key in places_on_edge})
+        if len(keys) > _FEW_KEYS:
+            keys = []  # all runs on the edge are read
+        for run, ended, success, sequence in write.runs_holding(edge, keys):
+            for step, (*_, place) in enumerate(steps_in(sequence, success=bool(success))):
+                if place not in places_on_edge:
+                    continue
+                if place not in latest or (ended, run, step) > latest[place]:
+                    latest[place] = ended, run, step
+    return {place: (run, step) for place, (_, run, step) in latest.items()}
+
+
+def _add_texts(write: Transaction, texts: Mapping[StatePlace, tuple[int, str, int]], replay: RecordParser) -> None:
+    """Add states by their counts, and by the run and the transition that their texts are of."""
+    if not texts:
+        return
+    records = write.records_of({run for _, run, _ in texts.values()})
+    runs, vectors = readable(write, records, replay)
+    by_id = {run.id: run for run in runs}
+    delta = Delta()
+    for (move, key), (count, run_id, step) in texts.items():
+        run = by_id.get(run_id)
+        if run is not None and step < len(run.transitions):
+            summary = run.transitions[step].summary
+            delta.states[move][key] = StateSeen(summary, run_id, step, run.ended_at or 0.0, count)
+    places: list[StatePlace] = []
+    for move, states in delta.states.items():
+        places.extend((move, key) for key in states)
+    write.drop_states(places)
+    write.apply(delta, vectors)

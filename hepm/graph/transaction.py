@@ -1,0 +1,205 @@
+"""A write transaction on one namespace: what a database must do, and what every one does the same way."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from operator import attrgetter
+from typing import Any, Final
+
+from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace
+from hepm.graph.lessons.transaction import LessonTransaction
+from hepm.graph.rows import (
+    Aliases,
+    Float32Array,
+    Header,
+    Known,
+    Selection,
+    StoredRun,
+    ToolRow,
+    Vectored,
+    as_bool,
+    known_runs,
+    tool_row,
+)
+from hepm.graph.stored_vectors import to_bytes
+from hepm.types import ToolName
+
+_PUT_VECTORS: Final[Mapping[Vectored, tuple[str, str, str]]] = {
+    "state": ("put_state_vectors", "of", "vector"),
+    "run": ("put_run_vectors", "of", "said_vector"),
+    "lesson": ("put_lesson_vectors", "lesson", "vector"),
+}
+"""The statement for each kind of vector, and its parameters for the key and for the vector."""
+
+_COPIED: Final = (
+    "description",
+    "parameters",
+    "described_at",
+    "changed_at",
+    "former_description",
+    "former_parameters",
+)
+"""Fields of a tool that `copy_tools` sets."""
+
+
+class Transaction(ABC):
+    """A write transaction on a namespace: all of it is stored, or nothing.
+
+    `hepm.graph.changes` adds, removes and recounts runs by these operations alone. `SQLiteTransaction` and
+    `Neo4jTransaction` implement them.
+
+    Attributes:
+        header: As it was when the transaction began, under the store's write lock.
+        aliases: Other names of tools; records are counted under the tools' own.
+        sources: Tools whose outgoing edges or states changed.
+        rewritten: Whether something was removed or replaced, not only added.
+        removed: Whether that was a run with a label.
+        row_numbers: Of the runs that were read or stored, by id.
+    """
+
+    header: Header
+    lessons: LessonTransaction
+    aliases: Aliases
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+        self.sources: set[ToolName] = set()
+        self.rewritten = False
+        self.removed = False
+        self.row_numbers: dict[str, int] = {}
+
+    # What each database does in its own way
+
+    @abstractmethod
+    def note_change(self, *, everything: bool = False) -> None:
+        """Write the journal entry from which mirrors learn what to read again."""
+
+    @abstractmethod
+    def runs_naming(self, tool: ToolName) -> list[StoredRun]:
+        """Stored runs that call a tool or list it, by the text of their records."""
+
+    @abstractmethod
+    def shortest_success(self, environment: str, task: str) -> StoredRun | None:
+        """The successful run of a task with fewest steps, ties by id; None if there is none."""
+
+    @abstractmethod
+    def runs_holding(self, edge: Edge, keys: Sequence[int]) -> Iterable[tuple[Any, ...]]:
+        """Id, end, outcome and column `sequence` of the labelled, counted runs that took an edge.
+
+        Only those with a state of one of the `keys`, if any are given.
+        """
+
+    @abstractmethod
+    def insert_runs(self, runs: Sequence[RunRecord], vectors: Mapping[str, Float32Array], *, counted: bool) -> None:
+        """Store the rows of new runs, not their counts."""
+
+    @abstractmethod
+    def restate_runs(self, runs: Sequence[tuple[StoredRun, RunRecord]]) -> None:
+        """Set what derives from the records of stored runs; from now on they count."""
+
+    @abstractmethod
+    def drop_runs(self, ids: Sequence[str]) -> None:
+        """Delete the rows of runs, not their counts."""
+
+    @abstractmethod
+    def apply(self, delta: Delta, vectors: Mapping[str, Float32Array]) -> None:
+        """Add counts and states; `vectors` by the texts of the states."""
+
+    @abstractmethod
+    def retract(self, delta: Delta, ids: Sequence[str]) -> tuple[dict[StatePlace, int], set[StateMove]]:
+        """Take back what runs added, by a delta of negative counts.
+
+        A state whose text came from one of the runs is dropped, also if other runs hold it: the caller adds it again
+        with the text of another run.
+
+        Returns:
+            The counts of the dropped states that other runs hold; and the moves on which a state with a text was
+            dropped, so that another may have one now.
+        """
+
+    @abstractmethod
+    def textless(self, moves: Iterable[StateMove]) -> dict[StatePlace, tuple[int, str, int]]:
+        """Count, run and step of the states without a text that belong to the latest of their moves."""
+
+    @abstractmethod
+    def drop_states(self, places: Iterable[StatePlace]) -> None:
+        """Delete states."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Delete all that is counted from the records; tools keep their descriptions and marks."""
+
+    @abstractmethod
+    def reset_damage(self) -> None:
+        """Reset values that no column and no property may hold."""
+
+    # What is written once, over named statements
+
+    def how_rewritten(self, *, everything: bool) -> int:
+        """For the journal: 0 if something was only added, 1 if texts were replaced, 2 if labelled runs were removed."""
+        return 2 if everything or self.removed else int(self.rewritten)
+
+    def known(self, ids: Sequence[str]) -> dict[str, Known]:
+        """Those of the ids that are stored."""
+        return known_runs(self.lessons.rows, ids)
+
+    def held(self, ids: Sequence[str]) -> list[StoredRun]:
+        """Those of the runs that are stored, by id."""
+        return self.stored(self.lessons.rows("stored_runs", ids=list(ids)))
+
+    def select(self, selection: Selection) -> list[StoredRun]:
+        """The stored runs that match, by id."""
+        if selection.trajectory is not None and selection == Selection(selection.trajectory):
+            return self.held([selection.trajectory])  # a search for anything else reads the whole namespace
+        return self.stored(self.lessons.rows("select_runs", **asdict(selection)))
+
+    def records_of(self, ids: Iterable[str]) -> list[str]:
+        """The records of stored runs."""
+        return [record for _, record in self.lessons.rows("records_of", ids=list(ids))]
+
+    def set_counted(self, run: str, counted: bool) -> None:
+        """Set whether a stored run counts."""
+        self.lessons.write("set_counted", [{"run": run, "counted": counted}])
+
+    def put_vectors(self, of: Vectored, vectors: Mapping[Any, Float32Array]) -> None:
+        """Attach vectors to states by id, runs by row number or lessons by id; missing ones are ignored."""
+        statement, key_parameter, vector_parameter = _PUT_VECTORS[of]
+        rows: list[dict[str, object]] = []
+        for key, vector in vectors.items():
+            rows.append({key_parameter: key, vector_parameter: to_bytes(vector)})
+        self.lessons.write(statement, rows)
+
+    def tools(self) -> list[ToolRow]:
+        """All tools."""
+        return list(map(tool_row, self.lessons.rows("tools")))
+
+    def copy_tools(self, tools: Sequence[ToolRow]) -> None:
+        """Set everything about tools but their counts."""
+        rows: list[dict[str, object]] = []
+        for tool in tools:
+            copied = {field: getattr(tool, field) for field in _COPIED}
+            rows.append({"tool": tool.name, **copied})
+        self.lessons.write("copy_tools", rows)
+        self.mark_tools((tool.name, tool.retired, tool.aliases) for tool in tools)
+
+    def mark_tools(self, marks: Iterable[tuple[ToolName, bool, Sequence[ToolName]]]) -> None:
+        """Set whether tools are retired, and their aliases."""
+        rows = [{"tool": tool, "retired": retired, "aliases": list(aliases)} for tool, retired, aliases in marks]
+        self.lessons.write("mark_tools", rows)
+
+    def drop_tool(self, tool: ToolName) -> None:
+        """Delete a tool that no run calls."""
+        self.lessons.write("drop_tool", [{"tool": tool}])
+
+    def stored(self, rows: Iterable[Sequence[Any]]) -> list[StoredRun]:
+        """Runs of stored rows, by id."""
+        runs: list[StoredRun] = []
+        for row in rows:
+            run = StoredRun(*row)
+            # The databases hold outcomes and marks as numbers.
+            run = run._replace(success=as_bool(run.success), counted=bool(run.counted))
+            self.row_numbers[run.id] = run.seq
+            runs.append(run)
+        return sorted(runs, key=attrgetter("id"))
