@@ -143,9 +143,7 @@ GROUPS: Final = {
         "stats": ("stores:stats", "Print counts of a memory by namespace."),
     },
     "Lessons": {
-        "experience": ("upkeep:experience", "What each run taught (PRIME)."),
-        "principle": ("upkeep:principle", "Rules drawn from many runs (EvolveR)."),
-        "preference": ("preference:app", "What each user wants (MultiSessionCollab)."),
+        "lesson": ("lesson:lesson", "What runs taught: experiences (PRIME), principles (EvolveR), notes on users."),
         "library": ("library:app", "Experiences, principles and notes as a file."),
     },
     "Measure": {

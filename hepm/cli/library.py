@@ -114,7 +114,7 @@ def _export_for_agents(place: Place, path: str, kinds: Sequence[LessonKind], *, 
                 f"no lesson is supported by runs that it was not made from ({left_out:,} are not): nothing was "
                 "written. --all writes them all the same; more runs may support them."
                 if left_out
-                else "there are no lessons to write: `hepm principle distill` makes them."
+                else "there are no lessons to write: `hepm lesson distill` makes them."
             )
         if skill:
             folder = target.absolute().parent.name if path != "-" else namespace

@@ -36,7 +36,7 @@ from hepm.graph.open_store import embedded_file, mend_store
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
-    from hepm.graph.findings import Finding
+    from hepm.graph.examination.findings import Finding
     from hepm.ingest import ReadOptions
     from hepm.ingest.pipeline import IngestReport
     from hepm.ingest.prepare import IngestOptions

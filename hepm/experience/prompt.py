@@ -27,7 +27,7 @@ from hepm.experience.principles import FoundPrinciple, Principles
 from hepm.experience.run_steps import step_of
 from hepm.graph.delta import said_text, state_key
 from hepm.graph.lessons.rows import StoredLesson
-from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.tool_life import ToolNames
 from hepm.graph.trials import LEFT_OUT_HERE, hint_id
 from hepm.ingest.chat import read_messages

@@ -13,8 +13,8 @@ from hepm.types import DEFAULT_NAMESPACE, ToolName
 
 if TYPE_CHECKING:
     from hepm.embed import Embedder
-    from hepm.graph.doctor import ExaminationProgress, Part
-    from hepm.graph.findings import Finding
+    from hepm.graph.examination.doctor import ExaminationProgress, Part
+    from hepm.graph.examination.findings import Finding
     from hepm.ingest.copying import Copied
     from hepm.memory.obstacles import Obstacle
 
@@ -69,11 +69,11 @@ class Memory(RecordingMemory):
         """Compare derived data with the records, and the mirror with the store; vectors of a model only by size.
 
         Args:
-            parts: What is compared; None for all of `hepm.graph.doctor.PARTS`.
+            parts: What is compared; None for all of `hepm.graph.examination.doctor.PARTS`.
             on_progress: Called with how many runs and states were compared, and how many there are (see
-                `hepm.graph.doctor.examine`).
+                `hepm.graph.examination.doctor.examine`).
         """
-        from hepm.graph.doctor import PARTS, examine
+        from hepm.graph.examination.doctor import PARTS, examine
         from hepm.ingest.pipeline import replay_with
 
         self._mirror.refresh()

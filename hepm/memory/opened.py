@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from hepm.embed.agreed import AgreedEmbedder
 from hepm.errors import HepmError, InputError, StoreDamagedError, StoreUnavailableError
-from hepm.graph.mirror import Mirror
-from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.mirror.mirror import Mirror
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.open_store import artifact_folder, embedded_file, open_store
 from hepm.graph.rows import Counting, Header, RecordParser, ToolRow, Totals
 from hepm.graph.store import Store

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hepm.experience.preferences import Preferences
     from hepm.experience.principles import Principles
     from hepm.experience.prompt import Prompt, PromptOptions, TurnState
-    from hepm.graph.namespace import NamespaceMirror
+    from hepm.graph.mirror.namespace_mirror import NamespaceMirror
     from hepm.memory.levels import GuardState
     from hepm.memory.trials import Trials
     from hepm.rank.checkpoint import Rankers

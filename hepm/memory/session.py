@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from hepm.errors import ConflictError, HepmError, InputError
 from hepm.graph.delta import said_text
-from hepm.graph.mirror import switching_often
+from hepm.graph.mirror.mirror import switching_often
 from hepm.graph.trials import CONTROL, LEFT_OUT_HERE, Trial, Withheld, hint_id
 from hepm.ingest.chat import GrowingConversation, read_messages
 from hepm.ingest.prepare import IngestOptions

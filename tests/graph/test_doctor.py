@@ -290,7 +290,7 @@ def test_a_run_is_forgotten_with_its_own_user_once_it_is_mended(edited: Callable
         assert memory.forget(user="bob") == ["one"]
 
 
-@pytest.mark.parametrize("command", ["doctor", "experience list", "principle list", "stats"])
+@pytest.mark.parametrize("command", ["doctor", "lesson list", "stats"])
 @pytest.mark.parametrize("record", ["{", "[1]", "{}", "null"])
 def test_a_broken_lesson_ends_no_command_in_a_traceback(
     edited: Callable[[str], Path], command: str, record: str

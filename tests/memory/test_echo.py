@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hepm import Memory, ToolCall, Trajectory, Turn
-from hepm.graph.calls import CallReader, steps_of
+from hepm.graph.calls.call_matrix import CallReader, steps_of
 from hepm.graph.delta import ADVISED, HINTED, RunRecord
 from hepm.graph.rows import RunRow
 from hepm.ingest.hepm import parse_run, write_run

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hepm import Memory, Outcome, StateSummary, Suggestions, ToolCall, Trajectory, Turn
-from hepm.graph.calls import CallMatrix
+from hepm.graph.calls.call_matrix import CallMatrix
 from hepm.policy import Floors, Hybrid, Query
 from hepm.policy.hybrid.features import NAMES, features
 from hepm.policy.hybrid.fitted import FittedMemory, NameWords, stems

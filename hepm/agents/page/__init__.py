@@ -28,7 +28,7 @@ from hepm.errors import InputError, MissingExtraError, NotFoundError, StoreDamag
 from hepm.experience.equal_lessons import EqualLessons
 from hepm.experience.likeness import request_of
 from hepm.graph.lessons.rows import Kind, StoredLesson
-from hepm.graph.mirror import switching_often
+from hepm.graph.mirror.mirror import switching_often
 from hepm.graph.page import counts_of, fill, graph_data, graph_scripts, part_of, read_content, texts_of
 from hepm.graph.rows import Totals
 from hepm.graph.trials import Trial

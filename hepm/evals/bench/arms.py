@@ -21,7 +21,7 @@ from hepm.evals.domains import DomainRun
 from hepm.evals.planned import PlanGraph
 from hepm.experience.model_distiller import RECORD_IS_DATA, quoted_run
 from hepm.experience.prompt import Prompt, PromptOptions
-from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Counting
 from hepm.ingest.pipeline import IngestReport
 from hepm.ingest.prepare import IngestOptions
