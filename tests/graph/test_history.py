@@ -55,7 +55,7 @@ def ranked(memory: Memory, state: str = "about the lamp", after: str = "look") -
 
 def after_look(memory: Memory) -> list[str]:
     """The calls that came right after a look, as a fresh process reads them."""
-    fitted = memory._mirror.namespace(NS).fits.of(FittedMemory)
+    fitted = memory.mirrors.namespace(NS).fits.of(FittedMemory)
     found = fitted.calls.after
     assert found is not None
     calls = found(["look"])
@@ -211,7 +211,7 @@ def test_doctor_finds_damaged_files_and_repairs_them(memory: Memory, tmp_path: P
     file.write_bytes(content)
     assert [finding.repair for finding in memory.examine(parts=["fit"])] == ["prepare"]
     assert memory.examine(parts=["links", "lessons"]) == []
-    memory.drop_prepared()
+    memory.rebuild()
     with Memory.open(tmp_path / "runs.hepm", poll_s=60, speak="weighed") as fresh:
         assert ranked(fresh) == expected
         assert fresh.examine() == []
