@@ -316,8 +316,12 @@ def test_an_export_carries_the_lessons_and_what_a_step_has_seen_into_another_sto
     taught: Path, tmp_path: Path
 ) -> None:
     out, other = tmp_path / "out.jsonl", tmp_path / "other.hepm"
-    assert quick("prompt", "--run", "r-new", "--state", "an order", "--store", taught).code == 0
-    assert found(taught, "label", "r-new", "--success")["success"]
+    told = found(
+        taught, "prompt", "--run", "r-new", "--state", "to cancel", "--after", "find_user,get_order", "-k", "0"
+    )
+    assert quick("label", "another", "--success", "--store", taught).code == 1
+    assert found(taught, "label", "r-new", "--success") == {"run": "r-new", "success": True, "before": None, "by": ""}
+    assert found(taught, "lesson", "show", told["lessons"][0])["shown_in"] == {"r-new": True}
     lessons = lessons_of(taught)
     said = quick("export", out, "--store", taught).out
     assert said == f"24 runs and {len(lessons)} lessons written to {out}\n"
