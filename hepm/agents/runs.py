@@ -202,7 +202,7 @@ class LiveRuns:
     def _look(self) -> None:
         """Learn the names of runs that a crash, a restart or another process left on disk."""
         self._known.update(run.session.stamp for run in self._runs.values() if run.session.stamp is not None)
-        for one in self.memory.under_way(self._known):
+        for one in self.memory.sessions.under_way(self._known):
             self._note(one.namespace, one.run.id, one.aliases)
 
     def _rests(self, run: LiveRun) -> None:
@@ -244,7 +244,7 @@ class LiveRuns:
 
     def why_not_kept(self) -> str:
         """Why runs cannot be kept on disk now, or could not be stored; "" if they can."""
-        return self.memory.why_not_kept() or (
+        return self.memory.sessions.why_not_kept() or (
             "runs that rest could not be stored: see the log" if self._failing else ""
         )
 
@@ -345,7 +345,7 @@ class LiveRuns:
             run = self._here(run)
             session = run.session if run is not None else self._ended.get(key)
         if session is None:
-            session = self.memory.resume(id, namespace=namespace, ingest_options=self.ingest_options())
+            session = self.memory.sessions.resume(id, namespace=namespace, ingest_options=self.ingest_options())
         if (token := TOKEN.get()) in self._distrust and token != self._recorder(session, id, namespace):
             raise NotFoundError(f"the token {token!r} recorded no run {id!r} in {namespace!r}, and labels no other's")
         if session is None:
@@ -356,7 +356,7 @@ class LiveRuns:
                     f"no run {id!r} is under way or stored in {namespace!r}: check the id and the namespace"
                 ) from error
             if success is not None or reward is not None:
-                self.memory.distill_soon(id, namespace=namespace)
+                self.memory.sessions.distill_soon(id, namespace=namespace)
             self.counts["outcomes", namespace] += 1
             return
         if run is None:
@@ -440,7 +440,7 @@ class LiveRuns:
             except HepmError as error:
                 failed = error
         try:
-            self.memory.store_abandoned(idle_s=self.idle_s, options=self.ingest_options())
+            self.memory.sessions.store_abandoned(idle_s=self.idle_s, options=self.ingest_options())
         except HepmError as error:
             failed = error
         if failed is not None and not self._failing:

@@ -203,7 +203,7 @@ class Server:
     def _uplift_lines(self, access: Access) -> list[str]:
         """What memory does to success, with its interval, and the sessions behind it, as far as it is known."""
         namespaces = filter(access.to, self.memory.namespaces())
-        found = {name: self.memory.trials.lately(namespace=name) for name in sorted(namespaces)}
+        found = {name: self.memory.sessions.trials.lately(namespace=name) for name in sorted(namespaces)}
         gauges: dict[str, dict[str, float]] = {"sessions": {}, "controls": {}, "success": {}, "low": {}, "high": {}}
         for name, report in found.items():
             gauges["sessions"][name], gauges["controls"][name] = report.sessions, report.controls

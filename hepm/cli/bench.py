@@ -398,7 +398,7 @@ def _distiller(
 
     if not name:
         return None
-    ledger = memory.library.ledger("run", namespace=memory.namespace)
+    ledger = memory.lessons.ledger("run", namespace=memory.namespace)
     budget, prices = limits
     return stack.enter_context(Client(replace(endpoint, model=name), ledger=ledger, budget=budget, prices=prices))
 

@@ -101,7 +101,7 @@ def _label_one(
     success = outcome.graded(memory.header.success_from).success
     if success is not None and _is_known_by_lessons_alone(memory, namespace, id):
         if not dry_run:
-            memory.library.record_outcome(id, success=success, namespace=namespace)
+            memory.lessons.record_outcome(id, success=success, namespace=namespace)
         _print_credited(id, success, as_json=as_json)
         return
     if not remove and outcome == Outcome():
@@ -131,7 +131,7 @@ def _is_known_by_lessons_alone(memory: Memory, namespace: str, id: str) -> bool:
     """Whether lessons were shown in a run that is not stored."""
     if memory.run(id, namespace=namespace) is not None:
         return False
-    return memory.library.showed_in(id, namespace=namespace)
+    return memory.lessons.showed_in(id, namespace=namespace)
 
 
 def _print_credited(id: str, success: bool, *, as_json: bool) -> None:

@@ -74,7 +74,7 @@ def _edit_lesson(memory: Memory, found: StoredLesson, words: str, namespace: str
     from hepm.experience.lesson_files import edit_lesson
 
     former = found.row
-    edited = edit_lesson(memory.library, former, words, namespace=namespace)
+    edited = edit_lesson(memory.lessons, former, words, namespace=namespace)
     if edited.id == former.id:
         return f"{former.id} says this already"
     return f"{edited.id} replaces {former.id}"
@@ -147,7 +147,7 @@ def _retire(memory: Memory, found: StoredLesson, namespace: str, *, dry_run: boo
         return _Retired([], [f"{row.id} is retired already ({row.retired})"])
     ids = _saying_the_same(memory, found, namespace)
     if not dry_run:
-        memory.library.retire(row.kind, ids, namespace=namespace)
+        memory.lessons.retire(row.kind, ids, namespace=namespace)
     return _Retired(ids, [f"{row.id} {'would be' if dry_run else 'is'} retired{_and_more(ids)}"])
 
 
@@ -157,7 +157,7 @@ def _revive(memory: Memory, found: StoredLesson, namespace: str, *, dry_run: boo
         return _Retired([], [f"{row.id} is not retired"])
     ids = _saying_the_same(memory, found, namespace)
     if not dry_run:
-        memory.library.revive(row.kind, ids, namespace=namespace)
+        memory.lessons.revive(row.kind, ids, namespace=namespace)
     return _Retired(ids, [f"{row.id} {'would be' if dry_run else 'is'} found again{_and_more(ids)}"])
 
 
@@ -165,10 +165,10 @@ def _saying_the_same(memory: Memory, found: StoredLesson, namespace: str) -> lis
     """Ids of the lesson and those listed as one with it, as far as they were retired for the same reason."""
     alike = [
         one
-        for one in memory.library.list(found.row.kind, namespace=namespace, retired=True)
+        for one in memory.lessons.list(found.row.kind, namespace=namespace, retired=True)
         if one.row.retired == found.row.retired
     ]
-    for equal in memory.library.equal(alike, namespace=namespace):
+    for equal in memory.lessons.equal(alike, namespace=namespace):
         ids = [one.row.id for one in equal.lessons]
         if found.row.id in ids:
             return ids

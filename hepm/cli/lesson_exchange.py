@@ -96,7 +96,7 @@ def export_lessons_alone(place: Place, path: str, form: LessonForm, chosen: Less
 
     kinds = chosen.stored_kinds or KINDS
     with place.open() as memory:
-        found = export_lessons(memory.library, namespace=place.namespace, kinds=kinds, retired=chosen.retired)
+        found = export_lessons(memory.lessons, namespace=place.namespace, kinds=kinds, retired=chosen.retired)
         lines = write_documents(found, "jsonl" if form == "lessons" else "markdown")
         if path == "-":
             print_lines(lines)
@@ -121,7 +121,7 @@ def _export_for_agents(place: Place, path: str, chosen: LessonExport, *, skill: 
         target /= SKILL_FILE
     former = read_text(target, "PATH") if path != "-" and target.exists() else ""
     with place.open() as memory:
-        library, namespace = memory.library, place.namespace
+        library, namespace = memory.lessons, place.namespace
         if has_section(former):
             edits = read_section(former, str(target), library, namespace=namespace).edits
             if edits:
@@ -230,13 +230,13 @@ def import_lessons_alone(
         if retire_missing:
             raise click.UsageError("--retire-missing is for lines of JSON: here a deleted line retires its lesson.")
         with place.open() as memory:
-            read = read_section(text, name, memory.library, namespace=place.namespace)
-            done = import_lessons(memory.library, read.lessons, namespace=place.namespace, deleted=read.deleted)
+            read = read_section(text, name, memory.lessons, namespace=place.namespace)
+            done = import_lessons(memory.lessons, read.lessons, namespace=place.namespace, deleted=read.deleted)
     else:
         lines = io.StringIO(text, newline=None)
         with no_empty_store(place.store), place.create() as memory:
             done = import_lessons(
-                memory.library,
+                memory.lessons,
                 read_documents(lines, name),
                 namespace=place.namespace,
                 retire_missing=[stored_kind(kind) for kind in retire_missing or ()],

@@ -93,7 +93,7 @@ class _Distillation:
         if kind == "note":
             return self._estimate_notes()
         distiller = self._distiller(kind)
-        waiting = self.memory.library.waiting(f"{kind}/{distiller.name}", namespace=self.namespace, again=self.again)
+        waiting = self.memory.lessons.waiting(f"{kind}/{distiller.name}", namespace=self.namespace, again=self.again)
         return _Estimated(waiting, self._requests(kind))
 
     def _requests(self, kind: LessonKind) -> list[Estimate]:
@@ -102,7 +102,7 @@ class _Distillation:
         from hepm.experience.model_distiller import ModelDistiller
 
         distiller = ModelDistiller(self.client, kind, at_once=self.at_once)
-        requests = [distiller.estimate(self.memory.library, namespace=self.namespace, again=self.again)]
+        requests = [distiller.estimate(self.memory.lessons, namespace=self.namespace, again=self.again)]
         judge = self._judge()
         if kind == "principle" and judge is not None:
             principles = self.memory.principles
@@ -112,7 +112,7 @@ class _Distillation:
     def _estimate_notes(self) -> _Estimated:
         from hepm.experience.preferences import unseen
 
-        waiting = sum(1 for _ in unseen(self.memory.library, self.namespace, again=self.again))
+        waiting = sum(1 for _ in unseen(self.memory.lessons, self.namespace, again=self.again))
         if self.about_users is None:
             return _Estimated(waiting, [])
         request = self.memory.preferences.estimate(self.about_users, namespace=self.namespace, again=self.again)
@@ -123,7 +123,7 @@ class _Distillation:
         if kind == "note":
             return self._reflect()
         distiller = self._distiller(kind)
-        waiting = self.memory.library.waiting(f"{kind}/{distiller.name}", namespace=self.namespace, again=self.again)
+        waiting = self.memory.lessons.waiting(f"{kind}/{distiller.name}", namespace=self.namespace, again=self.again)
         with Bar(f"runs distilled ({kind})") as bar:
 
             def on_progress(report: DistillReport) -> None:

@@ -123,7 +123,7 @@ def _listing(
 ) -> _Listing:
     if kind == "note":
         return _notes_listing(memory, only, query, limit, namespace)
-    stored = memory.library.list(kind, namespace=namespace, retired=only.retired)
+    stored = memory.lessons.list(kind, namespace=namespace, retired=only.retired)
     lessons = [one for one in stored if only.takes(one.row)]
     if query is None:
         return _in_order(memory, kind, lessons, limit, namespace)
@@ -132,7 +132,7 @@ def _listing(
 
 def _in_order(memory: Memory, kind: LessonKind, lessons: list[StoredLesson], limit: int, namespace: str) -> _Listing:
     """Principles by support. Experiences by arrival, and at the end, next to the prompt, what agents are told."""
-    equal = memory.library.equal(lessons, namespace=namespace)
+    equal = memory.lessons.equal(lessons, namespace=namespace)
     if kind == "principle":
         by_support = sorted(lessons, key=lambda one: (-len(one.row.sources), -one.uses.score, one.row.id))
         equal.sort(key=lambda one: (bool(one.held_back), -len(one.sources), -one.uses.score, one.first.row.id))
@@ -164,7 +164,7 @@ def _by_similarity(
     # Experiences are compared by their situations, which begin with the environment.
     text = situation_text(environment, StateSummary(said=(query,))) if kind == "experience" else query
     ids = {one.row.id for one in lessons}
-    found = memory.library.search(
+    found = memory.lessons.search(
         text,
         kind,
         namespace=namespace,
@@ -179,12 +179,12 @@ def _by_similarity(
         return max(similarity.get(lesson.row.id, -1.0) for lesson in one.lessons)
 
     # A search gives one of the lessons that differ in numbers alone; a line has all of them.
-    equal = memory.library.equal(lessons, namespace=namespace)
+    equal = memory.lessons.equal(lessons, namespace=namespace)
     equal = [one for one in equal if any(lesson.row.id in similarity for lesson in one.lessons)]
     equal.sort(key=nearest, reverse=True)
     documents = _documents(memory, [one for one, _ in found[:limit]], equal, namespace)
     lines = _lines(memory, equal[:limit], namespace)
-    least = memory.library.floor
+    least = memory.lessons.floor
     below = f"no {kind} reaches the similarity {least:g} that a prompt asks for; the nearest below it:"
     return _Listing(
         total=len(found),
@@ -200,7 +200,7 @@ def _documents(
 ) -> list[dict[str, Any]]:
     """Each lesson by itself, with the sentence by which it is listed."""
     listed_as = {one.row.id: each for each in equal for one in each.lessons}
-    ages = memory.library.ages(namespace).of([one.row for one in lessons])
+    ages = memory.lessons.ages(namespace).of([one.row for one in lessons])
     documents: list[dict[str, Any]] = []
     for one, age in zip(lessons, ages, strict=True):
         same = listed_as[one.row.id]
@@ -211,7 +211,7 @@ def _documents(
 def _lines(memory: Memory, equal: Sequence[EqualLessons], namespace: str) -> list[str]:
     from hepm.experience.age import freshest
 
-    ages = memory.library.ages(namespace)
+    ages = memory.lessons.ages(namespace)
     return [_line(one, freshest(ages.of([lesson.row for lesson in one.lessons]))) for one in equal]
 
 
@@ -230,7 +230,7 @@ def _line(one: EqualLessons, age: Age) -> str:
 
 def _notes_listing(memory: Memory, only: LessonFilter, query: str | None, limit: int, namespace: str) -> _Listing:
     """The newest notes on each user, by user; of a search only the lines that matter."""
-    stored = memory.library.list("notes", namespace=namespace, retired=only.retired)
+    stored = memory.lessons.list("notes", namespace=namespace, retired=only.retired)
     found = sorted((one for one in stored if only.takes(one.row)), key=lambda one: (one.row.user, one.seq))
     documents: list[dict[str, Any]] = []
     lines: list[str] = []
@@ -273,8 +273,8 @@ def show(
             versions = memory.preferences.history(user, namespace=place.namespace) if history else []
             _show_notes(lesson_json(found), [asdict(one) for one in versions], as_json=as_json)
             return
-        shown_in = memory.library.shown_in(found.row.id, namespace=place.namespace)
-        (age,) = memory.library.ages(place.namespace).of([found.row])
+        shown_in = memory.lessons.shown_in(found.row.id, namespace=place.namespace)
+        (age,) = memory.lessons.ages(place.namespace).of([found.row])
     members = {**lesson_json(found), "score": round(found.uses.score, 6), **_age_json(age), "shown_in": shown_in}
     if as_json:
         print_json(members)
@@ -299,7 +299,7 @@ def _show_notes(newest: dict[str, Any], versions: Sequence[dict[str, Any]], *, a
 
 def find_lesson(memory: Memory, name: str, *, namespace: str) -> StoredLesson:
     """The lesson with this id, or the notes on this user, or the only lesson whose id begins so; retired or not."""
-    lessons = memory.library.lessons(namespace)
+    lessons = memory.lessons.lessons(namespace)
     notes = memory.preferences.notes(name, namespace=namespace)
     exact = lessons.get(name) or (lessons.get(notes.id) if notes else None)
     if exact is not None:
@@ -320,7 +320,7 @@ def is_id(name: str) -> bool:
 
 def _with_ids(memory: Memory, namespace: str) -> list[StoredLesson]:
     kinds: tuple[Kind, ...] = ("experience", "principle")
-    return [one for kind in kinds for one in memory.library.list(kind, namespace=namespace, retired=True)]
+    return [one for kind in kinds for one in memory.lessons.list(kind, namespace=namespace, retired=True)]
 
 
 def lesson_json(stored: StoredLesson) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class ModelChoice:
         own_budget, prices = self.limits()
         return Client(
             Endpoint.from_environment(model=self.model),
-            ledger=memory.library.ledger(about, namespace=namespace),
+            ledger=memory.lessons.ledger(about, namespace=namespace),
             budget=own_budget if budget is None else budget,
             prices=prices,
         )

@@ -189,11 +189,11 @@ def write_page(
     content = read_content(
         part_of(mirror, focus=focus, max_tools=max_tools),
         evidence=mirror.evidence_of,
-        lessons=memory.library.texts_by_tool(namespace=namespace),
+        lessons=memory.lessons.texts_by_tool(namespace=namespace),
         outcomes=(totals.successes, totals.failures),
         focus=focus,
         max_tools=max_tools,
-        latest=read_latest(memory.library.store, namespace=namespace),
+        latest=read_latest(memory.lessons.store, namespace=namespace),
     )
     html = render_page(content, title=title).encode("utf-8")
     with atomic_file(page, "the page") as file:

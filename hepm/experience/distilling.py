@@ -33,7 +33,7 @@ from hepm.experience.transcript import (
 from hepm.experience.zones import reward_of, zone_of
 from hepm.graph.lessons.rows import Kind, LessonRow, Source, Triple
 from hepm.graph.lessons.transaction import Changed, LessonChange
-from hepm.graph.mirror import switching_often
+from hepm.graph.mirror.mirror import switching_often
 from hepm.text import CUT
 from hepm.types import START, ToolName, Trajectory
 

@@ -22,11 +22,11 @@ from hepm.experience.equal_lessons import EqualLessons, equal_lessons
 from hepm.experience.lessons import applies_in, lesson_key
 from hepm.experience.likeness import LikeRequests, RequestGroups, request_of
 from hepm.experience.occasions import Occasions
-from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.lessons.rows import Answer, Kind, StoredLesson
 from hepm.graph.lessons.store import LessonStore
 from hepm.graph.lessons.transaction import Changed, LessonChange
-from hepm.graph.mirror import Mirror
+from hepm.graph.mirror.lesson_mirror import LessonMirror
+from hepm.graph.mirror.mirror import Mirror
 from hepm.graph.rows import Float32Array, Marks
 from hepm.graph.store import Store
 from hepm.graph.tool_life import ToolNames

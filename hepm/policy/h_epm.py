@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from hepm.graph.namespace import NamespaceMirror, OutgoingEdge
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror, OutgoingEdge
 from hepm.policy.query import Floors, Query, nothing_known, place_of
 from hepm.text import count_of
 from hepm.types import Suggestion, Suggestions, ToolName

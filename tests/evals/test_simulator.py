@@ -30,7 +30,7 @@ from hepm.evals.simulator import (
     success_from_logs,
     success_online,
 )
-from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.policy import Query
 from hepm.policy.hybrid.fitted import stems
 from hepm.types import FailedWay, Suggestion, Suggestions, ToolName, Trajectory

@@ -384,9 +384,9 @@ def test_edits_by_hand_on_a_server_are_told_and_mended_too(
             if name == "broken lesson":
                 rows = [LESSON.row()]
                 vectors = {LESSON.text: memory.embedder.embed([LESSON.text])[0]}
-                memory.library.store.lessons.change(LessonChange(put=rows), vectors, namespace="default")
+                memory.lessons.store.lessons.change(LessonChange(put=rows), vectors, namespace="default")
             if name in ("broken lesson", "showing gone"):
-                memory.library.store.lessons.show("one", [EXPERIENCE], namespace="default")
+                memory.lessons.store.lessons.show("one", [EXPERIENCE], namespace="default")
             if name == "answer about no run":
                 answer = Answer("k", "distill", "one", "x", "{}")
-                memory.library.store.lessons.put_answers([answer], namespace="default")
+                memory.lessons.store.lessons.put_answers([answer], namespace="default")
