@@ -109,10 +109,10 @@ PAPERS = (
         "that notes carry preferences from session to session, with rules as users and an agent that follows notes",
         "how well a model reflects or recalls, and what people would say",
         "scripted",
-        [["collaborate"]],
-        [["collaborate"]],
-        ["--users", "4", "--sessions", "3"],
-        ["--users", "4", "--sessions", "3"],
+        [["bench", "users"]],
+        [["bench", "users"]],
+        ["--tasks", "4", "--trials", "3"],
+        ["--tasks", "4", "--trials", "3"],
     ),
 )
 

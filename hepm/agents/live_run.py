@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import takewhile
 from threading import RLock
 from typing import Any, Final, cast
 
@@ -93,33 +92,50 @@ class LiveRun:
 
     def extend(self, messages: Sequence[Object], marks: Sequence[str] | None = None, *, whole: bool = True) -> None:
         """Bring the record up to date with a request's messages: the whole conversation, or what is new in it."""
-        marks = list(map(mark_of, messages)) if marks is None else marks
-        own = len(self.before) if whole and tuple(marks[: len(self.before)]) == self.before else 0
-        messages, marks = messages[own:], marks[own:]
-        known = self.marks
-        if not whole:
-            at = len(known)
-            first = not (known or self.resumed)
-            again = not self.replied and known[len(known) - len(marks) :] == marks  # without a reply it is repeated
-            fresh = [one for one in range(len(messages)) if first or messages[one].get("role") != "system"]
-            fresh = [] if again else fresh
+        if marks is None:
+            marks = list(map(mark_of, messages))
+        if whole and tuple(marks[: len(self.before)]) == self.before:
+            # What another run has recorded is no part of this one.
+            messages = messages[len(self.before) :]
+            marks = marks[len(self.before) :]
+        if whole:
+            end, new = self._new_of_whole(messages, marks)
         else:
-            at = next(
-                (n for n, (a, b) in enumerate(zip(known, marks, strict=False)) if a != b), min(len(known), len(marks))
-            )
-            fresh = list(range(at, len(marks)))
-            if at < len(known) - self.replied and len(known) > at:
-                # The client shortened its history. What was recorded stays; what follows the last known message is new.
-                seen = set(known)
-                last = max((n for n, mark in enumerate(marks) if mark in seen), default=-1)
-                later = range(last + 1, len(marks))
-                fresh = [n for n in later if messages[n].get("role") not in ("system", "developer")]
-                at = len(known)
-        del self.messages[at:], self.marks[at:]
-        self.kept = min(self.kept, at)
-        self.messages.extend(messages[n] for n in fresh)
-        self.marks.extend(marks[n] for n in fresh)
+            end = len(self.marks)
+            new = self._new_of_sequel(messages, marks)
+        del self.messages[end:], self.marks[end:]
+        self.kept = min(self.kept, end)
+        for place in new:
+            self.messages.append(messages[place])
+            self.marks.append(marks[place])
         self.replied = False
+
+    def _new_of_whole(self, messages: Sequence[Object], marks: Sequence[str]) -> tuple[int, list[int]]:
+        """How much of the record stays, and the places of the messages to add, of a whole conversation."""
+        known = self.marks
+        end = 0
+        while end < min(len(known), len(marks)) and known[end] == marks[end]:
+            end += 1
+        if end >= len(known) - self.replied:  # the model's reply alone may come back in other words
+            return end, list(range(end, len(marks)))
+        # The client shortened its history. What was recorded stays; what follows the last known message is new.
+        seen = set(known)
+        first_new = len(marks)
+        while first_new > 0 and marks[first_new - 1] not in seen:
+            first_new -= 1
+        later = range(first_new, len(marks))
+        return len(known), [place for place in later if messages[place].get("role") not in ("system", "developer")]
+
+    def _new_of_sequel(self, messages: Sequence[Object], marks: Sequence[str]) -> list[int]:
+        """The places of the messages to add, of what follows a response that the client names."""
+        known = self.marks
+        repeated = not self.replied and known[len(known) - len(marks) :] == marks
+        if repeated:  # the request had no reply
+            return []
+        if not known and not self.resumed:
+            return list(range(len(messages)))
+        # Clients send their instructions with each request.
+        return [place for place, message in enumerate(messages) if message.get("role") != "system"]
 
     def reply(self, messages: Sequence[Object]) -> None:
         """Add a model's reply to the record."""
@@ -139,22 +155,25 @@ def only_summarised(run: LiveRun) -> bool:
 
 def aliases_of(opening: str, marks: Sequence[str]) -> list[str]:
     """A hash for each beginning of a conversation: names by which a server recognises it after a restart."""
-    found: list[str] = []
+    aliases: list[str] = []
     hashed = blake2b(opening.encode(), digest_size=12)
     for mark in marks:
         hashed.update(mark.encode())
-        found.append(hashed.hexdigest())
-    return found
+        aliases.append(hashed.hexdigest())
+    return aliases
 
 
 def mark_of(message: Object) -> str:
     """A short hash of a message; equal if a client writes it again in its own way."""
-    if calls := objects(message.get("tool_calls")):
-        said: Any = [(call.get("id"), name_of(call), _arguments(call)) for call in calls]
+    calls = objects(message.get("tool_calls"))
+    content: Any
+    if calls:
+        content = [(call.get("id"), name_of(call), _arguments(call)) for call in calls]
     else:
-        said = _plain(message.get("content"))
-    text = said if isinstance(said, str) else json.dumps(said, sort_keys=True, default=str)
-    about = f"{message.get('role')!r} {message.get('tool_call_id')!r} {said is text} {text}"
+        content = _plain(message.get("content"))
+    text = content if isinstance(content, str) else json.dumps(content, sort_keys=True, default=str)
+    # Whether it was text is a part: a text that is JSON is another message than calls that are written so.
+    about = f"{message.get('role')!r} {message.get('tool_call_id')!r} {content is text} {text}"
     return blake2b(about.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
@@ -163,8 +182,14 @@ def _plain(content: Any) -> Any:
     if not isinstance(content, list):
         return content or ""
     parts = cast("list[Any]", content)
-    texts = [text for part in objects(parts) if isinstance(text := part.get("text"), str)]
-    return "\n".join(texts) if len(texts) == len(parts) else parts
+    texts: list[str] = []
+    for part in objects(parts):
+        text = part.get("text")
+        if isinstance(text, str):
+            texts.append(text)
+    if len(texts) < len(parts):  # an image or a file is among them
+        return parts
+    return "\n".join(texts)
 
 
 def name_of(call: Object) -> str:
@@ -175,11 +200,13 @@ def name_of(call: Object) -> str:
 def _arguments(call: Object) -> Any:
     """Parsed, as clients write JSON again in their own way."""
     inner = _inner(call)
-    given = inner.get("arguments") or inner.get("input")
+    arguments = inner.get("arguments") or inner.get("input")
+    if not isinstance(arguments, str):
+        return arguments
     try:
-        return json.loads(given) if isinstance(given, str) else given
+        return json.loads(arguments)
     except (ValueError, RecursionError):
-        return given
+        return arguments
 
 
 def _inner(call: Object) -> Object:
@@ -189,7 +216,10 @@ def _inner(call: Object) -> Object:
 
 def opening_of(messages: Sequence[Object], marks: Sequence[str], tools: Any, *apart: str | None) -> str:
     """Hash of the messages before the model's first, and of the names of the tools."""
-    before = takewhile(lambda one: one.get("role") != "assistant", messages[:2])
-    first = [mark for mark, _ in zip(marks, before, strict=False)]
+    first: list[str] = []
+    for message, mark in zip(messages[:2], marks, strict=False):
+        if message.get("role") == "assistant":
+            break
+        first.append(mark)
     names = sorted(name_of(tool) for tool in tools or ())
     return blake2b(json.dumps([first, names, apart]).encode(), digest_size=12).hexdigest()

@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from functools import partial
-from itertools import takewhile
 from threading import RLock
 from typing import Any, Final
 from uuid import uuid4
 
 from hepm.agents.live_run import TOKEN, LiveRun, Shown, aliases_of, mark_of, name_of, only_summarised, opening_of
+from hepm.agents.resumable import ResumableRuns
 from hepm.agents.wire import Object, Reply, objects
 from hepm.errors import HepmError, InputError, NotFoundError, StoreUnavailableError
 from hepm.experience.prompt import Prompt, PromptOptions
@@ -22,7 +22,6 @@ from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
 from hepm.ingest.prepare import IngestOptions, TrustByTags
 from hepm.ingest.transitions import own_tool
 from hepm.memory import Memory
-from hepm.memory.journal import Stamp
 from hepm.memory.labels import given_label
 from hepm.memory.session import Session
 from hepm.types import RECORDED_BY, ToolName, Trajectory
@@ -75,17 +74,18 @@ class LiveRuns:
         self._runs: dict[tuple[str, str], LiveRun] = {}
         self._sequels: dict[tuple[str, str], LiveRun] = {}
         self._alike: defaultdict[tuple[str, str], list[LiveRun]] = defaultdict(list)
+        # Finished runs, by the names of each: an outcome may be sent again.
         self._ended: OrderedDict[tuple[str, str], Session] = OrderedDict()
-        self._over: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
+        # Marks of conversations whose run has its outcome, by name and opening: what follows them is another run.
+        self._finished_marks: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
         self._recording: set[Future[None]] = set()
         self._swept = time.monotonic()
         self._failing = False
         self._lock = RLock()
         self._finishing = ThreadPoolExecutor(4, thread_name_prefix="hepm-finish")
         self._finding = ThreadPoolExecutor(1, thread_name_prefix="hepm-find")
-        self._known: set[Stamp] = set()
-        self._kept: OrderedDict[tuple[str, str], tuple[str, int | None]] = OrderedDict()
-        self._look()
+        self._resumable = ResumableRuns(memory)
+        self._resumable.read_left([])
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -93,25 +93,29 @@ class LiveRuns:
     def has(self, id: str, *, namespace: str) -> bool:
         """Whether a run is under way here; one that another process went on with, or stored, is not."""
         with self._lock:
-            return self._here(self._runs.get((namespace, id))) is not None
+            return self._current(self._runs.get((namespace, id))) is not None
 
     def find(self, id: str, *, namespace: str) -> LiveRun | None:
         """A run under way, by the id that its client gave; None if there is none."""
         with self._lock:
-            return self._here(self._runs.get((namespace, id)))
+            return self._current(self._runs.get((namespace, id)))
 
     def ingest_options(self) -> IngestOptions:
         """How runs are stored."""
-        trusted = TrustByTags(tuple((RECORDED_BY, name) for name in sorted(self._distrust)))
-        return IngestOptions(outcome_by=self._outcome_by, trusted=trusted if self._distrust else None)
+        if not self._distrust:
+            return IngestOptions(outcome_by=self._outcome_by)
+        distrusted = tuple((RECORDED_BY, name) for name in sorted(self._distrust))
+        return IngestOptions(outcome_by=self._outcome_by, trusted=TrustByTags(distrusted))
 
     # Which run
 
     def named(self, id: str, *, namespace: str, door: str, **about: Any) -> LiveRun:
         """The run of a session that the client names; a new one if it is not under way."""
         with self._lock:
-            run = self._here(self._runs.get((namespace, id)))
-            return run or self._begin(id, namespace, door, **about)
+            run = self._current(self._runs.get((namespace, id)))
+            if run is None:
+                run = self._begin(id, namespace, door, **about)
+            return run
 
     def continued(
         self, messages: Sequence[Object], *, id: str, sequel: str, group: str, namespace: str, door: str, **about: Any
@@ -126,30 +130,17 @@ class LiveRuns:
         marks = list(map(mark_of, messages))
         opening = "" if id else opening_of(messages, marks, about.get("tools"), group, about.get("user"))
 
-        def found() -> LiveRun | None:
-            if sequel and (run := self._here(self._sequels.get((namespace, sequel)))) is not None:
-                return run
-            return self._here(self._runs.get((namespace, id)) if id else self._by_marks(namespace, opening, marks))
-
         if self._recording:
             with self._lock:
-                run = found()
+                run = self._recognised(namespace, id, sequel, opening, marks)
             if run is None or run.waiting:
                 self.wait_recorded()  # its reply, or the end of the request that it repeats, may be among those
         with self._lock:
-            run = found()
+            run = self._recognised(namespace, id, sequel, opening, marks)
             if run is None:
-                before, turns = ("", None) if id else self._before_restart(namespace, sequel, opening, marks)
-                run = self._begin(id or before, namespace, door, **about)
-                if turns is not None:
-                    run.session.rewind(turns)
-                run.opening, run.resumed = opening, bool(before)
-                if opening:
-                    self._alike[namespace, opening].append(run)
-                over = self._over.get((namespace, id or opening), ())
-                if over and not (sequel or before) and tuple(marks[: len(over)]) == over:
-                    last = takewhile(lambda one: one.get("role") == "assistant", messages[len(over) :])
-                    run.before = tuple(marks[: len(over) + len(list(last))])
+                run, resumed = self._begin_or_resume(namespace, id, sequel, opening, marks, door, **about)
+                if not sequel and not resumed:
+                    run.before = self._marks_of_finished(namespace, id or opening, messages, marks)
             if sequel:
                 self._sequels[namespace, sequel] = run
                 run.sequel.add(sequel)
@@ -157,8 +148,51 @@ class LiveRuns:
             run.touched = time.time()
             run.waiting += 1
             run.extend(messages, marks, whole=not sequel)
-            run.session.aliases = (*run.sequel, *aliases_of(run.opening, run.marks)[-1:])
+            longest_alias = aliases_of(run.opening, run.marks)[-1:]
+            run.session.aliases = (*run.sequel, *longest_alias)
         return run
+
+    def _recognised(self, namespace: str, id: str, sequel: str, opening: str, marks: Sequence[str]) -> LiveRun | None:
+        """The run under way that a request continues; None if there is none. For the arguments see `continued`."""
+        if sequel:
+            run = self._current(self._sequels.get((namespace, sequel)))
+            if run is not None:
+                return run
+        if id:
+            return self._current(self._runs.get((namespace, id)))
+        return self._current(self._by_marks(namespace, opening, marks))
+
+    def _begin_or_resume(
+        self, namespace: str, id: str, sequel: str, opening: str, marks: Sequence[str], door: str, **about: Any
+    ) -> tuple[LiveRun, bool]:
+        """A new run; or one that a crash, a restart or a rest left, and that this request continues."""
+        left, turns = "", None
+        if not id:
+            # A request with one or two messages begins a conversation here, if no run is known to be left.
+            if sequel or self._resumable or len(marks) > 2:
+                self._resumable.read_left(self._runs.values())
+            left, turns = self._resumable.take(namespace, sequel, opening, marks)
+        run = self._begin(id or left, namespace, door, **about)
+        if turns is not None:
+            run.session.rewind(turns)
+        run.opening = opening
+        run.resumed = bool(left)
+        if opening:
+            self._alike[namespace, opening].append(run)
+        return run, bool(left)
+
+    def _marks_of_finished(
+        self, namespace: str, key: str, messages: Sequence[Object], marks: Sequence[str]
+    ) -> tuple[str, ...]:
+        """The marks that are those of a finished run with this name or opening; () if the messages continue none."""
+        finished = self._finished_marks.get((namespace, key), ())
+        count = len(finished)
+        if not finished or tuple(marks[:count]) != finished:
+            return ()
+        # The model's last reply was left out of these marks, as it may come back in other words.
+        while count < len(messages) and messages[count].get("role") == "assistant":
+            count += 1
+        return tuple(marks[:count])
 
     def is_over(self, id: str, *, namespace: str) -> bool:
         """Whether the client's run of this name has its outcome, and no other one is under way."""
@@ -167,12 +201,14 @@ class LiveRuns:
     def _begin(self, id: str, namespace: str, door: str, **about: Any) -> LiveRun:
         if len(id) > MOST_ID:
             raise InputError(f"a session's id has {len(id):,} characters: send one of at most {MOST_ID:,}")
-        own, stored = _free(partial(self._find, namespace), id)
+        own, stored = _free_id(partial(self._find, namespace), id)
         options = {"prompt_options": self._options, "ingest_options": self.ingest_options()}
         session = self.memory.session(id=own, namespace=namespace, token=TOKEN.get(), **options, **about)
         if stored is not None:  # as it rested
             session.go_on(stored)
-        run = self._runs[namespace, id or own] = LiveRun(session, namespace, door, name=id or own)
+        name = id or own
+        run = LiveRun(session, namespace, door, name=name)
+        self._runs[namespace, name] = run
         self.counts["runs", namespace] += 1
         return run
 
@@ -185,46 +221,12 @@ class LiveRuns:
         except (TimeoutError, StoreUnavailableError):
             return None
 
-    def _before_restart(
-        self, namespace: str, sequel: str, opening: str, marks: Sequence[str]
-    ) -> tuple[str, int | None]:
-        """Id of the run that a crash or a restart left, and that this request continues; "" if there is none.
-
-        And how many of its turns the client has, if the request does not hold them.
-        """
-        if sequel or self._kept or len(marks) > 2:  # else it begins here
-            self._look()
-        for alias in (sequel, *reversed(aliases_of(opening, marks) if self._kept else ())):
-            if (kept := self._kept.pop((namespace, alias), None)) is not None:
-                return kept[0], kept[1] if alias == sequel else None
-        return "", None
-
-    def _look(self) -> None:
-        """Learn the names of runs that a crash, a restart or another process left on disk."""
-        self._known.update(run.session.stamp for run in self._runs.values() if run.session.stamp is not None)
-        for one in self.memory.sessions.under_way(self._known):
-            self._note(one.namespace, one.run.id, one.aliases)
-
-    def _rests(self, run: LiveRun) -> None:
-        """Remember a run that is on disk or stored: a later request goes on with it."""
-        # With the server's ids of a conversation, only what follows its last turn goes on with the whole of it.
-        names = run.session.aliases[-1:] if run.sequel else run.session.aliases
-        self._note(run.namespace, run.id, dict.fromkeys(names))
-
-    def _note(self, namespace: str, id: str, aliases: Mapping[str, int | None]) -> None:
-        with self._lock:
-            for alias, turns in aliases.items():
-                self._kept[namespace, alias] = id, turns
-                self._kept.move_to_end((namespace, alias))
-            while len(self._kept) > 10 * MOST:
-                self._kept.popitem(last=False)
-
-    def _here(self, run: LiveRun | None) -> LiveRun | None:
+    def _current(self, run: LiveRun | None) -> LiveRun | None:
         """A run, unless another process went on with it, or stored it: it is read again then."""
         if run is None or not run.session.moved:
             return run
-        self._drop(run)
-        self._rests(run)
+        self._remove(run)
+        self._resumable.add(run)
         return None
 
     def _by_marks(self, namespace: str, opening: str, marks: Sequence[str]) -> LiveRun | None:
@@ -236,17 +238,26 @@ class LiveRuns:
             least = len(known) - run.replied
             if known[:least] != marks[:least]:
                 continue
-            again = not (run.replied or run.waiting)  # a request without a reply is repeated
-            if len(marks) > least or (again and len(marks) == least):
-                (alike if not run.replied or marks[least] == known[-1] else changed).append(run)
-        found = alike or (changed if len(changed) == 1 and not changed[0].waiting else [])
-        return max(found, key=lambda run: len(run.marks), default=None)
+            repeated = not run.replied and not run.waiting and len(marks) == least  # a request without a reply
+            if len(marks) <= least and not repeated:
+                continue
+            if not run.replied or marks[least] == known[-1]:
+                alike.append(run)
+            else:
+                changed.append(run)
+        if alike:
+            return max(alike, key=lambda run: len(run.marks))
+        # Of several, it cannot be told which one's reply was written again.
+        if len(changed) == 1 and not changed[0].waiting:
+            return changed[0]
+        return None
 
     def why_not_kept(self) -> str:
         """Why runs cannot be kept on disk now, or could not be stored; "" if they can."""
-        return self.memory.sessions.why_not_kept() or (
-            "runs that rest could not be stored: see the log" if self._failing else ""
-        )
+        why = self.memory.sessions.why_not_kept()
+        if not why and self._failing:
+            why = "runs that rest could not be stored: see the log"
+        return why
 
     def under_way(self, namespace: str) -> list[LiveRun]:
         """The runs under way in a namespace, the latest active first."""
@@ -279,13 +290,12 @@ class LiveRuns:
             run.stable = run.stable or prompt.stable
             self.counts["requests", run.namespace] += 1
             ranked = prompt.suggestions.ranked
+            run.shown = None
             if ranked:
-                tools = tuple(one.tool for one in ranked)
-                run.shown = Shown(run.id, run.namespace, time.time(), tools, ranked[0].reason)
+                suggested = tuple(suggestion.tool for suggestion in ranked)
+                run.shown = Shown(run.id, run.namespace, time.time(), suggested, ranked[0].reason)
                 self.recent[run.namespace].append(run.shown)
                 self.counts["hints", run.namespace] += 1
-            else:
-                run.shown = None
         return prompt
 
     def replied(self, run: LiveRun, reply: Reply) -> None:
@@ -300,8 +310,10 @@ class LiveRuns:
             if not run.session.moved:  # else the client has gone on, or ended it, at another server
                 run.session.keep()
             run.kept = len(run.messages)
-            calls = (call for message in reply.messages for call in objects(message.get("tool_calls")))
-            self.called(run, list(map(name_of, calls)))
+            called: list[ToolName] = []
+            for message in reply.messages:
+                called.extend(map(name_of, objects(message.get("tool_calls"))))
+            self.called(run, called)
         if reply.id:
             with self._lock:
                 self._sequels[run.namespace, reply.id] = run
@@ -309,11 +321,13 @@ class LiveRuns:
 
     def called(self, run: LiveRun, tools: Sequence[str]) -> None:
         """Note which tools an agent called after the last hint, but for hepm's own."""
-        shown, tools = run.shown, [tool for tool in tools if not own_tool(tool)]
-        if shown is not None and tools and shown.followed is None:
-            shown.called = tuple(tools)
-            shown.followed = any(tool in shown.tools for tool in tools)
-            self.counts["followed" if shown.followed else "not_followed", run.namespace] += 1
+        shown = run.shown
+        called = tuple(tool for tool in tools if not own_tool(tool))
+        if shown is None or not called or shown.followed is not None:
+            return
+        shown.called = called
+        shown.followed = not set(called).isdisjoint(shown.tools)
+        self.counts["followed" if shown.followed else "not_followed", run.namespace] += 1
 
     # End
 
@@ -339,44 +353,60 @@ class LiveRuns:
             ) from error
 
     def _finish(self, id: str, namespace: str, success: bool | None, reward: float | None) -> None:
-        key = namespace, id
         with self._lock:
-            run = self._runs.get(key) or next((one for one in self._runs.values() if (namespace, one.id) == key), None)
-            run = self._here(run)
-            session = run.session if run is not None else self._ended.get(key)
+            run = self._current(self._by_name_or_id(namespace, id))
+            session = run.session if run is not None else self._ended.get((namespace, id))
         if session is None:
             session = self.memory.sessions.resume(id, namespace=namespace, ingest_options=self.ingest_options())
-        if (token := TOKEN.get()) in self._distrust and token != self._recorder(session, id, namespace):
+        token = TOKEN.get()
+        if token in self._distrust and token != self._recorder(session, id, namespace):
             raise NotFoundError(f"the token {token!r} recorded no run {id!r} in {namespace!r}, and labels no other's")
         if session is None:
-            try:
-                self.memory.label(id, success=success, reward=reward, namespace=namespace)
-            except NotFoundError as error:
-                raise NotFoundError(
-                    f"no run {id!r} is under way or stored in {namespace!r}: check the id and the namespace"
-                ) from error
-            if success is not None or reward is not None:
-                self.memory.sessions.distill_soon(id, namespace=namespace)
-            self.counts["outcomes", namespace] += 1
-            return
-        if run is None:
+            self._label_stored(id, namespace, success, reward)
+        elif run is None:
             session.finish(success=success, reward=reward)
         else:
             with run.lock:
                 session.finish(success=success, reward=reward)
             self._end(run)
-            with self._lock:
-                # The model's last reply may come back in other words.
-                said = (*run.before, *run.marks[: len(run.marks) - run.replied])
-                self._over |= {(namespace, key): said for key in (run.name, run.opening) if key}
-                while len(self._over) > RECENT:
-                    self._over.popitem(last=False)
+            self._remember_finished(run)
         self.counts["outcomes", namespace] += 1
 
+    def _by_name_or_id(self, namespace: str, id: str) -> LiveRun | None:
+        """A run under way by the name that its client gave, else by its own id: a reply's header names that."""
+        if (namespace, id) in self._runs:
+            return self._runs[namespace, id]
+        for run in self._runs.values():
+            if run.namespace == namespace and run.id == id:
+                return run
+        return None
+
+    def _label_stored(self, id: str, namespace: str, success: bool | None, reward: float | None) -> None:
+        try:
+            self.memory.label(id, success=success, reward=reward, namespace=namespace)
+        except NotFoundError as error:
+            raise NotFoundError(
+                f"no run {id!r} is under way or stored in {namespace!r}: check the id and the namespace"
+            ) from error
+        if success is not None or reward is not None:
+            self.memory.sessions.distill_soon(id, namespace=namespace)
+
+    def _remember_finished(self, run: LiveRun) -> None:
+        # The model's last reply may come back in other words.
+        finished = (*run.before, *run.marks[: len(run.marks) - run.replied])
+        with self._lock:
+            for key in (run.name, run.opening):
+                if key:
+                    self._finished_marks[run.namespace, key] = finished
+            while len(self._finished_marks) > RECENT:
+                self._finished_marks.popitem(last=False)
+
     def _recorder(self, session: Session | None, id: str, namespace: str) -> str:
-        """Name of the token that recorded a run."""
-        run = None if session is not None else self.memory.run(id, namespace=namespace)
-        return session.token if session is not None else run.tags.get(RECORDED_BY, "") if run is not None else ""
+        """Name of the token that recorded a run; "" if none did, or there is no such run."""
+        if session is not None:
+            return session.token
+        stored = self.memory.run(id, namespace=namespace)
+        return stored.tags.get(RECORDED_BY, "") if stored is not None else ""
 
     def discard(self, id: str, *, namespace: str) -> None:
         """Forget a run under way, as it goes on under another id."""
@@ -388,17 +418,19 @@ class LiveRuns:
                 self._ended.pop((namespace, id), None)
                 run.session.discard()
 
-    def _drop(self, run: LiveRun) -> None:
+    def _remove(self, run: LiveRun) -> None:
         with self._lock:
             self._runs.pop((run.namespace, run.name), None)
             alike = self._alike.pop((run.namespace, run.opening), [])
-            if others := [one for one in alike if one is not run]:
+            others = [other for other in alike if other is not run]
+            if others:
                 self._alike[run.namespace, run.opening] = others
-            for one in run.sequel:
-                self._sequels.pop((run.namespace, one), None)
+            for sequel in run.sequel:
+                self._sequels.pop((run.namespace, sequel), None)
 
     def _end(self, run: LiveRun) -> None:
-        self._drop(run)
+        """Take a run out of those under way; its outcome may be sent again."""
+        self._remove(run)
         with self._lock:
             for name in {run.id, run.name}:
                 self._ended[run.namespace, name] = run.session
@@ -416,28 +448,32 @@ class LiveRuns:
         Raises:
             StoreError: the store cannot be written. It stays under way, and `store_idle` tries again.
         """
-        if self._here(run) is None:
+        if self._current(run) is None:
             return
         if only_summarised(run):
-            return self.discard(run.name, namespace=run.namespace)
+            self.discard(run.name, namespace=run.namespace)
+            return
         try:
             with run.lock:
                 run.session.finish(success=run.outcome.success, reward=run.outcome.reward)
         except InputError as error:
             _log.warning("the run %r is not stored: %s", run.id, error)
         self._end(run)
-        self._rests(run)
+        self._resumable.add(run)
 
     def store_idle(self) -> None:
         """Store runs that rest, the oldest of too many, and what a crash left: no outcome but by a trace or a rule."""
-        now, self._swept = time.time(), time.monotonic()
+        now = time.time()
+        self._swept = time.monotonic()
         failed: HepmError | None = None
         with self._lock:
-            runs = sorted(self._runs.values(), key=lambda run: -run.touched)
-        for run in (run for at, run in enumerate(runs) if at >= MOST or now - run.touched >= self.idle_s):
+            latest_first = sorted(self._runs.values(), key=lambda run: -run.touched)
+        for number, run in enumerate(latest_first):
+            if number < MOST and now - run.touched < self.idle_s:
+                continue
             try:
                 self.rest(run)
-            except HepmError as error:
+            except HepmError as error:  # the others are tried all the same
                 failed = error
         try:
             self.memory.sessions.store_abandoned(idle_s=self.idle_s, options=self.ingest_options())
@@ -450,15 +486,18 @@ class LiveRuns:
 
 def free_id(memory: Memory, id: str, *, namespace: str) -> str:
     """An id for a new run, `id` if it is free. A run with a given outcome is over: what follows is another one."""
-    return _free(partial(memory.run, namespace=namespace), id)[0]
+    own, _ = _free_id(partial(memory.run, namespace=namespace), id)
+    return own
 
 
-def _free(find: Callable[[str], Trajectory | None], id: str) -> tuple[str, Trajectory | None]:
+def _free_id(find: Callable[[str], Trajectory | None], id: str) -> tuple[str, Trajectory | None]:
     """The same, and what is stored under it, without a given outcome."""
-    own, number = id or uuid4().hex, 1
-    while id and (stored := find(own)):
-        if not given_label(stored):
-            return own, stored
+    if not id:
+        return uuid4().hex, None
+    own, number = id, 1
+    stored = find(own)
+    while stored is not None and given_label(stored):
         number += 1
-        own = f"{id}-{number}"
-    return own, None
+        own = f"{id}-{number}"  # "job-7", "job-7-2", "job-7-3"
+        stored = find(own)
+    return own, stored

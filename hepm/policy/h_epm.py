@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror, OutgoingEdge
+from hepm.graph.rows import Float32Array
 from hepm.policy.query import Floors, Query, nothing_known, place_of
 from hepm.text import count_of
 from hepm.types import Suggestion, Suggestions, ToolName
@@ -20,18 +22,27 @@ class Procedural:
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, heaviest first. O(k) where all tools are available."""
-        floor = self.floors.support
-        found: list[Suggestion] = []
-        for one in successors(mirror, query.after, c=self.c):
-            if one.support >= floor and query.allows(one.tool):
-                failed = f", {one.failures} failed too" if one.failures else ""
-                how_often = f"{count_of(one.support, 'successful run')} went on with it {place_of(query)}"
-                reason = f"{how_often} (weight {one.weight:.2f}){failed}"
-                evidence = partial(mirror.evidence, query.after, one.tool)
-                found.append(Suggestion(one.tool, one.weight, one.support, one.failure_share, None, reason, evidence))
-                if len(found) == query.k:
-                    break
-        return Suggestions(tuple(found)) if found else nothing_known(mirror, query, self.floors)
+        suggestions: list[Suggestion] = []
+        for candidate in successors(mirror, query.after, c=self.c):
+            if candidate.support < self.floors.support or not query.allows(candidate.tool):
+                continue
+            suggestions.append(_by_weight(mirror, query, candidate))
+            if len(suggestions) == query.k:
+                break
+        if not suggestions:
+            return nothing_known(mirror, query, self.floors)
+        return Suggestions(tuple(suggestions))
+
+
+def _by_weight(mirror: NamespaceMirror, query: Query, candidate: OutgoingEdge) -> Suggestion:
+    how_often = f"{count_of(candidate.support, 'successful run')} went on with it {place_of(query)}"
+    reason = f"{how_often} (weight {candidate.weight:.2f})"
+    if candidate.failures:
+        reason += f", {candidate.failures} failed too"
+    look_up = partial(mirror.evidence, query.after, candidate.tool)
+    return Suggestion(
+        candidate.tool, candidate.weight, candidate.support, candidate.failure_share, None, reason, look_up
+    )
 
 
 def successors(mirror: NamespaceMirror, after: tuple[ToolName, ...], *, c: float) -> tuple[OutgoingEdge, ...]:
@@ -67,37 +78,47 @@ class Episodic:
         if query.vector is None:
             return Suggestions(abstained="no state was given to compare with: pass state=, or ask another policy")
         floors = self.floors
-        candidates = {
-            candidate.tool: candidate
-            for candidate in successors(mirror, query.after, c=self.c)
-            if candidate.support >= floors.support and query.allows(candidate.tool)
-        }
+        candidates: dict[ToolName, OutgoingEdge] = {}
+        for candidate in successors(mirror, query.after, c=self.c):
+            if candidate.support >= floors.support and query.allows(candidate.tool):
+                candidates[candidate.tool] = candidate
         if not candidates:
             return nothing_known(mirror, query, floors)
-        best: dict[ToolName, float] = {}
-        among = [mirror.tool_id(tool) for tool in candidates]
-        for source in set(query.after):
-            for target, score, _ in mirror.block(source).best(query.vector, most=query.k, among=among):
-                tool = mirror.tool_names[target]
-                best[tool] = max(score, best.get(tool, -2.0))
-        ranked = sorted(best.items(), key=lambda pair: (-pair[1], -candidates[pair[0]].weight, pair[0]))
-        place = place_of(query)
+        cosines = _best_cosines(mirror, query, query.vector, candidates)
+        ranked = sorted(cosines.items(), key=lambda pair: (-pair[1], -candidates[pair[0]].weight, pair[0]))
         if not ranked or ranked[0][1] < floors.similarity:
             nearest = f"best {ranked[0][1]:.2f}" if ranked else "there is none"
-            return Suggestions(
-                abstained=f"no remembered state {place} is similar enough ({nearest}, floor {floors.similarity:g})"
-            )
-        found: list[Suggestion] = []
-        for tool, score in ranked[: query.k]:
-            if score < floors.similarity:
+            why = f"no remembered state {place_of(query)} is similar enough"
+            return Suggestions(abstained=f"{why} ({nearest}, floor {floors.similarity:g})")
+        suggestions: list[Suggestion] = []
+        for tool, cosine in ranked[: query.k]:
+            if cosine < floors.similarity:
                 break
-            one, evidence = candidates[tool], partial(mirror.evidence, query.after, tool)
-            reason = (
-                f"agents that knew something similar {place} (cosine {score:.2f}) called it next "
-                f"and succeeded; {count_of(one.support, 'successful run')} took this way"
-            )
-            found.append(Suggestion(tool, max(0.0, score), one.support, one.failure_share, score, reason, evidence))
-        return Suggestions(tuple(found))
+            suggestions.append(_by_state(mirror, query, candidates[tool], cosine))
+        return Suggestions(tuple(suggestions))
+
+
+def _best_cosines(
+    mirror: NamespaceMirror, query: Query, state_D: Float32Array, candidates: Mapping[ToolName, OutgoingEdge]
+) -> dict[ToolName, float]:
+    """The highest cosine of a state with those remembered on the edges to each candidate."""
+    best: dict[ToolName, float] = {}
+    among = [mirror.tool_id(tool) for tool in candidates]
+    for source in set(query.after):
+        for target, cosine, _ in mirror.block(source).best(state_D, most=query.k, among=among):
+            tool = mirror.tool_names[target]
+            best[tool] = max(cosine, best.get(tool, -2.0))  # below any cosine
+    return best
+
+
+def _by_state(mirror: NamespaceMirror, query: Query, candidate: OutgoingEdge, cosine: float) -> Suggestion:
+    reason = (
+        f"agents that knew something similar {place_of(query)} (cosine {cosine:.2f}) called it next "
+        f"and succeeded; {count_of(candidate.support, 'successful run')} took this way"
+    )
+    look_up = partial(mirror.evidence, query.after, candidate.tool)
+    score = max(0.0, cosine)
+    return Suggestion(candidate.tool, score, candidate.support, candidate.failure_share, cosine, reason, look_up)
 
 
 class Adaptive:
@@ -111,5 +132,6 @@ class Adaptive:
         self._procedural = Procedural(c=c, floors=floors)
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
-        summarised = query.state is not None and bool(query.state.own.strip())
-        return (self._episodic if summarised else self._procedural).suggest(mirror, query)
+        if query.state is not None and query.state.own.strip():
+            return self._episodic.suggest(mirror, query)
+        return self._procedural.suggest(mirror, query)

@@ -12,7 +12,7 @@ from hepm.errors import InputError
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
 from hepm.graph.tool_life import ToolNames
-from hepm.types import START, Speak, StateSummary, Suggestions, ToolName
+from hepm.types import START, Speak, StateSummary, Suggestion, Suggestions, ToolName
 
 SURE: Final = 0.93
 """The chance that a hint needs by default. At .9 an obedient simulated agent that is right in .9 of its calls lost .035
@@ -63,15 +63,18 @@ class Query:
         """Whether a tool may be suggested."""
         return tool not in self.names.retired and (self.tools is None or tool in self.tools)
 
-    def answer(self, found: Suggestions) -> Suggestions:
+    def answer(self, suggestions: Suggestions) -> Suggestions:
         """What a policy found, in the agent's own names and without retired tools."""
         names = self.names
-        if not (names.aliases or names.retired):
-            return found
-        ranked = [replace(s, tool=names.shown(s.tool)) for s in found.ranked if s.tool not in names.retired]
-        warnings = tuple(replace(way, tool=names.shown(way.tool)) for way in found.warnings)
-        chances = {names.shown(tool): chance for tool, chance in found.chances.items()}
-        return replace(found, ranked=tuple(ranked), warnings=warnings, chances=chances)
+        if not names.aliases and not names.retired:
+            return suggestions
+        ranked: list[Suggestion] = []
+        for suggestion in suggestions.ranked:
+            if suggestion.tool not in names.retired:
+                ranked.append(replace(suggestion, tool=names.shown(suggestion.tool)))
+        warnings = tuple(replace(warning, tool=names.shown(warning.tool)) for warning in suggestions.warnings)
+        chances = {names.shown(tool): chance for tool, chance in suggestions.chances.items()}
+        return replace(suggestions, ranked=tuple(ranked), warnings=warnings, chances=chances)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +123,21 @@ class Policy(Protocol):
 
 def nothing_known(mirror: NamespaceMirror, query: Query, floors: Floors) -> Suggestions:
     """Abstain, and say why no candidate is left."""
-    place, namespace = place_of(query), f"namespace {mirror.name!r}"
+    place = place_of(query)
+    namespace = f"namespace {mirror.name!r}"
     called = mirror.called()
     if not called:
         return Suggestions(abstained=f"nothing is known {place}: no run in the {namespace} called any tool")
-    after = [*dict.fromkeys(query.after)]
+    after = list(dict.fromkeys(query.after))
     unknown = [tool for tool in after if tool not in called and tool != START]
     ended = [tool for tool in after if tool in called and tool not in mirror]
     if len(unknown) + len(ended) == len(after):
-        never = f"no run in the {namespace} called {' or '.join(unknown)}{_nearest(unknown, called)}"
-        last = f"every run that called {' or '.join(map(query.names.shown, ended))} ended there"
-        return Suggestions(abstained="; ".join(([never] if unknown else []) + ([last] if ended else [])))
+        reasons: list[str] = []
+        if unknown:
+            reasons.append(f"no run in the {namespace} called {' or '.join(unknown)}{_nearest(unknown, called)}")
+        if ended:
+            reasons.append(f"every run that called {' or '.join(map(query.names.shown, ended))} ended there")
+        return Suggestions(abstained="; ".join(reasons))
     if query.tools is not None and called.isdisjoint(query.tools):
         hint = _nearest(sorted(query.tools)[:MOST_NAMED], called) if query.tools else ", since there are none"
         return Suggestions(abstained=f"no run in the {namespace} called an available tool{hint}")
@@ -140,12 +147,17 @@ def nothing_known(mirror: NamespaceMirror, query: Query, floors: Floors) -> Sugg
 
 
 def _nearest(tools: Sequence[ToolName], called: Set[ToolName]) -> str:
-    by_name = {name.lower(): name for name in sorted(called)}
-    matches = (match for tool in tools for match in get_close_matches(tool.lower(), by_name, n=2, cutoff=0.5))
-    if close := list(dict.fromkeys(by_name[match] for match in matches)):
-        return f" (nearest by name: {', '.join(close[:MOST_NAMED])})"
+    """Tools that were called, for the end of a sentence about others: those with similar names, else some of them."""
+    by_lower_name = {name.lower(): name for name in sorted(called)}
+    close: dict[ToolName, None] = {}  # in order, each once
+    for tool in tools:
+        for match in get_close_matches(tool.lower(), by_lower_name, n=2, cutoff=0.5):
+            close[by_lower_name[match]] = None
+    if close:
+        return f" (nearest by name: {', '.join(list(close)[:MOST_NAMED])})"
     some = sorted(called)[:MOST_NAMED]
-    return f" (tools that were called: {', '.join(some)}{', …' if len(called) > len(some) else ''})"
+    more = ", …" if len(called) > len(some) else ""
+    return f" (tools that were called: {', '.join(some)}{more})"
 
 
 def place_of(query: Query) -> str:
@@ -158,5 +170,9 @@ def place_of(query: Query) -> str:
 
 def content_words(text: str) -> str:
     """The words of a text in order, without greetings and function words: "" for "Hello, what can you do?"."""
-    words = _WORD.findall(text.lower())
-    return " ".join(word for word in words if re.split("['’]", word)[0] not in _SAYS_NOTHING)
+    content: list[str] = []
+    for word in _WORD.findall(text.lower()):
+        stem = re.split("['’]", word)[0]  # "what's" is "what"
+        if stem not in _SAYS_NOTHING:
+            content.append(word)
+    return " ".join(content)

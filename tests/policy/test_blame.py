@@ -137,6 +137,6 @@ def test_charges_of_ten_thousand_calls_take_well_under_a_second(tmp_path: Path) 
     with remembered(tmp_path, runs) as memory:
         calls = memory.mirror().fits.of(FittedMemory).calls
         rows = np.flatnonzero(~calls.success_R[calls.run_N] & (calls.before_NK[:, 0] == 1))
-        place = blame._Place.of(calls, rows, np.ones(calls.states_SD.shape[1], dtype=np.float32))
+        place = blame._FailedCallsAfter.of(calls, rows, np.ones(calls.states_SD.shape[1], dtype=np.float32))
         assert len(calls.by_last[1]) > blame.MOST_COMPARED
         assert place.weight_FL.shape[1] <= blame.MOST_COMPARED

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 Ask: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 """Gives the chat completion for the body of a request."""
-FROM_SOURCE: Final = ("acebench", "toolsandbox")
-"""What runs from its authors' checkout begins so."""
+FROM_SOURCE: Final = ("acebench", "toolsandbox", "users")
+"""What runs from its authors' checkout, or on files, begins so."""
 Schema: TypeAlias = Mapping[str, Any]
 """A tool as endpoints take it: {"type": "function", "function": {"name", "description", "parameters"}}."""
 
@@ -153,6 +153,7 @@ def place_of(environment: Environment, task: Task) -> str:
 
 def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
     from hepm.evals import desk_environment
+    from hepm.evals.collaboration import environment as collaboration
     from hepm.evals.environments import acebench, agentdojo, bfcl, functions, gyms, questions, tau2, toolsandbox
 
     named: dict[str, tuple[Callable[[str], Environment], Sequence[str]]] = {
@@ -169,6 +170,8 @@ def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
     }
     own: dict[str, Callable[[], Environment]] = {
         "functions": functions.FunctionEnvironment,
+        "users": partial(collaboration.UsersEnvironment, source),
+        "users-played": partial(collaboration.PlayedUsersEnvironment, source),
         "questions": questions.island_questions,
         "questions-files": questions.file_questions,
     }
@@ -189,15 +192,15 @@ def find_environment(name: str, source: str = "") -> Environment:
     """The environment of that name. Its package is installed when its tasks are first asked for.
 
     Args:
-        source: The checkout that it runs from, for those that are on no package index.
+        source: The checkout that it runs from, for those that are on no package index; files of problems for users.
 
     Raises:
         NotFoundError: there is none; the message lists the known ones.
-        InputError: it needs no checkout.
+        InputError: it takes no source.
     """
     known = _environments(source)
     if name not in known:
         raise NotFoundError(f"no environment {name!r}: known are {', '.join(known)}")
     if source and not name.startswith(FROM_SOURCE):
-        raise InputError(f"{name} runs from no checkout: leave --source out.")
+        raise InputError(f"{name} takes no source: leave --source out.")
     return known[name]()

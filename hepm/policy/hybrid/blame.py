@@ -74,12 +74,12 @@ class Blame:
 
     def at(self, calls: CallMatrix, rows: NDArray[np.intp]) -> Float32Array:
         """The charges of some calls, of this snapshot or another one, shape (N,); 0 for those of successful runs."""
-        found_N = _looked_up(self.key_F, self.charge_F, _keys(calls, rows))
-        unread_N = np.isnan(found_N)
-        found_N[unread_N] = _looked_up(self.pair_P, self.mean_P, _pairs(calls, rows[unread_N]))
-        found_N[np.isnan(found_N)] = 1  # of no failed run that was read
-        found_N[calls.success_R[calls.run_N[rows]]] = 0
-        return found_N
+        charge_N = _looked_up(self.key_F, self.charge_F, _keys(calls, rows))
+        unread_N = np.isnan(charge_N)
+        charge_N[unread_N] = _looked_up(self.pair_P, self.mean_P, _pairs(calls, rows[unread_N]))
+        charge_N[np.isnan(charge_N)] = 1  # of no failed run that was read
+        charge_N[calls.success_R[calls.run_N[rows]]] = 0
+        return charge_N
 
 
 def _keys(calls: CallMatrix, rows: NDArray[np.intp]) -> NDArray[np.int64]:
@@ -100,11 +100,13 @@ def _looked_up(known: NDArray[np.int64], values: Float32Array, wanted: NDArray[n
 
 def _charges(calls: CallMatrix, rows_F: NDArray[np.intp], relevance_D: Float32Array) -> NDArray[np.float64]:
     """The charges of the calls of failed runs, shape (F,)."""
-    charge_N, later_N = np.zeros((2, len(calls.run_N)))
+    charge_N = np.zeros(len(calls.run_N))
+    later_N = np.zeros(len(calls.run_N))
+    # At first each failed call is charged fully: the first hazards are those of plain shares of success.
     charge_N[rows_F] = 1
-    last_F, run_F = calls.before_NK[rows_F, 0], calls.run_N[rows_F]
-    groups = [rows_F[last_F == last] for last in np.unique(last_F)]
-    places = [_Place.of(calls, rows, relevance_D) for rows in groups]
+    last_F = calls.before_NK[rows_F, 0]
+    run_F = calls.run_N[rows_F]
+    places = [_FailedCallsAfter.of(calls, rows_F[last_F == last], relevance_D) for last in np.unique(last_F)]
     hazard_N = np.full(len(charge_N), _EVEN)
     for _ in range(ROUNDS):
         for place in places:
@@ -126,7 +128,8 @@ def _first_broken(hazard_F: NDArray[np.float64], run_F: NDArray[Any]) -> NDArray
     if not len(run_F):
         return hazard_F
     starts_F = np.diff(run_F, prepend=-1) != 0
-    first, of_run_F = np.flatnonzero(starts_F), np.cumsum(starts_F) - 1
+    first = np.flatnonzero(starts_F)
+    of_run_F = np.cumsum(starts_F) - 1
     # Runs where no call stands out are charged evenly, not by order.
     intact_F = np.where(hazard_F > _EVEN, np.log(1 - np.minimum(hazard_F, _SURE)), 0)
     before_F = np.cumsum(intact_F) - intact_F
@@ -135,7 +138,7 @@ def _first_broken(hazard_F: NDArray[np.float64], run_F: NDArray[Any]) -> NDArray
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _FailedCallsAfter:
     """The failed calls after one tool, F of them, and the calls that they are compared with: tools are columns, T.
 
     Attributes:
@@ -153,15 +156,15 @@ class _Place:
     tool_LT: Float32Array
 
     @classmethod
-    def of(cls, calls: CallMatrix, rows_F: NDArray[np.intp], relevance_D: Float32Array) -> _Place:
+    def of(cls, calls: CallMatrix, rows_F: NDArray[np.intp], relevance_D: Float32Array) -> _FailedCallsAfter:
         near = calls.by_last[int(calls.before_NK[rows_F[0], 0])]
-        near = near[spread_over(len(near), MOST_COMPARED)] if len(near) > MOST_COMPARED else near
+        if len(near) > MOST_COMPARED:
+            near = near[spread_over(len(near), MOST_COMPARED)]
         weight_FM = _weights(calls, rows_F, near, relevance_D)
         tools, tool_M = np.unique(np.concatenate([calls.next_N[near], calls.next_N[rows_F]]), return_inverse=True)
         tool_M, tool_F = np.split(tool_M, [len(near)])
-        _, group_M, size_G = np.unique(
-            calls.run_N[near].astype(np.int64) * len(tools) + tool_M, return_inverse=True, return_counts=True
-        )
+        run_and_tool_M = calls.run_N[near].astype(np.int64) * len(tools) + tool_M
+        _, group_M, size_G = np.unique(run_and_tool_M, return_inverse=True, return_counts=True)
         tool_MT = np.zeros((len(near), len(tools)), dtype=np.float32)
         tool_MT[np.arange(len(near)), tool_M] = 1 / size_G[group_M]
         won_M = calls.success_R[calls.run_N[near]]
@@ -176,13 +179,11 @@ class _Place:
             charge_N, later_N: What calls are charged, and what those after them in the run are: as far as a run broke
                 later, this call did well.
         """
-        at = np.arange(len(self.rows_F)), self.tool_F
-        lost_FT, intact_FT = (
-            product(self.weight_FL, of_N[self.lost_L].astype(np.float32)[:, None] * self.tool_LT)
-            for of_N in (charge_N, later_N)
-        )
-        lost_FT[at] += charge_N[self.rows_F]
-        intact_FT[at] += later_N[self.rows_F]
+        called = np.arange(len(self.rows_F)), self.tool_F
+        lost_FT = self._weighted(charge_N)
+        intact_FT = self._weighted(later_N)
+        lost_FT[called] += charge_N[self.rows_F]
+        intact_FT[called] += later_N[self.rows_F]
         good_FT = self.won_FT + intact_FT
         runs_FT = good_FT + lost_FT
         usual_F = good_FT.sum(axis=1) / np.maximum(runs_FT.sum(axis=1), 1e-9)
@@ -190,9 +191,14 @@ class _Place:
         variance_FT = share_FT * (1 - share_FT) / (runs_FT + _PRIOR_RUNS + 1)
         sure_FT = np.where(self.won_FT > _FEWEST, share_FT - np.sqrt(variance_FT), 0)
         best = np.arange(len(self.rows_F)), np.argmax(sure_FT, axis=1)
-        short_F = share_FT[best] - share_FT[at]
-        clear_F = (sure_FT[best] > 0) & (short_F > np.sqrt(variance_FT[best] + variance_FT[at]))
+        short_F = share_FT[best] - share_FT[called]
+        clear_F = (sure_FT[best] > 0) & (short_F > np.sqrt(variance_FT[best] + variance_FT[called]))
         return np.where(clear_F, short_F / np.maximum(share_FT[best], 1e-9), 0).astype(np.float64)
+
+    def _weighted(self, value_N: NDArray[np.float64]) -> Float32Array:
+        """What the compared failed calls have of a value, by tool, weighted by how similar they are: shape (F, T)."""
+        value_L = value_N[self.lost_L].astype(np.float32)
+        return product(self.weight_FL, value_L[:, None] * self.tool_LT)
 
 
 def _weights(
@@ -211,7 +217,8 @@ def _vectors(calls: CallMatrix, rows: NDArray[np.intp], relevance_D: Float32Arra
     state_N = calls.state_N[rows]
     if not len(calls.states_SD):
         return np.zeros((len(rows), 1), dtype=np.float32)
-    states, at_N = np.unique(np.maximum(state_N, 0), return_inverse=True)
-    found = unit(calls.states_SD[states] * relevance_D)[at_N]
-    found[state_N < 0] = 0
-    return found
+    # Each state is scaled once, however many calls have it.
+    states, place_N = np.unique(np.maximum(state_N, 0), return_inverse=True)
+    vectors_ND = unit(calls.states_SD[states] * relevance_D)[place_N]
+    vectors_ND[state_N < 0] = 0
+    return vectors_ND

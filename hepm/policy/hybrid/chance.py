@@ -70,12 +70,13 @@ class Curve:
     share_S: NDArray[np.float64]
 
     @classmethod
-    def of(cls, asked: Sequence[HeldOutHint]) -> Curve:
+    def of(cls, hints: Sequence[HeldOutHint]) -> Curve:
         """Isotonic regression by pooling adjacent violators, with a right and a wrong hint added to each step."""
-        if len(asked) < FEWEST_HINTS:
+        if len(hints) < FEWEST_HINTS:
             return cls(np.zeros(0), np.zeros(0))
         steps: list[list[float]] = []  # lower end, right, count
-        for score, right, _ in sorted(asked):
+        for score, right, _ in sorted(hints):
+            # Equal scores stay in one step: which of them came first must not decide.
             if steps and (steps[-1][2] < _SMALLEST_STEP or steps[-1][0] == score):
                 steps[-1][1] += right
                 steps[-1][2] += 1
@@ -87,9 +88,10 @@ class Curve:
             steps[-1][1] += right
             steps[-1][2] += count
         _pool(steps)
-        shares = [(right + _PSEUDO) / (count + 2 * _PSEUDO) for _, right, count in steps]
         # Not in single precision: a score that began a step would fall below it.
-        return cls(np.array([low for low, _, _ in steps]), np.maximum.accumulate(np.array(shares)))
+        low_S, right_S, count_S = np.array(steps).T
+        share_S = (right_S + _PSEUDO) / (count_S + 2 * _PSEUDO)
+        return cls(np.ascontiguousarray(low_S), np.maximum.accumulate(share_S))
 
     @property
     def measured(self) -> bool:
@@ -105,9 +107,20 @@ class Curve:
             return float(self.share_S[0] * score / self.from_S[0])
         return float(self.share_S[step])
 
+    @classmethod
+    def from_json(cls, kept: Sequence[Sequence[float]]) -> Curve:
+        """What `to_json` gave."""
+        from_S, share_S = kept
+        return cls(np.array(from_S, dtype=np.float64), np.array(share_S, dtype=np.float64))
+
+    def to_json(self) -> list[list[float]]:
+        """Both arrays as lists."""
+        return [self.from_S.tolist(), self.share_S.tolist()]
+
 
 def _pool(steps: list[list[float]]) -> None:
     """Join the last steps while a lower one has the higher share."""
+    # right / count of both, multiplied out: exact, as these are whole numbers.
     while len(steps) > 1 and steps[-2][1] * steps[-1][2] >= steps[-1][1] * steps[-2][2]:
         _, right, count = steps.pop()
         steps[-1][1] += right
@@ -136,16 +149,18 @@ class HonestChance:
     def measure(cls, calls: CallMatrix, family_R: Sequence[str], ask: Ask, *, usual: float) -> HonestChance:
         """Ask about held-out calls of the latest runs."""
         latest_R = _latest(calls)
-        known = calls.of_runs(latest_R)
-        families = [family_R[at] for at in np.flatnonzero(latest_R).tolist()]
-        several = Counter(families)
-        twice_R = np.array([several[family] > 1 for family in families], dtype=np.bool_)
-        in_known = _held_out(known, _folds(known.run_ids), ask, among_R=twice_R)
-        in_new = _held_out(known, _folds(families), ask, among_R=np.ones_like(twice_R))
-        likeness = [one.likeness for one in in_known]
-        recognised = float(np.quantile(likeness, _LEAST_LIKE)) if likeness else 1.0
+        latest = calls.of_runs(latest_R)
+        families = [family_R[run] for run in np.flatnonzero(latest_R).tolist()]
+        runs_of_family = Counter(families)
+        twice_R = np.array([runs_of_family[family] > 1 for family in families], dtype=np.bool_)
+        # Without a run alone, its task is still known by another run; without a family, it is new.
+        of_known = _held_out(latest, _folds(latest.run_ids), ask, among_R=twice_R)
+        of_new = _held_out(latest, _folds(families), ask, among_R=np.ones_like(twice_R))
+        recognised = 1.0
+        if of_known:
+            recognised = float(np.quantile([hint.likeness for hint in of_known], _LEAST_LIKE))
         returning = float(twice_R.mean()) if len(twice_R) else 0.0
-        return cls(Curve.of(in_known), Curve.of(in_new), max(usual, recognised), returning)
+        return cls(Curve.of(of_known), Curve.of(of_new), max(usual, recognised), returning)
 
     def knows(self, likeness: float | None) -> bool:
         """Whether a request is one that memory knows (see `at`): where each task has one run, in equal words."""
@@ -174,14 +189,18 @@ class HonestChance:
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> HonestChance:
         """What `to_json` gave."""
-        known, new = (Curve(*(np.array(part, dtype=np.float64) for part in kept[name])) for name in ("known", "new"))
+        known = Curve.from_json(kept["known"])
+        new = Curve.from_json(kept["new"])
         return cls(known, new, float(kept["recognised"]), float(kept["returning"]))
 
     def to_json(self) -> dict[str, Any]:
         """Everything, in values that JSON can hold."""
-        curves = {"known": self.known, "new": self.new}
-        lists = {name: [curve.from_S.tolist(), curve.share_S.tolist()] for name, curve in curves.items()}
-        return {**lists, "recognised": self.recognised, "returning": self.returning}
+        return {
+            "known": self.known.to_json(),
+            "new": self.new.to_json(),
+            "recognised": self.recognised,
+            "returning": self.returning,
+        }
 
 
 def _folds(groups: Sequence[str]) -> NDArray[np.intp]:
@@ -201,10 +220,11 @@ def _held_out(calls: CallMatrix, fold_R: NDArray[np.intp], ask: Ask, *, among_R:
     rows = np.flatnonzero(own_N & (calls.success_R & among_R)[calls.run_N] & (calls.state_N >= 0))
     if len(rows) > MOST_ASKED:
         rows = rows[spread_over(len(rows), MOST_ASKED)]
-    found: list[HeldOutHint] = []
+    hints: list[HeldOutHint] = []
     for fold in range(FOLDS):
         held_out = rows[fold_R[calls.run_N[rows]] == fold]
         left_R = fold_R != fold
         if len(held_out) and left_R.any():
-            found += [one for one in ask(calls.of_runs(left_R), calls, held_out) if one is not None]
-    return found
+            answers = ask(calls.of_runs(left_R), calls, held_out)
+            hints += [hint for hint in answers if hint is not None]
+    return hints

@@ -37,16 +37,17 @@ class FactTest(NamedTuple):
 
     def sentence(self, known: Facts) -> str:
         """The answer in words, given what is known: "get_order says status is shipped"."""
-        holds, of_source = self.holds(known), known.get(self.source, _NOTHING)
+        holds = self.holds(known)
+        of_source = known.get(self.source, _NOTHING)
         if holds or self.source in (CALLED, USER) or "~" in self.fact:
             return self.in_words(holds=holds)
         if "=" in self.fact:
             key = self.fact.partition("=")[0]
             others = [fact for fact in of_source if fact.startswith(f"{key}=")]
             # What it is says more than what it is not.
-            return (
-                self._replace(fact=others[0]).in_words(holds=True) if len(others) == 1 else self.in_words(holds=False)
-            )
+            if len(others) == 1:
+                return self._replace(fact=others[0]).in_words(holds=True)
+            return self.in_words(holds=False)
         if self.fact in of_source:
             return f"{self.source} says {self._name} is {of_source[self.fact]:g}, not above {self.above:g}"
         return f"{self.source} does not say {self._name} is above {self.above:g}"
@@ -55,23 +56,38 @@ class FactTest(NamedTuple):
         """One of its answers in words, whatever is known; a number that is not above the limit is known."""
         says = "says" if holds else "does not say"
         if self.source == CALLED:
-            often = int(self.above)
-            times = ("", " more than once")[often] if often < 2 else f" more than {often} times"
-            return f"{self.fact} was {'' if holds else 'not '}called{times}"
+            return self._called_in_words(holds=holds)
         if self.source == USER:
-            return f"the user is {'' if holds else 'not '}{self.fact.removeprefix('=')}"
+            name = self.fact.removeprefix("=")
+            return f"the user is {name}" if holds else f"the user is not {name}"
         if "~" in self.fact:
-            return f'{_SPEAKERS.get(self.source, self.source)} {says} "{self.fact.rpartition("~")[2]}"'
+            word = self.fact.rpartition("~")[2]
+            return f'{_SPEAKERS.get(self.source, self.source)} {says} "{word}"'
         if "=" in self.fact:
             key, _, value = self.fact.partition("=")
             return f"{self.source} {says} {key or 'the result'} is {value}"
+        return f"{self.source} says {self._name} is {self._limit_in_words(holds=holds)}"
+
+    def _called_in_words(self, *, holds: bool) -> str:
+        was = "was called" if holds else "was not called"
+        most = int(self.above)  # of 0.5 calls 0: whether it was called at all
+        if most == 0:
+            return f"{self.fact} {was}"
+        if most == 1:
+            return f"{self.fact} {was} more than once"
+        return f"{self.fact} {was} more than {most} times"
+
+    def _limit_in_words(self, *, holds: bool) -> str:
         if self.above == -0.5:  # the limit that `_limits` sets below a least value of 0
-            return f"{self.source} says {self._name} is {'0 or more' if holds else 'below 0'}"
-        return f"{self.source} says {self._name} is {'above' if holds else 'at most'} {self.above:g}"
+            return "0 or more" if holds else "below 0"
+        return f"above {self.above:g}" if holds else f"at most {self.above:g}"
 
     @property
     def _name(self) -> str:
-        return f"the number of {self.fact.removesuffix('[]') or 'items'}" if self.fact.endswith("[]") else self.fact
+        """The number in words: "items[]" is how many items a list has, and "[]" how many the result has."""
+        if not self.fact.endswith("[]"):
+            return self.fact
+        return f"the number of {self.fact.removesuffix('[]') or 'items'}"
 
     @property
     def numeric(self) -> bool:
@@ -99,7 +115,7 @@ class TestedCalls:
 class _Entries(NamedTuple):
     """Facts that are known before calls: the place of the call, the fact, its value."""
 
-    at_X: NDArray[np.intp]
+    call_X: NDArray[np.intp]
     fact_X: NDArray[np.intp]
     value_X: Float32Array
 
@@ -110,37 +126,48 @@ def tested(calls: CallMatrix, rows_N: NDArray[np.intp], *, fewest: int) -> Teste
     last_tools = {calls.names[tool] for tool in before if tool >= 0}
     tests: list[FactTest] = []
     columns: list[NDArray[np.bool_]] = []
-    for name, at_X, value_X in _by_fact(calls, rows_N):
-        if name.source == USER and _requests(calls, rows_N[at_X]) < _FEWEST_REQUESTS:
+    for name, call_X, value_X in _by_fact(calls, rows_N):
+        if name.source == USER and _requests(calls, rows_N[call_X]) < _FEWEST_REQUESTS:
             continue
-        for test, column in _tests_of(name, at_X, value_X, len(rows_N)):
+        for test, column in _tests_of(name, call_X, value_X, len(rows_N)):
             true = int(column.sum())
             if fewest <= true <= len(rows_N) - fewest:
                 tests.append(test)
                 columns.append(column)
-    # Of equal columns the first stays: what the last call returned explains more than a word of the user.
-    order = sorted(range(len(tests)), key=lambda at: (_rank(tests[at], last_tools), tests[at]))
-    kept: dict[bytes, int] = {}
-    for at in order:
-        kept.setdefault(np.packbits(columns[at]).tobytes(), at)
-    chosen = list(kept.values())
+    chosen = _distinct_columns(tests, columns, last_tools)
     true_NF = np.zeros((len(rows_N), len(chosen)), dtype=np.float32)
-    for column, at in enumerate(chosen):
-        true_NF[:, column] = columns[at]
-    return TestedCalls([tests[at] for at in chosen], true_NF)
+    for column, number in enumerate(chosen):
+        true_NF[:, column] = columns[number]
+    return TestedCalls([tests[number] for number in chosen], true_NF)
+
+
+def _distinct_columns(
+    tests: Sequence[FactTest], columns: Sequence[NDArray[np.bool_]], last_tools: set[ToolName]
+) -> list[int]:
+    """The tests without those that are true of the same calls as an earlier one.
+
+    What the last call returned comes first: it explains more than a word of the user.
+    """
+    order = sorted(range(len(tests)), key=lambda number: (_rank(tests[number], last_tools), tests[number]))
+    kept: dict[bytes, int] = {}
+    for number in order:
+        kept.setdefault(np.packbits(columns[number]).tobytes(), number)
+    return list(kept.values())
 
 
 def words_said(calls: CallMatrix, rows_N: NDArray[np.intp], *, fewest: int) -> tuple[list[str], NDArray[np.bool_]]:
     """Words that users had said before at least `fewest` of these calls, and before which, shape (N, W)."""
     words: list[str] = []
     columns: list[NDArray[np.bool_]] = []
-    for name, at_X, _ in _by_fact(calls, rows_N):
-        if name.source == SAID and len(at_X) >= fewest:
+    for name, call_X, _ in _by_fact(calls, rows_N):
+        if name.source == SAID and len(call_X) >= fewest:
             column = np.zeros(len(rows_N), dtype=np.bool_)
-            column[at_X] = True
+            column[call_X] = True
             words.append(name.fact.removeprefix("~"))
             columns.append(column)
-    return words, np.stack(columns, axis=1) if columns else np.zeros((len(rows_N), 0), dtype=np.bool_)
+    if not columns:
+        return [], np.zeros((len(rows_N), 0), dtype=np.bool_)
+    return words, np.stack(columns, axis=1)
 
 
 def answered(calls: CallMatrix, rows_N: NDArray[np.intp], tests: Sequence[FactTest]) -> NDArray[np.bool_]:
@@ -149,9 +176,9 @@ def answered(calls: CallMatrix, rows_N: NDArray[np.intp], tests: Sequence[FactTe
     for column, test in enumerate(tests):
         by_name.setdefault(FactName(test.source, test.fact), []).append(column)
     true_NF = np.zeros((len(rows_N), len(tests)), dtype=np.bool_)
-    for name, at_X, value_X in _by_fact(calls, rows_N):
+    for name, call_X, value_X in _by_fact(calls, rows_N):
         for column in by_name.get(name, ()):
-            true_NF[at_X, column] = value_X > tests[column].above
+            true_NF[call_X, column] = value_X > tests[column].above
     return true_NF
 
 
@@ -187,17 +214,17 @@ def _rank(test: FactTest, last_tools: set[ToolName]) -> int:
 
 
 def _tests_of(
-    name: FactName, at_X: NDArray[np.intp], value_X: Float32Array, calls: int
+    name: FactName, call_X: NDArray[np.intp], value_X: Float32Array, calls: int
 ) -> list[tuple[FactTest, NDArray[np.bool_]]]:
     """The tests of one fact, each with the calls that it is true of."""
     present = FactTest(name.source, name.fact, 0.5)
     limits = [0.5] if present.presence else _limits(value_X)
-    found: list[tuple[FactTest, NDArray[np.bool_]]] = []
+    tests: list[tuple[FactTest, NDArray[np.bool_]]] = []
     for limit in limits:
         column = np.zeros(calls, dtype=np.bool_)
-        column[at_X] = value_X > limit
-        found.append((FactTest(name.source, name.fact, limit), column))
-    return found
+        column[call_X] = value_X > limit
+        tests.append((FactTest(name.source, name.fact, limit), column))
+    return tests
 
 
 def _limits(value_X: Float32Array) -> list[float]:
@@ -214,10 +241,10 @@ def _limits(value_X: Float32Array) -> list[float]:
 def _by_fact(calls: CallMatrix, rows_N: NDArray[np.intp]) -> list[tuple[FactName, NDArray[np.intp], Float32Array]]:
     """Each fact that is known before some of the calls: of which of them, and its values."""
     names = calls.facts.names()
-    found: list[tuple[FactName, NDArray[np.intp], Float32Array]] = []
+    by_fact: list[tuple[FactName, NDArray[np.intp], Float32Array]] = []
     results, said, said_last, called = _entries(calls, rows_N)
     for entries, source in ((results, ""), (said, SAID), (said_last, SAID_LAST), (called, CALLED)):
-        order = np.lexsort((entries.at_X, entries.fact_X))
+        order = np.lexsort((entries.call_X, entries.fact_X))
         facts_U, starts = np.unique(entries.fact_X[order], return_index=True)
         groups = np.split(order, starts[1:])
         distinct: list[int] = facts_U.tolist()
@@ -225,13 +252,14 @@ def _by_fact(calls: CallMatrix, rows_N: NDArray[np.intp]) -> list[tuple[FactName
             if source == CALLED:
                 name = FactName(CALLED, calls.names[fact])
             else:
+                # All that was said is stored once: whether it was said last depends on the call.
                 name = FactName(source or names[fact].source, names[fact].fact)
-            found.append((name, entries.at_X[group], entries.value_X[group]))
+            by_fact.append((name, entries.call_X[group], entries.value_X[group]))
     users_N = np.array([calls.user_R[run] for run in calls.run_N[rows_N].tolist()], dtype=np.str_)
     for user in np.unique(users_N[users_N != ""]).tolist():
         of_user_X = np.flatnonzero(users_N == user)
-        found.append((FactName(USER, f"={user}"), of_user_X, np.ones(len(of_user_X), dtype=np.float32)))
-    return found
+        by_fact.append((FactName(USER, f"={user}"), of_user_X, np.ones(len(of_user_X), dtype=np.float32)))
+    return by_fact
 
 
 def _entries(calls: CallMatrix, rows_N: NDArray[np.intp]) -> tuple[_Entries, _Entries, _Entries, _Entries]:
@@ -251,11 +279,13 @@ def _entries(calls: CallMatrix, rows_N: NDArray[np.intp]) -> tuple[_Entries, _En
     last_Q = _last_of_each(own_Q, source_Q)
 
     def expanded(chosen_Q: NDArray[np.bool_]) -> _Entries:
-        segment, own = segment_Q[chosen_Q], own_Q[chosen_Q]
+        segment = segment_Q[chosen_Q]
+        own = own_Q[chosen_Q]
+        # A segment ends at the number it holds, and begins where the one before ends.
         start = np.where(segment > 0, segments[segment - 1, 2], 0)
-        facts = _ranges(start, segments[segment, 2] - start)
-        at = np.repeat(own, segments[segment, 2] - start)
-        return _Entries(at, facts_F[facts].astype(np.intp), values_F[facts])
+        count = segments[segment, 2] - start
+        facts = _ranges(start, count)
+        return _Entries(np.repeat(own, count), facts_F[facts].astype(np.intp), values_F[facts])
 
     earlier_P = call_P < rows_N[own_P]
     tools = len(calls.names)
@@ -266,18 +296,18 @@ def _entries(calls: CallMatrix, rows_N: NDArray[np.intp]) -> tuple[_Entries, _En
 
 def _distinct(entries: _Entries) -> _Entries:
     """Without repeats of a fact at a call."""
-    pairs = np.stack([entries.at_X, entries.fact_X])
+    pairs = np.stack([entries.call_X, entries.fact_X])
     _, first = np.unique(pairs, axis=1, return_index=True)
-    return _Entries(entries.at_X[first], entries.fact_X[first], entries.value_X[first])
+    return _Entries(entries.call_X[first], entries.fact_X[first], entries.value_X[first])
 
 
 def _last_of_each(own_Q: NDArray[np.intp], source_Q: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Whether no later segment of the same call has the same source."""
     key_Q = own_Q * (int(source_Q.max(initial=0)) + 1) + source_Q
     _, last = np.unique(key_Q[::-1], return_index=True)
-    found = np.zeros(len(key_Q), dtype=np.bool_)
-    found[len(key_Q) - 1 - last] = True
-    return found
+    is_last_Q = np.zeros(len(key_Q), dtype=np.bool_)
+    is_last_Q[len(key_Q) - 1 - last] = True
+    return is_last_Q
 
 
 def _ranges(

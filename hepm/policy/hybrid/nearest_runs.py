@@ -76,7 +76,10 @@ class NearestRuns:
         family_R: Sequence[str],
         tools: int,
     ) -> None:
-        self._calls_R, self._request_R, self._family_R, self._tools = calls_R, request_R, family_R, tools
+        self._calls_R = calls_R
+        self._request_R = request_R
+        self._family_R = family_R
+        self._tools = tools
         words_R = list(map(words_of, request_R))
         holders: dict[str, list[int]] = defaultdict(list)
         for run, words in enumerate(words_R):
@@ -91,10 +94,12 @@ class NearestRuns:
     def to_keep(self) -> dict[str, NDArray[Any]]:
         """Everything, as arrays."""
         texts = json.dumps([*zip(self._request_R, self._family_R, strict=True)]).encode()
-        calls = [tool for calls in self._calls_R for tool in calls]
+        calls: list[int] = []
+        for calls_of_run in self._calls_R:
+            calls.extend(calls_of_run)
         return {
             "nearest_calls": np.array(calls, dtype=np.int32),
-            "nearest_lengths": np.array([len(calls) for calls in self._calls_R], dtype=np.int64),
+            "nearest_lengths": np.array(list(map(len, self._calls_R)), dtype=np.int64),
             "nearest_texts": np.frombuffer(texts, dtype=np.uint8),
         }
 
@@ -102,20 +107,28 @@ class NearestRuns:
     def restored(cls, kept: Mapping[str, NDArray[Any]], tools: int) -> NearestRuns:
         """What `to_keep` gave."""
         texts = json.loads(kept["nearest_texts"].tobytes())
-        calls = np.split(kept["nearest_calls"], np.cumsum(kept["nearest_lengths"]))[:-1]
-        return cls([run.tolist() for run in calls], [one for one, _ in texts], [other for _, other in texts], tools)
+        # `split` gives what stands after the last run, too: nothing.
+        calls_R = np.split(kept["nearest_calls"], np.cumsum(kept["nearest_lengths"]))[:-1]
+        request_R = [request for request, _ in texts]
+        family_R = [family for _, family in texts]
+        return cls([calls.tolist() for calls in calls_R], request_R, family_R, tools)
 
     def _length(self, words: AbstractSet[str]) -> float:
         return sqrt(sum(self._rarity.get(word, self._unknown) ** 2 for word in words))
 
     def _cosines(self, words: AbstractSet[str]) -> NDArray[np.float64]:
         """Cosines with all requests by the rarity of words, shape (R,)."""
-        known = [word for word in words if word in self._holders]
-        if not known:
+        holders: list[NDArray[np.intp]] = []
+        squares: list[float] = []
+        for word in words:
+            if word in self._holders:
+                holders.append(self._holders[word])
+                squares.append(self._rarity[word] ** 2)
+        if not holders:
             return np.zeros(len(self._length_R))
-        runs = np.concatenate([self._holders[word] for word in known])
-        squares = np.repeat([self._rarity[word] ** 2 for word in known], [len(self._holders[word]) for word in known])
-        products_R = np.bincount(runs, squares, minlength=len(self._length_R))
+        runs = np.concatenate(holders)
+        square_of_run = np.repeat(squares, list(map(len, holders)))
+        products_R = np.bincount(runs, square_of_run, minlength=len(self._length_R))
         return products_R / (self._length_R * max(self._length(words), _TINY))
 
     def usual(self) -> float:
@@ -127,7 +140,9 @@ class NearestRuns:
             others_R = self._cosines(words_R[run])[family_R != family_R[run]]
             if len(others_R):
                 closest.append(float(others_R.max()))
-        return max(float(np.quantile(closest, USUAL_SHARE)), LEAST_RECOGNISED) if closest else 1.0
+        if not closest:
+            return 1.0
+        return max(float(np.quantile(closest, USUAL_SHARE)), LEAST_RECOGNISED)
 
     def vote(self, words: AbstractSet[str], called: Sequence[int]) -> Vote | None:
         """What the runs of the likeliest requests did after the calls of this run, oldest first.
@@ -139,41 +154,46 @@ class NearestRuns:
         votes: list[tuple[float, int]] = []
         longest = 0
         for run in nearest:
-            found = _following(self._calls_R[run], called)
-            if found is not None:
-                match, following = found
-                longest = max(longest, match)
-                votes.append((float(cosines_R[run]) + _PER_CALL * min(match, LONGEST_COUNTED), following))
+            longest_match = _longest_match(self._calls_R[run], called)
+            if longest_match is None:
+                continue
+            match, following = longest_match
+            longest = max(longest, match)
+            votes.append((float(cosines_R[run]) + _PER_CALL * min(match, LONGEST_COUNTED), following))
         if not votes:
             return None
-        weights = np.exp((np.array([vote for vote, _ in votes]) - max(votes)[0]) / _TEMPERATURE)
+        strengths = np.array([strength for strength, _ in votes])
+        weights = np.exp((strengths - strengths.max()) / _TEMPERATURE)
+        # The last place is that of runs that ended here, whose next tool is -1.
         shares_T = np.zeros(self._tools + 1, dtype=np.float32)
         np.add.at(shares_T, [following for _, following in votes], weights / weights.sum())
         return Vote(shares_T[:-1], float(shares_T[-1]), float(cosines_R[nearest[0]]), longest)
 
     def _voters(self, cosines_R: NDArray[np.float64]) -> list[int]:
         """The runs with the likeliest requests, likeliest first; of equal ones the latest, `MOST_VOTERS` at most."""
+        # Reversed, a stable sort puts the latest of equal runs first.
         latest_first = np.argsort(-cosines_R[::-1], kind="stable")[:MOST_VOTERS]
         nearest = len(cosines_R) - 1 - latest_first
         least = cosines_R[nearest[:VOTERS]].min(initial=1.0) - _TINY
         return nearest[cosines_R[nearest] >= max(least, _TINY)].tolist()
 
 
-def _following(calls: Sequence[int], called: Sequence[int]) -> tuple[int, int] | None:
-    """The longest match of the last calls in a run, and the call after it; -1 where the run ended.
+def _longest_match(calls: Sequence[int], called: Sequence[int]) -> tuple[int, int] | None:
+    """The length of the longest match of the last calls in a run, and the call after it; -1 where the run ended.
 
     Of equally long matches the one at the same place of the run counts most. None if it never called the last tool.
     """
     if not called:
         return 0, calls[0]
-    best, place = 0, 0
-    for at in range(1, len(calls) + 1):
+    longest, end = 0, 0
+    for place in range(1, len(calls) + 1):
         match = 0
-        while match < min(at, len(called)) and calls[at - 1 - match] == called[-1 - match]:
+        while match < min(place, len(called)) and calls[place - 1 - match] == called[-1 - match]:
             match += 1
-        closer = abs(at - len(called)) < abs(place - len(called))
-        if match > best or (match == best > 0 and closer):
-            best, place = match, at
-    if not best:
+        closer = abs(place - len(called)) < abs(end - len(called))
+        if match > longest or (match == longest > 0 and closer):
+            longest, end = match, place
+    if not longest:
         return None
-    return best, calls[place] if place < len(calls) else -1
+    following = calls[end] if end < len(calls) else -1
+    return longest, following

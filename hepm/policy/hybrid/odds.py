@@ -33,7 +33,7 @@ FEWEST_HELD_OUT: Final = 10  # runs below which no odds are trusted
 TRUSTED: Final = 1.0
 """Trust from which the odds alone may warn, or rule that no tool is likely to succeed."""
 
-_TINY: Final = 0.05
+_TINY: Final = 0.05  # added to both sides of odds: of what is read, less than this is noise
 _MUCH_MORE: Final = 1.05
 MOST_ODDS: Final = 3.0  # log-odds are cut to ± this
 _MOST_RELEVANT: Final = 6.0
@@ -100,60 +100,74 @@ class Odds:
         rows = rows[-MOST_CALLS:]
         classes_N, self._class_2T = _classes(calls, rows)
         count = int(self._class_2T.max(initial=-1)) + 1
-        if former is not None and not (
-            former._weighed <= self._weighed <= _MUCH_MORE * former._weighed
-            and np.array_equal(former._class_2T, self._class_2T)
-        ):
-            former = None
-        self._ridge: Ridge | None = None
-        if former is not None:
-            self._weighed, self.trust, self.relevance_D = former._weighed, former.trust, former.relevance_D
+        if former is not None and self._continues(former):
+            self._weighed = former._weighed
+            self.trust = former.trust
+            self.relevance_D = former.relevance_D
             self.blame = former.blame
+            former_ridge = former._ridge
         else:
-            # Equal states are stored once: repeated, the words that only one of them holds would separate classes.
-            _, distinct = np.unique(calls.state_N[rows].astype(np.int64) * max(count, 1) + classes_N, return_index=True)
-            self.relevance_D = relevance(calls.states_SD, calls.state_N[rows[distinct]], classes_N[distinct], count)
-            self.blame = Blame.of(calls, self.relevance_D)
-            both = len(np.unique(calls.success_R[calls.run_N[rows]])) == 2
-            self.trust = trust_of(calls, rows, self.blame) if both else 0.0
+            self._measure(calls, rows, classes_N, count)
+            former_ridge = None
+        self._ridge: Ridge | None = None
         if self.trust:
-            before = None if former is None else former._ridge
             counted_N = _counted(calls, rows, self.blame)
-            self._ridge = Ridge(
-                Inputs(calls, self.relevance_D), rows, classes_N, count, counted_N=counted_N, former=before
-            )
+            inputs = Inputs(calls, self.relevance_D)
+            self._ridge = Ridge(inputs, rows, classes_N, count, counted_N=counted_N, former=former_ridge)
+
+    def _continues(self, former: Odds) -> bool:
+        """Whether there are few more calls than in an earlier snapshot, and the same classes."""
+        few_more = former._weighed <= self._weighed <= _MUCH_MORE * former._weighed
+        return few_more and np.array_equal(former._class_2T, self._class_2T)
+
+    def _measure(self, calls: CallMatrix, rows: NDArray[np.intp], classes_N: IntArray, count: int) -> None:
+        """Measure relevance, charges and trust: in a large memory this takes a second."""
+        # Equal states are stored once: repeated, the words that only one of them holds would separate classes.
+        state_and_class_N = calls.state_N[rows].astype(np.int64) * max(count, 1) + classes_N
+        _, distinct = np.unique(state_and_class_N, return_index=True)
+        self.relevance_D = relevance(calls.states_SD, calls.state_N[rows[distinct]], classes_N[distinct], count)
+        self.blame = Blame.of(calls, self.relevance_D)
+        both_outcomes = len(np.unique(calls.success_R[calls.run_N[rows]])) == 2
+        self.trust = trust_of(calls, rows, self.blame) if both_outcomes else 0.0
 
     @classmethod
     def restored(cls, calls: CallMatrix, kept: Mapping[str, NDArray[Any]]) -> Odds:
         """What `to_keep` gave; it cannot be continued."""
-        found = cls.__new__(cls)
-        found._weighed, found.trust = 0, float(kept["trust"])
-        found.relevance_D, found._class_2T = kept["relevance_D"], kept["class_2T"]
-        found.blame = Blame.restored(kept)
-        found._ridge = Ridge.restored(Inputs(calls, found.relevance_D), kept["odds_CX"]) if found.trust else None
-        return found
+        odds = cls.__new__(cls)
+        odds._weighed = 0
+        odds.trust = float(kept["trust"])
+        odds.relevance_D = kept["relevance_D"]
+        odds._class_2T = kept["class_2T"]
+        odds.blame = Blame.restored(kept)
+        odds._ridge = None
+        if odds.trust:
+            odds._ridge = Ridge.restored(Inputs(calls, odds.relevance_D), kept["odds_CX"])
+        return odds
 
     def to_keep(self) -> dict[str, NDArray[Any]]:
         """All that a suggestion needs, as arrays."""
-        found = {"trust": np.array(self.trust), "relevance_D": self.relevance_D, "class_2T": self._class_2T}
-        found |= self.blame.to_keep()
-        return found | ({} if self._ridge is None else {"odds_CX": self._ridge.weights_CX})
+        kept = {"trust": np.array(self.trust), "relevance_D": self.relevance_D, "class_2T": self._class_2T}
+        kept |= self.blame.to_keep()
+        if self._ridge is not None:
+            kept["odds_CX"] = self._ridge.weights_CX
+        return kept
 
     def of(self, query: EncodedQuery, tools: NDArray[np.intp]) -> Float32Array:
         """Log-odds of success with each tool here, shape (C,); 0 if nothing is known or trusted."""
-        lost, won = self.shares(query, tools)
-        return np.clip(np.log((won + _TINY) / (lost + _TINY)), -MOST_ODDS, MOST_ODDS).astype(np.float32)
+        lost_C, won_C = self.shares(query, tools)
+        odds_C = np.log((won_C + _TINY) / (lost_C + _TINY))
+        return np.clip(odds_C, -MOST_ODDS, MOST_ODDS).astype(np.float32)
 
     def shares(self, query: EncodedQuery, tools: NDArray[np.intp]) -> tuple[Float32Array, Float32Array]:
         """How likely a run is to call each tool here and fail, and to call it and succeed, shapes (C,)."""
         if self._ridge is None or query.state_D is None:
             return np.zeros(len(tools), dtype=np.float32), np.zeros(len(tools), dtype=np.float32)
-        classes = self._class_2T[:, tools]
-        read = self._ridge.scores(
-            query.state_D, query.before, query.called, query.flags, np.maximum(classes, 0).ravel()
-        )
-        lost, won = np.where(classes >= 0, np.maximum(read.reshape(classes.shape), 0), np.float32(0))
-        return lost, won
+        class_2C = self._class_2T[:, tools]
+        # A tool without a class, -1, is read as the first one, and set to 0 after that.
+        read_classes = np.maximum(class_2C, 0).ravel()
+        scores = self._ridge.scores(query.state_D, query.before, query.called, query.flags, read_classes)
+        lost_C, won_C = np.where(class_2C >= 0, np.maximum(scores.reshape(class_2C.shape), 0), np.float32(0))
+        return lost_C, won_C
 
 
 def relevance(states_SD: Float32Array, state_N: IntArray, classes_N: IntArray, count: int) -> Float32Array:
@@ -167,11 +181,13 @@ def relevance(states_SD: Float32Array, state_N: IntArray, classes_N: IntArray, c
     if not 1 < count < calls - 1:
         return alike_D
     sizes_C = np.bincount(classes_N, minlength=count)
-    sums_CD, squares_D = np.zeros((count, dimensions)), np.zeros(dimensions)
+    sums_CD = np.zeros((count, dimensions))
+    squares_D = np.zeros(dimensions)
     # Class by class: a copy of all states in double precision would be large.
-    for one, rows in enumerate(np.split(np.argsort(classes_N, kind="stable"), np.cumsum(sizes_C)[:-1])):
+    rows_by_class = np.split(np.argsort(classes_N, kind="stable"), np.cumsum(sizes_C)[:-1])
+    for number, rows in enumerate(rows_by_class):
         of_class = states_SD[state_N[rows]]
-        sums_CD[one] = of_class.sum(axis=0)
+        sums_CD[number] = of_class.sum(axis=0)
         squares_D += np.einsum("nd,nd->d", of_class, of_class)
     mean_D = sums_CD.sum(axis=0) / calls
     between_D = (sums_CD**2 / sizes_C[:, None]).sum(axis=0) - calls * mean_D**2
@@ -197,31 +213,48 @@ def trust_of(calls: CallMatrix, rows: NDArray[np.intp], blame: Blame) -> float:
     runs, run_N = np.unique(calls.run_N[rows], return_inverse=True)
     if len(runs) < FEWEST_HELD_OUT:
         return 0.0
-    x_NX = Inputs(calls).rows(rows)
-    kernel = gram(x_NX)
     label_NC = np.eye(int(classes_N.max()) + 1)[classes_N] * _counted(calls, rows, blame)[:, None]
+    read_NC = _read_by_others(gram(Inputs(calls).rows(rows)), label_NC, fold_N)
+    lost_class_T, won_class_T = class_2T[:, tools]
+    lost_NT = _of_classes(read_NC, lost_class_T)
+    won_NT = _of_classes(read_NC, won_class_T)
+    odds_NT = np.log((won_NT + _TINY) / (lost_NT + _TINY))
+    mass_NT = won_NT + lost_NT + 1e-9
+    called = np.searchsorted(tools, calls.next_N[rows])
+    usual_N = (odds_NT * mass_NT).sum(axis=1) / mass_NT.sum(axis=1)
+    against_N = odds_NT[np.arange(len(rows)), called] - usual_N
+    # Each run counts once, however many of its calls were drawn.
+    weight_N = 1 / np.bincount(run_N)[run_N]
+    slope = _slope(against_N, calls.success_R[calls.run_N[rows]], weight_N)
+    return _MOST_TRUST * float(np.clip((slope - _UNTRUSTED) / (_TRUSTED_FULLY - _UNTRUSTED), 0, 1))
+
+
+def _read_by_others(
+    kernel_NN: NDArray[np.float64], label_NC: NDArray[np.float64], fold_N: IntArray
+) -> NDArray[np.float64]:
+    """What regressions on the calls of the other folds read of each call, shape (N, C)."""
     read_NC = np.zeros_like(label_NC)
     for fold in range(FOLDS):
-        held = fold_N == fold
-        if not held.any() or held.all():
+        held_out = np.flatnonzero(fold_N == fold)
+        known = np.flatnonzero(fold_N != fold)
+        if not len(held_out) or not len(known):
             continue
-        known = np.flatnonzero(~held)
-        read = solved(kernel[np.ix_(known, known)], label_NC[known])
-        read_NC[held] = product(kernel[np.ix_(np.flatnonzero(held), known)], read)
-    lost_NT, won_NT = (np.where(of >= 0, np.maximum(read_NC[:, np.maximum(of, 0)], 0), 0) for of in class_2T[:, tools])
-    odds_NT, mass_NT = np.log((won_NT + _TINY) / (lost_NT + _TINY)), won_NT + lost_NT + 1e-9
-    called = np.searchsorted(tools, calls.next_N[rows])
-    against_N = odds_NT[np.arange(len(rows)), called] - (odds_NT * mass_NT).sum(axis=1) / mass_NT.sum(axis=1)
-    slope = _slope(against_N, calls.success_R[calls.run_N[rows]], 1 / np.bincount(run_N)[run_N])
-    return _MOST_TRUST * float(np.clip((slope - _UNTRUSTED) / (_TRUSTED_FULLY - _UNTRUSTED), 0, 1))
+        dual_NC = solved(kernel_NN[np.ix_(known, known)], label_NC[known])
+        read_NC[held_out] = product(kernel_NN[np.ix_(held_out, known)], dual_NC)
+    return read_NC
+
+
+def _of_classes(read_NC: NDArray[np.float64], class_T: IntArray) -> NDArray[np.float64]:
+    """What is read of the class of each tool, 0 at least: shape (N, T); 0 where a tool has none."""
+    return np.where(class_T >= 0, np.maximum(read_NC[:, np.maximum(class_T, 0)], 0), 0)
 
 
 def _classes(calls: CallMatrix, rows: NDArray[np.intp]) -> tuple[IntArray, IntArray]:
     """The (tool, outcome) class of each row; and the classes of each tool, shape (2, T), -1 where it has none."""
     pairs = calls.next_N[rows].astype(np.int64) * 2 + calls.success_R[calls.run_N[rows]]
-    found, classes_N = np.unique(pairs, return_inverse=True)
+    classes, classes_N = np.unique(pairs, return_inverse=True)
     class_2T = np.full((2, len(calls.names)), -1, dtype=np.int32)
-    class_2T[found % 2, found // 2] = np.arange(len(found))
+    class_2T[classes % 2, classes // 2] = np.arange(len(classes))
     return classes_N.astype(np.int32), class_2T
 
 
@@ -251,13 +284,13 @@ def _slope(x_N: NDArray[np.float64], success_N: BoolArray, weight_N: NDArray[np.
     """Slope of a logistic regression with an intercept, the slope shrunk a little to 0; Newton's method."""
     inputs = np.column_stack([np.ones(len(x_N)), x_N])
     penalty = np.array([1e-6, 0.3])
-    found = np.zeros(2)
+    weights = np.zeros(2)
     for _ in range(20):
-        chance = 1 / (1 + np.exp(-np.clip(inputs @ found, -30, 30)))
-        gradient = inputs.T @ (weight_N * (success_N - chance)) - penalty * found
+        chance = 1 / (1 + np.exp(-np.clip(inputs @ weights, -30, 30)))
+        gradient = inputs.T @ (weight_N * (success_N - chance)) - penalty * weights
         curvature = (inputs * (weight_N * chance * (1 - chance))[:, None]).T @ inputs + np.diag(penalty)
         step = np.linalg.solve(curvature, gradient)
-        found += step
+        weights += step
         if np.abs(step).max() < 1e-6:
             break
-    return float(found[1])
+    return float(weights[1])

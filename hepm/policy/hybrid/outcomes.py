@@ -58,17 +58,26 @@ _HINTED: Final = 2  # k by default (H-EPM, table 4(D))
 
 def _likeness(queries: Sequence[EncodedQuery], rows: NDArray[np.intp]) -> Float32Array:
     """Cosine of the queries' state, by relevant coordinates, with those of the calls in these rows; 1 without one."""
-    known = [(query.after.compared_N, query.likeness_N) for query in queries if query.likeness_N is not None]
-    if not known:
+    compared: list[NDArray[np.intp]] = []
+    likeness: list[Float32Array] = []
+    for query in queries:
+        if query.likeness_N is not None:
+            compared.append(query.after.compared_N)
+            likeness.append(query.likeness_N)
+    if not compared:
         return np.ones(len(rows), dtype=np.float32)
-    compared, likeness = map(np.concatenate, zip(*known, strict=True))
-    return likeness[np.unique(compared, return_index=True)[1]] if len(known) > 1 else likeness
+    if len(compared) == 1:
+        return likeness[0]
+    # A call of the turn after several tools is compared for each of them, with the same result.
+    _, first = np.unique(np.concatenate(compared), return_index=True)
+    return np.concatenate(likeness)[first]
 
 
 def _like_runs(calls: CallMatrix, queries: Sequence[EncodedQuery], blame: Blame) -> LikeRuns:
     with_states = queries[0].state_D is not None
     if len(queries) == 1:
-        return queries[0].after.alike_in_state if with_states else queries[0].after.alike
+        after = queries[0].after
+        return after.alike_in_state if with_states else after.alike
     # Calls of one turn: the calls of the turn after are those of several tools.
     rows = np.unique(np.concatenate([query.after.rows_N for query in queries]))
     return LikeRuns.of(calls, rows, blame, with_states=with_states)
@@ -117,9 +126,10 @@ class _LikeCounts:
 
     def ways(self, names: Sequence[ToolName], chosen_A: BoolArray) -> Iterator[FailedWay]:
         """What to say of some of the tools."""
-        for at in np.flatnonzero(chosen_A).tolist():
-            failures, runs, others = (int(of[at]) for of in (self.failures_A, self.runs_A, self.others_A))
-            yield FailedWay(names[int(self.available[at])], failures, runs, others=others)
+        runs_A, others_A = self.runs_A, self.others_A
+        for place in np.flatnonzero(chosen_A).tolist():
+            tool = names[int(self.available[place])]
+            yield FailedWay(tool, int(self.failures_A[place]), int(runs_A[place]), others=int(others_A[place]))
 
 
 def _most_failures(ways: Iterable[FailedWay]) -> tuple[FailedWay, ...]:
@@ -151,22 +161,17 @@ class OutcomesHere:
     def __init__(
         self, odds: Odds, queries: Sequence[EncodedQuery], tools: NDArray[np.intp], available: NDArray[np.intp]
     ) -> None:
-        self._odds, self._queries = odds, queries
+        self._odds = odds
+        self._queries = queries
         calls = queries[0].after.calls  # of all of them
         like = _like_runs(calls, queries, odds.blame)
-        self._run_G, self._cosine_G = like.run_G, like.closest(_likeness(queries, like.rows_N))
+        self._run_G = like.run_G
+        self._cosine_G = like.closest(_likeness(queries, like.rows_N))
         self._counts_G = like.counts_G
         self.support = like.support
         self._success_G = calls.success_R[like.run_G]
         self._closest = float(self._cosine_G.max(initial=-1.0))
-        # A available tools: those to rank and those of like runs. Of no other is anything said, and memory knows many.
-        known_T = np.zeros(len(calls.names), dtype=np.bool_)
-        known_T[like.tool_G] = known_T[tools] = True
-        self._available = available[known_T[available]]
-        place_T = np.full(len(calls.names), len(self._available), dtype=np.intp)
-        place_T[self._available] = np.arange(len(self._available))
-        self._place_G, self._place_C = place_T[like.tool_G], place_T[tools]
-        self._ended_G = 2 * self._place_G + self._success_G
+        self._place(like, tools, available, len(calls.names))
         # If nothing is very like the present state, the most similar ones still have full weight.
         full = min(1.0, max(self._closest, 1.0 - ALIKE) + ALIKE)
         ended_2A = self._ended(self._counts_G * np.exp((self._cosine_G - full) / TEMPERATURE))[:, :-1]
@@ -181,23 +186,40 @@ class OutcomesHere:
         self.odds_QC = np.zeros((len(queries), len(tools)), dtype=np.float32)
         self.trusted = 0.0
         if odds.trust:
-            self._odds_QA = np.stack([odds.of(query, self._available) for query in queries])
-            odds_QA = self._odds_QA + self._like_odds()
-            odds_QA[:, self._only_winner_A] = np.maximum(odds_QA[:, self._only_winner_A], 0)
-            # More successes of the same share are no better odds.
-            odds_QA = odds_QA.clip(-MOST_ODDS, MOST_ODDS)
-            # Of a situation like none that is known, the few words that it shares with some say little.
-            known = min(max((self._closest - UNKNOWN) / (KNOWN - UNKNOWN), 0.0), 1.0)
-            self.odds_QC = np.float32(known) * odds_QA[:, self._place_C]
-            self.trusted = known * min(odds.trust / TRUSTED, 1.0)
+            self._add_odds()
         self.worse_C = self._worse(self._place_C)
         failures_C = self._alike.failures_A[self._place_C]
         self._some_won_C = self._alike.won_A[self._place_C] > 0
         self._only_failed_C = (failures_C >= FEWEST_FAILURES) & ~self._some_won_C
 
+    def _place(self, like: LikeRuns, tools: NDArray[np.intp], available: NDArray[np.intp], count: int) -> None:
+        """Number the tools of which anything is said: the available ones to rank and of like runs."""
+        known_T = np.zeros(count, dtype=np.bool_)
+        known_T[like.tool_G] = True
+        known_T[tools] = True
+        self._available = available[known_T[available]]
+        # All other tools share the place behind the last one.
+        place_T = np.full(count, len(self._available), dtype=np.intp)
+        place_T[self._available] = np.arange(len(self._available))
+        self._place_G = place_T[like.tool_G]
+        self._place_C = place_T[tools]
+        self._ended_G = 2 * self._place_G + self._success_G
+
+    def _add_odds(self) -> None:
+        self._odds_QA = np.stack([self._odds.of(query, self._available) for query in self._queries])
+        odds_QA = self._odds_QA + self._like_odds()
+        odds_QA[:, self._only_winner_A] = np.maximum(odds_QA[:, self._only_winner_A], 0)
+        # More successes of the same share are no better odds.
+        odds_QA = odds_QA.clip(-MOST_ODDS, MOST_ODDS)
+        # Of a situation like none that is known, the few words that it shares with some say little.
+        known = min(max((self._closest - UNKNOWN) / (KNOWN - UNKNOWN), 0.0), 1.0)
+        self.odds_QC = np.float32(known) * odds_QA[:, self._place_C]
+        self.trusted = known * min(self._odds.trust / TRUSTED, 1.0)
+
     def _ended(self, weight_G: NDArray[Any]) -> NDArray[Any]:
         """Weights of the like runs that failed and that succeeded with each tool, unavailable ones last: (2, A + 1)."""
-        return np.bincount(self._ended_G, weight_G, minlength=2 * len(self._available) + 2).reshape(-1, 2).T
+        counts = np.bincount(self._ended_G, weight_G, minlength=2 * len(self._available) + 2)
+        return counts.reshape(-1, 2).T
 
     def _counted(self, within: float) -> _LikeCounts:
         """The like runs whose state is at most so much less similar than the most similar one."""
@@ -211,7 +233,8 @@ class OutcomesHere:
 
         Shares are shrunk to that of all of them together.
         """
-        won, lost = self._won_A[places], self._lost_A[places]
+        won = self._won_A[places]
+        lost = self._lost_A[places]
         runs = won + lost
         if lost.sum() <= _FEWEST or won.max(initial=0.0) <= _FEWEST:
             return np.zeros(len(places), dtype=np.bool_)
@@ -240,7 +263,8 @@ class OutcomesHere:
         order = ranked[np.argsort(behind_C[ranked], kind="stable")]
         if self._only_failed_C[order[0]]:
             winners = order[self._some_won_C[order] & ~self.worse_C[order]]
-            order = np.concatenate([winners[:1], order[order != winners[0]]]) if len(winners) else order
+            if len(winners):
+                order = np.concatenate([winners[:1], order[order != winners[0]]])
         return order
 
     def warnings(self, names: Sequence[ToolName]) -> tuple[FailedWay, ...]:
@@ -295,5 +319,8 @@ class OutcomesHere:
         """Whether success is with no tool likely, nor likelier than after these tools whatever the situation."""
         usual_A = self._ended(np.ones(len(self._place_G)))[1, :-1] / len(self._place_G)
         enough_A = np.minimum(usual_A, LIKELY)
-        likely = [self._odds.shares(query, self._available)[1] >= enough_A for query in self._queries]
-        return not (np.any(likely, axis=0) & (usual_A > 0)).any()
+        likely_A = np.zeros(len(self._available), dtype=np.bool_)
+        for query in self._queries:
+            _, won_A = self._odds.shares(query, self._available)
+            likely_A |= won_A >= enough_A
+        return not (likely_A & (usual_A > 0)).any()

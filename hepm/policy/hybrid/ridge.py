@@ -46,38 +46,45 @@ class Inputs:
         self.size = calls.states_SD.shape[1] + 3 * self._columns + 4
 
     def _state(self, vectors_ND: Float32Array) -> Float32Array:
-        return vectors_ND if self._relevance_D is None else unit(vectors_ND * self._relevance_D)
+        if self._relevance_D is None:
+            return vectors_ND
+        return unit(vectors_ND * self._relevance_D)
 
     def rows(self, rows: NDArray[np.intp]) -> Float32Array:
         """X for rows of the call memory, each with a state: shape (N, `size`)."""
-        calls, count, columns = self._calls, len(rows), self._columns
-        last, second = calls.before_NK[rows, 0], calls.before_NK[rows, 1]
+        calls, columns = self._calls, self._columns
+        count = len(rows)
+        last = calls.before_NK[rows, 0]
+        second = calls.before_NK[rows, 1]
         places = np.zeros((count, 3 * columns), dtype=np.float32)
         places[np.arange(count), last % columns] = _PLACE
         known = np.flatnonzero(second >= 0)
         places[known, columns + second[known] % columns] = _PLACE
         # Calls of a run lie side by side: those before a call are the ones just above it.
         before = calls.position_N[rows]
-        at = np.repeat(np.arange(count), before)
-        above = np.arange(len(at)) - np.repeat(np.cumsum(before) - before, before)
+        row = np.repeat(np.arange(count), before)
+        above = np.arange(len(row)) - np.repeat(np.cumsum(before) - before, before)
         seen = calls.next_N[np.repeat(rows - before, before) + above]
-        places[at, 2 * columns + seen % columns] = _SEEN
+        places[row, 2 * columns + seen % columns] = _SEEN
         flags = calls.flags_N[rows]
         bits = np.stack([flags & 1 > 0, flags & 2 > 0, flags & 4 > 0, np.ones(count)], axis=1)
-        return np.hstack([self._state(calls.states_SD[calls.state_N[rows]]), places, _FLAGS * bits]).astype(np.float32)
+        states_ND = self._state(calls.states_SD[calls.state_N[rows]])
+        return np.hstack([states_ND, places, _FLAGS * bits]).astype(np.float32)
 
-    def one(self, state_D: Float32Array, before: Sequence[int], called: Iterable[int], flags: int) -> Float32Array:
+    def row(self, state_D: Float32Array, before: Sequence[int], called: Iterable[int], flags: int) -> Float32Array:
         """The row of an agent, from the fields of an `EncodedQuery`, shape (`size`,)."""
-        found = np.zeros(self.size, dtype=np.float32)
+        row_X = np.zeros(self.size, dtype=np.float32)
         dimensions, columns = len(state_D), self._columns
-        found[:dimensions] = self._state(state_D)
+        row_X[:dimensions] = self._state(state_D)
         for offset, tool in zip((0, columns), before, strict=False):
             if tool >= 0:
-                found[dimensions + offset + tool % columns] = _PLACE
+                row_X[dimensions + offset + tool % columns] = _PLACE
         for tool in called:
-            found[dimensions + 2 * columns + tool % columns] = _SEEN
-        found[-4:] = [_FLAGS * (flags >> bit & 1) for bit in range(3)] + [_FLAGS]
-        return found
+            row_X[dimensions + 2 * columns + tool % columns] = _SEEN
+        for bit in range(3):
+            row_X[bit - 4] = _FLAGS * (flags >> bit & 1)
+        row_X[-1] = _FLAGS  # the intercept
+        return row_X
 
 
 @dataclass(slots=True)
@@ -121,27 +128,32 @@ class Ridge:
         self._solution: _Solution | None = None
         if counted_N is None:
             counted_N = np.ones(len(rows), dtype=np.float32)
-        rows, classes_N, counted_N = rows[-MOST_CALLS:], classes_N[-MOST_CALLS:], counted_N[-MOST_CALLS:]
+        rows = rows[-MOST_CALLS:]
+        classes_N = classes_N[-MOST_CALLS:]
+        counted_N = counted_N[-MOST_CALLS:]
         if len(rows) <= inputs.size:
             x_NX = inputs.rows(rows)
             dual_NC = solved(gram(x_NX), _one_hot(classes_N, count, counted_N)).astype(np.float32)
             self.weights_CX = product(dual_NC.T, x_NX)
             return
-        before = None
+        solution = None
         if former is not None and former._inputs.size == inputs.size:
             # Changed in place, so that it must not be continued twice.
-            before, former._solution = former._solution, None
-        if before is None or not _update(before, inputs, rows, classes_N, counted_N, count):
-            before = _solve(inputs, rows, classes_N, counted_N, count)
-        self._solution = before
-        self.weights_CX = np.ascontiguousarray(before.weights_XC.T, dtype=np.float32)
+            solution = former._solution
+            former._solution = None
+        if solution is None or not _update(solution, inputs, rows, classes_N, counted_N, count):
+            solution = _solve(inputs, rows, classes_N, counted_N, count)
+        self._solution = solution
+        self.weights_CX = np.ascontiguousarray(solution.weights_XC.T, dtype=np.float32)
 
     @classmethod
     def restored(cls, inputs: Inputs, weights_CX: Float32Array) -> Ridge:
         """A solved one from its weights; it cannot be continued."""
-        found = cls.__new__(cls)
-        found._inputs, found._solution, found.weights_CX = inputs, None, weights_CX
-        return found
+        ridge = cls.__new__(cls)
+        ridge._inputs = inputs
+        ridge._solution = None
+        ridge.weights_CX = weights_CX
+        return ridge
 
     def scores(
         self,
@@ -151,10 +163,10 @@ class Ridge:
         flags: int,
         classes: NDArray[np.intp],
     ) -> Float32Array:
-        """Per class, shape (C,): near 1 for a sure reading, near 0 for none. For the arguments see `Inputs.one`."""
-        here_X = self._inputs.one(state_D, before, called, flags)
-        used = np.flatnonzero(here_X)  # of a text few words, of the tools a handful
-        return np.einsum("cu,u->c", self.weights_CX[classes[:, None], used], here_X[used])
+        """Per class, shape (C,): near 1 for a sure reading, near 0 for none. For the arguments see `Inputs.row`."""
+        row_X = self._inputs.row(state_D, before, called, flags)
+        used = np.flatnonzero(row_X)  # of a text few words, of the tools a handful
+        return np.einsum("cu,u->c", self.weights_CX[classes[:, None], used], row_X[used])
 
 
 def _solve(
@@ -164,11 +176,12 @@ def _solve(
     cross = np.zeros((inputs.size, count))
     for start in range(0, len(rows), _CHUNK):
         x_NX = inputs.rows(rows[start : start + _CHUNK])
-        classes, counted = classes_N[start : start + _CHUNK], counted_N[start : start + _CHUNK]
+        classes = classes_N[start : start + _CHUNK]
+        counted = counted_N[start : start + _CHUNK]
         system += x_NX.T @ x_NX
-        for one in np.unique(classes):
-            of_class = classes == one
-            cross[:, one] += (x_NX[of_class] * counted[of_class, None]).sum(axis=0)
+        for number in np.unique(classes):
+            of_class = classes == number
+            cross[:, number] += (x_NX[of_class] * counted[of_class, None]).sum(axis=0)
     return _Solution(solved(system, cross), system, rows, classes_N, counted_N)
 
 
@@ -181,16 +194,19 @@ def _update(
     count: int,
 ) -> bool:
     """Remove the rows that are gone and add the new ones; False where solving it again is no more work."""
-    gone, new = solution.rows_N < rows[0], rows > solution.rows_N[-1]
+    gone = solution.rows_N < rows[0]
+    new = rows > solution.rows_N[-1]
     changed = np.concatenate([solution.rows_N[gone], rows[new]])
     # Rows are only ever added. Rounding adds up: solved anew when all rows may have changed.
     if not np.array_equal(solution.rows_N[~gone], rows[~new]) or len(changed) > _MOST_UPDATED:
         return False
     if solution.updated + len(changed) > len(rows):
         return False
+    # The first update turns the system into its inverse.
     if not solution.updated and len(changed):
         solution.system_XX = solved(solution.system_XX, np.eye(inputs.size))
-    inverse, weights = solution.system_XX, np.zeros((inputs.size, count))
+    inverse = solution.system_XX
+    weights = np.zeros((inputs.size, count))
     weights[:, : solution.weights_XC.shape[1]] = solution.weights_XC
     counted = np.concatenate([solution.counted_N[gone], counted_N[new]])
     targets_NC = _one_hot(np.concatenate([solution.classes_N[gone], classes_N[new]]), count, counted)
@@ -204,8 +220,10 @@ def _update(
         gain_XB = product(spread_XB, between_BB)
         weights += product(gain_XB, targets_NC[part] - product(x_BX, weights))
         inverse -= product(gain_XB, spread_XB.T)
-    solution.weights_XC, solution.rows_N = weights, rows
-    solution.classes_N, solution.counted_N = classes_N, counted_N
+    solution.weights_XC = weights
+    solution.rows_N = rows
+    solution.classes_N = classes_N
+    solution.counted_N = counted_N
     solution.updated += len(changed)
     return True
 
@@ -217,9 +235,10 @@ def solved(system_NN: NDArray[np.float64], right_NC: NDArray[np.float64]) -> NDA
     other at every step, and a solution of 2 ms took 12 to 100.
     """
     size = len(system_NN)
-    rows = -(-size // _BLOCK) * _BLOCK
+    rows = -(-size // _BLOCK) * _BLOCK  # rounded up to whole blocks; the rows of padding are those of λI
     both = np.zeros((rows, rows + right_NC.shape[1]))
-    both[:size, :size], both[:size, rows:] = system_NN, right_NC
+    both[:size, :size] = system_NN
+    both[:size, rows:] = right_NC
     both[np.diag_indices(rows)] += LAMBDA
     for start in range(0, rows, _BLOCK):
         stop = start + _BLOCK
@@ -234,24 +253,24 @@ def solved(system_NN: NDArray[np.float64], right_NC: NDArray[np.float64]) -> NDA
 
 def gram(x_NX: NDArray[np.float32]) -> NDArray[np.float64]:
     """X Xᵀ, by one thread like `product`."""
-    found = np.zeros((len(x_NX), len(x_NX)))
+    gram_NN = np.zeros((len(x_NX), len(x_NX)))
     for start in range(0, x_NX.shape[1], _BLOCK):
         x_NB = x_NX[:, start : start + _BLOCK]
-        found += product(x_NB, x_NB.T)
-    return found
+        gram_NN += product(x_NB, x_NB.T)
+    return gram_NN
 
 
 def product(left_NB: NDArray[_Float], right_BC: NDArray[_Float]) -> NDArray[_Float]:
     """A product in parts that one thread computes each (see `solved`)."""
     tile = max(1, _ONE_THREAD // max(right_BC.size, 1))
-    parts = [left_NB[at : at + tile] @ right_BC for at in range(0, len(left_NB), tile)]
+    parts = [left_NB[start : start + tile] @ right_BC for start in range(0, len(left_NB), tile)]
     return np.concatenate(parts or [left_NB @ right_BC], dtype=left_NB.dtype)
 
 
 def _one_hot(classes_N: NDArray[np.int32], count: int, counted_N: Float32Array) -> NDArray[np.float64]:
-    found = np.zeros((len(classes_N), count))
-    found[np.arange(len(classes_N)), classes_N] = counted_N
-    return found
+    label_NC = np.zeros((len(classes_N), count))
+    label_NC[np.arange(len(classes_N)), classes_N] = counted_N
+    return label_NC
 
 
 def unit(vectors: Float32Array) -> Float32Array:

@@ -60,6 +60,22 @@ class Node:
     count_C: Float32Array
     share_C: Float32Array
 
+    @classmethod
+    def from_json(cls, kept: Sequence[Any]) -> Node:
+        """What `to_json` gave."""
+        test, yes, no, count, share = kept
+        return cls(
+            None if test is None else FactTest(*test),
+            yes,
+            no,
+            np.array(count, dtype=np.float32),
+            np.array(share, dtype=np.float32),
+        )
+
+    def to_json(self) -> list[Any]:
+        """The fields in order."""
+        return [self.test, self.yes, self.no, self.count_C.tolist(), self.share_C.tolist()]
+
 
 class TreePath(NamedTuple):
     """Why a tree answers as it does.
@@ -104,7 +120,8 @@ class PlaceTrees:
         Args:
             families: Of each run.
         """
-        known, rows_N = len(calls.by_last.get(tool, ())), _rows_after(calls, tool)
+        known = len(calls.by_last.get(tool, ()))
+        rows_N = _rows_after(calls, tool)
         if len(rows_N) < FEWEST_CALLS:
             return None
         tool_C, class_N = np.unique(calls.next_N[rows_N], return_inverse=True)
@@ -112,15 +129,11 @@ class PlaceTrees:
         if len(tool_C) == 1:
             return cls(tool_C.astype(np.intp), known, 1.0, 1.0, [_grow(label_NC, [], label_NC[:, :0])])
         fewest = max(_FEWEST_IN_LEAF, len(rows_N) // _LEAF_SHARE)
-        found = tested(calls, rows_N, fewest=fewest)
-        gain_F = _gains(found.true_NF, label_NC, fewest)
-        best = np.sort(np.argsort(-gain_F, kind="stable")[:MOST_TESTS])
-        chosen: list[int] = best.tolist()
-        best_calls = TestedCalls([found.tests[at] for at in chosen], found.true_NF[:, best])
+        best = _best_tests(tested(calls, rows_N, fewest=fewest), label_NC, fewest)
         run_N: list[int] = calls.run_N[rows_N].tolist()
-        of_runs, known_skill = _grow_from_draws([calls.run_ids[run] for run in run_N], best_calls, label_NC)
-        of_families, new_skill = _grow_from_draws([families[run] for run in run_N], best_calls, label_NC)
-        of_all = _grow(label_NC, best_calls.tests, best_calls.true_NF)
+        of_runs, known_skill = _grow_from_draws([calls.run_ids[run] for run in run_N], best, label_NC)
+        of_families, new_skill = _grow_from_draws([families[run] for run in run_N], best, label_NC)
+        of_all = _grow(label_NC, best.tests, best.true_NF)
         return cls(tool_C.astype(np.intp), known, known_skill, new_skill, [of_all, *of_runs, *of_families])
 
     def trust(self, known: float) -> float:
@@ -140,15 +153,13 @@ class PlaceTrees:
 
     def leaf(self, known: Facts) -> int:
         """Where the first tree ends with these facts."""
-        tree, place = self.trees[0], 0
-        while (test := _question(tree[place], known)) is not None:
-            place = tree[place].yes if test.holds(known) else tree[place].no
-        return place
+        return _leaf_place(self.trees[0], known)
 
     def undecided(self, known: Facts, tools: int) -> Float32Array | None:
         """The shares of the next tools, shape (T,), where the first tree would go on by who the user is, and that is
         unknown; else None."""
         node = _leaf(self.trees[0], known)
+        # It stopped at a question: that for the user.
         if node.test is None:
             return None
         share_T = np.zeros(tools, dtype=np.float32)
@@ -158,8 +169,13 @@ class PlaceTrees:
     def leaves(self, calls: CallMatrix, rows_N: NDArray[np.intp]) -> NDArray[np.intp]:
         """Where it ends before some calls of whole runs, shape (N,)."""
         tree = self.trees[0]
-        asking = [place for place, node in enumerate(tree) if node.test is not None]
-        true_NF = answered(calls, rows_N, [test for node in tree if (test := node.test) is not None])
+        asking: list[int] = []
+        tests: list[FactTest] = []
+        for place, node in enumerate(tree):
+            if node.test is not None:
+                asking.append(place)
+                tests.append(node.test)
+        true_NF = answered(calls, rows_N, tests)
         leaf_N = np.zeros(len(rows_N), dtype=np.intp)
         # A node stands behind the one that leads to it, so that one pass takes each call down to its leaf.
         for column, place in enumerate(asking):
@@ -170,50 +186,52 @@ class PlaceTrees:
     def path(self, known: Facts, tool: int) -> TreePath:
         """The questions of the first tree on the way to its answer, and what that says of a tool."""
         answers: list[str] = []
-        tree, node = self.trees[0], self.trees[0][0]
-        while (test := _question(node, known)) is not None:
+        tree = self.trees[0]
+        node = tree[0]
+        test = _question(node, known)
+        while test is not None:
             holds = test.holds(known)
             # "The user is not bob" would give one user's name to another.
             if holds or test.source != USER:
                 answers.append(test.sentence(known))
             node = tree[node.yes if holds else node.no]
+            test = _question(node, known)
         of_tool = float(node.count_C[self.tool_C == tool].sum())
-        return TreePath(tuple(dict.fromkeys(answers)), round(of_tool), round(float(node.count_C.sum())))
+        of_all = float(node.count_C.sum())
+        # Several limits of one number may be said in the same words: each sentence stands once.
+        return TreePath(tuple(dict.fromkeys(answers)), round(of_tool), round(of_all))
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> PlaceTrees:
         """What `to_json` gave."""
-        trees = [
-            [
-                Node(
-                    None if test is None else FactTest(*test),
-                    yes,
-                    no,
-                    np.array(count, dtype=np.float32),
-                    np.array(share, dtype=np.float32),
-                )
-                for test, yes, no, count, share in tree
-            ]
-            for tree in kept["trees"]
-        ]
-        skills = kept["known_skill"], kept["new_skill"]
-        return cls(np.array(kept["tools"], dtype=np.intp), kept["rows"], *skills, trees)
+        trees = [list(map(Node.from_json, nodes)) for nodes in kept["trees"]]
+        tool_C = np.array(kept["tools"], dtype=np.intp)
+        return cls(tool_C, kept["rows"], kept["known_skill"], kept["new_skill"], trees)
 
     def to_json(self) -> dict[str, Any]:
         """Everything, in values that JSON can hold."""
-        trees = [
-            [[node.test, node.yes, node.no, node.count_C.tolist(), node.share_C.tolist()] for node in tree]
-            for tree in self.trees
-        ]
-        skills = {"known_skill": self.known_skill, "new_skill": self.new_skill}
-        return {"tools": self.tool_C.tolist(), "rows": self.rows, "trees": trees, **skills}
+        return {
+            "tools": self.tool_C.tolist(),
+            "rows": self.rows,
+            "trees": [list(map(Node.to_json, tree)) for tree in self.trees],
+            "known_skill": self.known_skill,
+            "new_skill": self.new_skill,
+        }
 
 
 def _leaf(tree: Sequence[Node], known: Facts) -> Node:
-    node = tree[0]
-    while (test := _question(node, known)) is not None:
-        node = tree[node.yes if test.holds(known) else node.no]
-    return node
+    return tree[_leaf_place(tree, known)]
+
+
+def _leaf_place(tree: Sequence[Node], known: Facts) -> int:
+    """Where a tree ends with these facts."""
+    place = 0
+    test = _question(tree[0], known)
+    while test is not None:
+        node = tree[place]
+        place = node.yes if test.holds(known) else node.no
+        test = _question(tree[place], known)
+    return place
 
 
 def _question(node: Node, known: Facts) -> FactTest | None:
@@ -234,13 +252,22 @@ def _rows_after(calls: CallMatrix, tool: int) -> NDArray[np.intp]:
     return np.concatenate([earlier[spread_over(len(earlier), MOST_CALLS - len(latest))], latest])
 
 
+def _best_tests(found: TestedCalls, label_NC: Float32Array, fewest: int) -> TestedCalls:
+    """The tests that tell the next calls apart best by themselves, in their order."""
+    gain_F = _gains(found.true_NF, label_NC, fewest)
+    best = np.sort(np.argsort(-gain_F, kind="stable")[:MOST_TESTS])
+    return TestedCalls([found.tests[number] for number in best.tolist()], found.true_NF[:, best])
+
+
 def _grow_from_draws(
     groups_N: Sequence[str], calls: TestedCalls, label_NC: Float32Array
 ) -> tuple[list[list[Node]], float]:
     """Trees from draws of groups of calls, and their skill on calls of groups that were not drawn; 0 if all were."""
-    column = {test: at for at, test in enumerate(calls.tests)}
+    column = {test: number for number, test in enumerate(calls.tests)}
     class_N = label_NC.argmax(axis=1)
-    given_N, asked_N = np.zeros(len(groups_N)), np.zeros(len(groups_N))
+    # Sums over the trees that were grown without the call: of the share of its tool, and of trees.
+    given_N = np.zeros(len(groups_N))
+    trees_N = np.zeros(len(groups_N))
     trees: list[list[Node]] = []
     for number in range(DRAWN_TREES):
         weight_N = _drawn(groups_N, number)
@@ -248,21 +275,24 @@ def _grow_from_draws(
         if not drawn.any():
             continue
         tree = _grow(label_NC[drawn] * weight_N[drawn, None], calls.tests, calls.true_NF[drawn])
-        for at in np.flatnonzero(~drawn).tolist():
+        for call in np.flatnonzero(~drawn).tolist():
             node = tree[0]
             while node.test is not None:
-                node = tree[node.yes if calls.true_NF[at, column[node.test]] else node.no]
-            given_N[at] += node.share_C[class_N[at]]
-            asked_N[at] += 1
+                node = tree[node.yes if calls.true_NF[call, column[node.test]] else node.no]
+            given_N[call] += node.share_C[class_N[call]]
+            trees_N[call] += 1
         trees.append(tree)
-    left_out = asked_N > 0
-    skill = float((given_N[left_out] / asked_N[left_out]).mean()) if left_out.any() else 0.0
-    return trees, skill
+    left_out = trees_N > 0
+    if not left_out.any():
+        return trees, 0.0
+    return trees, float((given_N[left_out] / trees_N[left_out]).mean())
 
 
 def _drawn(groups_N: Sequence[str], number: int) -> Float32Array:
     """How often each call is drawn: by the name of its group, so that the order of arrival does not matter."""
-    draws = {group: crc32(f"{number} {group}".encode("utf-8", "replace")) / 2**32 for group in set(groups_N)}
+    draws: dict[str, float] = {}
+    for group in set(groups_N):
+        draws[group] = crc32(f"{number} {group}".encode("utf-8", "replace")) / 2**32  # in [0, 1)
     return np.searchsorted(_DRAWS, [draws[group] for group in groups_N], side="right").astype(np.float32)
 
 
@@ -271,7 +301,8 @@ def _gains(true_NF: Float32Array, label_NC: Float32Array, fewest: float) -> NDAr
     total_C = label_NC.sum(axis=0)
     yes_FC = true_NF.T @ label_NC
     no_FC = total_C - yes_FC
-    yes_F, no_F = yes_FC.sum(axis=1), no_FC.sum(axis=1)
+    yes_F = yes_FC.sum(axis=1)
+    no_F = no_FC.sum(axis=1)
     within = _information(yes_FC) - _information(yes_F) + _information(no_FC) - _information(no_F)
     before = _information(total_C[None]) - _information(total_C.sum()[None])
     return np.where((yes_F >= fewest) & (no_F >= fewest), within - before, -1.0)
@@ -280,6 +311,7 @@ def _gains(true_NF: Float32Array, label_NC: Float32Array, fewest: float) -> NDAr
 def _information(counts: Float32Array) -> NDArray[np.float64]:
     """Σ n ln n over the last axis, of rows; or of each number."""
     precise = counts.astype(np.float64)
+    # 0 ln 0 is 0: the floor only keeps the logarithm finite.
     terms = precise * np.log(np.maximum(precise, 1e-9))
     return np.asarray(terms.sum(axis=-1) if counts.ndim > 1 else terms)
 
@@ -312,12 +344,11 @@ def _add_node(
     if not depth or not len(tests) or np.count_nonzero(total_C) < 2:
         return place
     gain_F = _gains(true_NF, label_NC, fewest)
-    best = int(np.argmax(gain_F.round(6)))
+    best = int(np.argmax(gain_F.round(6)))  # of equal gains the first test, whatever their last digits
     if gain_F[best] < np.log(len(tests)) + _SPLIT_COST:
         return place
     yes_N = true_NF[:, best] > 0
-    yes, no = (
-        _add_node(nodes, label_NC[side], tests, true_NF[side], share_C, fewest, depth - 1) for side in (yes_N, ~yes_N)
-    )
+    yes = _add_node(nodes, label_NC[yes_N], tests, true_NF[yes_N], share_C, fewest, depth - 1)
+    no = _add_node(nodes, label_NC[~yes_N], tests, true_NF[~yes_N], share_C, fewest, depth - 1)
     nodes[place] = Node(tests[best], yes, no, total_C, share_C)
     return place
