@@ -131,7 +131,8 @@ def ingest(
     from hepm.ingest import ReadOptions, load_tools, read_runs
 
     options.check_sources(runs)
-    read, prepared = ReadOptions(**asdict(reading)), preparing.options()
+    read = ReadOptions(**asdict(reading))
+    prepared = replace(preparing.options(), vectors=vectors)
     read_runs([], read)  # rejects an unknown format before a store is created
     described = load_tools(tools) if tools else []
     about: dict[str, Any] = {"embedder": embedder, "counting": "shortest" if shortest else None}
@@ -148,7 +149,7 @@ def ingest(
             bar.show(report.read)
 
         try:
-            about = {"namespace": place.namespace, "tools": described, "vectors": vectors}
+            about = {"namespace": place.namespace, "tools": described}
             with redirect_stdout(sys.stderr):  # where Ray writes what it has to say
                 report = memory.ingest(runs, reading=read, options=prepared, on_batch=show, **about)
             if report.stored >= _PREPARED_FROM:
