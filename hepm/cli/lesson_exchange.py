@@ -17,7 +17,6 @@ from hepm.cli.commands import Option
 from hepm.cli.lesson_list import LessonKind, stored_kind
 from hepm.cli.options import (
     Place,
-    check_sources,
     check_target,
     no_empty_store,
     print_json,
@@ -164,7 +163,6 @@ def _why_nothing(left_out: int) -> str:
 def holds_lessons(path: str) -> bool:
     """Whether a file holds lessons alone: a skill's folder, a text, or lines of JSON of which the first is a lesson."""
     if path == "-":
-        check_sources([path], "PATHS")
         return _begins_with_lessons(_head_of_stdin())
     file = Path(path)
     if file.is_dir():
