@@ -88,7 +88,7 @@ def made(text: str) -> str:
 
 def pages() -> dict[Path, str]:
     """Each page that has such parts, as it should be."""
-    return {page: made(page.read_text("utf-8")) for page in (DOCS / "settings.md", DOCS / "cli.md")}
+    return {page: made(page.read_text("utf-8")) for page in (DOCS / "reference/settings.md", DOCS / "reference/cli.md")}
 
 
 if __name__ == "__main__":
