@@ -1,4 +1,4 @@
-"""Draw the table of docs/ranker.md: python benchmarks/parts/rank_plot.py docs/ranker.md docs/ranker.png."""
+"""Draw the table of docs/training.md: python benchmarks/parts/rank_plot.py docs/training.md docs/ranker.png."""
 
 from __future__ import annotations
 

@@ -333,7 +333,7 @@ def test_equal_lessons_of_a_memory_are_one_line_and_all_are_credited(memory: Mem
 
 def test_nothing_is_remembered_of_a_prompt_for_no_run(memory: Memory) -> None:
     memory.prompt(LOOKED)
-    assert memory.lessons.store.lessons.showings(namespace=NS) == []
+    assert memory.lessons.store.lessons.exposures(namespace=NS) == []
 
 
 # What memory told is not learned back
