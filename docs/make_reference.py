@@ -1,4 +1,4 @@
-"""Write the parts of docs/settings.md that are made from the code: `python docs/make_reference.py`."""
+"""Write the parts of docs/reference/settings.md that are made from the code: `python docs/make_reference.py`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def made(text: str) -> str:
 
 def pages() -> dict[Path, str]:
     """Each page that has such parts, as it should be."""
-    page = DOCS / "settings.md"
+    page = DOCS / "reference/settings.md"
     return {page: made(page.read_text("utf-8"))}
 
 

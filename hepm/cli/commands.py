@@ -160,7 +160,7 @@ GROUPS: Final = {
         "ingest": ("stores:ingest", "Read recorded runs and remember them."),
         "label": ("label:label", "Label runs of unknown outcome: by hand, by rule, or by a model."),
         "forget": ("stores:forget", "Forget runs and everything they added."),
-        "export": ("stores:export", "Write the runs and lessons as lines of JSON."),
+        "export": ("stores:export", "Write the runs and lessons as lines of JSON, or lessons as a file."),
         "import": ("stores:import_", "Read an export back."),
         "copy": ("stores:copy", "Copy a memory between files and Neo4j."),
     },
@@ -174,7 +174,6 @@ GROUPS: Final = {
     },
     "Lessons": {
         "lesson": ("lesson:lesson", "What runs taught: experiences (PRIME), principles (EvolveR), notes on users."),
-        "library": ("library:app", "Experiences, principles and notes as a file."),
     },
     "Measure": {
         "eval": ("reports:eval_runs", "Measure how well memory predicts the next tool."),

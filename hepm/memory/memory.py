@@ -152,9 +152,9 @@ class Memory:
                 what is likely, with its chance, "all" the likeliest tools whatever their chance. Default: "sure", and
                 in sessions what the guard draws.
             guard: Whether sessions draw from which chance on their hints name tools, and outcomes decide which level
-                is in force (docs/session.md). With `speak`, there is no guard.
+                is in force (docs/use/session.md). With `speak`, there is no guard.
             holdout: Share of sessions, drawn by chance, that are recorded and get nothing from memory, so that
-                `memory.sessions.uplift` can say what memory does (docs/uplift.md). At 1 all is computed and nothing
+                `memory.sessions.uplift` can say what memory does (docs/use/uplift.md). At 1 all is computed and nothing
                 shown.
             holdout_notes: Whether those sessions lack the notes on their user, too: what users stated themselves.
         Raises:
@@ -666,7 +666,7 @@ class Memory:
         limit: int = 10_000,
         **parameters: Any,
     ) -> Result:
-        """Ask the graph a question of the library by its name, or in Cypher that only reads (docs/cypher.md).
+        """Ask the graph a question of the library by its name, or in Cypher that only reads (docs/use/cypher.md).
 
         Without a server, an embedded engine answers from a copy beside the store.
 
