@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import click
 import pytest
 
-from hepm.cli.commands import COMMANDS, find_command
+from hepm.cli.commands import COMMANDS, RARE, find_command
 from hepm.ingest import read_runs
 from hepm.types import Trajectory
 from tests.faults.command import quick
@@ -180,7 +180,8 @@ def test_every_command_has_a_section_that_names_its_options_and_no_others(name: 
     }
     # A flag's own negation is made by click and said once for all of them.
     turned_off = {option for param in command.params for option in param.secondary_opts}
-    named = set(OPTION.findall(section_of(name)))
+    of_others = re.compile(r"`hepm (?!" + re.escape(name.removeprefix("hepm ")) + r"\b)[^`\n]*`")
+    named = set(OPTION.findall(of_others.sub("", section_of(name))))
     assert expected - turned_off - {"--help"} <= named
     assert {option for option in named if option.startswith("--")} <= expected | {"--help", "--debug"}
 
@@ -275,7 +276,25 @@ def test_every_row_on_the_papers_has_a_test_or_says_that_it_is_left_out() -> Non
     assert [element for element in unnamed if not re.search(rf"\| {re.escape(element)} \|.*\*\*Left out", page)] == []
 
 
-def test_what_the_settings_page_says_of_the_code_is_made_from_it() -> None:
-    before = (DOCS / "reference/settings.md").read_text("utf-8")
+@pytest.mark.parametrize("page", ["reference/settings.md", "reference/cli.md"])
+def test_what_a_page_says_of_the_code_is_made_from_it(page: str) -> None:
+    before = (DOCS / page).read_text("utf-8")
     made = runpy.run_path(str(DOCS / "make_reference.py"))["made"]
     assert made(before) == before, "run `make reference`"
+
+
+@pytest.mark.parametrize("name", commands())
+def test_the_options_of_a_command_are_made_from_the_code(name: str) -> None:
+    assert not commands()[name].params or f"<!-- made from the code: {name} -->" in section_of(name)
+
+
+@pytest.mark.parametrize("name", commands())
+def test_the_help_of_a_command_shows_at_most_twelve_options(name: str) -> None:
+    command = commands()[name]
+    words = RARE.get(name.removeprefix("hepm "), "").split()
+    assert set(words) <= {param.name for param in command.params}
+    short, whole = (quick(*name.split()[1:], flag).out for flag in ("--help", "--help-all"))
+    shown, all_of_them = (re.findall(r"^  (-[-\w]+)", text, re.MULTILINE) for text in (short, whole))
+    assert len(shown) - 1 <= 12  # --help itself
+    assert len(all_of_them) - len(shown) == len(words)
+    assert ("--help-all" in short) == bool(words)

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import click
 
@@ -33,14 +33,11 @@ _KEYS: Final = "y: it succeeded, n: it failed, s: skip, q: quit"  # and the retu
 class Which:
     """Which runs are looked at."""
 
-    environment: Annotated[str | None, Option(help="Only runs of this environment.")] = None
-    task: Annotated[str | None, Option(help="Only runs of this task.")] = None
     limit: Annotated[int | None, Option(min=1, help="Maximum number of runs, the latest first.")] = None
 
     def runs(self, memory: Memory, namespace: str, *, removed: bool) -> Iterator[Trajectory]:
         """The unlabelled ones, the latest first."""
-        about: dict[str, Any] = {"environment": self.environment, "task": self.task, "limit": self.limit}
-        return memory.labels.unlabelled(namespace=namespace, removed=removed, **about)
+        return memory.labels.unlabelled(namespace=namespace, removed=removed, limit=self.limit)
 
 
 def label(

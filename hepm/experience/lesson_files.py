@@ -144,10 +144,10 @@ def _support_of(found: Sequence[EqualLessons], library: Library, namespace: str)
 def _asked(one: EqualLessons) -> Lesson:
     """A lesson that says to runs what its sentence says."""
     row = one.first.row
-    if one.said is None:
+    if one.placed is None:
         return Principle.of(row) if row.kind == "principle" else Experience.of(row)
-    better, worse = one.said.advice
-    after = sorted(one.said.after)
+    better, worse = one.placed.advice
+    after = sorted(one.placed.after)
     triples = [Triple(tool, FOLLOWED_BY, target) for tool in after for target in sorted(better)]
     triples += [Triple(target, FAILS_AFTER, tool) for tool in after for target in sorted(worse)]
     kind = "guiding" if better else "cautionary"
