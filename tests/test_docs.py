@@ -6,6 +6,7 @@ import ast
 import importlib
 import os
 import re
+import runpy
 import shlex
 from collections.abc import Iterator
 from contextlib import redirect_stdout
@@ -29,7 +30,7 @@ QUICKSTART = DOCS / "quickstart.md"
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-DOTTED = re.compile(r"`(hepm(?:\.\w+)+)`")
+DOTTED = re.compile(r"`(hepm(?:\.(?!toml`)\w+)+)`")
 OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
 HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
 
@@ -266,3 +267,9 @@ def test_every_row_on_the_papers_has_a_test_or_says_that_it_is_left_out() -> Non
     unnamed = [row.element for row in rows() if not row.names]
     page = (DOCS / "papers.md").read_text("utf-8")
     assert [element for element in unnamed if not re.search(rf"\| {re.escape(element)} \|.*\*\*Left out", page)] == []
+
+
+def test_what_the_settings_page_says_of_the_code_is_made_from_it() -> None:
+    before = (DOCS / "settings.md").read_text("utf-8")
+    made = runpy.run_path(str(DOCS / "make_reference.py"))["made"]
+    assert made(before) == before, "run `make reference`"

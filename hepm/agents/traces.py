@@ -25,8 +25,9 @@ from hepm.agents.runs import LiveRuns
 from hepm.errors import MissingExtraError
 from hepm.ingest.chat import read_messages
 from hepm.ingest.otlp import spans_of
-from hepm.ingest.prepare import IngestOptions, shorten
+from hepm.ingest.prepare import shorten
 from hepm.ingest.records import DECODER, ReadOptions, RecordError
+from hepm.ingest.redact import Redactor
 from hepm.ingest.spans import Spans, TraceSpan
 from hepm.memory.labels import given_label
 from hepm.memory.session import as_messages
@@ -173,7 +174,7 @@ class Traces:
         memory = self._runs.memory
         stored = None if self._runs.has(run.id, namespace=namespace) else memory.run(run.id, namespace=namespace)
         if stored is None or not given_label(stored):
-            return stored is not None and _contains(stored, run)
+            return stored is not None and _contains(stored, run, self._runs.ingest_options().redactor)
         tags = {**run.tags, **{key: value for key, value in stored.tags.items() if key == RECORDED_BY}}
         again = replace(run, outcome=stored.outcome, tags=tags)
         memory.ingest([again], namespace=namespace, options=self._runs.ingest_options())
@@ -197,9 +198,9 @@ def _part(span: TraceSpan) -> str:
     return f"{span.trace}:{span.id}"
 
 
-def _contains(stored: Trajectory, run: Trajectory) -> bool:
+def _contains(stored: Trajectory, run: Trajectory, redactor: Redactor | None) -> bool:
     """Whether a stored run has the turns of another in a row: an exporter sends them again after a restart."""
-    sent, redactor = shorten(replace(run, turns=read_messages([*as_messages(run.turns)]))), IngestOptions().redactor
+    sent = shorten(replace(run, turns=read_messages([*as_messages(run.turns)])))
     turns = (sent if redactor is None else redactor(sent)).turns
     starts = range(len(stored.turns) - len(turns) + 1)
     return any(stored.turns[at : at + len(turns)] == turns for at in starts)

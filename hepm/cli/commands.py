@@ -13,17 +13,31 @@ from types import NoneType, UnionType
 from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import click
+from click.core import ParameterSource
+
+from hepm.cli.config import read_config
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Option:
-    """Marks a parameter of a command as an option, named like it by default; `settings` go to `click.Option`."""
+    """Marks a parameter of a command as an option, named like it by default.
+
+    Args:
+        config: The key of `hepm.toml` that is read if neither the option nor its variable is given.
+        settings: What `click.Option` gets.
+    """
 
     def __init__(
-        self, *names: str, help: str, min: float | None = None, max: float | None = None, **settings: Any
+        self,
+        *names: str,
+        help: str,
+        min: float | None = None,
+        max: float | None = None,
+        config: str = "",
+        **settings: Any,
     ) -> None:
-        self.help, self.names, self.range, self.settings = help, names, (min, max), settings
+        self.help, self.names, self.range, self.config, self.settings = help, names, (min, max), config, settings
 
 
 class Argument(Option):
@@ -32,6 +46,20 @@ class Argument(Option):
 
 class _Argument(click.Argument):
     about: str = ""
+
+
+class _Option(click.Option):
+    """An option that `hepm.toml` may set, below the command line and the environment."""
+
+    config: str = ""
+
+    def consume_value(self, ctx: click.Context, opts: Any) -> tuple[Any, ParameterSource]:
+        value, source = super().consume_value(ctx, opts)
+        if self.config and source is ParameterSource.DEFAULT:
+            configured = read_config().value(self.config)
+            if configured is not None:
+                return configured, ParameterSource.DEFAULT_MAP
+        return value, source
 
 
 class _Command(click.Command):
@@ -104,7 +132,9 @@ def _parameter(name: str, annotation: Any, default: Any) -> click.Parameter:
             settings["default"] = None  # else click takes a missing flag for False
     settings |= {"required": default is MISSING} if default in (MISSING, None) or many else {"default": default}
     settings |= {"multiple": many, "show_default": default not in (MISSING, None, "", False, 0) and not many}
-    return click.Option([name, *names], help=mark.help, show_envvar=True, **settings, **mark.settings)
+    option = _Option([name, *names], help=mark.help, show_envvar=True, **settings, **mark.settings)
+    option.config = mark.config
+    return option
 
 
 class Group(click.Group):

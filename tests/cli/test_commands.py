@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from hepm import Memory
 from hepm.cli.commands import GROUPS
 from hepm.cli.options import NAMESPACE, STORE
+from hepm.ingest.prepare import IngestOptions
 from hepm.memory import DEFAULT_STORE
 from hepm.types import DEFAULT_NAMESPACE
 from tests.cli.chats import chat, chats, write
@@ -284,7 +286,8 @@ def test_a_count_changed_by_hand_is_found_and_mended(store: Path) -> None:
 
 def test_states_without_vectors_are_found_and_embedded(log: Path, tmp_path: Path) -> None:
     store = tmp_path / "bare.hepm"
-    quick("ingest", log, "--store", store, "--no-vectors")
+    with Memory.open(store) as memory:
+        memory.ingest(log, options=IngestOptions(vectors=False))
     assert "repair: reembed" in quick("doctor", "--store", store).out
     assert re.fullmatch(r"[1-9]\d* texts embedded\n", quick("reembed", "--store", store).out)
     assert quick("doctor", "--store", store).code == 0
