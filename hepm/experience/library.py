@@ -251,6 +251,10 @@ class Library:
         shown = self.store.lessons.exposures(namespace=namespace)
         return {one.run: one.success for one in shown if one.lesson == lesson}
 
+    def showed_in(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> bool:
+        """Whether lessons were shown in a run, stored or not."""
+        return any(one.run == run for one in self.store.lessons.exposures(namespace=namespace))
+
     def outcomes(self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> dict[str, bool | None]:
         """Whether stored runs succeeded, by id; None without a label. Others are left out."""
         known = self.store.find_known(list(dict.fromkeys(runs)), namespace=namespace)

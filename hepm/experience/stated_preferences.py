@@ -188,7 +188,7 @@ _STORY: Final = _pattern(
 )
 
 
-def wishes_in(messages: Iterable[str]) -> Iterator[str]:
+def preferences_in(messages: Iterable[str]) -> Iterator[str]:
     """Standing requests in a user's messages, in order and in the user's words, without "I asked before:".
 
     A sentence is one if it orders or forbids something in general ("always ...", "don't page anyone at night"), asks

@@ -12,10 +12,10 @@ import pytest
 
 from hepm import FailedWay, Memory, Trajectory
 from hepm.embed import HashingEmbedder
-from hepm.experience.comparison import next_in_way, says_nothing, sides_of
+from hepm.experience.comparison import compared_tools, next_in_way, says_nothing
 from hepm.experience.lessons import Experience, Principle, PrincipleKind
 from hepm.experience.likeness import Likeness, LikeRequests
-from hepm.experience.place import FEWEST_RUNS, MOST_RUNS, PrincipleAdvice, in_one_voice, lower_bound
+from hepm.experience.principle_advice import FEWEST_RUNS, MOST_RUNS, PrincipleAdvice, lower_bound, reconcile
 from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
@@ -119,9 +119,7 @@ def voiced(
     known: Sequence[Principle], found: Suggestions, counts: dict[str, tuple[int, int]], told: Sequence[Principle] = ()
 ) -> tuple[list[str], str]:
     """The lessons that may be told, and the line beside them."""
-    kept, after = in_one_voice(
-        PrincipleAdvice(known, HERE), told or known, found, lambda tool: counts.get(tool, (0, 0))
-    )
+    kept, after = reconcile(PrincipleAdvice(known, HERE), told or known, found, lambda tool: counts.get(tool, (0, 0)))
     return [one.text for one, keep in zip(told or known, kept, strict=True) if keep], after.prompt()
 
 
@@ -196,10 +194,10 @@ def test_a_warning_is_told_once() -> None:
 
 def test_what_an_experience_says_of_a_place_is_read_from_its_lesson() -> None:
     lesson = "After look, runs with like requests that succeeded called b and c; this one, which failed, called a."
-    assert sides_of(lesson, ("b", "c", "a", "look")) == ({"b", "c"}, {"a"})
+    assert compared_tools(lesson, ("b", "c", "a", "look")) == ({"b", "c"}, {"a"})
     lesson = "After look, this run, which succeeded, called b; runs of this task that failed called a."
-    assert sides_of(lesson, ("b", "a", "look")) == ({"b"}, {"a"})
-    assert sides_of("This way led to success: a, then b.", ("a", "b")) == (set(), set())
+    assert compared_tools(lesson, ("b", "a", "look")) == ({"b"}, {"a"})
+    assert compared_tools("This way led to success: a, then b.", ("a", "b")) == (set(), set())
 
 
 def test_an_experience_of_a_successful_way_advises_what_follows_the_last_tools_in_it() -> None:
@@ -209,7 +207,7 @@ def test_an_experience_of_a_successful_way_advises_what_follows_the_last_tools_i
     assert next_in_way(way, tools, ["d e"]) == next_in_way(way, tools, ["x"]) == set()
     assert next_in_way("This way led to failure: a, then b.", tools, ["a"]) == set()
     found = Experience("s", "a", "o", way, "golden", "exploration", 1.0, tools=tools)
-    assert PrincipleAdvice([], ["a"]).sides(found).better == {"b", "c", "d e"}
+    assert PrincipleAdvice([], ["a"]).advice_of(found).better == {"b", "c", "d e"}
 
 
 # Runs of like requests
@@ -435,15 +433,15 @@ def test_in_the_airline_runs_no_suggestion_goes_against_a_lesson_beside_it(
     after = ("get_user_details",)
     told = memory.prompt(state=state, after=after, environment="airline")
     assert "search_direct_flight" not in [one.tool for one in told.suggestions]
-    here = memory.principles.place(after, namespace=NS, environment="airline")
+    here = memory.principles.advice_after(after, namespace=NS, environment="airline")
     suggested_now = {one.tool for one in told.suggestions}
     warned = {one.tool for one in told.suggestions.warnings}
     known = memory.lessons.list("principle", namespace=NS)
     rules = [Principle.of(one.row) for one in known if one.row.id in told.lessons]
     assert rules
     for one in rules:
-        assert not here.sides(one).better & warned
-        assert not here.sides(one).worse & (suggested_now - warned)
+        assert not here.advice_of(one).better & warned
+        assert not here.advice_of(one).worse & (suggested_now - warned)
 
 
 def test_an_experience_about_what_comes_next_is_given_before_a_more_similar_one(memory: Memory) -> None:
@@ -459,7 +457,7 @@ def test_an_experience_about_what_comes_next_is_given_before_a_more_similar_one(
     memory.experiences.distill(namespace=NS)
 
     def given(*after: str) -> set[str]:
-        here = memory.principles.place(after, namespace=NS)
+        here = memory.principles.advice_after(after, namespace=NS)
         found = memory.experiences.search(f"In shop. User: {goal}", here=here, k=2, namespace=NS)
         assert here.concerns(found[0].experience)
         return {one.experience.conditions.preconditions[0] for one in found}

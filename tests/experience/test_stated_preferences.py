@@ -17,8 +17,8 @@ from hepm.experience.notes import (
     lost,
     text_of,
 )
-from hepm.experience.wishes import wishes_in
-from tests.experience.form_wishes import (
+from hepm.experience.stated_preferences import preferences_in
+from tests.experience.form_preferences import (
     HELD_OTHERS,
     HELD_REMINDERS,
     HELD_WISHES,
@@ -29,11 +29,11 @@ from tests.experience.form_wishes import (
 
 
 def found(*said: str) -> list[str]:
-    return list(wishes_in(said))
+    return list(preferences_in(said))
 
 
 def notes(*said: str, before: tuple[str, ...] = ()) -> tuple[str, ...]:
-    return tuple(gather(before, wishes_in(said)))
+    return tuple(gather(before, preferences_in(said)))
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_what_is_no_standing_request_is_not_taken_for_one() -> None:
     assert [line for line in OTHER.strip().splitlines() if found(line)] == []
 
 
-def test_wishes_about_the_form_of_answers_are_found_and_like_sentences_of_tasks_are_not() -> None:
+def test_stated_preferences_about_the_form_of_answers_are_found_and_like_sentences_of_tasks_are_not() -> None:
     assert [line for line in SEEN_WISHES if found(line) != [line]] == []
     assert [line for line in SEEN_OTHERS + HELD_OTHERS if found(line)] == []
     missed = ["Just the answer, please.", "Max. 40 words.", "Lists are fine, but no nested ones."]
@@ -325,7 +325,7 @@ def test_a_wish_is_kept_once_and_a_newer_one_replaces_it_only_where_both_say_not
 
 def test_notes_that_are_full_take_no_more_and_lose_nothing() -> None:
     before = [f"always mention the price of item {n} " + "x" * 240 for n in range(14)]
-    result = gather(before, wishes_in(["Never send me to a human agent.", "Always show the id first. " * 3]))
+    result = gather(before, preferences_in(["Never send me to a human agent.", "Always show the id first. " * 3]))
     assert result[: len(before)] == before
     assert len(text_of(result)) <= NOTES_CHARS
     more = gather(result, (f"always say {n} {'y' * 150}" for n in range(30)))
@@ -398,4 +398,4 @@ def test_a_long_line_is_cut() -> None:
     ],
 )
 def test_forms_of_dates_and_of_address_are_wishes_and_particular_ones_are_not(message: str, wishes: list[str]) -> None:
-    assert list(wishes_in([message])) == wishes
+    assert list(preferences_in([message])) == wishes
