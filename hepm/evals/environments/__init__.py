@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Ask: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 """Gives the chat completion for the body of a request."""
-FROM_SOURCE: Final = ("acebench", "toolsandbox", "users", "recorded")
+FROM_SOURCE: Final = ("acebench", "toolsandbox", "users", "recorded", "questions-files")
 """What runs from its authors' checkout, or on files, begins so."""
 Schema: TypeAlias = Mapping[str, Any]
 """A tool as endpoints take it: {"type": "function", "function": {"name", "description", "parameters"}}."""
@@ -203,7 +203,7 @@ def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
         "recorded": partial(recorded.RecordedRuns, "divergence", source),
         "recorded-calls": partial(recorded.RecordedRuns, "call", source),
         "questions": questions.island_questions,
-        "questions-files": questions.file_questions,
+        "questions-files": partial(questions.file_questions, source),
     }
     rules = {name: partial(gyms.Gym, name) for name in gyms.GYMS}
     listening = {f"{name}-user": partial(gyms.ListeningGym, name) for name in gyms.GYMS if name != "search"}
@@ -222,8 +222,8 @@ def find_environment(name: str, source: str = "") -> Environment:
     """The environment of that name. Its package is installed when its tasks are first asked for.
 
     Args:
-        source: The checkout that it runs from, for those that are on no package index; files of problems for users,
-            recorded runs.
+        source: The checkout that it runs from, for those that are on no package index; files of problems for users, of
+            questions for `questions-files`; recorded runs.
 
     Raises:
         NotFoundError: there is none; the message lists the known ones.
