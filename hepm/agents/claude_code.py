@@ -20,7 +20,7 @@ from hepm.agents.live_run import LiveRun
 from hepm.agents.runs import LiveRuns
 from hepm.agents.wire import Object, objects
 from hepm.errors import StoreError
-from hepm.experience.prompt import unsaid
+from hepm.experience.prompt import without_repeats
 from hepm.ingest.chat import OpenCall
 from hepm.ingest.shells import command_name
 from hepm.types import ToolCall, ToolName
@@ -96,7 +96,7 @@ class ClaudeCode:
         """What memory says about tools of MCP servers, if runs called any."""
         known = self._runs.memory.mirror(run.namespace).called()
         served = [tool for tool in sorted(known) if tool.startswith(_SERVED)]
-        return unsaid(self._runs.hint(run, tools=served).text, run.said) if served else ""
+        return without_repeats(self._runs.hint(run, tools=served).text, run.said) if served else ""
 
     def _record(self, run: LiveRun, event: Object) -> list[ToolCall]:
         """Record the calls of a turn; returns them."""

@@ -1,23 +1,20 @@
-"""`hepm bench` and `hepm replay`: whether an agent does better with memory, and whether hints change its calls."""
+"""`hepm bench`: whether an agent does better with memory."""
 
 from __future__ import annotations
 
-import json
-import re
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import click
 
+from hepm.cli.bench_options import AgentOptions, LearningOptions
 from hepm.cli.commands import Argument, Option
-from hepm.cli.model import AtOnceOption, DryRunOption, ModelChoice
+from hepm.cli.model import DryRunOption, ModelChoice
 from hepm.cli.options import (
     NAMESPACE,
     Bar,
@@ -25,117 +22,50 @@ from hepm.cli.options import (
     check_store,
     known_namespace,
     print_json,
-    print_table,
     sole_namespace,
+    unusable,
 )
-from hepm.cli.reports import Runs
-from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError
-from hepm.text import count_of
+from hepm.cli.playing import (
+    chosen_tasks,
+    default_folder,
+    made_folder,
+    opened_environment,
+    played,
+    print_parts,
+    tell_estimate,
+    user_of,
+)
+from hepm.errors import InputError
 from hepm.types import SUCCESS_FROM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from rich.table import Table
-    from rich.text import Text
+    from collections.abc import Mapping, Sequence
 
     from hepm.evals.bench.arms import Arm, KnownMemory
     from hepm.evals.bench.explore import RoundReport
     from hepm.evals.bench.folder import Folder
-    from hepm.evals.bench.models import Model
-    from hepm.evals.bench.play import Bench, BenchOptions
+    from hepm.evals.bench.play import BenchOptions
     from hepm.evals.bench.report import BenchReport
     from hepm.evals.collaboration.environment import UsersEnvironment
-    from hepm.evals.collaboration.play import UserBench
     from hepm.evals.environments import Environment, Task
+    from hepm.evals.environments.recorded import Point, RecordedRuns
+    from hepm.evals.replay import HintedPoint
     from hepm.llm import Budget, Client, Endpoint, Prices, Usage
 
-BaseUrlOption = Annotated[
-    str | None, Option(envvar="OPENAI_BASE_URL", help="Address of the endpoint, up to and with /v1.")
-]
-TemperatureOption = Annotated[float | None, Option(min=0, help="Sent with each request. Default: the endpoint's.")]
-AnswerLimitOption = Annotated[
-    int | None, Option(min=1, help="Maximum number of tokens of an answer, sent with each request. Default: none.")
-]
-MaxTurnsOption = Annotated[
-    int | None,
-    Option(min=1, help="Maximum number of turns of the model in a run. Default: 30, in rounds 16, with users 10."),
-]
 EnvArgument = Annotated[str, Argument(help="An environment's name, or module:function of your own.")]
 MAX_TURNS: Final = 30
 ROUND_TURNS: Final = 16  # of a run in a round (PRIME, table 2)
 ROUND_RUNS: Final = 100  # in a round (PRIME, table 2)
 ROUND_TEMPERATURE: Final = 1.0  # runs of a task differ, so that they can be compared
 USERS: Final = "20"
+POINTS: Final = "100"  # of each environment that runs were recorded in
+POINT_TEMPERATURE: Final = 0.0  # so that a changed call is the hint's doing
+NO_POINTS: Final = {
+    "divergence": "no failed run diverges from a successful one of its task: try recorded-calls.",
+    "call": "no successful run calls a tool.",
+}
 USER_TURNS: Final = 10  # replies in a session (MultiSessionCollab 5)
 USER_SESSIONS: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class AgentOptions:
-    """The options of how an agent works on the tasks of an environment."""
-
-    base_url: BaseUrlOption = None
-    tasks: Annotated[
-        str | None,
-        Option(help="How many of the tasks, or ids and patterns, separated by commas. Default: all; of users 20."),
-    ] = None
-    concurrency: Annotated[int, Option(min=1, help="Runs at the same time.")] = 4
-    max_turns: MaxTurnsOption = None
-    option: Annotated[
-        list[str] | None,
-        Option(
-            "--option", "-o", help="Argument of each request, NAME=VALUE, such as temperature=0; repeat it for more."
-        ),
-    ] = None
-    source: Annotated[
-        str, Option(help="What the environment runs on: its authors' checkout, or files of problems of users.")
-    ] = ""
-
-    def endpoint(self, asking: ModelChoice) -> Endpoint:
-        """The endpoint of the agent's model."""
-        return model_endpoint(asking, self.base_url, "name a model, or gold, none or scripted")
-
-    def request_arguments(self) -> dict[str, Any]:
-        """What is sent with each request. A value is read as JSON where it is some, else as text."""
-        arguments: dict[str, Any] = {}
-        for given in self.option or ():
-            name, equals, text = given.partition("=")
-            if not (name and equals):
-                raise click.BadParameter(f"{given!r} is not NAME=VALUE, such as temperature=0", param_hint="--option")
-            try:
-                arguments[name] = json.loads(text)
-            except ValueError:
-                arguments[name] = text
-        return arguments
-
-
-@dataclass(frozen=True, slots=True)
-class LearningOptions:
-    """The options that say where memory comes from."""
-
-    memory: Annotated[
-        str | None,
-        Option(help="Use this store as it is; nothing is written to it. In rounds, runs and lessons are stored here."),
-    ] = None
-    namespace: Annotated[
-        str, Option("--namespace", "-n", help="The partition of --memory. Default: its only one, else default.")
-    ] = ""
-    learn_from: Annotated[
-        Literal["train", "judged", "online"] | None,
-        Option(
-            help="Learn from runs on other tasks (train), also labelled by the model and not by the environment "
-            "(judged), or from earlier runs of the arm (online). Default: train."
-        ),
-    ] = None
-    rollouts: Annotated[
-        int | None,
-        Option(min=1, help="Runs to learn from: of each task (default: --trials), or in each round (default: 100)."),
-    ] = None
-    distiller: Annotated[
-        str | None,
-        Option(help="Model that distills and evolves lessons in rounds, at the same endpoint. Default: counting."),
-    ] = None
 
 
 def bench(
@@ -147,7 +77,7 @@ def bench(
         str | None,
         Option(
             help="Ways to run the agent, separated by commas. Default: off,hybrid; in rounds lessons; with users "
-            "off,history,notes."
+            "off,history,notes; with recorded runs off,hybrid,weight,lessons."
         ),
     ] = None,
     trials: Annotated[
@@ -174,6 +104,7 @@ def bench(
     Example: `hepm bench bfcl --model gpt-5-mini --tasks 50 --dry-run`
     """
     from hepm.evals.collaboration.environment import UsersEnvironment
+    from hepm.evals.environments.recorded import RecordedRuns
 
     endpoint = agent.endpoint(asking)
     options = (arms, trials, rounds, seed, folder, plot, dry_run, as_json)
@@ -182,6 +113,8 @@ def bench(
         command = BenchCommand(environment, endpoint, stack, asking.limits(), agent, learning, *options)
         if isinstance(environment, UsersEnvironment):
             command.serve_users(environment)
+        elif isinstance(environment, RecordedRuns):
+            command.replay(environment)
         elif rounds:
             command.explore()
         else:
@@ -245,7 +178,7 @@ class BenchCommand:
         from hepm.evals.bench.report import report_on
         from hepm.evals.collaboration.play import NO_PREFERENCES, UserBench, check_user_arms
 
-        self._refuse_learning()
+        self._refuse_learning("users are remembered by the arms")
         arms = check_user_arms(_names(self.arms or "off,history,notes"))
         tasks = chosen_tasks(environment.tasks(), self.agent.tasks or USERS)
         max_turns = self.agent.max_turns or USER_TURNS
@@ -290,6 +223,63 @@ class BenchCommand:
             unreflected=made.unreflected,
         )
         self._tell(report, ending)
+
+    def replay(self, environment: RecordedRuns) -> None:
+        """Ask for the next call at points of recorded runs, in each arm, and report."""
+        from hepm.evals.bench.report import report_on
+        from hepm.evals.replay import ReplayBench, hinted_points, point_arms
+
+        self._refuse_learning("memory is made of the recorded runs of other task families")
+        arms = point_arms(_names(self.arms or "off,hybrid,weight,lessons"))
+        names = [arm.name for arm in arms]
+        arguments = {"temperature": POINT_TEMPERATURE} | self.agent.request_arguments()
+        chosen = self._chosen_points(environment)
+        points: list[HintedPoint] = []
+        for domain in environment.domains:
+            here = [point for point in chosen if point.event.run.domain == domain.name]
+            points += hinted_points(domain, here, arms)
+        place = self._place()
+        kept = self._opened_folder(place, self._settings(1, arguments))
+        bar = Bar("points")
+        made = ReplayBench(
+            environment,
+            points,
+            kept,
+            self.endpoint,
+            arms=names,
+            concurrency=self.agent.concurrency,
+            options=arguments,
+            on_point=bar.show,
+        )
+        if self.dry_run:
+            self._tell_estimate(*made.estimate(), "point", place)
+            return
+        model, ending = played(made, self.limits, self.stack, bar, made.play)
+        report = report_on(
+            made.ended,
+            environment=environment.name,
+            model=self.endpoint.model,
+            arms=names,
+            tasks=[hinted.point.key for hinted in points],
+            trials=1,
+            failed=made.failed,
+            paid_before=model.paid_before,
+            seed=self.seed,
+            families=made.families,
+        )
+        self._tell(report, ending)
+
+    def _chosen_points(self, environment: RecordedRuns) -> Sequence[Point]:
+        """So many points of each domain, drawn with the seed, or those whose names match."""
+        if not environment.points:
+            raise InputError(NO_POINTS[environment.kind])
+        if environment.rejected:
+            print(f"hepm: {unusable(environment.rejected)}", file=sys.stderr)
+        wanted = self.agent.tasks or POINTS
+        if wanted.isdecimal():
+            return environment.drawn(int(wanted), seed=self.seed)
+        names = {task.id for task in chosen_tasks(environment.tasks(), wanted)}
+        return [point for point in environment.points if point.key in names]
 
     def explore(self) -> None:
         """Make rounds of runs, each with the lessons of the rounds before, and report on each round."""
@@ -359,8 +349,8 @@ class BenchCommand:
         budget, prices = self.limits
         return self.stack.enter_context(Client(endpoint, ledger=kept, budget=budget, prices=prices))
 
-    def _refuse_learning(self) -> None:
-        """Refuse the options that users have no use for."""
+    def _refuse_learning(self, reason: str) -> None:
+        """Refuse the options on memory where it is made in one way alone."""
         learning = self.learning
         for given, option in (
             (learning.memory, "--memory"),
@@ -369,7 +359,7 @@ class BenchCommand:
             (self.rounds, "--rounds"),
         ):
             if given:
-                raise click.BadParameter("users are remembered by the arms: leave it out", param_hint=option)
+                raise click.BadParameter(f"{reason}: leave it out", param_hint=option)
 
     def _known_arms(self, default: str) -> list[Arm]:
         from hepm.evals.bench.arms import find_arms
@@ -525,186 +515,3 @@ def _distiller(
 def _tell_round(report: RoundReport) -> None:
     lessons = sum(report.zones.values()) + report.principles
     print(f"round {report.number}: success {report.success:.3f}, {lessons:,} lessons", file=sys.stderr)
-
-
-def replay(
-    runs: Annotated[list[str], Argument(help="Files, folders, globs or archives; - reads stdin.")],
-    asking: ModelChoice,
-    base_url: BaseUrlOption = None,
-    arms: Annotated[str, Option(help="What memory says, separated by commas.")] = "hybrid,weight,lessons",
-    points: Annotated[int, Option(min=1, help="How many points to ask about, in each environment.")] = 100,
-    at_once: AtOnceOption = 4,
-    max_answer_tokens: AnswerLimitOption = None,
-    temperature: TemperatureOption = 0.0,
-    seed: Annotated[int, Option(min=0, help="Of the choice of points.")] = 0,
-    folder: Annotated[Path | None, Option(help="Where answers are kept. Default: hepm-replay/MODEL.")] = None,
-    format: Annotated[str, Option("--format", "-f", help="A reader's name; auto recognises each file.")] = "auto",
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Ask a model for its next call at points of recorded runs, with hints and without, and compare.
-
-    Points are where failed runs left the way of successful ones, then calls of successful runs. Memory never holds runs
-    of the same task family. A repeated command asks for no recorded answer again.
-    Example: `hepm replay results/*.json --model gpt-5-mini --dry-run`
-    """
-    from hepm.evals.bench.arms import find_arms
-    from hepm.evals.bench.folder import Folder
-    from hepm.evals.bench.models import open_model
-    from hepm.evals.replay import Replay, points_of, replay_tables, report_on_replay
-
-    endpoint = model_endpoint(asking, base_url, "name a model")
-    budget, prices = asking.limits()
-    chosen = find_arms([arm.strip() for arm in arms.split(",")], trials=1)
-    unshown = [arm for arm in chosen if not (arm.prompt.suggestions or arm.lessons) or arm.summarises or arm.searches]
-    if unfit := [arm.name for arm in unshown]:
-        raise click.BadParameter(f"{', '.join(unfit)} cannot be shown at one point of a run", param_hint="--arms")
-    options = request_options(endpoint, temperature, max_answer_tokens)
-    domains = [domain for domain in Runs(runs, format=format).domains() if not domain.derived]
-    found = [point for domain in domains for point in points_of(domain, chosen, most=points, seed=seed)]
-    with ExitStack() as stack:
-        place = folder or default_folder("hepm-replay", endpoint.model)
-        settings = {"model": endpoint.model, "options": options}
-        kept = stack.enter_context(Folder(made_folder(place, dry_run, stack), settings))
-        asker = Replay(found, kept, endpoint, options)
-        if dry_run:
-            return tell_estimate(*asker.estimate(), "point", place, as_json=as_json)
-        model = stack.enter_context(open_model(endpoint, kept, budget=budget, prices=prices))
-        with Bar("requests") as bar:
-            asked = asker.ask(model.recorded, at_once=at_once, on_point=bar.show)
-        tell_asked(model, endpoint, kept)
-        report = report_on_replay(asked, chosen, asker)
-    if as_json:
-        print_json(report.to_json())
-    else:
-        print_parts(replay_tables(report))
-    if asker.ending is not None:
-        raise asker.ending
-
-
-def print_parts(parts: Sequence[Table | Text]) -> None:
-    """Print the parts of a report."""
-    from rich.console import Console
-    from rich.table import Table
-
-    for part in parts:
-        if isinstance(part, Table) and part.columns[0].no_wrap:
-            print_table(part)
-        else:
-            Console().print(part)
-
-
-def model_endpoint(asking: ModelChoice, base_url: str | None, missing: str) -> Endpoint:
-    """The endpoint that the options and the environment name; `missing` says what to do without a model."""
-    from hepm.llm import Endpoint
-
-    if not asking.model:
-        raise click.BadParameter(missing, param_hint="--model")
-    known = Endpoint.from_environment(model=asking.model)
-    return Endpoint(known.model, base_url or known.base_url, known.api_key)
-
-
-def request_options(endpoint: Endpoint, temperature: float | None, max_answer_tokens: int | None) -> dict[str, Any]:
-    """What is sent with each request. OpenAI takes another name for the limit of tokens than most servers."""
-    from hepm.llm.endpoint import OPENAI_URL
-
-    limit = "max_completion_tokens" if endpoint.base_url == OPENAI_URL else "max_tokens"
-    sent = {"temperature": temperature, limit: max_answer_tokens}
-    return {name: value for name, value in sent.items() if value is not None}
-
-
-def default_folder(folder: str, name: str) -> Path:
-    """Where answers are kept, if no folder is named."""
-    return Path(folder) / re.sub(r"[^\w.-]+", "-", name)
-
-
-def made_folder(place: Path, dry_run: bool, stack: ExitStack) -> Path:
-    """The folder to work in: a dry run makes none."""
-    return place if not dry_run or place.exists() else Path(stack.enter_context(TemporaryDirectory()))
-
-
-def played(
-    bench: Bench | UserBench,
-    limits: tuple[Budget, Prices | None],
-    stack: ExitStack,
-    bar: Bar,
-    play: Callable[[Model], object],
-) -> tuple[Model, Exception | None]:
-    """Open the models and play.
-
-    Returns the agent's model, and the error that ended play early, to be raised after the report.
-    """
-    from hepm.evals.bench.models import open_model
-
-    budget, prices = limits
-    user = user_of(bench.environment)
-    opened = open_model(bench.endpoint, bench.folder, budget=budget, prices=prices, environment=bench.environment)
-    model = stack.enter_context(opened)
-    ending: Exception | None = None
-    with bar:
-        try:
-            play(model)
-        except (BudgetSpentError, EndpointRefusedError) as error:
-            ending = error
-    bench.folder.export()
-    tell_asked(model, bench.endpoint, bench.folder, user and user.model)
-    return model, ending
-
-
-def tell_asked(model: Model, endpoint: Endpoint, kept: Folder, user: str | None = None) -> None:
-    """Print on stderr how much was asked, and how much was known."""
-    if model.paid_before or kept.dropped:
-        dropped = f", {kept.dropped:,} not used, as their runs took another course" if kept.dropped else ""
-        print(f"{count_of(model.paid_before, 'answer was', 'answers were')} there before{dropped}", file=sys.stderr)
-    names = f"{endpoint.model} and {user}" if user else endpoint.model
-    print(f"asked {names}: {model.budget.line()}; what it answered is in {kept.path}", file=sys.stderr)
-
-
-def opened_environment(name: str, stack: ExitStack, source: str = "") -> Environment:
-    """The environment of a name, or of `module:function`; the stack closes it. See `find_environment`."""
-    from hepm.evals.environments import find_environment
-
-    module, colon, function = name.partition(":")
-    if colon:
-        sys.path.insert(0, "")  # modules of the working folder
-        try:
-            environment: Environment = getattr(import_module(module), function)()
-        except (ImportError, AttributeError) as error:
-            raise InputError(f"the environment {name} cannot be opened: {error}.") from error
-    else:
-        environment = find_environment(name, source)
-    stack.callback(environment.close)
-    user_of(environment)  # if it names no model, that is said before a package is installed
-    return environment
-
-
-def user_of(environment: Environment) -> Endpoint | None:
-    """The model that plays the user; None where none does."""
-    from hepm.evals.environments import PlayedUser
-
-    return environment.user if isinstance(environment, PlayedUser) else None
-
-
-def chosen_tasks(tasks: Sequence[Task], wanted: str) -> list[Task]:
-    """The first tasks, or those whose ids match: see `--tasks`."""
-    if wanted.isdecimal():
-        return list(tasks[: int(wanted)])
-    patterns = [pattern.strip() for pattern in wanted.split(",")]
-    found = [task for task in tasks if any(fnmatchcase(task.id, pattern) for pattern in patterns)]
-    if not found:
-        some = ", ".join(task.id for task in tasks[:3])
-        raise click.BadParameter(f"no task is called {wanted}; there are {some}, …", param_hint="--tasks")
-    return found
-
-
-def tell_estimate(
-    number: int, usage: Usage, what: str, place: Path, *, prices: Prices | None = None, as_json: bool
-) -> None:
-    """Print the result of a dry run, with the cost where prices are known."""
-    cost = prices and prices.cost_usd(usage)
-    if as_json:
-        known = {"dry_run": True, f"{what}s": number, "calls": usage.calls, "tokens": usage.tokens}
-        return print_json(known | ({} if cost is None else {"cost_usd": cost}))
-    about = f"about {count_of(usage.calls, 'call')} and {count_of(usage.tokens, 'token')}"
-    about += "" if cost is None else f" (${cost:,.2f})"
-    print(f"{count_of(number, what)} would take {about}, in {place}")

@@ -16,6 +16,7 @@ import click
 from click.core import ParameterSource
 
 from hepm.cli.config import read_config
+from hepm.text import count_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -63,12 +64,46 @@ class _Option(click.Option):
 
 
 class _Command(click.Command):
+    """A command whose `--help` leaves out the options of `RARE`, which `--help-all` shows."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        return [*super().get_params(ctx), _HELP_ALL]
+
+    def left_out(self, ctx: click.Context) -> list[click.Option]:
+        """The options that this help does not show."""
+        if ctx.meta.get(_SHOW_ALL):
+            return []
+        rare = RARE.get(ctx.command_path.removeprefix("hepm "), "").split()
+        return [one for one in self.params if isinstance(one, click.Option) and one.name in rare]
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         arguments = [(one.make_metavar(ctx), one.about) for one in self.params if isinstance(one, _Argument)]
         if arguments:
             with formatter.section("Arguments"):
                 formatter.write_dl(arguments)
-        super().format_options(ctx, formatter)
+        left_out = self.left_out(ctx)
+        options = [one for one in self.get_params(ctx) if isinstance(one, click.Option) and one not in left_out]
+        records = [one.get_help_record(ctx) for one in options]
+        with formatter.section("Options"):
+            formatter.write_dl([record for record in records if record is not None])
+        if left_out:
+            formatter.write_paragraph()
+            formatter.write_text(f"{count_of(len(left_out), 'more option')}: {ctx.command_path} --help-all")
+
+
+_SHOW_ALL: Final = "hepm.help_all"
+
+
+def _help_all(ctx: click.Context, _parameter: click.Parameter, given: bool) -> None:
+    if given and not ctx.resilient_parsing:
+        ctx.meta[_SHOW_ALL] = True
+        print(ctx.get_help())
+        ctx.exit()
+
+
+_HELP_ALL: Final = click.Option(
+    ["--help-all"], is_flag=True, is_eager=True, expose_value=False, hidden=True, callback=_help_all
+)
 
 
 def command(function: Callable[..., Any], name: str | None = None) -> click.Command:
@@ -160,7 +195,7 @@ GROUPS: Final = {
         "ingest": ("stores:ingest", "Read recorded runs and remember them."),
         "label": ("label:label", "Label runs of unknown outcome: by hand, by rule, or by a model."),
         "forget": ("stores:forget", "Forget runs and everything they added."),
-        "export": ("stores:export", "Write the runs and lessons as lines of JSON."),
+        "export": ("stores:export", "Write the runs and lessons as lines of JSON, or lessons as a file."),
         "import": ("stores:import_", "Read an export back."),
         "copy": ("stores:copy", "Copy a memory between files and Neo4j."),
     },
@@ -174,12 +209,10 @@ GROUPS: Final = {
     },
     "Lessons": {
         "lesson": ("lesson:lesson", "What runs taught: experiences (PRIME), principles (EvolveR), notes on users."),
-        "library": ("library:app", "Experiences, principles and notes as a file."),
     },
     "Measure": {
         "eval": ("reports:eval_runs", "Measure how well memory predicts the next tool."),
         "bench": ("bench:bench", "Run an agent on an environment's tasks, with memory and without."),
-        "replay": ("bench:replay", "Ask a model at points of recorded runs, with hints and without."),
         "uplift": ("uplift:uplift", "Say whether memory helps, by sessions that were held out."),
     },
     "Train": {
@@ -196,6 +229,17 @@ GROUPS: Final = {
 
 The help imports none of them.
 """
+RARE: Final = {
+    "bench": "base_url concurrency distiller max_calls max_cost max_tokens max_turns namespace option plot prices seed "
+    "rollouts",
+    "eval": "train test unseen_families leave_model_out ablation rescue",
+    "ingest": "ids command_names processes engine",
+    "label": "by at_once max_calls max_tokens max_cost prices reward",
+    "lesson distill": "at_once max_tokens max_cost prices",
+    "lesson evolve": "max_tokens max_cost prices",
+    "prompt": "k speak environment",
+}
+"""Options that a command's `--help` leaves out, as few need them: at most 12 are shown."""
 COMMANDS: Final = {name: entry for commands in GROUPS.values() for name, entry in commands.items()}
 
 

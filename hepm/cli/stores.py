@@ -19,6 +19,8 @@ import click
 from hepm.cli import options
 from hepm.cli.commands import Argument, Option
 from hepm.cli.config import read_config
+from hepm.cli.lesson_exchange import LessonExport, export_lessons_alone, holds_lessons, import_lessons_alone
+from hepm.cli.lesson_list import LessonKind
 from hepm.cli.options import (
     OUTCOME_BY,
     STORE,
@@ -283,22 +285,37 @@ def stats(
 
 def export(
     place: Place,
-    path: Annotated[str, Argument(help="The file to write; .gz or .xz compresses it, - writes to stdout.")] = "-",
+    lessons: LessonExport,
+    path: Annotated[
+        str, Argument(help="The file to write, such as runs.jsonl.gz, AGENTS.md or SKILL.md; - writes to stdout.")
+    ] = "-",
     sft: Annotated[bool, Option("--sft", help="Successful runs alone, as chats to train a model on.")] = False,
     hints: Annotated[bool, Option("--hints", help="With --sft: also the tools that hints named.")] = False,
     cold_start: Annotated[
         bool, Option("--cold-start", help="Successful runs of tagged agents, as chats, with EvolveR's settings beside.")
     ] = False,
 ) -> None:
-    """Write the runs and lessons of a namespace as lines of hepm's own JSON.
+    """Write the runs and lessons of a namespace as lines of hepm's own JSON, or lessons alone, to read and edit.
+
+    Lessons alone go to AGENTS.md, CLAUDE.md and GEMINI.md (a section; the rest of the file stays), to SKILL.md, and to
+    other names in .md (Markdown); --form or --kind writes them to any file.
+
     Example: `hepm export runs.jsonl --namespace retail`
     """
+    form = lessons.form_for(path)
+    if form is not None and (sft or cold_start):
+        raise click.UsageError("--sft and --cold-start write runs, and this is an export of lessons alone.")
+    if lessons.every and form is None:
+        raise click.UsageError("--all is for --form agents and --form skill: this file gets all lessons.")
     if hints and not sft:
         raise click.BadParameter("--hints goes with --sft: an export has the hinted tools anyway")
     if cold_start and (sft or path == "-"):
         raise click.BadParameter("--cold-start excludes --sft, and needs a file: settings are written beside it")
     if path != "-":
         options.check_target(Path(path), place.store)
+    if form is not None:
+        export_lessons_alone(place, path, form, lessons)
+        return
     if sft:
         _export_examples(place, path, hints=hints)
         return
@@ -318,8 +335,8 @@ def export(
             options.print_lines(lines)
         else:
             options.write_lines(lines, Path(path), "the runs")
-            lessons = f" and {count_of(n, 'lesson')}" if (n := kinds["lesson"]) else ""
-            print(on_one_line(f"{kinds['id']:,} runs{lessons} written to {path}"))
+            taught = f" and {count_of(kinds['lesson'], 'lesson')}" if kinds["lesson"] else ""
+            print(on_one_line(f"{kinds['id']:,} runs{taught} written to {path}"))
 
 
 def _export_examples(place: Place, path: str, *, hints: bool) -> None:
@@ -350,14 +367,32 @@ def _export_cold_start(place: Place, path: Path) -> None:
 
 def import_(
     place: Place,
-    paths: Annotated[list[str], Argument(help="Files that `hepm export` wrote; - reads stdin.")],
+    paths: Annotated[
+        list[str], Argument(help="Files that `hepm export` wrote, edited or not, or a skill's folder; - reads stdin.")
+    ],
+    retire_missing: Annotated[
+        list[LessonKind] | None,
+        Option("--retire-missing", help="Retire lessons of this kind that a file of lessons lacks; repeatable."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Read an export back: runs, counts, lessons and credit. Example: `hepm import runs.jsonl --store other.hepm`"""
+    """Read an export back: runs, counts, lessons and credit; or a file of lessons alone, all or none.
+
+    An edited lesson replaces the original. In a section for agents or a skill, a deleted line retires its lesson.
+
+    Example: `hepm import runs.jsonl --store other.hepm`
+    """
     from hepm.ingest import ReadOptions
     from hepm.ingest.prepare import IngestOptions
 
-    options.check_sources(paths)
+    options.check_sources(paths, "PATHS")
+    if any(holds_lessons(path) for path in paths):
+        if len(paths) > 1:
+            raise click.UsageError("name one file of lessons alone, and runs in a command of their own.")
+        import_lessons_alone(place, paths[0], retire_missing, as_json=as_json)
+        return
+    if retire_missing:
+        raise click.UsageError("--retire-missing is for a file of lessons alone.")
     # Secrets were removed when the runs were first stored.
     report = _store_runs(place, ReadOptions("hepm"), IngestOptions(redactor=None), paths, (), {}, as_json=as_json)
     if not report.read:

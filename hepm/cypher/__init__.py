@@ -122,7 +122,7 @@ def question(name: str) -> NamedQuery:
 
 
 def _parse(name: str, text: str, embedded: str | None) -> NamedQuery:
-    """Read a file, whose header is as docs/cypher.md says."""
+    """Read a file, whose header is as docs/use/cypher.md says."""
     asks, *rest = (line.removeprefix("// ") for line in takewhile(lambda line: line[:2] == "//", text.splitlines()))
     fields = {key: value.strip() for key, _, value in (line.partition(":") for line in rest)}
     parameters = [_PARAMETER.fullmatch(part.strip()) for part in fields["Params"].split(",")]

@@ -1,4 +1,4 @@
-"""Lessons, users, concepts and exposures of a store, as the rows of the graph model (docs/graph-model.md)."""
+"""Lessons, users, concepts and exposures of a store, as the rows of the graph model (docs/reference/graph-model.md)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What `hepm export` writes and an import reads back the same: runs, and what a store holds beside them.
 
-One a line (see docs/formats.md): tools first, then runs (`hepm.ingest.hepm`), then lessons, reported outcomes, what was
-shown of lessons, and answers of models, each under a key of its own that no run has.
+One a line (see docs/reference/formats.md): tools first, then runs (`hepm.ingest.hepm`), then lessons, reported
+outcomes, what was shown of lessons, and answers of models, each under a key of its own that no run has.
 """
 
 from __future__ import annotations

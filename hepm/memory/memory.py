@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from hepm.experience.library import Library
     from hepm.experience.preferences import Preferences
     from hepm.experience.principles import Principles
-    from hepm.experience.prompt import Moment, Prompt, PromptOptions
+    from hepm.experience.prompt import Prompt, PromptOptions, TurnState
     from hepm.graph.examination.doctor import ExaminationProgress, Part
     from hepm.graph.examination.findings import Finding
     from hepm.ingest.copying import Copied
@@ -102,13 +102,12 @@ class Memory:
         self.holdout = checked_holdout(holdout)
         self.holdout_notes = holdout_notes
         self._outbox = None if outbox is None else _outbox_in(Path(outbox))
-        self._seen_files = None if seen_files is None else Path(seen_files)
-        self._rankers = None if rankers is None else Path(rankers)
+        self._seen_files = _as_path(seen_files)
+        self._rankers = _as_path(rankers)
         self.store = store
         self._embedder = AgreedEmbedder(store, embedder, default=DEFAULT_EMBEDDER, endpoint=endpoint)
         on_contact = None if self._outbox is None else self._deliver
-        folder = None if artifacts is None else Path(artifacts)
-        self.mirrors = Mirror(store, poll_s=poll_s, on_contact=on_contact, artifacts=folder)
+        self.mirrors = Mirror(store, poll_s=poll_s, on_contact=on_contact, artifacts=_as_path(artifacts))
         self.tools = ToolCatalog(store, self.mirrors, self._agreed_embedder)
         journal = None if sessions is None else Journal(Path(sessions))
         self.sessions = Sessions(self, journal=journal, guard=guard)
@@ -152,9 +151,9 @@ class Memory:
                 what is likely, with its chance, "all" the likeliest tools whatever their chance. Default: "sure", and
                 in sessions what the guard draws.
             guard: Whether sessions draw from which chance on their hints name tools, and outcomes decide which level
-                is in force (docs/session.md). With `speak`, there is no guard.
+                is in force (docs/use/session.md). With `speak`, there is no guard.
             holdout: Share of sessions, drawn by chance, that are recorded and get nothing from memory, so that
-                `memory.sessions.uplift` can say what memory does (docs/uplift.md). At 1 all is computed and nothing
+                `memory.sessions.uplift` can say what memory does (docs/use/uplift.md). At 1 all is computed and nothing
                 shown.
             holdout_notes: Whether those sessions lack the notes on their user, too: what users stated themselves.
         Raises:
@@ -218,11 +217,13 @@ class Memory:
 
     def _explain(self, error: Exception) -> None:
         """Raise StoreDamagedError if the store holds damaged values, one of which an unexpected error may be due to."""
-        if damage := self.store.damage():
-            more = f", and {len(damage) - 1} more" if len(damage) > 1 else ""
-            raise StoreDamagedError(
-                f"the memory holds damaged values: {damage[0][1]}{more}. Run `hepm doctor --repair`."
-            ) from error
+        damage = self.store.damage()
+        if not damage:
+            return
+        _, first = damage[0]
+        if len(damage) > 1:
+            first += f", and {len(damage) - 1} more"
+        raise StoreDamagedError(f"the memory holds damaged values: {first}. Run `hepm doctor --repair`.") from error
 
     # Parts
 
@@ -326,9 +327,13 @@ class Memory:
 
         if not namespace:
             raise InputError("a namespace needs a name")
-        described = [tool for tool in as_tools(tools) if tool.description or tool.parameters]
         options = options or IngestOptions()  # created per call: its redactor caches texts of users
-        embedder = self._agreed_embedder() if options.vectors else None
+        described = [tool for tool in as_tools(tools) if tool.description or tool.parameters]
+        if options.redactor is not None:
+            described = [options.redactor.tool(tool) for tool in described]
+        embedder = None
+        if options.vectors:
+            embedder = self._agreed_embedder()
         grown = not isinstance(source, Trajectory)  # sessions do it themselves
         pipeline = Pipeline(
             self.store,
@@ -339,16 +344,17 @@ class Memory:
             takes_carried=reading.format == "hepm",
         )
         try:
-            clean = options.redactor
-            known = [tool if clean is None else clean.tool(tool) for tool in described]
-            files = None if self._seen_files is None or self._outbox is not None else files_of(source)
+            files = None
+            # Runs that wait in an outbox are not stored yet, so no file counts as read.
+            if self._seen_files is not None and self._outbox is None:
+                files = files_of(source)
             if files is None or self._seen_files is None:
-                return pipeline.run(prepare(source, reading, options, embedder), tools=known, on_batch=on_batch)
+                return pipeline.run(prepare(source, reading, options, embedder), tools=described, on_batch=on_batch)
             seen = SeenFiles(self._seen_files, namespace, reading, options)
             fresh, same = seen.split(files, lambda ids: self.store.find_known(ids, namespace=namespace))
             pipeline.report.add_seen(same)
             read = seen.watch(prepare(fresh, reading, options, embedder))
-            report = pipeline.run(read, tools=known, on_batch=seen.keep_and(on_batch))
+            report = pipeline.run(read, tools=described, on_batch=seen.keep_and(on_batch))
             seen.keep(done=True)
             return report
         finally:
@@ -409,7 +415,9 @@ class Memory:
         from hepm.ingest.hepm import parse_stored
 
         record = self.store.records_of([id], namespace=namespace).get(id)
-        return None if record is None else parse_stored(id, record)
+        if record is None:
+            return None
+        return parse_stored(id, record)
 
     def label(
         self,
@@ -531,14 +539,18 @@ class Memory:
             from hepm.ingest.transitions import agent_state
 
             now = agent_state(read_messages(messages))
-            after, history, state = after or now.last, history or now.history, state or now.state()
-        summary = StateSummary(own=state) if isinstance(state, str) else state
-        if summary is not None:
-            summary = for_user(summary, user)
+            after = after or now.last
+            history = history or now.history
+            state = state or now.state()
+        if isinstance(state, str):
+            state = StateSummary(own=state)
+        if state is not None:
+            state = for_user(state, user)
         available = None if tools is None else [tool.name for tool in as_tools(tools)]
         floors = floors_of(speak or self.speak or "sure", floor)
-        chosen: dict[str, Any] = {"k": k, "policy": policy, "c": c, "floors": floors, "namespace": namespace}
-        return self._suggest(after, history, summary, available, **chosen)
+        return self._suggest(
+            after, history, state, available, k=k, policy=policy, c=c, floors=floors, namespace=namespace
+        )
 
     def _suggest(
         self,
@@ -580,7 +592,7 @@ class Memory:
 
     def prompt(
         self,
-        messages: Sequence[object] | Moment | None = None,
+        messages: Sequence[object] | TurnState | None = None,
         *,
         state: str = "",
         after: ToolName | Sequence[ToolName] | None = None,
@@ -600,7 +612,7 @@ class Memory:
         """The text for an agent's prompt now: notes, lessons in one sentence each, the next tools.
 
         Args:
-            messages, state, after, history, tools: The conversation so far, as for `suggest`, or a `Moment` of it.
+            messages, state, after, history, tools: The conversation so far, as for `suggest`, or a `TurnState` of it.
             user: The user whose notes to include, and for whom lessons may hold alone.
             environment: Leave out lessons of other environments.
             turn, horizon: The agent's current turn, from 1, and its maximum number of turns. `messages` give the turn.
@@ -609,35 +621,37 @@ class Memory:
             level: Of the guard (`hepm.memory.levels.LEVELS`), which sessions draw; "" where `speak` decides.
             leaves_out: Whether a lesson, or a tool (`hepm.graph.trials.hint_id`), is left out to measure what it does.
         """
-        from hepm.experience.prompt import FURTHER, Moment, PromptOptions, recollect, render, render_without
-        from hepm.memory.levels import CHANCES, at_level
+        from hepm.experience.prompt import PromptOptions, Recollector, TurnState, render, render_without
 
         options = options or PromptOptions()
-        now = messages if isinstance(messages, Moment) else Moment.of(messages, state, after, history, turn)
-        own = None if tools is None else as_tools(tools)
+        if isinstance(messages, TurnState):
+            now = messages
+        else:
+            now = TurnState.of(messages, state, after, history, turn)
         mirror = self.mirrors.namespace(namespace)
-        available = None if own is None else [tool.name for tool in own]
-        names = ToolNames.of(mirror.marks, map(normal, (*now.history, *now.after)), available or ())
-        last = tuple(map(names.own, now.after))
-
-        def suggest(advice: Mapping[ToolName, float]) -> Suggestions:
-            state, k = for_user(now.state, user) if now.state.text else None, options.suggestions + FURTHER
-            asked = partial(self._suggest, now.after, now.history, state, available, advice=advice, namespace=namespace)
-            found = asked(k=k, policy=options.policy, floors=floors_of(self.speak or "sure", CHANCES.get(level)))
-            return at_level(level, found)
-
-        found = recollect(
+        available = None if tools is None else [tool.name for tool in as_tools(tools)]
+        recollector = Recollector(
             self.lessons,
+            mirror,
             now,
-            suggest,
-            counts=lambda tool: mirror.counts(last, names.own(tool)),
-            names=names,
-            namespace=namespace,
+            names=ToolNames.of(mirror.marks, map(normal, (*now.history, *now.after)), available or ()),
             user=user,
             environment=environment,
             horizon=horizon,
             options=options,
         )
+        suggestions = Suggestions()
+        if options.needs_suggestion:
+            suggestions = self._suggest_for_prompt(
+                now,
+                recollector.advice(),
+                available,
+                user=user,
+                options=options,
+                level=level,
+                namespace=namespace,
+            )
+        found = recollector.recollect(suggestions)
         if leaves_out is None:
             prompt = render(found, budget=budget, redact=options.redact)
         else:
@@ -646,16 +660,46 @@ class Memory:
             self.lessons.show(run, prompt.lessons, namespace=namespace)
         return prompt
 
+    def _suggest_for_prompt(
+        self,
+        now: TurnState,
+        advice: Mapping[ToolName, float],
+        available: Sequence[ToolName] | None,
+        *,
+        user: str,
+        options: PromptOptions,
+        level: str,
+        namespace: str,
+    ) -> Suggestions:
+        """What a policy suggests that weighs what lessons advise, with a few more tools than the prompt shows."""
+        from hepm.experience.prompt import FURTHER
+        from hepm.memory.levels import CHANCES, at_level
+
+        state = for_user(now.state, user) if now.state.text else None
+        suggestions = self._suggest(
+            now.after,
+            now.history,
+            state,
+            available,
+            k=options.suggestions + FURTHER,
+            policy=options.policy,
+            floors=floors_of(self.speak or "sure", CHANCES.get(level)),
+            advice=advice,
+            namespace=namespace,
+        )
+        return at_level(level, suggestions)
+
     def search(self, text: str, *, k: int = 5, namespace: str = DEFAULT_NAMESPACE) -> list[Recalled]:
         """The states similar to a text (cosine above 0), over all tools, and what agents did next; best first."""
         if not text.strip():
             raise InputError("there is nothing to search for: say what the agent knows")
-        (vector,) = self._current_embedder().embed([text])
-        return [
-            Recalled(state.summary, state.sources, state.targets, cosine, state.count, state.trajectory)
-            for state, cosine in self.store.search_states(vector, namespace=namespace, limit=k)
-            if cosine > 0  # others share no word with it
-        ]
+        [vector] = self._embed([text])
+        found: list[Recalled] = []
+        for state, cosine in self.store.search_states(vector, namespace=namespace, limit=k):
+            if cosine <= 0:  # it shares no word with the text, nor does any after it
+                break
+            found.append(Recalled(state.summary, state.sources, state.targets, cosine, state.count, state.trajectory))
+        return found
 
     def cypher(
         self,
@@ -666,7 +710,7 @@ class Memory:
         limit: int = 10_000,
         **parameters: Any,
     ) -> Result:
-        """Ask the graph a question of the library by its name, or in Cypher that only reads (docs/cypher.md).
+        """Ask the graph a question of the library by its name, or in Cypher that only reads (docs/use/cypher.md).
 
         Without a server, an embedded engine answers from a copy beside the store.
 
@@ -839,6 +883,12 @@ def _is_ours(trace: TracebackType | None) -> bool:
             return True
         trace = trace.tb_next
     return False
+
+
+def _as_path(path: str | PathLike[str] | None) -> Path | None:
+    if path is None:
+        return None
+    return Path(path)
 
 
 def _outbox_in(folder: Path) -> Outbox:

@@ -193,7 +193,7 @@ class Sessions:
         return Trials(self._memory.store, self._memory.mirrors, lambda: self._memory.lessons)
 
     def uplift(self, *, namespace: str = DEFAULT_NAMESPACE) -> UpliftReport:
-        """What memory does here: sessions with memory beside those that were held out (docs/uplift.md)."""
+        """What memory does here: sessions with memory beside those that were held out (docs/use/uplift.md)."""
         return self.trials.report(namespace=namespace)
 
     def guard(self, *, namespace: str = DEFAULT_NAMESPACE) -> GuardState:

@@ -2,7 +2,7 @@
 
 Agents of each kind repeat what was not answered, as clients do, but for hooks, which are not repeated. What is
 acknowledged: the turns up to the last reply once the next request is answered; every 200 of /outcome, of a hook and of
-the tools of MCP. See "What is kept" in docs/serve.md.
+the tools of MCP. See "What is kept" in docs/use/serve.md.
 """
 
 from __future__ import annotations

@@ -156,12 +156,6 @@ def test_names_of_tools_cannot_break_the_line_or_steer_the_terminal(tmp_path: Pa
     assert "[/b]" in quick("stats", "--store", store).out
 
 
-@pytest.mark.parametrize("c", ["inf", "nan", "-1", "-inf", "much"])
-def test_a_weight_that_is_no_number_to_weigh_with_is_a_misuse(store: Path, c: str) -> None:
-    answer = quick("suggest", "--c", c, "--store", store)
-    assert (answer.code, answer.out) == (2, "")
-
-
 def test_stats_as_json_count_each_namespace(store: Path, log: Path) -> None:
     quick("ingest", log, "--store", store, "--namespace", "other", "--assume-success")
     found = quick("stats", "--store", store, "--json").json

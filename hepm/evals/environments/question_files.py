@@ -19,7 +19,7 @@ _TEXT: Final = ("question", "Question")
 _ID: Final = ("id", "_id", "question_id", "QuestionId")
 _ANSWERS: Final = ("golden_answers", "answers", "answer", "Answer", "possible_answers")
 _ALIASES: Final = ("aliases", "Aliases", "answer_aliases")
-_FORMATS: Final = "JSON, JSON lines, CSV or TSV, as published (docs/environments.md)"
+_FORMATS: Final = "JSON, JSON lines, CSV or TSV, as published (docs/reference/environments.md)"
 
 csv.field_size_limit(2**24)
 
@@ -50,7 +50,8 @@ def read_corpus(file: Path) -> list[Paragraph]:
     found: list[Paragraph] = []
     for number, record in enumerate(_records(file), 1):
         title, text = str(record.get("title") or ""), record.get("text") or record.get("paragraph_text")
-        if text is None and isinstance(contents := record.get("contents"), str):
+        contents = record.get("contents")
+        if text is None and isinstance(contents, str):
             title, _, text = contents.partition("\n")
         if not text:
             raise InputError(f"record {number} of {file} has no text: expected title and text, or contents.")
