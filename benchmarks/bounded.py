@@ -4,7 +4,7 @@ usage: python benchmarks/bounded.py [RUNS] [--runs 400]
 
 RUNS is a folder of recorded runs ($HEPM_RECORDED_RUNS, else ../shared/data). All runs but those of a fifth of the
 families are in memory; the next calls of `--runs` successful runs of that fifth are predicted, once with the bounds of
-`hepm.graph.history` and `hepm.policy.hybrid`, once without any. Prints one JSON line.
+`hepm.graph.calls.call_history` and `hepm.policy.hybrid`, once without any. Prints one JSON line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from hepm.evals.domains import Domain, domains_of, fold_of
 from hepm.evals.evaluate import EvalOptions, evaluate
 from hepm.evals.methods import find_methods
-from hepm.graph import history
+from hepm.graph.calls import call_history
 from hepm.ingest import Rejection, read_runs
 from hepm.policy.hybrid import after, fitted, odds, ridge
 
@@ -45,7 +45,7 @@ def main() -> None:
     found: dict[str, object] = {"benchmark": "bounded", "runs in memory": len(domain.runs), "predicted": len(tested)}
     for name in ("bounded", "unbounded"):
         if name == "unbounded":
-            for module in (history, after, odds, ridge):
+            for module in (call_history, after, odds, ridge):
                 module.MOST_CALLS = MANY  # type: ignore[misc]
             fitted.MOST_STATES = fitted.MOST_RUNS = MANY  # type: ignore[misc]
         started = time.process_time()

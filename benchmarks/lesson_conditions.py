@@ -85,7 +85,7 @@ def retrieval(size: int, seed: int) -> dict[str, Any]:
     tools = [f"tool_{number}" for number in range(200)]
     rules = [made_up_rule(number, tools, random) for number in range(size)]
     with tempfile.TemporaryDirectory() as folder, Memory.open(folder) as memory:
-        memory.library.change(LessonChange(put=[rule.row() for rule in rules], imported=True))
+        memory.lessons.change(LessonChange(put=[rule.row() for rule in rules], imported=True))
         found: dict[str, Any] = {"lessons": size}
         for name, asks in (("without_conditions", False), ("with_conditions", True)):
             times: list[float] = []
@@ -95,7 +95,7 @@ def retrieval(size: int, seed: int) -> dict[str, Any]:
                 began = time.perf_counter()
                 here = memory.principles.place(after)
                 names = ToolNames()
-                occasions = memory.library.occasions("default")
+                occasions = memory.lessons.occasions("default")
                 voice = LessonTeller(here, occasions, state=known, after=after, history=after, names=names)
                 here.best(3, keep=voice.holds if asks else None)
                 times.append(1000 * (time.perf_counter() - began))
@@ -158,7 +158,7 @@ def judged(memory: Memory, prompt: Prompt, progress: Progress, seconds: float) -
 
 
 def advice_of(memory: Memory, lessons: Sequence[str], here: PrincipleAdvice) -> list[Advice]:
-    known = memory.library.lessons("default")
+    known = memory.lessons.lessons("default")
     rows = [stored.row for lesson in lessons if (stored := known.get(lesson)) is not None]
     return [here.sides(Experience.of(row) if row.kind == "experience" else Principle.of(row)) for row in rows]
 

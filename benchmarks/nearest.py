@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from hepm.embed import Float32Array, HashingEmbedder
-from hepm.graph.nearest import Nearest, StateBlock
+from hepm.graph.mirror.nearest import Nearest, StateBlock
 from hepm.ingest import read_runs
 from hepm.ingest.transitions import transitions
 from hepm.types import Trajectory

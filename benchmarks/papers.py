@@ -33,6 +33,7 @@ H_EPM_ARMS = (
     "off,summary,explicit,implicit,no-weight,no-state,no-efficiency,no-adapt,gnn4plan,gnn4plan-trained,k1,k3,c0,c5,c10,"
     "similar-1,similar-3,toolnet,reasoningbank,agentevolver"
 )
+DESK_ARMS = "off,summary,explicit,implicit,no-weight,no-state,no-adapt,hybrid"
 EVOLVER_ARMS = "off,react,tagged-alone,searching,tagged"
 PARCELS = "tests.evals.bench.parcels:split_parcels"
 CLERK, GOLD = "clerk", "gold"
@@ -74,10 +75,11 @@ PAPERS = (
     PaperTable(
         "h-epm-simulated",
         "H-EPM: its policies in simulated runs",
-        "what hints do to simulated agents that obey, weigh or are mostly right, in a world of known answers",
+        "what the hints of each policy do to an agent that obeys them, after 100 runs at a desk with known answers",
         "whether a model obeys, and anything about the papers' benchmarks",
-        "simulated",
-        [["eval", "--simulate"]],
+        "scripted",
+        [["bench", "service-desk-0", "--arms", DESK_ARMS]],
+        small=["--tasks", "12"],
     ),
     PaperTable(
         "prime-rounds",
@@ -107,10 +109,10 @@ PAPERS = (
         "that notes carry preferences from session to session, with rules as users and an agent that follows notes",
         "how well a model reflects or recalls, and what people would say",
         "scripted",
-        [["collaborate"]],
-        [["collaborate"]],
-        ["--users", "4", "--sessions", "3"],
-        ["--users", "4", "--sessions", "3"],
+        [["bench", "users"]],
+        [["bench", "users"]],
+        ["--tasks", "4", "--trials", "3"],
+        ["--tasks", "4", "--trials", "3"],
     ),
 )
 
@@ -158,7 +160,7 @@ def read_options() -> argparse.Namespace:
 
 def agent_of(table: PaperTable, server: Loopback) -> list[str]:
     """The options that name what acts without a model."""
-    named = {CLERK: ["--model", "clerk", "--base-url", server.url], "simulated": []}
+    named = {CLERK: ["--model", "clerk", "--base-url", server.url]}
     return named.get(table.agent, ["--model", table.agent])
 
 

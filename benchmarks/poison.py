@@ -424,14 +424,14 @@ def look_at_lessons(memory: Memory, suite: str, spans: frozenset[Span], lessons:
         lessons.all[where] += 1
         lessons.tainted[where] += holds(text, spans)
 
-    for one in memory.library.list("experience", namespace=suite):
+    for one in memory.lessons.list("experience", namespace=suite):
         made = Experience.of(one.row)
         for name in ("situation", "action", "outcome", "lesson"):
             see(f"experience: {name}", getattr(made, name))
-    for one in memory.library.list("principle", namespace=suite):
+    for one in memory.lessons.list("principle", namespace=suite):
         see("principle: text", one.row.text)
         see("principle: triples", " ".join(part for triple in one.row.triples for part in triple))
-    for state in memory.library.store.iter_states(namespace=suite):
+    for state in memory.lessons.store.iter_states(namespace=suite):
         see("state (compared, and shown as evidence)", state.summary or "")
 
 

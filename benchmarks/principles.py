@@ -37,9 +37,9 @@ from hepm.experience.distilling import distill_principles
 from hepm.experience.lessons import Principle
 from hepm.experience.library import Library
 from hepm.experience.principles import Principles
-from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.mirror import Mirror
+from hepm.graph.mirror.lesson_mirror import LessonMirror
+from hepm.graph.mirror.mirror import Mirror
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Store
 from hepm.ingest import read_runs

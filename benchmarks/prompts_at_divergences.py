@@ -65,7 +65,7 @@ def named_at(memory: Memory, place: Place, event: Event) -> tuple[dict[str, set[
     now = Moment.after_turns(place.stored[event.run.id].turns[: event.turn])
     prompt = memory.prompt(now)
     alone = memory.suggest(now.after, history=now.history, state=now.state)
-    known, here = memory.library.lessons("default"), Here([], now.after)
+    known, here = memory.lessons.lessons("default"), Here([], now.after)
     rows = [known.get(lesson).row for lesson in prompt.lessons]
     principles = [here.sides(Principle.of(row)) for row in rows if row.kind == "principle"]
     experiences = [here.sides(Experience.of(row)) for row in rows if row.kind == "experience"]

@@ -32,6 +32,7 @@ import numpy as np
 
 from hepm import Memory, Outcome, StateSummary, ToolCall, Trajectory, Turn
 from hepm.graph.sqlite import SQLiteStore
+from hepm.ingest.prepare import IngestOptions
 from hepm.policy import Procedural, Query
 from hepm.policy.hybrid import Hybrid
 from hepm.policy.query import Floors
@@ -234,7 +235,7 @@ def part_ingest(arguments: argparse.Namespace) -> dict[str, object]:
         for vectors, times in ours.items():
             with tempfile.TemporaryDirectory() as folder, Memory.open(folder) as memory:
                 started = time.perf_counter()
-                stored = memory.ingest(arguments.runs, vectors=vectors).stored
+                stored = memory.ingest(arguments.runs, options=IngestOptions(vectors=vectors)).stored
                 times.append(time.perf_counter() - started)
     base = statistics.median(plain)
     without, with_vectors = (statistics.median(ours[vectors]) for vectors in (False, True))

@@ -7,10 +7,10 @@ Simulated streams of sessions: eight kinds of requests, whose rates of success l
 share of the sessions is held out. *Coverage*: the share of streams without an effect whose interval holds 0 at every
 look. *Sessions*: the median number after which the interval lies above 0 for the first time, with and without the
 adjustment for kinds, and by the formula that `hepm uplift` uses for "about N more sessions". Baseline of coverage: the
-usual interval of a difference of means (1.96 standard errors), looked at as often. With --times it
-measures instead how long `Memory.uplift`, `Memory.advice`, and finding the runs of a task take in a memory of so many
-made-up runs, a fifth of them sessions of an experiment, beside reading their records (the baseline); in a namespace of
-its own on a server. Prints one JSON line.
+usual interval of a difference of means (1.96 standard errors), looked at as often. With --times it measures instead
+how long the report, `obstacles`, and finding the runs of a task take in a memory of so many made-up runs, a fifth of
+them sessions of an experiment, beside reading their records (the baseline); in a namespace of its own on a server.
+Prints one JSON line.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.graph.trials import CONTROL, MEMORY, Trial
+from hepm.memory.obstacles import obstacles
 from hepm.types import TRIAL
 from hepm.uplift.sequence import FEWEST, BoolArray, FloatArray, IntArray, paths, scores, sessions_for
 
@@ -118,13 +119,13 @@ def times(runs: int, store: str) -> dict[str, Any]:
         some = [f"r{number}" for number in range(0, runs, max(1, runs // 1_000))]
 
         def beside() -> object:
-            return memory.library.store.runs_beside(some[:30], namespace=namespace, latest=12)
+            return memory.lessons.store.runs_beside(some[:30], namespace=namespace, latest=12)
 
         looks: dict[str, Callable[[], object]] = {
-            "uplift": lambda: memory.uplift(namespace=namespace),
-            "advice": lambda: memory.advice(namespace=namespace),
+            "uplift": lambda: memory.sessions.uplift(namespace=namespace),
+            "advice": lambda: obstacles(memory, namespace=namespace),
             "runs of 30 tasks": beside,
-            "1,000 records": lambda: memory.library.store.records_of(some, namespace=namespace),
+            "1,000 records": lambda: memory.lessons.store.records_of(some, namespace=namespace),
         }
         found: dict[str, Any] = {"runs": runs, "store": store or "SQLite"}
         for name, look in looks.items():

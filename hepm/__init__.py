@@ -32,11 +32,12 @@ from hepm.types import (
 )
 
 if TYPE_CHECKING:
+    from hepm.ingest.reading import from_messages
     from hepm.memory import Memory
     from hepm.memory.session import Session
 
 __all__ = ["START", "Evidence", "FailedWay", "HepmError", "Memory", "Outcome", "Recalled", "Session", "StateSummary"]
-__all__ += ["Suggestion", "Suggestions", "Tool", "ToolCall", "Trajectory", "Transition", "Turn"]
+__all__ += ["Suggestion", "Suggestions", "Tool", "ToolCall", "Trajectory", "Transition", "Turn", "from_messages"]
 
 
 def __getattr__(name: str) -> Any:
@@ -44,6 +45,8 @@ def __getattr__(name: str) -> Any:
         return import_module("hepm.memory").Memory
     if name == "Session":
         return import_module("hepm.memory.session").Session
+    if name == "from_messages":
+        return import_module("hepm.ingest.reading").from_messages
     if name == "__version__":
         from importlib.metadata import version
 

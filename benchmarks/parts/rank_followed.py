@@ -13,7 +13,7 @@ from hepm.embed import HashingEmbedder
 from hepm.errors import InputError
 from hepm.evals.metrics import Bootstrap, interval
 from hepm.evals.simulator import SIZES, Scores, Setting, simulate
-from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.policy import Hybrid, Query
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.rank.ranker import Ranker

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from hepm.embed import HashingEmbedder
-from hepm.graph.calls import CallMatrix, CallReader, steps_of
-from hepm.graph.history import mapped_room
+from hepm.graph.calls.call_history import mapped_room
+from hepm.graph.calls.call_matrix import CallMatrix, CallReader, steps_of
 from hepm.graph.rows import EdgeRow, Float32Array, RunRow
 from hepm.policy import Query
 from hepm.policy.hybrid.fitted import FittedMemory

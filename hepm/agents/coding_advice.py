@@ -33,7 +33,7 @@ class CodingAdvice:
 
     def at_start(self, run: LiveRun, prompt: str) -> str:
         """Up to two lessons of runs whose first message was like this one."""
-        where, library = _where(run), self._memory.library
+        where, library = _where(run), self._memory.lessons
         found = self._content(run).at_start(where)
         sources = {one.row.id: [source.run for source in one.row.sources] for one in found}
         every = list(dict.fromkeys(name for names in sources.values() for name in names))

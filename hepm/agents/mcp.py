@@ -157,8 +157,8 @@ class _Tools:
         if not memory.holdout or WRITES.get():
             return False
         with _explained():
-            holdout = memory.holdout_now(memory.holdout, namespace=namespace)
-            return memory.lots.arm(session_id, holdout, namespace=namespace) == CONTROL
+            holdout = memory.sessions.holdout_now(memory.holdout, namespace=namespace)
+            return memory.sessions.lots.arm(session_id, holdout, namespace=namespace) == CONTROL
 
     def _of(self, session_id: str) -> _Told:
         """What a session told and was told."""

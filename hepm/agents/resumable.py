@@ -39,7 +39,7 @@ class ResumableRuns:
         for run in under_way:
             if run.session.stamp is not None:
                 self._stamps.add(run.session.stamp)
-        for kept in self._memory.under_way(self._stamps):
+        for kept in self._memory.sessions.under_way(self._stamps):
             self._add(kept.namespace, kept.run.id, kept.aliases)
 
     def add(self, run: LiveRun) -> None:

@@ -254,7 +254,7 @@ class LiveRuns:
 
     def why_not_kept(self) -> str:
         """Why runs cannot be kept on disk now, or could not be stored; "" if they can."""
-        why = self.memory.why_not_kept()
+        why = self.memory.sessions.why_not_kept()
         if not why and self._failing:
             why = "runs that rest could not be stored: see the log"
         return why
@@ -357,7 +357,7 @@ class LiveRuns:
             run = self._current(self._by_name_or_id(namespace, id))
             session = run.session if run is not None else self._ended.get((namespace, id))
         if session is None:
-            session = self.memory.resume(id, namespace=namespace, ingest_options=self.ingest_options())
+            session = self.memory.sessions.resume(id, namespace=namespace, ingest_options=self.ingest_options())
         token = TOKEN.get()
         if token in self._distrust and token != self._recorder(session, id, namespace):
             raise NotFoundError(f"the token {token!r} recorded no run {id!r} in {namespace!r}, and labels no other's")
@@ -389,7 +389,7 @@ class LiveRuns:
                 f"no run {id!r} is under way or stored in {namespace!r}: check the id and the namespace"
             ) from error
         if success is not None or reward is not None:
-            self.memory.distill_soon(id, namespace=namespace)
+            self.memory.sessions.distill_soon(id, namespace=namespace)
 
     def _remember_finished(self, run: LiveRun) -> None:
         # The model's last reply may come back in other words.
@@ -476,7 +476,7 @@ class LiveRuns:
             except HepmError as error:  # the others are tried all the same
                 failed = error
         try:
-            self.memory.store_abandoned(idle_s=self.idle_s, options=self.ingest_options())
+            self.memory.sessions.store_abandoned(idle_s=self.idle_s, options=self.ingest_options())
         except HepmError as error:
             failed = error
         if failed is not None and not self._failing:

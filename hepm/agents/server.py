@@ -208,7 +208,7 @@ class Server:
         """What memory does to success, with its interval, and the sessions behind it, as far as it is known."""
         gauges: dict[str, dict[str, float]] = {"sessions": {}, "controls": {}, "success": {}, "low": {}, "high": {}}
         for namespace in sorted(filter(access.to, self.memory.namespaces())):
-            report = self.memory.trials.lately(namespace=namespace)
+            report = self.memory.sessions.trials.lately(namespace=namespace)
             gauges["sessions"][namespace] = report.sessions
             gauges["controls"][namespace] = report.controls
             if report.success is not None:

@@ -128,7 +128,7 @@ class Traces:
         """The spans of the runs that a crash or a restart left, by namespace."""
         if self._before is None:
             self._before = set()
-            for kept in self._runs.memory.under_way(set()):
+            for kept in self._runs.memory.sessions.under_way(set()):
                 for part in kept.parts:
                     self._before.add((kept.namespace, part))
                     self._of_trace.setdefault((kept.namespace, part.partition(":")[0]), kept.run.id)

@@ -34,7 +34,7 @@ from hepm.text import count_of
 from hepm.types import SUCCESS_FROM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rich.table import Table
     from rich.text import Text
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from hepm.evals.bench.models import Model
     from hepm.evals.bench.play import Bench, BenchOptions
     from hepm.evals.bench.report import BenchReport
+    from hepm.evals.collaboration.environment import UsersEnvironment
+    from hepm.evals.collaboration.play import UserBench
     from hepm.evals.environments import Environment, Task
     from hepm.llm import Budget, Client, Endpoint, Prices, Usage
 
@@ -56,13 +58,17 @@ AnswerLimitOption = Annotated[
     int | None, Option(min=1, help="Maximum number of tokens of an answer, sent with each request. Default: none.")
 ]
 MaxTurnsOption = Annotated[
-    int | None, Option(min=1, help="Maximum number of turns of the model in a run. Default: 30, in rounds 16.")
+    int | None,
+    Option(min=1, help="Maximum number of turns of the model in a run. Default: 30, in rounds 16, with users 10."),
 ]
 EnvArgument = Annotated[str, Argument(help="An environment's name, or module:function of your own.")]
 MAX_TURNS: Final = 30
 ROUND_TURNS: Final = 16  # of a run in a round (PRIME, table 2)
 ROUND_RUNS: Final = 100  # in a round (PRIME, table 2)
 ROUND_TEMPERATURE: Final = 1.0  # runs of a task differ, so that they can be compared
+USERS: Final = "20"
+USER_TURNS: Final = 10  # replies in a session (MultiSessionCollab 5)
+USER_SESSIONS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,10 @@ class AgentOptions:
     """The options of how an agent works on the tasks of an environment."""
 
     base_url: BaseUrlOption = None
-    tasks: Annotated[str, Option(help="How many of the tasks, or ids and patterns, separated by commas.")] = "*"
+    tasks: Annotated[
+        str | None,
+        Option(help="How many of the tasks, or ids and patterns, separated by commas. Default: all; of users 20."),
+    ] = None
     concurrency: Annotated[int, Option(min=1, help="Runs at the same time.")] = 4
     max_turns: MaxTurnsOption = None
     option: Annotated[
@@ -79,11 +88,13 @@ class AgentOptions:
             "--option", "-o", help="Argument of each request, NAME=VALUE, such as temperature=0; repeat it for more."
         ),
     ] = None
-    source: Annotated[str, Option(help="The authors' checkout, for environments that run from one.")] = ""
+    source: Annotated[
+        str, Option(help="What the environment runs on: its authors' checkout, or files of problems of users.")
+    ] = ""
 
     def endpoint(self, asking: ModelChoice) -> Endpoint:
         """The endpoint of the agent's model."""
-        return model_endpoint(asking, self.base_url, "name a model, or gold, or none")
+        return model_endpoint(asking, self.base_url, "name a model, or gold, none or scripted")
 
     def request_arguments(self) -> dict[str, Any]:
         """What is sent with each request. A value is read as JSON where it is some, else as text."""
@@ -133,9 +144,15 @@ def bench(
     agent: AgentOptions,
     learning: LearningOptions,
     arms: Annotated[
-        str | None, Option(help="Ways to run the agent, separated by commas. Default: off,hybrid; in rounds lessons.")
+        str | None,
+        Option(
+            help="Ways to run the agent, separated by commas. Default: off,hybrid; in rounds lessons; with users "
+            "off,history,notes."
+        ),
     ] = None,
-    trials: Annotated[int, Option(min=1, help="Runs of each task in each arm.")] = 1,
+    trials: Annotated[
+        int | None, Option(min=1, help="Runs of each task in each arm; sessions of each user. Default: 1; of users 5.")
+    ] = None,
     rounds: Annotated[
         int, Option(min=0, help="Explore in so many rounds, each with the lessons of those before, in one arm.")
     ] = 0,
@@ -151,26 +168,38 @@ def bench(
 ) -> None:
     """Run an agent on the tasks of an environment, with memory and without, and say whether memory helped.
 
-    A repeated command goes on where it was stopped; no recorded answer is asked for again. The models "gold" and "none"
-    replay the authors' actions and do nothing. With --rounds, the agent learns from its runs, round after round.
+    A repeated command goes on where it was stopped; no recorded answer is asked for again. The models "gold", "none"
+    and "scripted" replay the authors' actions, do nothing, or are an agent that the environment brings. With --rounds,
+    the agent learns from its runs, round after round.
     Example: `hepm bench bfcl --model gpt-5-mini --tasks 50 --dry-run`
     """
-    command = BenchCommand(env, asking, agent, learning, trials, rounds, seed, folder, plot, dry_run, as_json)
-    if rounds:
-        command.explore(arms or "lessons")
-    else:
-        command.compare(arms or "off,hybrid")
+    from hepm.evals.collaboration.environment import UsersEnvironment
+
+    endpoint = agent.endpoint(asking)
+    options = (arms, trials, rounds, seed, folder, plot, dry_run, as_json)
+    with ExitStack() as stack:
+        environment = opened_environment(env, stack, agent.source)
+        command = BenchCommand(environment, endpoint, stack, asking.limits(), agent, learning, *options)
+        if isinstance(environment, UsersEnvironment):
+            command.serve_users(environment)
+        elif rounds:
+            command.explore()
+        else:
+            command.compare()
 
 
 @dataclass(frozen=True, slots=True)
 class BenchCommand:
-    """`hepm bench` with its options: it compares arms, or explores in rounds."""
+    """`hepm bench` with its options: it compares arms, explores in rounds, or lets an agent serve users."""
 
-    env: str
-    asking: ModelChoice
+    environment: Environment
+    endpoint: Endpoint
+    stack: ExitStack
+    limits: tuple[Budget, Prices | None]
     agent: AgentOptions
     learning: LearningOptions
-    trials: int
+    arms: str | None
+    trials: int | None
     rounds: int
     seed: int
     folder: Path | None
@@ -178,86 +207,174 @@ class BenchCommand:
     dry_run: bool
     as_json: bool
 
-    def compare(self, names: str) -> None:
+    def compare(self) -> None:
         """Run each arm on each task, and report."""
-        from hepm.evals.bench.folder import Folder
         from hepm.evals.bench.play import Bench
-        from hepm.evals.bench.report import draw, tables
+        from hepm.evals.bench.report import report_on
 
-        endpoint = self.agent.endpoint(self.asking)
-        limits = self.asking.limits()
-        arms = self._arms(names)
+        arms = self._known_arms("off,hybrid")
         self._check_learning(arms)
-        with ExitStack() as stack:
-            environment = opened_environment(self.env, stack, self.agent.source)
-            given = self._given_memory(stack)
-            options = self._options(arms, given)
-            tasks = self._tested_tasks(environment, options, given)
-            place = self.folder or default_folder("hepm-bench", f"{environment.name}-{endpoint.model}")
-            settings = self._settings(environment, endpoint, options)
-            settings |= self._settings_of_memory(options, given, tasks)
-            kept = stack.enter_context(Folder(made_folder(place, self.dry_run, stack), settings))
-            bar = Bar("runs")
-            made = Bench(environment, tasks, kept, endpoint, options, given=given, on_run=bar.show)
-            if self.dry_run:
-                runs, usage = made.estimate()
-                tell_estimate(runs, usage, "run", place, prices=limits[1], as_json=self.as_json)
-                return
-            model, ending = played(made, limits, stack, bar, made.play)
-            report = _report(made, environment.name, model)
-            if self.as_json:
-                print_json(report.to_json())
-            else:
-                print_parts(tables(report))
-            if self.plot is not None:
-                draw(report, self.plot)
-            if ending is not None:
-                raise ending
+        given = self._given_memory()
+        options = self._options(arms, given)
+        tasks = self._tested_tasks(options, given)
+        place = self._place()
+        settings = self._settings(options.max_turns, options.options)
+        settings |= self._settings_of_memory(options, given, tasks)
+        kept = self._opened_folder(place, settings)
+        bar = Bar("runs")
+        made = Bench(self.environment, tasks, kept, self.endpoint, options, given=given, on_run=bar.show)
+        if self.dry_run:
+            self._tell_estimate(*made.estimate(), "run", place)
+            return
+        model, ending = played(made, self.limits, self.stack, bar, made.play)
+        report = report_on(
+            made.ended,
+            environment=self.environment.name,
+            model=self.endpoint.model,
+            arms=[arm.name for arm in arms],
+            tasks=[task.id for task in tasks],
+            trials=options.trials,
+            failed=made.failed,
+            paid_before=model.paid_before,
+        )
+        self._tell(report, ending)
 
-    def explore(self, names: str) -> None:
+    def serve_users(self, environment: UsersEnvironment) -> None:
+        """Let each user work with the agent in several sessions, in each arm, and report."""
+        from hepm.evals.bench.models import SCRIPTED
+        from hepm.evals.bench.report import report_on
+        from hepm.evals.collaboration.play import NO_PREFERENCES, UserBench, check_user_arms
+
+        self._refuse_learning()
+        arms = check_user_arms(_names(self.arms or "off,history,notes"))
+        tasks = chosen_tasks(environment.tasks(), self.agent.tasks or USERS)
+        max_turns = self.agent.max_turns or USER_TURNS
+        arguments = self.agent.request_arguments()
+        sessions = self.trials or USER_SESSIONS
+        place = self._place()
+        settings = self._settings(max_turns, arguments)
+        settings["problems"] = [file.name for file in environment.files]
+        if self.endpoint.model == SCRIPTED:
+            environment.scripted(tasks[0])  # refused before a model is asked or a folder is made
+        kept = self._opened_folder(place, settings)
+        users = environment.users([task.id for task in tasks], seed=self.seed, client=self._user_client(kept))
+        bar = Bar("sessions")
+        made = UserBench(
+            environment,
+            users,
+            kept,
+            self.endpoint,
+            arms=arms,
+            sessions=sessions,
+            max_turns=max_turns,
+            concurrency=self.agent.concurrency,
+            options=arguments,
+            on_session=bar.show,
+        )
+        if self.dry_run:
+            self._tell_estimate(*made.estimate(), "session", place)
+            return
+        model, ending = played(made, self.limits, self.stack, bar, made.play)
+        report = report_on(
+            made.ended,
+            environment=environment.name,
+            model=self.endpoint.model,
+            arms=arms,
+            tasks=[task.id for task in tasks],
+            trials=sessions,
+            failed=made.failed,
+            paid_before=model.paid_before + self.limits[0].paid_before,
+            seed=self.seed,
+            sessions=True,
+            without_memory=NO_PREFERENCES,
+            unreflected=made.unreflected,
+        )
+        self._tell(report, ending)
+
+    def explore(self) -> None:
         """Make rounds of runs, each with the lessons of the rounds before, and report on each round."""
         from hepm.evals.bench.explore import Exploration, explore_tables
-        from hepm.evals.bench.folder import Folder
         from hepm.evals.bench.play import Bench
 
-        endpoint = self.agent.endpoint(self.asking)
-        limits = self.asking.limits()
-        arms = self._arms(names)
+        arms = self._known_arms("lessons")
         store = self._store_of_rounds(arms)
         distiller = self.learning.distiller
-        with ExitStack() as stack:
-            environment = opened_environment(self.env, stack, self.agent.source)
-            options = self._options(arms, None)
-            tasks = self._explored_tasks(environment)
-            name = f"{environment.name}-{endpoint.model}-rounds-{arms[0].name}"
-            place = self.folder or default_folder("hepm-bench", name)
-            settings = self._settings(environment, endpoint, options)
-            settings |= self._settings_of_rounds(options, tasks)
-            kept = stack.enter_context(Folder(made_folder(place, self.dry_run, stack), settings))
-            bar = Bar("runs")
-            made = Bench(environment, tasks, kept, endpoint, options, on_run=bar.show)
-            exploration = Exploration(made, episodes=options.rollouts, rounds=self.rounds)
-            if self.dry_run:
-                runs, usage = exploration.estimate(distiller=bool(distiller))
-                tell_estimate(runs, usage, "run", place, prices=limits[1], as_json=self.as_json)
-                return
-            memory = _memory_of_rounds(store, self.learning.namespace, stack)
-            writer = _distiller(distiller, endpoint, memory, limits, stack)
-            play = partial(exploration.play, memory=memory, distiller=writer, on_round=_tell_round)
-            model, ending = played(made, limits, stack, bar, play)
-            if self.as_json:
-                print_json({**exploration.to_json(), "paid_before": model.paid_before})
-            else:
-                print_parts(explore_tables(exploration))
-            if ending is not None:
-                raise ending
-            if len(exploration.rounds) < self.rounds:
-                raise click.exceptions.Exit(1)
+        options = self._options(arms, None)
+        tasks = self._explored_tasks()
+        place = self._place(f"-rounds-{arms[0].name}")
+        settings = self._settings(options.max_turns, options.options)
+        settings |= self._settings_of_rounds(options, tasks)
+        kept = self._opened_folder(place, settings)
+        bar = Bar("runs")
+        made = Bench(self.environment, tasks, kept, self.endpoint, options, on_run=bar.show)
+        exploration = Exploration(made, episodes=options.rollouts, rounds=self.rounds)
+        if self.dry_run:
+            self._tell_estimate(*exploration.estimate(distiller=bool(distiller)), "run", place)
+            return
+        memory = _memory_of_rounds(store, self.learning.namespace, self.stack)
+        writer = _distiller(distiller, self.endpoint, memory, self.limits, self.stack)
+        play = partial(exploration.play, memory=memory, distiller=writer, on_round=_tell_round)
+        model, ending = played(made, self.limits, self.stack, bar, play)
+        if self.as_json:
+            print_json({**exploration.to_json(), "paid_before": model.paid_before})
+        else:
+            print_parts(explore_tables(exploration))
+        if ending is not None:
+            raise ending
+        if len(exploration.rounds) < self.rounds:
+            raise click.exceptions.Exit(1)
 
-    def _arms(self, names: str) -> list[Arm]:
+    def _place(self, suffix: str = "") -> Path:
+        """Where answers are kept."""
+        return self.folder or default_folder("hepm-bench", f"{self.environment.name}-{self.endpoint.model}{suffix}")
+
+    def _opened_folder(self, place: Path, settings: Mapping[str, Any]) -> Folder:
+        from hepm.evals.bench.folder import Folder
+
+        return self.stack.enter_context(Folder(made_folder(place, self.dry_run, self.stack), settings))
+
+    def _tell_estimate(self, number: int, usage: Usage, what: str, place: Path) -> None:
+        tell_estimate(number, usage, what, place, prices=self.limits[1], as_json=self.as_json)
+
+    def _tell(self, report: BenchReport, ending: Exception | None) -> None:
+        """Print the report, draw it if that is asked for, and raise what ended the bench early."""
+        from hepm.evals.bench.report import draw, tables
+
+        if self.as_json:
+            print_json(report.to_json())
+        else:
+            print_parts(tables(report))
+        if self.plot is not None:
+            draw(report, self.plot)
+        if ending is not None:
+            raise ending
+
+    def _user_client(self, kept: Folder) -> Client | None:
+        """What asks the model that plays the users, with answers that the folder keeps; None for rules."""
+        from hepm.llm import Client
+
+        endpoint = user_of(self.environment)
+        if endpoint is None:
+            return None
+        budget, prices = self.limits
+        return self.stack.enter_context(Client(endpoint, ledger=kept, budget=budget, prices=prices))
+
+    def _refuse_learning(self) -> None:
+        """Refuse the options that users have no use for."""
+        learning = self.learning
+        for given, option in (
+            (learning.memory, "--memory"),
+            (learning.learn_from, "--learn-from"),
+            (learning.rollouts, "--rollouts"),
+            (self.rounds, "--rounds"),
+        ):
+            if given:
+                raise click.BadParameter("users are remembered by the arms: leave it out", param_hint=option)
+
+    def _known_arms(self, default: str) -> list[Arm]:
         from hepm.evals.bench.arms import find_arms
 
-        return find_arms([name.strip() for name in names.split(",")], trials=self.trials)
+        return find_arms(_names(self.arms or default), trials=self.trials or 1)
 
     def _check_learning(self, arms: Sequence[Arm]) -> None:
         """Refuse options that exclude each other."""
@@ -299,7 +416,7 @@ class BenchCommand:
             arms=arms,
             learn="online" if self.learning.learn_from == "online" else "train",
             judge=self.learning.learn_from == "judged",
-            trials=self.trials,
+            trials=self.trials or 1,
             rollouts=rollouts,
             concurrency=self.agent.concurrency,
             seed=self.seed,
@@ -309,30 +426,28 @@ class BenchCommand:
             success_from=SUCCESS_FROM if given is None else given.header.success_from,
         )
 
-    def _tested_tasks(
-        self, environment: Environment, options: BenchOptions, given: KnownMemory | None
-    ) -> Sequence[Task]:
+    def _tested_tasks(self, options: BenchOptions, given: KnownMemory | None) -> Sequence[Task]:
         """The tasks to report on: never those of a train split that memory learns from."""
-        published = environment.tasks()
+        published = self.environment.tasks()
         if given is None and options.learn == "train" and any(task.split == "train" for task in published):
             published = [task for task in published if task.split != "train"]
-        return chosen_tasks(published, self.agent.tasks)
+        return chosen_tasks(published, self.agent.tasks or "*")
 
-    def _explored_tasks(self, environment: Environment) -> Sequence[Task]:
+    def _explored_tasks(self) -> Sequence[Task]:
         """The tasks of rounds: of the train split, where one is published."""
-        published = [task for task in environment.tasks() if task.split == "train"]
-        return chosen_tasks(published or environment.tasks(), self.agent.tasks)
+        published = [task for task in self.environment.tasks() if task.split == "train"]
+        return chosen_tasks(published or self.environment.tasks(), self.agent.tasks or "*")
 
-    def _settings(self, environment: Environment, endpoint: Endpoint, options: BenchOptions) -> dict[str, Any]:
+    def _settings(self, max_turns: int, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """What shapes the answers of any bench; a folder holds those of one."""
         settings: dict[str, Any] = {
-            "environment": environment.name,
-            "model": endpoint.model,
-            "seed": options.seed,
-            "max_turns": options.max_turns,
-            "options": dict(options.options),
+            "environment": self.environment.name,
+            "model": self.endpoint.model,
+            "seed": self.seed,
+            "max_turns": max_turns,
+            "options": dict(arguments),
         }
-        user = user_of(environment)
+        user = user_of(self.environment)
         if user is not None:
             settings["user"] = user.model
         return settings
@@ -363,15 +478,20 @@ class BenchCommand:
             "tasks": sorted(task.id for task in tasks),
         }
 
-    def _given_memory(self, stack: ExitStack) -> KnownMemory | None:
+    def _given_memory(self) -> KnownMemory | None:
         """The memory of --memory, opened so that nothing is written to it."""
         store = self.learning.memory
         if store is None:
             return None
         check_store(store, "--memory")
-        memory = _opened_memory(store, stack)
+        memory = _opened_memory(store, self.stack)
         memory.namespace = known_namespace(memory, self.learning.namespace, store, "--memory")
         return memory
+
+
+def _names(text: str) -> list[str]:
+    """The names in a list with commas."""
+    return [name.strip() for name in text.split(",")]
 
 
 def _opened_memory(store: str, stack: ExitStack) -> KnownMemory:
@@ -397,7 +517,7 @@ def _distiller(
 
     if not name:
         return None
-    ledger = memory.library.ledger("run", namespace=memory.namespace)
+    ledger = memory.lessons.ledger("run", namespace=memory.namespace)
     budget, prices = limits
     return stack.enter_context(Client(replace(endpoint, model=name), ledger=ledger, budget=budget, prices=prices))
 
@@ -504,7 +624,11 @@ def made_folder(place: Path, dry_run: bool, stack: ExitStack) -> Path:
 
 
 def played(
-    bench: Bench, limits: tuple[Budget, Prices | None], stack: ExitStack, bar: Bar, play: Callable[[Model], object]
+    bench: Bench | UserBench,
+    limits: tuple[Budget, Prices | None],
+    stack: ExitStack,
+    bar: Bar,
+    play: Callable[[Model], object],
 ) -> tuple[Model, Exception | None]:
     """Open the models and play.
 
@@ -512,8 +636,10 @@ def played(
     """
     from hepm.evals.bench.models import open_model
 
-    (budget, prices), user = limits, user_of(bench.environment)
-    model = stack.enter_context(open_model(bench.endpoint, bench.folder, budget=budget, prices=prices, user=user))
+    budget, prices = limits
+    user = user_of(bench.environment)
+    opened = open_model(bench.endpoint, bench.folder, budget=budget, prices=prices, environment=bench.environment)
+    model = stack.enter_context(opened)
     ending: Exception | None = None
     with bar:
         try:
@@ -525,12 +651,12 @@ def played(
     return model, ending
 
 
-def tell_asked(model: Model, endpoint: Endpoint, kept: Folder, simulator: str | None = None) -> None:
+def tell_asked(model: Model, endpoint: Endpoint, kept: Folder, user: str | None = None) -> None:
     """Print on stderr how much was asked, and how much was known."""
     if model.paid_before or kept.dropped:
         dropped = f", {kept.dropped:,} not used, as their runs took another course" if kept.dropped else ""
         print(f"{count_of(model.paid_before, 'answer was', 'answers were')} there before{dropped}", file=sys.stderr)
-    names = f"{endpoint.model} and {simulator}" if simulator else endpoint.model
+    names = f"{endpoint.model} and {user}" if user else endpoint.model
     print(f"asked {names}: {model.budget.line()}; what it answered is in {kept.path}", file=sys.stderr)
 
 
@@ -582,18 +708,3 @@ def tell_estimate(
     about = f"about {count_of(usage.calls, 'call')} and {count_of(usage.tokens, 'token')}"
     about += "" if cost is None else f" (${cost:,.2f})"
     print(f"{count_of(number, what)} would take {about}, in {place}")
-
-
-def _report(bench: Bench, environment: str, model: Model) -> BenchReport:
-    from hepm.evals.bench.report import report_on
-
-    return report_on(
-        bench.ended,
-        environment=environment,
-        model=bench.endpoint.model,
-        arms=[arm.name for arm in bench.options.arms],
-        tasks=[task.id for task in bench.tested],
-        trials=bench.options.trials,
-        failed=bench.failed,
-        paid_before=model.paid_before,
-    )

@@ -143,16 +143,13 @@ GROUPS: Final = {
         "stats": ("stores:stats", "Print counts of a memory by namespace."),
     },
     "Lessons": {
-        "experience": ("upkeep:experience", "What each run taught (PRIME)."),
-        "principle": ("upkeep:principle", "Rules drawn from many runs (EvolveR)."),
-        "preference": ("preference:app", "What each user wants (MultiSessionCollab)."),
+        "lesson": ("lesson:lesson", "What runs taught: experiences (PRIME), principles (EvolveR), notes on users."),
         "library": ("library:app", "Experiences, principles and notes as a file."),
     },
     "Measure": {
         "eval": ("reports:eval_runs", "Measure how well memory predicts the next tool."),
         "bench": ("bench:bench", "Run an agent on an environment's tasks, with memory and without."),
         "replay": ("bench:replay", "Ask a model at points of recorded runs, with hints and without."),
-        "collaborate": ("collaborate:collaborate", "Let simulated users work with an agent that may remember them."),
         "uplift": ("uplift:uplift", "Say whether memory helps, by sessions that were held out."),
     },
     "Train": {

@@ -233,7 +233,7 @@ def _report(
     if stopped:
         print(on_one_line(f"hepm: {stopped}; repeat the command to go on"), file=sys.stderr)
     elif labelled and not dry_run:
-        print("`hepm experience distill` and `hepm principle distill` learn from them", file=sys.stderr)
+        print("`hepm lesson distill` learns from them", file=sys.stderr)
     return counts
 
 

@@ -64,7 +64,7 @@ def export_(
     if path != "-":
         check_target(Path(path), place.store)
     with place.open() as memory:
-        found = export_lessons(memory.library, namespace=place.namespace, kinds=kinds or KINDS, retired=retired)
+        found = export_lessons(memory.lessons, namespace=place.namespace, kinds=kinds or KINDS, retired=retired)
         lines = write_documents(found, chosen)
         if path == "-":
             print_lines(lines)
@@ -100,7 +100,7 @@ def _export_for_agents(place: Place, path: str, kinds: Sequence[LessonKind], *, 
         target /= SKILL_FILE
     former = read_text(target, "PATH") if path != "-" and target.exists() else ""
     with place.open() as memory:
-        library, namespace = memory.library, place.namespace
+        library, namespace = memory.lessons, place.namespace
         if has_section(former):
             edits = read_section(former, str(target), library, namespace=namespace).edits
             if edits:
@@ -114,7 +114,7 @@ def _export_for_agents(place: Place, path: str, kinds: Sequence[LessonKind], *, 
                 f"no lesson is supported by runs that it was not made from ({left_out:,} are not): nothing was "
                 "written. --all writes them all the same; more runs may support them."
                 if left_out
-                else "there are no lessons to write: `hepm principle distill` makes them."
+                else "there are no lessons to write: `hepm lesson distill` makes them."
             )
         if skill:
             folder = target.absolute().parent.name if path != "-" else namespace
@@ -163,13 +163,13 @@ def import_(
         if retire_missing:
             raise click.UsageError("--retire-missing is for JSON Lines: here a deleted line retires its lesson.")
         with place.open() as memory:
-            read = read_section(text, name, memory.library, namespace=place.namespace)
-            done = import_lessons(memory.library, read.lessons, namespace=place.namespace, deleted=read.deleted)
+            read = read_section(text, name, memory.lessons, namespace=place.namespace)
+            done = import_lessons(memory.lessons, read.lessons, namespace=place.namespace, deleted=read.deleted)
     else:
         lines = io.StringIO(text, newline=None)
         with no_empty_store(place.store), place.create() as memory:
             done = import_lessons(
-                memory.library,
+                memory.lessons,
                 read_documents(lines, name),
                 namespace=place.namespace,
                 retire_missing=retire_missing or (),
@@ -194,5 +194,5 @@ def settle(
     Example: `hepm library settle run-7 --success`
     """
     with place.open() as memory:
-        memory.library.record_outcome(run, success=success, namespace=place.namespace)
+        memory.lessons.record_outcome(run, success=success, namespace=place.namespace)
     print(on_one_line(f"{run} ended in {'success' if success else 'failure'}"))

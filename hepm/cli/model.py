@@ -39,17 +39,17 @@ class ModelChoice:
     max_cost: Annotated[float | None, Option(min=0, help="Maximum cost in dollars; needs --prices.")] = None
     prices: Annotated[str | None, Option(help="Dollars per million tokens in and out, such as 0.15,0.6.")] = None
 
-    def client(self, memory: Memory, namespace: str, about: Subject) -> Client | None:
-        """A client whose answers the store keeps; None if no model is named."""
+    def client(self, memory: Memory, namespace: str, about: Subject, *, budget: Budget | None = None) -> Client | None:
+        """A client whose answers the store keeps, with a `budget` of its own or a shared one; None without a model."""
         if not self.model:
             return None
         from hepm.llm import Client, Endpoint
 
-        budget, prices = self.limits()
+        own_budget, prices = self.limits()
         return Client(
             Endpoint.from_environment(model=self.model),
-            ledger=memory.library.ledger(about, namespace=namespace),
-            budget=budget,
+            ledger=memory.lessons.ledger(about, namespace=namespace),
+            budget=own_budget if budget is None else budget,
             prices=prices,
         )
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import click
 
@@ -88,7 +88,6 @@ def eval_runs(
     k: Annotated[int, Option("-k", "--k", min=1, max=3, help="Maximum number of tools in a hint.")] = 2,
     rescue: Annotated[bool, Option(help="Measure hints where failed runs diverged from others.")] = True,
     assume_success: Annotated[bool, Option(help="Treat runs without an outcome as successes.")] = False,
-    simulate: Annotated[bool, Option(help="Measure hints in simulated runs, without RUNS; a minute.")] = False,
     seed: Annotated[int, Option(min=0, help="Seed of the intervals' random draws.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -103,17 +102,6 @@ def eval_runs(
     from hepm.evals.methods import KS, all_methods, find_methods
     from hepm.evals.report import tables
 
-    if simulate:
-        if source.runs or source.train or source.test:
-            raise click.BadParameter("--simulate makes its own runs: leave out RUNS, --train and --test")
-        from hepm.evals.simulator import simulation_tables
-
-        found = _simulate()
-        if as_json:
-            print_json(found.to_json())
-        else:
-            Console().print(simulation_tables(found))
-        return
     split = source.split()
     options.check_sources([*(source.runs or []), *(source.train or []), *(source.test or [])])
     named = [known.name for known in all_methods()] if "all" in (method or []) else method or []
@@ -130,21 +118,6 @@ def eval_runs(
         print_json(report.to_json())
     else:
         Console().print(tables(report))
-
-
-def _simulate() -> Any:
-    from hepm.evals.simulator import simulate
-    from hepm.memory import POLICIES
-
-    policies = {name: name for name in sorted(POLICIES)}
-    with Bar("desks simulated") as bar:
-
-        def each(measure: Callable[[int], Any], seeds: Sequence[int]) -> Iterator[Any]:
-            for done, seed in enumerate(seeds):
-                bar.show(done, len(seeds))
-                yield measure(seed)
-
-        return simulate(policies, seeds=range(3), follows=(0.5, 1.0), sizes=(0, 10, 30, 100), map_desks=each)
 
 
 def read_records(
@@ -216,11 +189,11 @@ def write_page(
     content = read_content(
         part_of(mirror, focus=focus, max_tools=max_tools),
         evidence=mirror.evidence_of,
-        lessons=memory.library.texts_by_tool(namespace=namespace),
+        lessons=memory.lessons.texts_by_tool(namespace=namespace),
         outcomes=(totals.successes, totals.failures),
         focus=focus,
         max_tools=max_tools,
-        latest=read_latest(memory.library.store, namespace=namespace),
+        latest=read_latest(memory.lessons.store, namespace=namespace),
     )
     html = render_page(content, title=title).encode("utf-8")
     with atomic_file(page, "the page") as file:

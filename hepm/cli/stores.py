@@ -36,7 +36,7 @@ from hepm.graph.open_store import embedded_file, mend_store
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
-    from hepm.graph.findings import Finding
+    from hepm.graph.examination.findings import Finding
     from hepm.ingest import ReadOptions
     from hepm.ingest.pipeline import IngestReport
     from hepm.ingest.prepare import IngestOptions
@@ -129,7 +129,8 @@ def ingest(
     from hepm.ingest import ReadOptions, load_tools, read_runs
 
     options.check_sources(runs)
-    read, prepared = ReadOptions(**asdict(reading)), preparing.options()
+    read = ReadOptions(**asdict(reading))
+    prepared = replace(preparing.options(), vectors=vectors)
     read_runs([], read)  # rejects an unknown format before a store is created
     described = load_tools(tools) if tools else []
     about: dict[str, Any] = {"embedder": embedder, "counting": "shortest" if shortest else None}
@@ -146,7 +147,7 @@ def ingest(
             bar.show(report.read)
 
         try:
-            about = {"namespace": place.namespace, "tools": described, "vectors": vectors}
+            about = {"namespace": place.namespace, "tools": described}
             with redirect_stdout(sys.stderr):  # where Ray writes what it has to say
                 report = memory.ingest(runs, reading=read, options=prepared, on_batch=show, **about)
             if report.stored >= _PREPARED_FROM:
@@ -239,10 +240,10 @@ def stats(
         header = asdict(memory.header)
         del header["rewards_read"]  # true of every store that was opened
         totals = {name: asdict(memory.totals(namespace=name)) for name in names}
-        tools = {name: memory.tools(namespace=name) for name in names}
+        tools = {name: memory.tools.list(namespace=name) for name in names}
         called = {name: sum(tool.calls > 0 for tool in rows) for name, rows in tools.items()}
         said = {name: remarks(memory, rows, name) for name, rows in tools.items()}
-        guards = {name: memory.guard(namespace=name) for name in names}
+        guards = {name: memory.sessions.guard(namespace=name) for name in names}
     if as_json:
         levels = {name: guard.to_json() for name, guard in guards.items()}
         print_json({"store": str(store), **header, "namespaces": totals, "tools": said, "guard": levels})
@@ -487,8 +488,8 @@ def doctor(
 
 def _repair(memory: Memory, found: Mapping[str, Sequence[Finding]]) -> None:
     for name, findings in found.items():
-        memory.drop_prepared(namespace=name)
-        if any(finding.repair == "rebuild" for finding in findings):
+        # A rebuild deletes what was prepared, too: it is made again when it is needed.
+        if any(finding.repair in ("rebuild", "prepare") for finding in findings):
             with suppress(StoreDamagedError):  # a record that cannot be read: the findings say so
                 memory.rebuild(namespace=name)
     memory.reembed()
@@ -496,9 +497,11 @@ def _repair(memory: Memory, found: Mapping[str, Sequence[Finding]]) -> None:
 
 def _advise(store: str, namespaces: Sequence[str] | None, *, as_json: bool) -> None:
     """Print what keeps memory from helping."""
+    from hepm.memory.obstacles import obstacles
+
     with options.open_existing(store) as memory:
         named = [options.known_namespace(memory, name, store) for name in namespaces or ()]
-        found = [one for name in named or [None] for one in memory.advice(namespace=name)]
+        found = [one for name in named or [None] for one in obstacles(memory, namespace=name)]
     if as_json:
         print_json({"advice": [one.to_json() for one in found]})
         return

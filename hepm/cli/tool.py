@@ -24,7 +24,7 @@ def list_(place: Place, as_json: JsonOption = False) -> None:
     Example: `hepm tool list --namespace retail`
     """
     with place.open() as memory:
-        rows = memory.tools(namespace=place.namespace)
+        rows = memory.tools.list(namespace=place.namespace)
         said = remarks(memory, rows, place.namespace)
         store, names = memory.mirror(place.namespace).store, [row.name for row in rows]
         latest = store.latest_outcomes(names, namespace=place.namespace)
@@ -82,9 +82,9 @@ def alias(
         raise click.BadParameter("name the tool, or give --undo and the alias alone", param_hint="TOOL")
     with place.open() as memory:
         if undo:
-            memory.remove_alias(alias, namespace=place.namespace)
+            memory.tools.remove_alias(alias, namespace=place.namespace)
         else:
-            memory.add_alias(alias, tool, namespace=place.namespace)
+            memory.tools.add_alias(alias, tool, namespace=place.namespace)
     print(on_one_line(f"{alias} is a tool of its own" if undo else f"{alias} is another name of {tool}"))
 
 
@@ -98,7 +98,7 @@ def rename(
     Example: `hepm tool rename search_flights find_flights --namespace travel`
     """
     with place.open() as memory:
-        memory.rename_tool(tool, name, namespace=place.namespace)
+        memory.tools.rename(tool, name, namespace=place.namespace)
     print(on_one_line(f"{tool} is called {name} now"))
 
 
@@ -112,5 +112,5 @@ def retire(
     Example: `hepm tool retire search_flights_v1 --namespace travel`
     """
     with place.open() as memory:
-        memory.retire_tool(tool, retired=not undo, namespace=place.namespace)
+        memory.tools.retire(tool, retired=not undo, namespace=place.namespace)
     print(on_one_line(f"{tool} is suggested again" if undo else f"{tool} is retired: it is never suggested"))

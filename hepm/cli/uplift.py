@@ -33,7 +33,7 @@ def uplift(
     """
     with options.open_existing(store) as memory:
         names = memory.namespaces() if namespace is None else [options.known_namespace(memory, namespace, store)]
-        reports = [memory.uplift(namespace=name) for name in names]
+        reports = [memory.sessions.uplift(namespace=name) for name in names]
         tried = [one for one in reports if one.sessions or one.shadow or any(one.without_outcome.values())]
         reports = tried or reports[:1]
     if plot is not None:

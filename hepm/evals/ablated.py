@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.policy.h_epm import Episodic, Procedural
 from hepm.policy.query import Floors, Query
 from hepm.types import Suggestion, Suggestions, ToolName

@@ -1,19 +1,26 @@
 """The service desks as an environment: several troubles in a row, all of which must be solved.
 
-No package and no model is needed, so that a training can be tried in a minute.
+No package and no model is needed, so that a training or a bench can be tried in a minute.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from hepm.evals.environments import Schema, Task, ToolFailed
-from hepm.evals.service_desk import ACTS, CHECKS, CLOSINGS, LOOKUPS, Desk
+from hepm.evals.environments import Ask, Schema, Task, ToolFailed
+from hepm.evals.service_desk import ACTS, CHECKS, CLOSINGS, LOOKUPS, MOST_CALLS, Desk, make_desk
 from hepm.evals.service_desk import DeskRun as Trouble
+from hepm.types import FAILED_HINT, HINT, SUMMARY_TOOL, ToolName
 
 Split = Literal["train", "test"]
+DESKS: Final = 3
+"""How many desks `hepm bench` knows by name: service-desk-0 and the next ones."""
+LOGGED_RUNS: Final = 100  # of a desk of `hepm bench`, to learn from
 
 
 class DeskEpisode:
@@ -52,6 +59,8 @@ class DeskEpisode:
         return float(sum(self._solved) == len(self._troubles))
 
     def scores(self) -> Mapping[str, float]:
+        if len(self._troubles) == 1:
+            return {}  # the reward says it
         return {"solved": sum(self._solved) / len(self._troubles)}
 
     def close(self) -> None: ...
@@ -83,6 +92,10 @@ class DeskEnvironment:
         del seed
         return DeskEpisode(self.desk, self._worded[task.id], self.most_calls)
 
+    def scripted(self, task: Task) -> Ask:
+        """An agent that follows hints: see `DeskAgent`."""
+        return DeskAgent(self.desk, self._worded[task.id])
+
     def close(self) -> None: ...
 
     def _draw(self, split: Split, number: int) -> list[Trouble]:
@@ -98,3 +111,96 @@ def _schema(tool: str) -> Schema:
     about = next(name for name, tools in kinds.items() if tool in tools)
     empty: dict[str, Any] = {"type": "object", "properties": {}}
     return {"type": "function", "function": {"name": tool, "description": about, "parameters": empty}}
+
+
+def bench_desk(seed: int) -> DeskEnvironment:
+    """A desk as `hepm bench` knows it: one trouble a task, and runs that may be as long as those of its logs."""
+    return DeskEnvironment(make_desk(seed), train=LOGGED_RUNS, most_calls=MOST_CALLS)
+
+
+@dataclass(frozen=True)
+class DeskAgent:
+    """Plays the agent of one run without a model. Its draws are those of `Desk.run`.
+
+    It calls the first tool that a hint names. If a hint only warns, it chooses among the other tools; without one it
+    acts like the agents of the logs. A request may carry `follow`, the chance that it reads the hint: 1 by default.
+    Where it can note a summary, it notes the user's words and the last result before each call.
+    """
+
+    desk: Desk
+    troubles: Sequence[Trouble]
+
+    def __call__(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The chat completion for the body of a request."""
+        messages: list[dict[str, Any]] = body["messages"]
+        calls, answers, last = _calls_of(messages)
+        trouble = self.troubles[min(answers, len(self.troubles) - 1)]
+        summary = str(trouble.messages(calls)[-1]["content"])
+        if calls:
+            summary = f"{trouble.user} {summary}"
+        if body.get("tool_choice") == "none":  # asked whether a summary is due, or for one
+            asked_for_it = "Write a summary" in str(messages[-1]["content"])
+            return _message(summary if asked_for_it else "Yes")
+        if len(calls) >= MOST_CALLS or trouble.kind.outcome(calls) is not None:
+            return _message("Done.")
+        offered = {tool["function"]["name"] for tool in body["tools"]}
+        if SUMMARY_TOOL in offered and last != SUMMARY_TOOL:
+            return _message("", SUMMARY_TOOL, {"summary": summary})
+        return _message("", self._next_call(trouble, calls, messages, body.get("follow", 1.0)), {})
+
+    def _next_call(
+        self, trouble: Trouble, calls: tuple[ToolName, ...], messages: Sequence[dict[str, Any]], follow: float
+    ) -> ToolName:
+        random = Random(f"{self.desk.seed} {trouble.name} agent")
+        follows, draw = False, 0.0
+        for _ in range(len(calls) + 1):  # two draws a call, so that a hint changes none of the later ones
+            follows, draw = random.random() < follow, random.random()
+        hinted, avoided = _hint_in(messages) if follows else ([], [])
+        if hinted:
+            return hinted[0]
+        return self.desk.own_call(trouble.kind, calls, draw, avoided)
+
+
+def _calls_of(messages: Sequence[Mapping[str, Any]]) -> tuple[tuple[ToolName, ...], int, ToolName]:
+    """The calls for the present trouble without summaries, how many texts came before, and the last call of all."""
+    calls: tuple[ToolName, ...] = ()
+    answers, last = 0, ""
+    for message in messages:
+        if message["role"] != "assistant":
+            continue
+        if not message.get("tool_calls"):
+            calls = ()
+            answers += 1
+        for call in message.get("tool_calls") or ():
+            last = call["function"]["name"]
+            if last != SUMMARY_TOOL:
+                calls += (last,)
+    return calls, answers, last
+
+
+def _hint_in(messages: Sequence[Mapping[str, Any]]) -> tuple[list[ToolName], list[ToolName]]:
+    """The tools that a hint names, and those that it warns of, in the first message or the last."""
+    hinted: list[ToolName] = []
+    avoided: list[ToolName] = []
+    for message in (messages[0], messages[-1]):
+        for line in str(message["content"]).splitlines():
+            if line.startswith(HINT):  # "Suggested next tools: refund, ship; close_ticket: failed in 10 of 10 ..."
+                named, *warnings = line.removeprefix(HINT).split("; ")
+                hinted += _first_words(named.split(", "))
+                avoided += _first_words(warnings)
+            if line.startswith(FAILED_HINT):
+                avoided += _first_words(line.removeprefix(FAILED_HINT).split(", "))
+    return hinted, avoided
+
+
+def _first_words(parts: Sequence[str]) -> list[ToolName]:
+    words = [re.match(r"\w+", part) for part in parts]
+    return [word[0] for word in words if word]
+
+
+def _message(text: str, tool: ToolName = "", arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": text}
+    if tool:
+        function = {"name": tool, "arguments": json.dumps(arguments)}
+        message["tool_calls"] = [{"id": "call", "type": "function", "function": function}]
+    return {"choices": [{"message": message}]}

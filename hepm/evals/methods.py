@@ -15,7 +15,7 @@ from hepm.evals.ablated import EpisodicElseProcedural
 from hepm.evals.baselines import Hint, Method, Ranking, Training, baselines
 from hepm.evals.domains import DomainRun, Event
 from hepm.graph.delta import said_text
-from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.ingest.transitions import AgentState
 from hepm.memory import Memory
 from hepm.policy import Adaptive, Episodic, Floors, Hybrid, Policy, Procedural, Query, floors_of

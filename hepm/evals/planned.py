@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hepm.embed import Embedder
 from hepm.errors import InputError
-from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
 from hepm.llm import Message, Question
 from hepm.policy.query import Query

@@ -160,13 +160,21 @@ class Desk:
             follows, draw = random.random() < follow, random.random()
             suggestions = hint(episode, calls) if hint is not None and follows else Suggestions()
             avoided = {way.tool for way in suggestions.warnings}
-            weights = self.behaviour(episode.kind, calls, avoided)
-            ends = list(accumulate(weights.values()))
-            own = list(weights)[min(bisect(ends, draw * ends[-1]), len(ends) - 1)]
+            own = self.own_call(episode.kind, calls, draw, avoided)
             calls += (suggestions[0].tool if suggestions else own,)
-            if (success := episode.kind.outcome(calls)) is not None:
+            success = episode.kind.outcome(calls)
+            if success is not None:
                 return calls, success
         return calls, False
+
+    def own_call(
+        self, kind: Kind, calls: tuple[ToolName, ...], draw: float, avoided: Collection[ToolName] = ()
+    ) -> ToolName:
+        """The next tool of an agent without a hint; `draw`, in [0, 1), chooses by `behaviour`."""
+        weights = self.behaviour(kind, calls, avoided)
+        ends = list(accumulate(weights.values()))
+        chosen = min(bisect(ends, draw * ends[-1]), len(ends) - 1)
+        return list(weights)[chosen]
 
     def record(self, episode: DeskRun, calls: Sequence[ToolName], success: bool) -> Trajectory:
         """The run as it is stored, with a task id of its own and, with probability `noise`, the wrong label."""

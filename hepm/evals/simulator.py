@@ -15,10 +15,8 @@ from itertools import islice, product
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from rich.console import Group, RenderableType
 
 from hepm.evals.metrics import Bootstrap, Interval, interval
-from hepm.evals.report import table_of
 from hepm.evals.service_desk import REPEATS, Desk, DeskRun, Hints, Kind, make_desk
 from hepm.ingest.prepare import IngestOptions
 from hepm.memory import Memory
@@ -199,7 +197,7 @@ class Simulation:
     scores: dict[Setting, list[Scores]]
 
     def to_json(self) -> dict[str, Any]:
-        """As `hepm eval --simulate --json` prints it."""
+        """As benchmarks/followed_hints.py prints it."""
         rows = [(setting, mean) for setting, means in self.scores.items() for mean in means]
         return {
             "first_tools": asdict(self)["first_tools"],
@@ -222,23 +220,6 @@ def simulate(
     first = {name: first_tools(policy, seeds=seeds) for name, policy in policies.items()}
     desks = map_desks(partial(measure_desk, policies=policies, follows=follows, sizes=sizes), seeds)
     return Simulation(first, mean_over_desks(list(desks)))
-
-
-def simulation_tables(found: Simulation) -> RenderableType:
-    """First hints by log, and success by memory size, of each policy."""
-    title = "first hint at the decision, in simulated logs of three kinds of trouble"
-    first = table_of(title, "log of each kind", "policy", *FirstTool.__slots__)
-    for case, log in CASES.items():
-        for name, by_case in found.first_tools.items():
-            first.add_row(log, name, *(f"{share:.2f}" for share in asdict(by_case[case]).values()))
-    sizes = max(([mean.runs for mean in means] for means in found.scores.values()), key=len)
-    title = "success of simulated agents that follow hints with probability p, mean over desks"
-    success = table_of(title, "policy", "p", "learns", *(f"{size} runs" for size in sizes), f"95 % at {sizes[-1]}")
-    for setting, means in found.scores.items():
-        rates = [f"{mean.success:.2f}" for mean in means] + [""] * (len(sizes) - len(means))
-        between = " … ".join(f"{end:.2f}" for end in means[-1].interval or ())
-        success.add_row(setting.policy, f"{setting.follow:g}", setting.learning, *rates, between)
-    return Group(first, success)
 
 
 def hints_from(

@@ -21,9 +21,9 @@ from hepm.errors import StoreUnavailableError
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY
 from hepm.experience.transcript import listed
 from hepm.graph.delta import Edge
-from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.lessons.rows import LessonRow
-from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.mirror.lesson_mirror import LessonMirror
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.types import ToolName
 
 _log = logging.getLogger("hepm")

@@ -33,7 +33,7 @@ from hepm.experience.transcript import (
 from hepm.experience.zones import reward_of, zone_of
 from hepm.graph.lessons.rows import Kind, LessonRow, Source, Triple
 from hepm.graph.lessons.transaction import Changed, LessonChange
-from hepm.graph.mirror import switching_often
+from hepm.graph.mirror.mirror import switching_often
 from hepm.text import CUT
 from hepm.types import START, ToolName, Trajectory
 
@@ -327,8 +327,7 @@ class BackgroundDistiller:
                 self._learn_content(principles, namespace)
             except Exception as error:  # no caller waits for this thread: what it does not log is lost
                 _log.warning(
-                    "%d runs of the namespace %r are not distilled; `hepm experience distill` and `hepm principle "
-                    "distill` do it later: %s",
+                    "%d runs of the namespace %r are not distilled; `hepm lesson distill` does it later: %s",
                     len(runs),
                     namespace,
                     error,

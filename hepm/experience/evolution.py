@@ -23,9 +23,9 @@ from hepm.experience.lessons import Experience
 from hepm.experience.library import Library
 from hepm.experience.operators import OPERATORS, Evidence, Member, Operator, by_counting, question, reworded
 from hepm.experience.transcript import listed
-from hepm.graph.lessons.mirror import rarity, weighted
 from hepm.graph.lessons.rows import Showing
 from hepm.graph.lessons.transaction import LessonChange
+from hepm.graph.mirror.lesson_mirror import rarity, weighted
 from hepm.graph.rows import Float32Array
 from hepm.llm import Answered, Client
 

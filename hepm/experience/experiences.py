@@ -109,9 +109,13 @@ class Experiences:
             raise InputError(f"k is {k}: ask for at least one experience.")
         stage = stage_of(min(turn, horizon), horizon) if turn > 0 and horizon > 0 else None
         known = StateSummary(said=(state,)) if isinstance(state, str) else state
-        about = {"namespace": namespace, "environment": environment}
         found = self._library.search(
-            situation_text(environment, known), "experience", **about, limit=CANDIDATES, floor=floor
+            situation_text(environment, known),
+            "experience",
+            namespace=namespace,
+            environment=environment,
+            limit=CANDIDATES,
+            floor=floor,
         )
         candidates: list[FoundExperience] = []
         for stored, cosine in found:

@@ -21,7 +21,7 @@ from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import Conditions
 from hepm.experience.content import MOST_RUNS
 from hepm.experience.equal_lessons import EqualLessons
-from hepm.experience.exchange import HAND, Read, digest_of
+from hepm.experience.exchange import HAND, Read, digest_of, import_lessons
 from hepm.experience.held_out import HeldOutRuns, Lesson, latest_labelled, support_of, support_of_content
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle, is_content
 from hepm.experience.library import Library
@@ -431,3 +431,26 @@ def _new(line: _Line, tools: Iterable[str]) -> LessonRow:
 
 def _names(text: str, tool: str) -> bool:
     return re.search(rf"(?<![\w.-]){re.escape(tool)}(?![\w-])", text) is not None
+
+
+# One lesson
+
+
+def edit_lesson(library: Library, row: LessonRow, text: str, *, namespace: str) -> LessonRow:
+    """Replace what a live lesson says, as an edited line of a section does; the new lesson.
+
+    Lessons that said the same are retired with it.
+
+    Raises:
+        InputError: the text is empty, or the lesson is retired.
+    """
+    if not text.strip():
+        raise InputError(f"the lesson {row.id} needs a text: `hepm lesson retire {row.id}` keeps it from agents.")
+    if not row.live:
+        raise InputError(f"the lesson {row.id} is retired ({row.retired}): edit a live one.")
+    former = _alone(row, library, namespace)
+    edited = _edited(_Line(former.works, " ".join(text.split()), row.id, ""), former)
+    if edited.id != row.id:
+        same = _saying_the_same([row], library, namespace) - {row.id}
+        import_lessons(library, [Read(edited, row.id, "")], namespace=namespace, deleted=sorted(same))
+    return edited

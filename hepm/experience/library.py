@@ -22,11 +22,11 @@ from hepm.experience.equal_lessons import EqualLessons, equal_lessons
 from hepm.experience.lessons import applies_in, lesson_key
 from hepm.experience.likeness import LikeRequests, RequestGroups, request_of
 from hepm.experience.occasions import Occasions
-from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.lessons.rows import Answer, Kind, StoredLesson
 from hepm.graph.lessons.store import LessonStore
 from hepm.graph.lessons.transaction import Changed, LessonChange
-from hepm.graph.mirror import Mirror
+from hepm.graph.mirror.lesson_mirror import LessonMirror
+from hepm.graph.mirror.mirror import Mirror
 from hepm.graph.rows import Float32Array, Marks
 from hepm.graph.store import Store
 from hepm.graph.tool_life import ToolNames
@@ -196,17 +196,23 @@ class Library:
         environment: str = "",
         limit: int,
         floor: float | None = None,
+        only: Callable[[StoredLesson], bool] | None = None,
     ) -> builtins.list[tuple[StoredLesson, float]]:
         """Live experiences or principles most similar to a text, with their cosines (see `LessonMirror.search`).
 
         Left out are those of other environments, and those that name no tool to call or to avoid. Of lessons that
         differ only in numbers (see `lesson_key`), only the best used one is given.
+
+        Args:
+            only: Which of these are searched; None for all.
         """
         lessons = self._mirror.lessons(namespace)
         if not (text.strip() and lessons.holds(kind)):
             return []
 
         def keep(one: StoredLesson) -> bool:
+            if only is not None and not only(one):
+                return False
             return applies_in(one.row, environment) and not says_nothing(one.row)
 
         least = self.floor if floor is None else floor

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from hepm.embed import HashingEmbedder
-from hepm.graph.lessons.mirror import rarity, weighted
+from hepm.graph.mirror.lesson_mirror import rarity, weighted
 from hepm.graph.rows import Float32Array
 from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.transitions import USER_CHARS, without_hints

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.place import lower_bound
 from hepm.experience.transcript import Tools
-from hepm.graph.calls import IN_TURN, CallMatrix
+from hepm.graph.calls.call_matrix import IN_TURN, CallMatrix
 from hepm.policy.hybrid.known_facts import CALLED, FactTest, tested, words_said
 from hepm.types import SAID, SAID_LAST, START, USER, ToolName
 
@@ -76,8 +76,8 @@ class Told(NamedTuple):
 class Occasions:
     """The occasions of a namespace, by place; each place is read when it is first asked for.
 
-    `hepm.graph.fits.Fits` makes it of all calls. Of a place that has hardly more turns than before, what was found
-    stays.
+    `hepm.graph.calls.fits.Fits` makes it of all calls. Of a place that has hardly more turns than before, what was
+    found stays.
     """
 
     def __init__(self, calls: CallMatrix, former: Occasions | None = None) -> None:

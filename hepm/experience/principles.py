@@ -30,7 +30,7 @@ from hepm.experience.matching import (
     judge_literally,
 )
 from hepm.experience.place import LEAST_RUNS, PrincipleAdvice, places_of
-from hepm.graph.calls import RecentlyUsed
+from hepm.graph.calls.call_matrix import RecentlyUsed
 from hepm.graph.lessons.rows import Source, StoredLesson, Uses
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.tool_life import ToolNames

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hepm.ingest.hepm import parse_run, write_run
     from hepm.ingest.prepare import shorten
-    from hepm.ingest.reading import READERS, read_runs
+    from hepm.ingest.reading import READERS, from_messages, read_runs
     from hepm.ingest.records import ReadOptions, Rejection
     from hepm.ingest.redact import DEFAULT_RULES, Redactor, Rule
     from hepm.ingest.tools import load_tools
@@ -20,6 +20,7 @@ __all__ = [
     "Redactor",
     "Rejection",
     "Rule",
+    "from_messages",
     "load_tools",
     "parse_run",
     "read_runs",
@@ -31,7 +32,7 @@ __all__ = [
 _MODULES = {
     "hepm": ("parse_run", "write_run"),
     "prepare": ("shorten",),
-    "reading": ("READERS", "read_runs"),
+    "reading": ("READERS", "from_messages", "read_runs"),
     "records": ("ReadOptions", "Rejection"),
     "redact": ("DEFAULT_RULES", "Redactor", "Rule"),
     "tools": ("load_tools",),

@@ -12,7 +12,7 @@ from typing import Final, Self
 from hepm.errors import InputError
 from hepm.graph.changes import replaces
 from hepm.graph.delta import RunRecord
-from hepm.graph.differences import differences
+from hepm.graph.examination.differences import differences
 from hepm.graph.lessons.rows import Reported
 from hepm.graph.rows import Float32Array, Header, HeldRun
 from hepm.graph.store import Store

@@ -43,7 +43,7 @@ def prepare(
     sources = _listed(source)
     if isinstance(sources, list | tuple) and any(map(_is_message, sources[:1])):
         raise InputError(
-            "these are the messages of one run: pass them as ingest(messages=[...]), or each run as a list"
+            "these are the messages of one run: call ingest(from_messages(...)), or pass each run as a list"
         )
     files = None
     if isinstance(sources, list | tuple):

@@ -98,6 +98,7 @@ class IngestOptions:
         engine: "ray" prepares files on a Ray cluster, with as many processes as it has cores (see docs/count.md).
         outcome_by: Rules that label runs without an outcome (see `hepm.ingest.outcome.RULES`); the first one that
             answers counts. They read results uncut, and a tag names the rule.
+        vectors: Whether state summaries get vectors now; `Memory.reembed` adds missing ones later.
     """
 
     redactor: Redactor | None = field(default_factory=Redactor)
@@ -107,32 +108,10 @@ class IngestOptions:
     own_states: bool = False
     outcome_by: tuple[str, ...] = OUTCOME_BY_DEFAULT
     engine: Engine = "local"
+    vectors: bool = True
 
     def __post_init__(self) -> None:
         check_rules(self.outcome_by)
-
-
-def source_of(
-    source: RunSource | Iterable[RunSource] | None,
-    messages: Sequence[object] | None,
-    about: Mapping[str, object],
-    reading: ReadOptions,
-) -> RunSource | Iterable[RunSource]:
-    """What to ingest: `source`, or the run of `messages` with the keys `about` of a chat record; else InputError."""
-    about = {key: value for key, value in about.items() if value is not None and value != ""}
-    if messages is None:
-        if source is None:
-            raise InputError("there is nothing to ingest: give files, runs or records, or messages=[...]")
-        if about:
-            raise InputError(f"{', '.join(about)} describe the run of messages=: each record of a source has its own")
-        return source
-    if source is not None:
-        raise InputError("a source and messages= are two things to ingest: call ingest for each")
-    record = {"messages": messages, **about}
-    _, run = next(read_value(record, 1, ReadOptions("chat", ids=reading.ids)))
-    if isinstance(run, Rejection):
-        raise InputError(f"these messages make no run: {run.reason}")
-    return run
 
 
 def prepare_in_process(

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
-from hepm.errors import FormatError
+from hepm.errors import FormatError, InputError
 from hepm.ingest import (
     atif,
     benchmark_runs,
@@ -27,6 +27,7 @@ from hepm.ingest.document import RECORD_LIMIT, Document, Reader, UnreadableError
 from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection, json_of
 from hepm.ingest.shells import with_command_names
 from hepm.ingest.sources import Lines, SourceFile, open_source, printable
+from hepm.types import Trajectory
 
 READERS: Final = (
     benchmark_runs.AGENTDOJO, exported.READER, benchmark_runs.TAU, benchmark_runs.TAU2, benchmark_runs.TAU2_SFT,
@@ -132,6 +133,37 @@ def read_value(value: object, number: int, options: ReadOptions) -> Iterator[tup
             yield format_name, replace(item, record=record)
         else:
             yield format_name, item
+
+
+def from_messages(
+    messages: Sequence[object],
+    *,
+    id: str = "",
+    task: str = "",
+    success: bool | str | None = None,
+    reward: float | None = None,
+    environment: str = "",
+    user: str = "",
+    model: str = "",
+) -> Trajectory:
+    """One run from OpenAI chat messages, as dictionaries or the SDK's objects.
+
+    Args:
+        id: "" takes a hash of the content.
+        success: Words such as "no" work too. Without an outcome, the run is not counted until it comes again with one.
+        reward: Decides where `success` is missing (see `Memory.open`).
+    Raises:
+        InputError: the messages make no run.
+    """
+    facts = {"id": id, "task": task, "environment": environment, "user": user, "model": model}
+    outcome = {"success": success, "reward": reward}
+    record: dict[str, object] = {"messages": messages}
+    record |= {key: text for key, text in facts.items() if text}
+    record |= {key: value for key, value in outcome.items() if value not in (None, "")}
+    _, run = next(read_value(record, 1, ReadOptions("chat")))
+    if isinstance(run, Rejection):
+        raise InputError(f"these messages make no run: {run.reason}")
+    return run
 
 
 def _chosen(format_name: str) -> Sequence[Reader]:

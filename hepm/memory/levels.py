@@ -19,7 +19,7 @@ from hepm.errors import StoreUnavailableError
 from hepm.types import DEFAULT_NAMESPACE, Suggestions
 
 if TYPE_CHECKING:
-    from hepm.graph.mirror import Mirror
+    from hepm.graph.mirror.mirror import Mirror
     from hepm.graph.store import Store
     from hepm.memory.lots import Lots
 

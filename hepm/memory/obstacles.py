@@ -7,22 +7,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from shlex import quote
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from hepm.errors import StoreDamagedError
 from hepm.experience.likeness import Named, RequestGroups, same_task
 from hepm.graph.rows import TaskRow, ToolRow
-from hepm.graph.store import Store
 from hepm.ingest.hepm import parse_stored
 from hepm.ingest.outcome import verdict_of
 from hepm.memory.levels import CHANCES, FEWEST, SILENT, GuardState
 from hepm.memory.survey import LAST_ROW, LIKE_RUNS, MOST_CHARS, RUNS_OF_KIND, SeenRun, Surveyed
 from hepm.text import count_of, quoted
 from hepm.types import REMOVED, ToolName, Trajectory
+
+if TYPE_CHECKING:
+    from hepm.memory.memory import Memory
 
 MOST_LINES: Final = 10
 _UNLABELLED_READ: Final = 200
@@ -76,18 +78,22 @@ class Obstacle:
         return asdict(self)
 
 
-def obstacles(store: Store, guards: Mapping[str, GuardState]) -> list[Obstacle]:
-    """What keeps memory from helping in some namespaces, what concerns most runs first; at most `MOST_LINES`.
+def obstacles(memory: Memory, *, namespace: str | None = None) -> list[Obstacle]:
+    """What keeps memory from helping, each with the command that mends it: what concerns most runs first.
+
+    At most `MOST_LINES`. Reads the latest thousand runs of a namespace and some runs of its largest tasks, whatever it
+    holds; some seconds.
 
     Args:
-        guards: The state of the guard in each of the namespaces.
+        namespace: Only this one; None for all.
     """
     found: list[Obstacle] = []
-    for namespace, guard in guards.items():
-        here = Surveyed.of(store, namespace)
+    namespaces = memory.namespaces() if namespace is None else [namespace]
+    for name in namespaces:
+        here = Surveyed.of(memory.mirror(name).store, name)
         for look in _LOOKS:
             found += look(here)
-        found += _hints_that_hurt(here, guard)
+        found += _hints_that_hurt(here, memory.sessions.guard(namespace=name))
     found.sort(key=lambda one: (one.kind == "secrets", -one.runs))  # what was removed costs memory next to nothing
     return found[:MOST_LINES]
 

@@ -9,13 +9,12 @@ import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from hepm.errors import ConflictError, HepmError, InputError
 from hepm.graph.delta import said_text
-from hepm.graph.mirror import switching_often
+from hepm.graph.mirror.mirror import switching_often
 from hepm.graph.trials import CONTROL, LEFT_OUT_HERE, Trial, Withheld, hint_id
 from hepm.ingest.chat import GrowingConversation, read_messages
 from hepm.ingest.prepare import IngestOptions
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from hepm.experience.principles import FoundPrinciple
     from hepm.experience.prompt import Prompt, PromptOptions
     from hepm.memory.journal import Journal, Stamp
-    from hepm.memory.recording import RecordingMemory
+    from hepm.memory.memory import Memory
 
 _log = logging.getLogger("hepm")
 T = TypeVar("T")
@@ -75,7 +74,7 @@ class Session:
         holdout: The chance that it is a control and gets nothing from memory; see `enter`.
     """
 
-    _memory: RecordingMemory
+    _memory: Memory
     _run: Trajectory
     _system: str
     _tools: Sequence[Tool] | None
@@ -221,13 +220,13 @@ class Session:
         if self.is_control:
             if keep:
                 self.keep()
-            return self._wishes()
+            return self._stated_notes()
         about: dict[str, Any] = {"tools": tools, "horizon": horizon, "level": self.draw()}
         if keep:
             self.keep()
         if trial is not None and trial.shadow:
             self._withhold(self._ask(lambda: self._prompt(self._turns(), **about)))
-            return self._wishes()
+            return self._stated_notes()
         if trial is not None:
             about["leaves_out"] = self._leaves_out
         found = self._ask(lambda: self._prompt(self._turns(), **about))
@@ -254,8 +253,8 @@ class Session:
             memory, namespace = self._memory, self._namespace
 
             def drawn() -> Trial:
-                holdout = memory.holdout_now(self.holdout, namespace=namespace)
-                return Trial(memory.lots.arm(self.id, holdout, namespace=namespace), holdout)
+                holdout = memory.sessions.holdout_now(self.holdout, namespace=namespace)
+                return Trial(memory.sessions.lots.arm(self.id, holdout, namespace=namespace), holdout)
 
             trial = self._ask(drawn)
             if trial is None:
@@ -295,15 +294,18 @@ class Session:
             trial = trial.with_withheld(Withheld(calls, tools, round(found.ranked[0].score, 3)))
         self._note(trial)
 
-    def _wishes(self) -> Prompt:
+    def _stated_notes(self) -> Prompt:
         """What a control is told: what its user stated, unless that is part of the experiment."""
-        from hepm.experience.prompt import Prompt
+        from hepm.experience.prompt import Prompt, PromptOptions, Recollection, render
 
-        user = self._run.user
-        if not user or self._memory.holdout_notes:
+        user, memory = self._run.user, self._memory
+        options = self._prompt_options or PromptOptions()
+        if not user or not options.notes or memory.holdout_notes:
             return Prompt()
-        wishes = partial(self._memory.wishes, user, options=self._prompt_options, namespace=self._namespace)
-        return self._ask(wishes) or Prompt()
+        notes = self._ask(lambda: memory.preferences.notes(user, namespace=self._namespace))
+        if notes is None:
+            return Prompt()
+        return render(Recollection(notes=notes), redact=options.redact)
 
     def draw(self) -> str:
         """The level of this session's hints, which is drawn once; "" where the guard does not decide.
@@ -311,13 +313,13 @@ class Session:
         Silence, if it cannot be drawn now. A shadow session has the level that says most, and draws none.
         """
         if self._trial is not None and self._trial.shadow:
-            return BOLDEST if self._memory.guarded else ""
+            return BOLDEST if self._memory.sessions.guarded else ""
         options = self._prompt_options
         chosen = options is not None and (options.policy != "hybrid" or not options.suggestions)
         with self._recording:
-            if self.level or chosen or not self._memory.guarded:
+            if self.level or chosen or not self._memory.sessions.guarded:
                 return self.level
-            level = self._ask(lambda: self._memory.levels.draw(self.id, namespace=self._namespace))
+            level = self._ask(lambda: self._memory.sessions.levels.draw(self.id, namespace=self._namespace))
             if level is None:
                 return SILENT
             self._run = replace(self._run, tags={**self._run.tags, LEVEL: level})
@@ -386,7 +388,7 @@ class Session:
 
     def _leaves_out(self, what: str) -> bool:
         """Whether chance leaves a lesson, or a tool (`hint_id`), out of this session's hints."""
-        return self._memory.lots.leaves_out(self.id, what, namespace=self._namespace)
+        return self._memory.sessions.lots.leaves_out(self.id, what, namespace=self._namespace)
 
     @property
     def project(self) -> str:
@@ -677,19 +679,19 @@ class Session:
                     same = run.turns == before.turns
                     raise ConflictError(self._finished_already(before.outcome, run.outcome if same else None))
             shown, options = list(self._shown), self._ingest_options
-            report = self._memory.ingest_whole(run, shown, namespace=self._namespace, options=options)
+            report = self._memory.sessions.store(run, shown, namespace=self._namespace, options=options)
             if report.rejected:
                 raise InputError(f"the run {self.id!r} is not stored: {report.rejected[0].reason}")
             self._stored = run
             if self._journal is not None:
                 self._journal.remove(self._namespace, self.id)
                 self._stamp = None
-                self._memory.store_abandoned(options=self._ingest_options)
+                self._memory.sessions.store_abandoned(options=self._ingest_options)
             self._memory.follow_now()
             if self._trial is not None and not self._trial.shadow:
-                self._memory.trials.retire_harmful(namespace=self._namespace)
+                self._memory.sessions.trials.retire_harmful(namespace=self._namespace)
             if self._distill and (run.outcome != Outcome() or report.by_rule):
-                self._memory.distill_soon(self.id, namespace=self._namespace)
+                self._memory.sessions.distill_soon(self.id, namespace=self._namespace)
 
     def _finished_already(self, before: Outcome, now: Outcome | None) -> str:
         """That the run was finished, and how its outcome can be corrected; `now` is None if its turns are others."""

@@ -18,7 +18,7 @@ from hepm.uplift.report import UpliftReport, uplift_of
 
 if TYPE_CHECKING:
     from hepm.experience.library import Library
-    from hepm.graph.mirror import Mirror
+    from hepm.graph.mirror.mirror import Mirror
     from hepm.graph.store import Store
     from hepm.uplift.sequence import Effect
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from hepm.graph.namespace import NamespaceMirror, OutgoingEdge
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror, OutgoingEdge
 from hepm.graph.rows import Float32Array
 from hepm.policy.query import Floors, Query, nothing_known, place_of
 from hepm.text import count_of

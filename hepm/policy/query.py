@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Final, Protocol
 
 from hepm.errors import InputError
-from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
 from hepm.graph.tool_life import ToolNames
 from hepm.types import START, Speak, StateSummary, Suggestion, Suggestions, ToolName

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from hepm.atomic_file import atomic_file
 from hepm.embed import Embedder
 from hepm.errors import HepmError, InputError, MissingExtraError
-from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array, Header
 from hepm.rank.ranker import Ranker
 from hepm.rank.situations import tool_vectors

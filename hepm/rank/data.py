@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from torch_geometric.data import HeteroData
 
 from hepm.embed import Embedder
-from hepm.graph.calls import CallMatrix
-from hepm.graph.history import all_calls
-from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.calls.call_history import all_calls
+from hepm.graph.calls.call_matrix import CallMatrix
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import EdgeRow, Float32Array
 from hepm.graph.store import Store
 from hepm.graph.weights import INVERSE_STEPS_UNIT

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.odds import EncodedQuery

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.calls import CallMatrix
-from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.calls.call_matrix import CallMatrix
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
 from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.policy.hybrid.ridge import unit

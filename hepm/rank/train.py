@@ -20,7 +20,7 @@ from torch_geometric.data import HeteroData
 
 from hepm.embed import Embedder
 from hepm.errors import InputError
-from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
 from hepm.rank.checkpoint import Checkpoint
 from hepm.rank.data import FEWEST_FAMILIES, graph_data

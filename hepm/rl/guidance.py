@@ -10,7 +10,7 @@ from typing import Literal
 from hepm.agents.wire import tagged
 from hepm.errors import InputError
 from hepm.ingest.transitions import agent_state
-from hepm.memory.recalling import RecallingMemory
+from hepm.memory import Memory
 from hepm.policy import Policy
 from hepm.types import DEFAULT_NAMESPACE, Speak, ToolName, Turn
 
@@ -36,7 +36,7 @@ class Guidance:
         seed: Of the draws, which depend on nothing but it, the task, the rollout's index in its group, and the turn.
     """
 
-    memory: RecallingMemory
+    memory: Memory
     policy: str | Policy = "adaptive"
     p_skip: float = 0.8
     share: Literal["all", "half"] = "all"

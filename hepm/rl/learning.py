@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hepm.memory import Memory
-from hepm.memory.recalling import as_tools
+from hepm.memory.query import as_tools
 from hepm.rl.rollout import Rollout
 from hepm.types import DEFAULT_NAMESPACE, SUCCESS_FROM, Outcome, Trajectory
 

@@ -62,7 +62,7 @@ def sft_examples(memory: Memory, *, hints: bool = False, namespace: str = DEFAUL
 
 def _described_tools(memory: Memory, namespace: str) -> dict[ToolName, Tool]:
     tools: dict[ToolName, Tool] = {}
-    for row in memory.tools(namespace=namespace):
+    for row in memory.tools.list(namespace=namespace):
         tools[row.name] = Tool(row.name, row.description, json.loads(row.parameters))
     return tools
 

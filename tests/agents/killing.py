@@ -314,12 +314,12 @@ class Agents:
                     self.faults.append(f"{expected.tag} has no arm")
                     continue
                 arms[trial.arm] += 1
-                drawn = memory.lots.arm(expected.session, holdout, namespace="default")
+                drawn = memory.sessions.lots.arm(expected.session, holdout, namespace="default")
                 if {trial.arm} != {drawn, *self.arms.get(expected.session, ())}:
                     self.faults.append(f"{expected.tag} was drawn {drawn}, and is {trial.arm}")
                 if trial.arm == CONTROL and (expected.tag in hinted or expected.hinted or trial.tokens):
                     self.faults.append(f"{expected.tag} is a control, and was told something")
-            report = memory.uplift()
+            report = memory.sessions.uplift()
             if (report.sessions, report.controls) != (arms.total(), arms[CONTROL]):
                 self.faults.append(f"{arms} are counted as {report.sessions} with {report.controls} controls")
         self.by_arm = arms

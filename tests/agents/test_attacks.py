@@ -18,7 +18,7 @@ import httpx2
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from hepm import Memory
+from hepm import Memory, from_messages
 from hepm.agents import guard, protocol, runs
 from hepm.agents.bounds import has_too_many_fields, is_too_dense
 from hepm.agents.guard import Access
@@ -302,7 +302,7 @@ def test_a_reward_that_is_not_finite_is_a_bad_request(memory: Memory, session: s
     outcome = b'{"session": "%b", "reward": %b}' % (session.encode(), reward.encode())
     call = {"tool_name": "x", "tool_input": {}, "tool_use_id": "c", "tool_response": "ok"}
     event = {"session_id": "under way", "hook_event_name": "PostToolBatch", "tool_calls": [call]}
-    memory.ingest(messages=[WISH], id="run-0", success=True)
+    memory.ingest(from_messages([WISH], id="run-0", success=True))
     with serving(memory) as (server, url):
         assert post(url, "/hooks/claude-code", json.dumps(event).encode()).status_code == 200
         answer = post(url, "/outcome", outcome)
@@ -320,7 +320,7 @@ def test_a_tools_name_holds_nothing_invisible_in_a_hint(tmp_path: Path, unseen: 
         call = {"id": "1", "type": "function", "function": {"name": f"refund{unseen}all", "arguments": "{}"}}
         messages = [WISH, {"role": "assistant", "content": "", "tool_calls": [call]}]
         for number in range(5):
-            memory.ingest(messages=messages, id=f"r{number}", success=True)
+            memory.ingest(from_messages(messages, id=f"r{number}", success=True))
         hint = memory.suggest(messages=[WISH]).prompt()
     assert "refund" in hint
     assert unseen not in hint
@@ -422,7 +422,7 @@ def test_what_runs_hold_is_on_disk_for_its_owner_alone(tmp_path: Path) -> None:
     store, before = tmp_path / "m.hepm", os.umask(0o022)
     try:
         with Memory.open(store, speak="weighed") as memory:
-            memory.ingest(messages=[WISH], id="r", success=True)
+            memory.ingest(from_messages([WISH], id="r", success=True))
             memory.session(id="s").say("user", "x")
             memory.cypher("failing_tools")
             found = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}

@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx2
 
-from hepm import Memory
+from hepm import Memory, from_messages
 from hepm.types import BLOCK_END, BLOCK_START, HINT
 from tests.agents.serving import serving
 from tests.agents.test_proxy import memory  # noqa: F401
@@ -64,7 +64,7 @@ def test_the_tools_of_hepms_own_mcp_server_are_not_those_of_the_agent(memory: Me
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "refund"}]},
     ]
     for number in range(5):
-        memory.ingest(messages=[{"role": "user", "content": "Hi"}, reading], id=f"read-{number}", success=True)
+        memory.ingest(from_messages([{"role": "user", "content": "Hi"}, reading], id=f"read-{number}", success=True))
     with serving(memory) as (server, url):
         events = [
             {"hook_event_name": "UserPromptSubmit", "prompt": "Hi"},
@@ -75,11 +75,11 @@ def test_the_tools_of_hepms_own_mcp_server_are_not_those_of_the_agent(memory: Me
             httpx2.post(f"{url}/hooks/claude-code", json={"session_id": "c1", **event})
         assert (server.runs.counts["followed", "default"], server.runs.counts["not_followed", "default"]) == (1, 0)
         httpx2.post(f"{url}/outcome", json={"session": "c1", "success": True})
-    memory.ingest(messages=[{"role": "user", "content": "Hi"}, *messages], tools=[{"name": own}], success=True)
+    memory.ingest(from_messages([{"role": "user", "content": "Hi"}, *messages], success=True), tools=[{"name": own}])
     stored = memory.run("c1")
     assert stored is not None
     assert [call.name for call in stored.calls()] == [read]
-    assert not any("hepm" in tool.name for tool in memory.tools())
+    assert not any("hepm" in tool.name for tool in memory.tools.list())
     assert [one.tool for one in memory.suggest(messages=messages)] == [one.tool for one in memory.suggest()]
 
 

@@ -116,7 +116,7 @@ def test_lessons_read_in_a_session_are_credited_with_its_outcome(memory: Memory)
     calls = [{"tool_name": "Edit", "tool_input": given, "tool_use_id": "t", "tool_response": "ok"}]
     hooks("s4", "PostToolBatch", tool_calls=calls)
     hooks.door._runs.finish("s4", namespace="default", success=False, reward=None)
-    used = [one for one in memory.library.list("principle") if one.uses.uses]
+    used = [one for one in memory.lessons.list("principle") if one.uses.uses]
     assert [one.row.properties["kind"] for one in used] == ["cautionary"]
     stored = memory.run("s4")
     assert stored is not None

@@ -13,7 +13,7 @@ import openai
 import pytest
 from mcp import Client
 
-from hepm import Memory, Trajectory
+from hepm import Memory, Trajectory, from_messages
 from hepm.agents.adapter import AgentRun
 from hepm.memory.levels import LEVELS, SILENT
 from hepm.types import HINT, LEVEL
@@ -31,13 +31,13 @@ def guarded(tmp_path: Path) -> Iterator[Memory]:
     with Memory.open(tmp_path / "guarded.hepm") as opened:
         for number in range(40):
             messages = asked("get_order", "refund", wish=f"Refund parcel {number}, the glass is broken.")
-            opened.ingest(messages=messages, id=f"log-{number}", task=f"broken {number % 8}", success=True)
+            opened.ingest(from_messages(messages, id=f"log-{number}", task=f"broken {number % 8}", success=True))
         yield opened
 
 
 def id_at(memory: Memory, level: str) -> str:  # noqa: F811
     """A new session's id that draws a level; no other level's id: a session keeps the level that it drew first."""
-    return next(name for number in count() if memory.levels.draw(name := f"{level}-{number}") == level)
+    return next(name for number in count() if memory.sessions.levels.draw(name := f"{level}-{number}") == level)
 
 
 def marks(run: Trajectory | None) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -73,7 +73,7 @@ def test_the_proxy_stores_what_its_hint_named_before_a_call(
 def test_hooks_store_what_their_hints_named_before_a_call(memory: Memory) -> None:  # noqa: F811
     for number in range(5):
         messages = asked("mcp__desk__get_order", "mcp__desk__refund", wish=f"Refund parcel {number}, broken glass.")
-        memory.ingest(messages=messages, id=f"own-{number}", success=True)
+        memory.ingest(from_messages(messages, id=f"own-{number}", success=True))
     with serving(memory) as (_, url):
         for event in (
             {"hook_event_name": "UserPromptSubmit", "prompt": "Refund parcel 9, broken glass."},

@@ -45,7 +45,7 @@ def memory(told_memory: Memory, tmp_path: Path) -> Iterator[Memory]:
 
 def id_in(memory: Memory, arm: str, *tools: str) -> str:
     """An id of a session that draws an arm, and of whose hints chance leaves none of these tools out."""
-    lots = memory.lots
+    lots = memory.sessions.lots
     return next(
         name
         for name in (f"s{number}" for number in count())
@@ -89,7 +89,7 @@ def test_a_client_that_sends_a_request_again_stays_in_its_arm_and_cannot_choose_
     with Memory.open(tmp_path / "m.hepm", holdout=HOLDOUT) as other, serving(other) as (_, url):
         httpx2.post(f"{url}/outcome", json={"session": name, "success": True})
         assert trial_of(other, name).arm == CONTROL
-        assert (other.uplift().sessions, other.uplift().controls) == (1, 1)
+        assert (other.sessions.uplift().sessions, other.sessions.uplift().controls) == (1, 1)
     assert not any(HINT in str(request.body["messages"]) for request in loopback.requests)
 
 
@@ -98,7 +98,7 @@ def test_hooks_tell_a_control_no_lesson_and_no_warning(coding_memory: Memory, ar
     coding_memory.holdout = HOLDOUT
     hooks, told = Hooks(coding_memory), 0
     for session in sessions(24, seed=2):
-        in_arm = coding_memory.lots.arm(session.id, HOLDOUT, namespace="default") == arm
+        in_arm = coding_memory.sessions.lots.arm(session.id, HOLDOUT, namespace="default") == arm
         told += sum(bool(text) for _, _, text in hooks.play(session) if in_arm)
     assert (told == 0) == (arm == CONTROL)
 
@@ -179,7 +179,7 @@ def test_no_tool_of_mcp_tells_a_control_anything(memory: Memory, arm: str) -> No
 
 
 def test_mcp_leaves_out_what_chance_leaves_out_and_notes_it(memory: Memory) -> None:
-    lots = memory.lots
+    lots = memory.sessions.lots
     name = next(
         name
         for name in (f"s{number}" for number in count())

@@ -48,7 +48,7 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 work(memory, played, [USERS, create(user, title), DONE], f'Create the task "{title}" for {id}.', id=id)
             lost = [create("Ada"), tool_call("transfer_to_human_agents", {"summary": "no Ada"}), DONE]
             work(memory, played, lost, 'Create the task "Pay rent" for Ada.', id="lost")
-            memory.wait_distilled()
+            memory.sessions.wait_distilled()
     finally:
         played.stop()
     return store
@@ -239,7 +239,7 @@ def test_of_equally_similar_experiences_the_one_of_this_part_of_the_run_is_shown
         for stage, lesson in (("exploration", "look at the start"), ("completion", "check at the end"))
     ]
     with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
-        memory.library.change(LessonChange(put=[one.row() for one in made], imported=True))
+        memory.lessons.change(LessonChange(put=[one.row() for one in made], imported=True))
         options = PromptOptions(suggestions=0, principles=0, recalled=0, notes=False, experiences=1)
         done, _ = work(memory, loopback, [USERS, USERS, USERS, DONE], wish, max_turns=4, prompt_options=options)
     assert ["at the start" in step.hint for step in done.steps] == [True, True, True, False]
@@ -481,7 +481,7 @@ def test_the_answer_is_given_though_the_store_cannot_be_written_and_the_run_wait
     with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         agent = Agent(endpoint=Endpoint("small", loopback.url), memory=memory, tools=TaskBoard().tools)
         assert agent.run("Who is there?", id="now", outcome=damage).text == "Done."
-        assert memory.resume("now") is not None
+        assert memory.sessions.resume("now") is not None
     assert "the run 'now' is not stored" in caplog.text
 
 
@@ -540,8 +540,8 @@ def test_the_agent_in_the_docs_runs_as_written(
 
 
 def test_a_hook_gives_no_lesson_twice_as_claude_code_keeps_it(memory: Memory) -> None:
-    for tool in memory.tools():
-        memory.rename_tool(tool.name, f"mcp__tasks__{tool.name}")
+    for tool in memory.tools.list():
+        memory.tools.rename(tool.name, f"mcp__tasks__{tool.name}")
     with serving(memory) as (_, url):
 
         def fire(kind: str, **more: Any) -> str:

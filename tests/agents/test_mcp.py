@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from hepm import Memory
+from hepm import Memory, from_messages
 from hepm.ingest.transitions import OWN_TOOLS
 from hepm.memory.journal import Journal
 from tests.agents.serving import serving
@@ -50,8 +50,10 @@ def test_a_client_of_either_protocol_asks_summarises_and_tells_the_outcome(memor
 def test_a_search_gives_each_way_once_with_how_runs_ended_that_went_it_and_what_they_taught(memory: Memory) -> None:  # noqa: F811
     for number in range(5):
         messages = [{"role": "user", "content": f"Refund parcel {number} soon, the glass is broken."}, called("cancel")]
-        memory.ingest(messages=messages, id=f"bad-{number}", success=False)
-        memory.ingest(messages=[messages[0], called("get_order"), called("cancel")], id=f"off-{number}", success=False)
+        memory.ingest(from_messages(messages, id=f"bad-{number}", success=False))
+        memory.ingest(
+            from_messages([messages[0], called("get_order"), called("cancel")], id=f"off-{number}", success=False)
+        )
     memory.experiences.distill()
 
     async def talk(url: str) -> Any:
@@ -94,19 +96,19 @@ def test_a_session_with_a_summary_alone_is_no_run(memory: Memory) -> None:  # no
             given = {"session_id": "s1", "success": True, "calls": ["get_order", "refund"]}
             return refused, await client.call_tool("record_outcome", given)
 
-    before = {tool.name for tool in memory.tools()}
+    before = {tool.name for tool in memory.tools.list()}
     with serving(memory) as (server, url):
         refused, recorded = asyncio.run(talk(url))
         server.runs.idle_s = 0.0
         server.runs.store_idle()
         assert len(server.runs) == 0
-    memory.wait_distilled()
+    memory.sessions.wait_distilled()
     assert refused.is_error
     assert "give `calls`" in refused.content[0].text
     assert not recorded.is_error
     assert (memory.run("s1") is None, memory.run("s2") is None) == (False, True)
-    assert {tool.name for tool in memory.tools()} - before <= {"summarize_the_task"}
-    assert not any("no tool" in one.row.text for one in memory.library.list("experience"))
+    assert {tool.name for tool in memory.tools.list()} - before <= {"summarize_the_task"}
+    assert not any("no tool" in one.row.text for one in memory.lessons.list("experience"))
 
 
 @pytest.mark.parametrize("left", ["", '\n{"namespace": "default", "ali'])

@@ -28,8 +28,8 @@ def rested(memory: Memory, id: str = "r", **options: Any) -> tuple[LiveRuns, boo
 def test_a_run_that_rests_is_labelled_by_its_tests_and_learned_from(tmp_path: Any) -> None:
     with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         assert rested(memory)[1] is True
-        memory.wait_distilled()
-        assert [one.row.sources[0].run for one in memory.library.list("experience")] == ["r"]
+        memory.sessions.wait_distilled()
+        assert [one.row.sources[0].run for one in memory.lessons.list("experience")] == ["r"]
 
 
 def test_rules_can_be_turned_off(tmp_path: Any) -> None:
@@ -42,11 +42,11 @@ def test_an_outcome_that_comes_late_replaces_the_rules_and_is_learned_from(tmp_p
         runs, _ = rested(memory)
         runs.finish("r", namespace="default", success=False, reward=None)
         LiveRuns(memory).finish("r", namespace="default", success=False, reward=None)
-        memory.wait_distilled()
+        memory.sessions.wait_distilled()
         stored = memory.run("r")
         assert stored is not None
         assert (stored.outcome.success, stored.outcome_by) == (False, "")
-        assert {one.row.properties["zone"] for one in memory.library.list("experience")} == {"warning"}
+        assert {one.row.properties["zone"] for one in memory.lessons.list("experience")} == {"warning"}
 
 
 def test_a_session_goes_on_after_a_rest_and_its_label_follows_its_last_tests(tmp_path: Any) -> None:

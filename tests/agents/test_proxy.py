@@ -10,7 +10,7 @@ import httpx2
 import openai
 import pytest
 
-from hepm import Memory
+from hepm import Memory, from_messages
 from hepm.agents.runs import RECENT
 from hepm.agents.wire import messages_of, with_hint
 from hepm.types import BLOCK_END, BLOCK_START, HINT
@@ -35,7 +35,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
                 call = {"id": name, "type": "function", "function": {"name": name, "arguments": "{}"}}
                 messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
                 messages.append({"role": "tool", "tool_call_id": name, "content": result})
-            memory.ingest(messages=messages, id=f"run-{number}", success=True)
+            memory.ingest(from_messages(messages, id=f"run-{number}", success=True))
         yield memory
 
 

@@ -463,7 +463,7 @@ def test_a_stream_under_way_comes_to_its_end_when_the_server_is_stopped(tmp_path
     assert served.ended() == 0, served.said
     assert received(answer)[2:] == (DELTA * 40, True)
     with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
-        session = memory.resume("s")
+        session = memory.sessions.resume("s")
         assert session is not None
         session.finish(success=True)
         stored = memory.run("s")
@@ -484,7 +484,7 @@ def test_an_outcome_told_again_after_a_crash_between_store_and_journal_is_stored
     with serving(memory) as (_, url):
         assert post(url, "/outcome", {"session": "s", "success": True}).status_code == 200
     file.write_bytes(left)
-    memory.store_abandoned(idle_s=0)
+    memory.sessions.store_abandoned(idle_s=0)
     run = memory.run("s")
     assert run is not None
     assert run.outcome.success is True

@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from hepm import Memory
+from hepm import Memory, from_messages
 from hepm.agents import guard
 from hepm.agents.guard import Access
 from hepm.agents.server import ServeOptions, Server
@@ -160,8 +160,8 @@ def two(memory: Memory) -> Memory:
     messages = [WISH, {"role": "assistant", "content": SECRET, "tool_calls": [call]}]
     for namespace in ("shop", "Desk", "desk2"):
         for number in range(5):
-            memory.ingest(messages=messages, id=f"{SECRET}-{number}", success=True, namespace=namespace)
-    memory.ingest(messages=[WISH], id="own", namespace="desk")
+            memory.ingest(from_messages(messages, id=f"{SECRET}-{number}", success=True), namespace=namespace)
+    memory.ingest(from_messages([WISH], id="own"), namespace="desk")
     return memory
 
 

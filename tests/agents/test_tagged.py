@@ -39,7 +39,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
                 for call in calls:
                     session.record(call, {}, "Sydney")
                 session.finish(success=len(calls) == 2)
-        memory.wait_distilled()
+        memory.sessions.wait_distilled()
         yield memory
 
 
@@ -92,10 +92,10 @@ def test_principles_come_with_type_score_and_description_and_are_credited(memory
     assert done.steps[0].hint in read
     recalled = [id for turn in run.turns for id in turn.recalled]
     assert recalled
-    assert all(memory.library.shown_in(id) == {done.id: True} for id in recalled)
+    assert all(memory.lessons.shown_in(id) == {done.id: True} for id in recalled)
     assert [BLOCK_START in turn.read for turn in run.turns if turn.role == "assistant"] == [True, False]
     memory.forget(trajectory=done.id)
-    assert not any(memory.library.shown_in(id) for id in recalled)
+    assert not any(memory.lessons.shown_in(id) for id in recalled)
 
 
 def test_a_question_that_no_principle_is_like_gets_those_about_the_tool_just_called(

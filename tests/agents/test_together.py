@@ -75,7 +75,7 @@ def assert_nothing_is_lost_doubled_or_mixed(store: str, folder: Path, endpoint: 
     assert agents.faults == []
     assert {run.kind for run in agents.runs if run.done} == {run.kind for run in agents.runs}
     with Memory.open(store, sessions=folder / "sessions", speak="weighed") as memory:
-        memory.store_abandoned(idle_s=0)
+        memory.sessions.store_abandoned(idle_s=0)
         # A conversation without an id may reach the other server before the first one has written its reply.
         left = [run for run in memory.labels.unlabelled() if not run.turns[1].text.startswith("_by_messages")]
         assert left == [], "nothing is left of a run that is over"

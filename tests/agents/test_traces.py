@@ -85,7 +85,7 @@ def test_what_was_acknowledged_is_on_disk(memory: Memory, tmp_path: Path) -> Non
         for one in GEN_AI[:-1]:
             assert send(url, export(one)).json() == {}
         with Memory.open(tmp_path / "m.hepm", speak="weighed") as other:  # as after a crash
-            assert other.store_abandoned(idle_s=0) == 1
+            assert other.sessions.store_abandoned(idle_s=0) == 1
             assert names(other, "0af7651916cd43dd8448eb211c80319c") == [["find_user", "find_order"]]
 
 
@@ -234,7 +234,7 @@ def test_spans_that_are_sent_again_after_a_restart_count_once(tmp_path: Path, ag
         assert send(url, export(second)).status_code == 200
     with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         if rests == "stored":
-            assert memory.store_abandoned(idle_s=0) == 1
+            assert memory.sessions.store_abandoned(idle_s=0) == 1
         with serving(memory) as (server, url):
             assert send(url, export(*sent)).json() == {}
             assert send(url, export(*sent)).json() == {}

@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
+from hepm import Memory, Outcome, ToolCall, Trajectory, Turn, from_messages
 from hepm.agents.guard import Access
 from hepm.experience.lessons import Principle
 from hepm.experience.prompt import PromptOptions
@@ -81,12 +81,12 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     with Memory.open(store, speak="weighed") as memory:
         memory.ingest([run_of(number, "get_order", "refund", user="alice") for number in range(5)])
         memory.ingest([run_of(number, "get_order", "refund", user="alice") for number in range(5)], namespace="desk")
-        memory.library.change(LessonChange(put=[RULE.row()]), namespace="desk")
+        memory.lessons.change(LessonChange(put=[RULE.row()]), namespace="desk")
         memory.preferences.edit("alice", "short answers", namespace="desk")
         names = [name for name in HOSTILE.values() if name != HOSTILE["surrogate"]]
         memory.ingest([run_of(number, *names) for number in range(2)], namespace=HOSTILE["markup"])
         lessons = [principle(f"{name} led to success.", name, name).row() for name in names]
-        memory.library.change(LessonChange(put=lessons), namespace=HOSTILE["markup"])
+        memory.lessons.change(LessonChange(put=lessons), namespace=HOSTILE["markup"])
         memory.preferences.edit(HOSTILE["markup"], HOSTILE["markup"], namespace=HOSTILE["markup"])
         with serving(memory, upstream=model.url) as (_, url):
             yield Live(memory, url, model)
@@ -235,12 +235,12 @@ def test_a_principle_is_retired_and_revived_and_notes_are_edited(live: Live, she
     assert RULE.text in prompt()
     page.locator("li", has_text=SAID).get_by_role("button", name="Retire").click()
     page.locator("#message").get_by_role("button", name="Undo").wait_for()
-    assert not [one for one in live.memory.library.list("principle", namespace="desk") if one.row.id == RULE.id]
+    assert not [one for one in live.memory.lessons.list("principle", namespace="desk") if one.row.id == RULE.id]
     assert RULE.text not in prompt()
     page.check("#retired")
     page.locator("li.gone", has_text=SAID).get_by_role("button", name="Revive").click()
     page.wait_for_function("() => !document.querySelector('#lessons li.gone')")
-    assert [one for one in live.memory.library.list("principle", namespace="desk") if one.row.id == RULE.id]
+    assert [one for one in live.memory.lessons.list("principle", namespace="desk") if one.row.id == RULE.id]
     page.get_by_label("Notes on users").check()
     page.get_by_role("button", name="Edit").click()
     page.get_by_label("Notes on alice").fill("short answers\ncalls after ten")
@@ -280,7 +280,7 @@ def test_a_token_is_asked_for_and_opens_its_namespaces_alone(chromium: Any, shee
     with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         for name in ("desk", "other"):
             memory.ingest([run_of(n, f"{name}_tool") for n in range(2)], namespace=name)
-        memory.library.change(
+        memory.lessons.change(
             LessonChange(put=[principle("Call desk_tool.", "desk_tool", "desk_tool").row()]), namespace="desk"
         )
         with serving(memory, tokens=tokens) as (_, url):
@@ -336,7 +336,7 @@ def test_a_store_on_a_server_gives_the_page_the_same_as_a_file(neo4j_server: Neo
     ):
         with Memory.open(place, auth=auth, speak="weighed") as memory, serving(memory) as (_, url):
             memory.ingest([run_of(n, "get_order", "refund") for n in range(2)])
-            memory.library.change(LessonChange(put=[RULE.row()]))
+            memory.lessons.change(LessonChange(put=[RULE.row()]))
             httpx2.post(f"{url}/api/lessons", json={"kind": "principle", "ids": [RULE.id], "retired": True})
             asked = ("now", "graph", "edge?source=get_order&target=refund", "lessons?kind=principle&retired=true")
             found = [httpx2.get(f"{url}/api/{route}") for route in asked]
@@ -398,7 +398,7 @@ def test_runs_without_an_outcome_are_counted_in_both_views_with_the_ways_to_labe
     for number in range(3):
         live.play(f"{number}", "get_order", success=None, namespace="new")
     live.memory.ingest(
-        messages=[{"role": "user", "content": WISH}, {"role": "assistant", "content": "Yes."}], namespace="new"
+        from_messages([{"role": "user", "content": WISH}, {"role": "assistant", "content": "Yes."}]), namespace="new"
     )
     graph, hints = sheet(live.url, namespace="new"), sheet(live.url, "hints", namespace="new")
     sentence = "4 runs have no outcome yet and teach nothing: label them."

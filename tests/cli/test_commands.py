@@ -305,7 +305,7 @@ def test_a_page_is_written_that_names_the_tools(store: Path, tmp_path: Path) -> 
 
 def test_a_page_of_the_busiest_tools_names_the_runs_and_lessons_behind_them(store: Path, tmp_path: Path) -> None:
     page = tmp_path / "graph.html"
-    quick("principle", "distill", "--store", store)
+    quick("lesson", "distill", "--kind", "principle", "--store", store)
     assert quick("view", page, "--most", "2", "--store", store).code == 0
     [data] = re.findall(r'<script type="application/json" id="data">(.*)</script>', page.read_text("utf-8"))
     drawn = json.loads(data)
@@ -445,4 +445,4 @@ def test_the_help_names_every_command_in_its_group_and_h_stands_for_help_everywh
             groups[[*groups][-1]].append(name)
     assert groups == {"Options": []} | {group: [*commands] for group, commands in GROUPS.items()}
     assert quick("suggest", "-h").out == quick("suggest", "--help").out
-    assert quick("principle", "list", "-h").out == quick("principle", "list", "--help").out
+    assert quick("lesson", "list", "-h").out == quick("lesson", "list", "--help").out

@@ -84,7 +84,7 @@ def test_an_export_into_a_pipe_is_compressed_too(store: Path, tmp_path: Path) ->
 
 @pytest.fixture
 def taught(store: Path) -> Path:
-    assert quick("experience", "distill", "--store", store).code == 0
+    assert quick("lesson", "distill", "--store", store).code == 0
     return store
 
 
@@ -124,4 +124,4 @@ def test_lessons_that_cannot_be_read_leave_no_new_store_behind(
 def test_lessons_alone_make_a_store_that_stays(taught: Path, tmp_path: Path) -> None:
     lessons = quick("library", "export", "--store", taught).out
     assert quick("library", "import", "-", "--store", tmp_path / "new.hepm", stdin=lessons.encode()).code == 0
-    assert quick("experience", "list", "--store", tmp_path / "new.hepm", "--json").json["total"] > 0
+    assert quick("lesson", "list", "--store", tmp_path / "new.hepm", "--json").json["total"] > 0

@@ -215,5 +215,5 @@ def _read(terminal: int) -> bytes:
 
 def test_lessons_come_from_labels_by_rule_as_from_any(store: Path) -> None:
     quick("label", "--rule", "tests", "--store", store)
-    assert found(store, "experience", "distill")["runs"] == 2
+    assert found(store, "lesson", "distill")["experience"]["runs"] == 2
     assert found(store, "stats")["namespaces"]["default"]["experiences"] > 0

@@ -36,8 +36,7 @@ def store(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def taught(store: Path) -> Path:
-    for noun in ("experience", "principle"):
-        assert quick(noun, "distill", "--store", store).code == 0
+    assert quick("lesson", "distill", "--store", store).code == 0
     return store
 
 
@@ -56,68 +55,73 @@ def asked(store: Path, loopback: Loopback, *arguments: str) -> Answer:
 
 
 def test_runs_are_distilled_once_and_those_of_a_task_are_contrasted(store: Path) -> None:
-    report = found(store, "experience", "distill")
-    assert (report["runs"], report["new"] > 0, report["failed"], report["cost"]) == (24, True, {}, None)
-    assert found(store, "experience", "distill")["runs"] == 0
-    listed = found(store, "experience", "list", "--zone", "warning", "--limit", "99")
+    report = found(store, "lesson", "distill")
+    assert report["cost"] is None
+    for kind in ("experience", "principle"):
+        done = report[kind]
+        assert (done["runs"], done["new"] > 0, done["failed"]) == (24, True, {})
+    assert found(store, "lesson", "distill", "--kind", "experience")["experience"]["runs"] == 0
+    listed = found(store, "lesson", "list", "--zone", "warning", "--limit", "99")
     assert listed["total"] == len(listed["lessons"]) > 0
     assert all("give_up" in one["lesson"] and one["zone"] == "warning" for one in listed["lessons"])
 
 
 def test_a_lesson_is_shown_by_the_beginning_of_its_id_with_the_runs_it_comes_from(taught: Path) -> None:
-    one = found(taught, "experience", "list", "--run", "bad-3")["lessons"][0]
-    shown = found(taught, "experience", "show", one["id"][:10])
+    one = found(taught, "lesson", "list", "--run", "bad-3")["lessons"][0]
+    shown = found(taught, "lesson", "show", one["id"][:10])
     assert shown["id"] == one["id"]
     assert "bad-3" in [source["run"] for source in shown["sources"]]
-    assert "give_up" in quick("experience", "show", one["id"], "--store", taught).out
-    wrong = quick("experience", "show", "e-nothing", "--store", taught)
-    assert wrong.code == 2
-    assert "no experience is called" in wrong.err
+    assert "give_up" in quick("lesson", "show", one["id"], "--store", taught).out
+    for name in ("e-nothing", "e-", "nobody", ""):
+        wrong = quick("lesson", "show", name, "--store", taught)
+        assert wrong.code == 2
+        assert f"no lesson is called {name!r}" in wrong.err
 
 
 def test_a_search_finds_the_lesson_of_a_like_wish_and_says_when_there_is_none(taught: Path) -> None:
     wish = "I want to cancel order cancel-1, please."
-    first = found(taught, "experience", "search", wish, "--environment", "shop", "--turn", "1", "--horizon", "4")
-    assert "cancel" in first["found"][0]["situation"]
-    assert found(taught, "experience", "search", wish, "--environment", "elsewhere")["found"] == []
-    below = quick("experience", "search", "zebra", "--store", taught)
+    query = ("lesson", "list", "--kind", "experience", "--query")
+    first = found(taught, *query, wish, "--environment", "shop")["lessons"]
+    assert "cancel" in first[0]["situation"]
+    similarities = [one["similarity"] for one in first]
+    assert similarities == sorted(similarities, reverse=True)
+    assert found(taught, *query, wish, "--environment", "elsewhere") == {"total": 0, "lessons": []}
+    below = quick(*query, "zebra", "--store", taught)
     assert "no experience reaches the similarity 0.4" in below.err
     assert float(below.out.split()[0]) < 0.4
-    as_json = found(taught, "experience", "search", "zebra")
-    assert (as_json["found"], len(as_json["nearest"])) == ([], 3)
-    nothing = quick("experience", "search", "x", "--environment", "elsewhere", "--store", taught)
-    assert (nothing.out, "no experience here" in nothing.err) == ("", True)
+    assert quick(*query, "x", "--environment", "elsewhere", "--store", taught).out == "none\n"
+    assert quick(*query, "x", "--retired", "--store", taught).code == 2
 
 
 def lines(store: Path) -> list[str]:
-    return quick("principle", "list", "--store", store).out.splitlines()
+    return quick("lesson", "list", "--kind", "principle", "--store", store).out.splitlines()
 
 
 def test_an_evolution_is_foretold_made_and_undone(tmp_path: Path) -> None:
     taught = tmp_path / "many.hepm"
     quick("ingest", write(tmp_path / "many.jsonl", chats(120)), "--store", taught)
-    quick("experience", "distill", "--store", taught)
-    before = found(taught, "experience", "list", "--limit", "999")
-    plan = found(taught, "experience", "evolve", "--iterations", "9", "--seed", "1", "--dry-run")
-    assert found(taught, "experience", "list", "--limit", "999") == before
-    done = found(taught, "experience", "evolve", "--iterations", "9", "--seed", "1")
+    quick("lesson", "distill", "--kind", "experience", "--store", taught)
+    before = found(taught, "lesson", "list", "--limit", "999")
+    plan = found(taught, "lesson", "evolve", "--iterations", "9", "--seed", "1", "--dry-run")
+    assert found(taught, "lesson", "list", "--limit", "999") == before
+    done = found(taught, "lesson", "evolve", "--iterations", "9", "--seed", "1")
     assert (done["evolution"], done["steps"]) == (plan["evolution"], plan["steps"])
     assert done["evolution"]
-    assert found(taught, "experience", "undo", done["evolution"])["dropped"]
-    assert found(taught, "experience", "list", "--limit", "999") == before
-    one_sentence(quick("experience", "undo", done["evolution"], "--store", taught))
+    assert found(taught, "lesson", "evolve", "--undo", done["evolution"])["dropped"]
+    assert found(taught, "lesson", "list", "--limit", "999") == before
+    one_sentence(quick("lesson", "evolve", "--undo", done["evolution"], "--store", taught))
 
 
 def test_principles_are_drawn_found_and_set_against_each_other(taught: Path) -> None:
-    listed = found(taught, "principle", "list", "--kind", "cautionary")["lessons"]
+    listed = found(taught, "lesson", "list", "--zone", "cautionary")["lessons"]
     assert any("give_up" in one["text"] for one in listed)
     runs = [len(one["sources"]) for one in listed]
     assert runs == sorted(runs, reverse=True)
     assert re.match(r"p-\w+  \w+, \d+ runs?, score 0\.50 \(not shown yet\): ", listing := lines(taught)[0]), listing
-    best = found(taught, "principle", "search", "give_up after get_order", "--floor", "0")["found"][0]
-    assert {"id", "score", "kind", "text", "runs", "triples", "uses"} <= best.keys()
-    assert found(taught, "principle", "prune", "--dry-run") == {"pruned": [], "dry_run": True}
-    assert best["id"] in quick("principle", "show", best["id"], "--store", taught).out
+    query = ("--kind", "principle", "--query", "give_up after get_order")
+    best = found(taught, "lesson", "list", *query)["lessons"][0]
+    assert {"id", "kind", "text", "sources", "triples", "uses", "similarity"} <= best.keys()
+    assert best["id"] in quick("lesson", "show", best["id"], "--store", taught).out
 
 
 def test_a_prompt_holds_lessons_and_tools_and_credits_what_it_told(taught: Path, tmp_path: Path) -> None:
@@ -133,11 +137,10 @@ def test_a_prompt_holds_lessons_and_tools_and_credits_what_it_told(taught: Path,
     assert "What earlier runs taught:" in plain
     assert not any(lesson in plain for lesson in told["lessons"])
     shown = told["lessons"][0]
-    noun = {"e": "experience", "p": "principle"}[shown[0]]
-    assert found(taught, noun, "show", shown)["shown_in"] == {"now": None}
+    assert found(taught, "lesson", "show", shown)["shown_in"] == {"now": None}
     done = write(tmp_path / "now.jsonl", [chat("now", ["find_user", "get_order", "return_items"], task="return-0")])
     assert quick("ingest", done, "--store", taught).code == 0
-    after = found(taught, noun, "show", shown)
+    after = found(taught, "lesson", "show", shown)
     assert (after["shown_in"], after["uses"]) == ({"now": True}, {"shown": 1, "uses": 1, "successes": 1})
 
 
@@ -181,62 +184,113 @@ def test_a_model_distills_within_its_budget_goes_on_and_is_paid_for_nothing_twic
     loopback: Loopback,
 ) -> None:
     loopback.script = answer
-    dry = asked(store, loopback, "experience", "distill", "--dry-run")
+    distill = ("lesson", "distill", "--kind", "experience")
+    dry = asked(store, loopback, *distill, "--dry-run")
     assert "24 runs would be looked at" in dry.out
     assert "24 calls" in dry.out
     assert loopback.requests == []
-    first = asked(store, loopback, "experience", "distill", "--max-calls", "10", "--json")
-    assert (first.json["runs"], first.json["unasked"], first.json["cost"]["calls"]) == (10, 14, 10)
+    first = asked(store, loopback, *distill, "--max-calls", "10", "--json")
+    done = first.json["experience"]
+    assert (done["runs"], done["unasked"], first.json["cost"]["calls"]) == (10, 14, 10)
     assert "10 calls" in first.err
-    second = asked(store, loopback, "experience", "distill", "--prices", "1,2", "--json")
-    assert (second.json["runs"], second.json["cost"]["calls"]) == (14, 14)
+    second = asked(store, loopback, *distill, "--prices", "1,2", "--json")
+    assert (second.json["experience"]["runs"], second.json["cost"]["calls"]) == (14, 14)
     assert second.json["cost"]["cost_usd"] > 0
-    again = asked(store, loopback, "experience", "distill", "--again", "--json")
+    again = asked(store, loopback, *distill, "--again", "--json")
     assert (again.json["cost"]["calls"], again.json["cost"]["paid_before"]) == (0, 24)
     assert len(loopback.requests) == 24
-    listed = found(store, "experience", "list")["lessons"]
+    listed = found(store, "lesson", "list")["lessons"]
     assert {one["distilled_by"] for one in listed} == {"small"}
 
 
 def test_a_wrong_key_is_one_sentence_and_the_key_is_not_in_it(store: Path, loopback: Loopback) -> None:
     loopback.rules = Rules(key="right")
     env = {"OPENAI_BASE_URL": loopback.url, "OPENAI_API_KEY": "very-secret", "HEPM_LLM_MODEL": "small"}
-    failed = hepm("experience", "distill", "--store", store, env=env)
+    failed = hepm("lesson", "distill", "--store", store, env=env)
     assert "very-secret" not in one_sentence(failed)
 
 
 # What a user wants
 
 
-def test_notes_are_reflected_shown_recalled_edited_restored_and_forgotten_on_the_command_line(
+def wish_of(user: str, run: str, text: str) -> dict[str, Any]:
+    """A run whose user says how to be served."""
+    messages = [{"role": "user", "content": text}, {"role": "assistant", "content": "Here."}]
+    return {"id": run, "user": user, "messages": messages, "success": True}
+
+
+def test_notes_are_distilled_shown_searched_edited_restored_and_deleted_on_the_command_line(
     store: Path, tmp_path: Path
 ) -> None:
-    talk = tmp_path / "talk.json"
     wish = "Please always answer in one sentence. Where is my order?"
-    talk.write_text(json.dumps([{"role": "user", "content": wish}, {"role": "assistant", "content": "Here."}]), "utf-8")
-    done = found(store, "preference", "reflect", "--user", "ann", "--messages", str(talk))
-    assert (done["outcome"], done["notes"]["version"]) == ("written", 1)
-    assert found(store, "preference", "list")["users"] == ["ann"]
-    assert "one sentence" in found(store, "preference", "show", "ann")["notes"][0]["text"]
-    assert found(store, "preference", "search", "ann", "answer in one sentence")["lines"]
+    quick("ingest", write(tmp_path / "ann.jsonl", [wish_of("ann", "r-ann", wish)]), "--store", store)
+    assert found(store, "lesson", "list", "--kind", "note")["lessons"] == []
+    done = found(store, "lesson", "distill", "--kind", "note")["note"]
+    assert (done["runs"], done["written"], done["failed"]) == (25, 1, {})
+    assert found(store, "lesson", "distill", "--kind", "note")["note"]["runs"] == 0
+    [listed] = found(store, "lesson", "list", "--kind", "note")["lessons"]
+    assert (listed["kind"], listed["user"], listed["version"], listed["session"]) == ("note", "ann", 1, "r-ann")
+    assert "one sentence" in found(store, "lesson", "show", "ann")["text"]
+    assert "one sentence" in quick("lesson", "show", listed["id"], "--store", store).out
+    [searched] = found(store, "lesson", "list", "--user", "ann", "--query", "answer in one sentence")["lessons"]
+    assert searched["lines"]
     prompt = found(store, "prompt", "--state", "order", "--user", "ann")
     assert "one sentence" in prompt["stable"]
-    assert quick("preference", "edit", "ann", "short", "--store", store).code == 0
-    assert quick("preference", "restore", "ann", "1", "--store", store).code == 0
-    versions = found(store, "preference", "show", "ann", "--history")["notes"]
+    assert quick("lesson", "edit", "ann", "short", "--store", store).code == 0
+    assert quick("lesson", "edit", "ann", "--restore", "1", "--store", store).code == 0
+    versions = found(store, "lesson", "show", "ann", "--history")["history"]
     assert [(one["version"], one["written_by"]) for one in versions] == [(1, "extractive"), (2, "hand"), (3, "hand")]
-    one_sentence(quick("preference", "edit", "ann", "late", "--version", "1", "--store", store))
-    assert len(found(store, "preference", "forget", "ann")["forgotten"]) == 3
-    assert found(store, "preference", "show", "ann")["notes"] == []
+    one_sentence(quick("lesson", "edit", "ann", "late", "--version", "1", "--store", store))
+    assert quick("lesson", "retire", "ann", "--undo", "--store", store).code == 2
+    assert len(found(store, "lesson", "retire", "ann", "--dry-run")["retired"]) == 3
+    assert len(found(store, "lesson", "retire", "ann")["retired"]) == 3
+    assert quick("lesson", "show", "ann", "--store", store).code == 2
     assert found(store, "prompt", "--state", "order", "--user", "ann")["stable"] == ""
 
 
-def test_one_session_needs_its_user_and_all_runs_need_none(store: Path, tmp_path: Path) -> None:
-    for wrong in (("--user", "ann"), ("--run", "good-1")):
-        assert quick("preference", "reflect", *wrong, "--store", store).code == 2
-    report = found(store, "preference", "reflect")
-    assert (report["runs"], report["failed"]) == (24, {})
-    assert found(store, "preference", "reflect")["runs"] == 0
+def test_notes_on_a_user_who_has_none_are_begun_by_hand_and_no_lesson_is_taken_for_a_user(tmp_path: Path) -> None:
+    store = tmp_path / "new.hepm"
+    for wrong in (("p-1f3a", "a lesson that is not there"), ("ann",), ("ann", "short", "--restore", "1")):
+        assert quick("lesson", "edit", *wrong, "--store", store).code == 2
+        assert not store.exists()
+    assert quick("lesson", "edit", "ann", "short", "--store", store).out == "ann: version 1 written\n"
+    assert found(store, "lesson", "show", "ann")["text"] == "- short"
+
+
+def test_an_edited_lesson_replaces_the_former_and_keeps_its_runs(taught: Path) -> None:
+    former = found(taught, "lesson", "list", "--kind", "principle")["lessons"][0]
+    text = "Never call give_up before get_order has answered."
+    line = quick("lesson", "edit", former["id"], text, "--store", taught).out
+    edited = found(taught, "lesson", "show", line.split()[0])
+    assert (edited["text"], edited["distilled_by"], edited["sources"]) == (text, "hand", former["sources"])
+    assert found(taught, "lesson", "show", former["id"])["retired"] == "superseded"
+    assert "is retired" in one_sentence(quick("lesson", "edit", former["id"], "again", "--store", taught))
+    assert quick("lesson", "edit", edited["id"], "x", "--version", "1", "--store", taught).code == 2
+    same = quick("lesson", "edit", edited["id"], text, "--store", taught).out
+    assert same == f"{edited['id']} says this already\n"
+
+
+def test_a_retired_lesson_is_listed_no_more_until_it_is_revived(taught: Path) -> None:
+    before = lines(taught)
+    id = before[0].split()[0]
+    assert found(taught, "lesson", "retire", id, "--dry-run")["retired"]
+    assert lines(taught) == before
+    retired = found(taught, "lesson", "retire", id)["retired"]
+    assert id in retired
+    assert lines(taught) == before[1:]
+    again = found(taught, "lesson", "retire", id)
+    assert again == {"retired": [], "dry_run": False}
+    assert sorted(found(taught, "lesson", "retire", id, "--undo")["revived"]) == sorted(retired)
+    assert lines(taught) == before
+
+
+def test_principles_are_retired_by_their_score_after_enough_uses(taught: Path) -> None:
+    low = ("lesson", "retire", "--below", "0.6")
+    assert found(taught, *low) == {"retired": [], "dry_run": False}
+    unused = found(taught, *low, "--min-uses", "0", "--dry-run")["retired"]
+    assert len(unused) == found(taught, "lesson", "list", "--kind", "principle")["total"] > 0
+    for wrong in ((), ("--below", "0.6", unused[0]), ("--below", "0.6", "--undo")):
+        assert quick("lesson", "retire", *wrong, "--store", taught).code == 2
 
 
 def test_an_export_carries_the_lessons_and_what_a_step_has_seen_into_another_store(
@@ -252,7 +306,7 @@ def test_an_export_carries_the_lessons_and_what_a_step_has_seen_into_another_sto
         f"24 runs and {len(lessons)} lessons stored, 0 known before; read: 24 hepm\n"
     )
     assert lessons_of(other) == lessons
-    assert found(other, "experience", "distill")["runs"] == 0
+    assert found(other, "lesson", "distill")["experience"]["runs"] == 0
     assert quick("export", "--store", other).out == quick("export", "--store", taught).out
 
 
@@ -290,9 +344,7 @@ def test_a_damaged_line_of_an_export_is_named_and_the_others_are_read(taught: Pa
 
 
 def lessons_of(store: Path) -> list[Any]:
-    return [
-        one for noun in ("experience", "principle") for one in found(store, noun, "list", "--limit", "999")["lessons"]
-    ]
+    return found(store, "lesson", "list", "--limit", "999")["lessons"]
 
 
 def test_a_section_for_agents_is_written_edited_and_read_back(taught: Path, tmp_path: Path) -> None:
@@ -320,7 +372,7 @@ def test_a_skill_is_written_into_its_folder_and_read_back_from_it(taught: Path, 
 
 def test_where_no_lesson_is_supported_nothing_is_written(store: Path, tmp_path: Path) -> None:
     file = tmp_path / "CLAUDE.md"
-    assert "hepm principle distill" in one_sentence(quick("library", "export", file, "--store", store))
+    assert "hepm lesson distill" in one_sentence(quick("library", "export", file, "--store", store))
     assert not file.exists()
 
 

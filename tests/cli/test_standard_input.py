@@ -22,8 +22,7 @@ def store(tmp_path: Path) -> Path:
     "command",
     [
         ["prompt", "--messages", "-"],
-        ["preference", "reflect", "--user", "alice", "--messages", "-"],
-        ["preference", "edit", "alice", "-"],
+        ["lesson", "edit", "alice", "-"],
         ["library", "import", "-"],
         ["ingest", "-"],
         ["cypher", "-"],
@@ -40,7 +39,7 @@ def test_a_closed_standard_input_is_a_misuse(store: Path, command: list[str]) ->
     "command",
     [
         ["prompt", "--messages", "-"],
-        ["preference", "edit", "alice", "-"],
+        ["lesson", "edit", "alice", "-"],
         ["library", "import", "-"],
         ["cypher", "-"],
     ],

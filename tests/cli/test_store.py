@@ -93,11 +93,8 @@ ASKED: list[list[str]] = [
     ["prompt", "--state", "return an order", "--after", "get_order"],
     ["tool", "list", "--json"],
     ["label", "good-0", "--json"],
-    ["experience", "list"],
-    ["experience", "search", "return an order", "--floor", "0"],
-    ["principle", "list"],
-    ["principle", "search", "return an order", "--floor", "0"],
-    ["preference", "list"],
+    ["lesson", "list"],
+    ["lesson", "list", "--query", "return an order"],
     ["library", "export", "-"],
     ["export", "-"],
     ["cypher", "first_tools"],
@@ -108,8 +105,7 @@ ASKED: list[list[str]] = [
 
 def test_a_command_without_a_namespace_takes_the_only_one_of_the_store(folder: Path) -> None:
     assert called(folder, "ingest", "runs.jsonl", "-n", "shop").code == 0
-    for kind in ("experience", "principle"):
-        assert called(folder, kind, "distill").code == 0
+    assert called(folder, "lesson", "distill").code == 0
     for command in ASKED:
         plain, named = called(folder, *command), called(folder, *command, "-n", "shop")
         assert (plain.code, plain.out) == (named.code, named.out), command
@@ -121,7 +117,7 @@ def test_a_command_that_writes_takes_the_only_namespace_and_says_so(folder: Path
     chosen = "hepm: the namespace is 'shop', the only one in memory.hepm; --namespace names another\n"
     assert called(folder, "ingest", "runs.jsonl", "-n", "shop").err == ""
     assert called(folder, "ingest", "runs.jsonl").err == chosen
-    assert called(folder, "preference", "edit", "ann", "short answers").err == chosen
+    assert called(folder, "lesson", "edit", "ann", "short answers").err == chosen
     assert called(folder, "ingest", "runs.jsonl", "-n", "default").err == ""
     # Of two, a command that names none takes the default one.
     plain, named = (called(folder, *ASKED[0], *option) for option in ((), ("-n", "default")))

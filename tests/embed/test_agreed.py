@@ -9,6 +9,7 @@ import pytest
 from hepm import Memory
 from hepm.embed import HashingEmbedder
 from hepm.errors import EmbedderMismatchError, InputError
+from hepm.ingest.prepare import IngestOptions
 from tests.loopback import Loopback, loopback  # noqa: F401
 from tests.runs import trajectory
 
@@ -56,7 +57,7 @@ def test_what_lacks_a_vector_gets_one_and_the_vectors_of_another_process_stay(tm
         other.reembed(HashingEmbedder(64))
         memory.refresh()
         memory.suggest("look", state="shoes")
-        memory.ingest([LATER], vectors=False)
+        memory.ingest([LATER], options=IngestOptions(vectors=False))
         assert memory.reembed() > 0
         assert memory.header.dimensions == 64
         assert memory.examine() == []
@@ -76,7 +77,9 @@ def test_forgetting_writes_no_vectors_of_the_embedder_that_another_process_has_r
 
 def test_runs_that_were_stored_without_vectors_can_be_forgotten_before_any_embedder_is_named(tmp_path: Path) -> None:
     with Memory.open(tmp_path, speak="weighed") as memory:
-        memory.ingest([*RUNS, trajectory("like r1", "look", "buy", goal="a lamp")], vectors=False)
+        memory.ingest(
+            [*RUNS, trajectory("like r1", "look", "buy", goal="a lamp")], options=IngestOptions(vectors=False)
+        )
         memory.forget(trajectory="r1")
         assert memory.search("a lamp")
         assert {finding.repair for finding in memory.examine()} <= {"reembed"}

@@ -57,7 +57,7 @@ def test_a_checkout_is_named_by_source_or_by_a_variable(monkeypatch: pytest.Monk
         find_environment("acebench-multi_step").tasks()
     with pytest.raises(InputError, match=r"is none: there is no model_eval/checker\.py in it\."):
         find_environment("acebench-multi_step", str(STAND_INS)).tasks()
-    with pytest.raises(InputError, match=r"^bfcl runs from no checkout: leave --source out\.$"):
+    with pytest.raises(InputError, match=r"^bfcl takes no source: leave --source out\.$"):
         find_environment("bfcl", ACEBENCH)
     monkeypatch.setenv("HEPM_ACEBENCH", ACEBENCH)
     environment = find_environment("acebench-multi_turn")

@@ -1,9 +1,10 @@
-"""`hepm collaborate`: simulated users with a scripted collaborator, and with a model played by a real server."""
+"""`hepm bench users`: simulated users with a scripted collaborator, and with a model played by a real server."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 import re
 import sys
@@ -20,28 +21,34 @@ import pytest
 from hepm.cli import main
 from hepm.evals.bench.folder import Folder
 from hepm.evals.bench.models import Model
-from hepm.evals.collaboration.play import GREETING, Collaboration, PlayedSession, RuleUser, scripted, users_of
+from hepm.evals.collaboration.environment import GREETING, UsersEnvironment
+from hepm.evals.collaboration.play import PlayedSession, UserBench
 from hepm.evals.collaboration.problems import PROBLEMS, is_answered, steps_of
 from hepm.evals.collaboration.rules import CONFLICTS, PREFERENCES
+from hepm.evals.collaboration.script import scripted
+from hepm.evals.collaboration.users import RuleUser, users_of
 from hepm.experience.wishes import wishes_in
+from hepm.llm import Endpoint
 from tests.faults.command import quick
 from tests.loopback import Loopback, Reply, Request, completion, loopback  # noqa: F401
 
 AT_ONCE = 2
+ENDPOINT = Endpoint("played", "http://localhost:9/v1")
 
 _processes = get_context("forkserver")  # a process for each command; what they import is imported once
-_processes.set_forkserver_preload(["openai", "hepm.evals.collaboration.report", "hepm.cli.collaborate", __name__])
+_processes.set_forkserver_preload(["openai", "hepm.evals.bench.report", "hepm.cli.bench", __name__])
 
 
 def play(
     users: list[RuleUser], place: Path, complete: Callable[[Any], Any] = scripted, **options: Any
 ) -> list[PlayedSession]:
     with Folder(place, {}) as folder:
-        return Collaboration(users, Model(lambda task: complete, folder), **{"sessions": 3, **options}).play("played")
+        made = UserBench(UsersEnvironment(), users, folder, ENDPOINT, **{"sessions": 3, **options})
+        return made.play(Model(lambda task: complete, folder))
 
 
-def effort(played: list[PlayedSession], memory: str, number: int) -> int:
-    return sum(len(one.enforced) for one in played if (one.memory, one.number) == (memory, number))
+def effort(played: list[PlayedSession], arm: str, number: int) -> int:
+    return sum(len(one.enforced) for one in played if (one.arm, one.number) == (arm, number))
 
 
 def message_of(completed: Any) -> str:
@@ -50,16 +57,16 @@ def message_of(completed: Any) -> str:
 
 def test_with_notes_user_effort_falls_to_zero_by_the_second_session_and_without_it_does_not(tmp_path):
     played = play(users_of(30), tmp_path)
-    assert effort(played, "notes", 1) == effort(played, "none", 1) == effort(played, "history", 1) == 30
+    assert effort(played, "notes", 1) == effort(played, "off", 1) == effort(played, "history", 1) == 30
     assert effort(played, "notes", 2) == effort(played, "notes", 3) == 0
     assert effort(played, "history", 2) == 0
-    assert effort(played, "none", 2) == effort(played, "none", 3) == effort(played, "none", 1)
+    assert effort(played, "off", 2) == effort(played, "off", 3) == effort(played, "off", 1)
     assert all(one.success for one in played)
 
 
 def test_notes_are_empty_in_the_first_session_and_hold_afterwards_what_was_enforced(tmp_path):
     user = RuleUser("Ada", {name: PREFERENCES[name] for name in ("bullets", "no emoji", "German")})
-    first, second, _ = play([user], tmp_path, memories=["notes"])
+    first, second, _ = play([user], tmp_path, arms=["notes"])
     assert (first.notes, first.enforced) == ("", (("bullets", "no emoji", "German"),))
     [said] = [turn.text for turn in first.messages if turn.role == "user"][1:]
     assert second.notes.splitlines() == [f"- {one}" for one in re.split(r"(?<=\.) ", said)]
@@ -74,7 +81,7 @@ def test_preferences_reach_the_collaborator_through_the_conversation_alone(tmp_p
             return scripted(body)
 
         user = RuleUser("Ada", {name: PREFERENCES[name] for name in preferences})
-        play([user], tmp_path / name, listening, memories=["notes"])
+        play([user], tmp_path / name, listening, arms=["notes"])
         return bodies
 
     one, other = sent_to("one", ("bullets", "no emoji", "short")), sent_to("other", ("German", "no code", "bold"))
@@ -90,7 +97,7 @@ def test_without_memory_every_session_begins_with_the_problem_alone(tmp_path):
         bodies.append(body)
         return scripted(body)
 
-    play(users_of(1), tmp_path, listening, memories=["none"])
+    play(users_of(1), tmp_path, listening, arms=["off"])
     first = [body["messages"] for body in bodies if len(body["messages"]) == 2]
     assert len(first) == 3
     assert len({messages[0]["content"] for messages in first}) == 1
@@ -147,7 +154,7 @@ def test_no_problem_gives_its_answer_away():
 def test_a_deaf_collaborator_is_enforced_at_every_turn_up_to_the_limit(tmp_path):
     users = [replace(user, preferences={"bullets": PREFERENCES["bullets"]}) for user in users_of(1)]
     deaf = {"choices": [{"message": {"content": "No."}}]}
-    [session] = play(users, tmp_path, lambda body: deaf, memories=["notes"], sessions=1, max_turns=4)
+    [session] = play(users, tmp_path, lambda body: deaf, arms=["notes"], sessions=1, max_turns=4)
     assert (session.success, session.enforced) == (False, (("bullets",),) * 4)
     assert [turn.role for turn in session.messages] == ["assistant", "user"] * 4 + ["assistant"]
     assert session.messages[0].text == GREETING
@@ -156,28 +163,58 @@ def test_a_deaf_collaborator_is_enforced_at_every_turn_up_to_the_limit(tmp_path)
 def test_a_doubted_answer_is_no_preference(tmp_path):
     users = [replace(user, preferences={}) for user in users_of(1)]
     wrong = {"choices": [{"message": {"content": "It is -1."}}]}
-    played = play(users, tmp_path, lambda body: wrong, memories=["notes"], sessions=2, max_turns=4)
+    played = play(users, tmp_path, lambda body: wrong, arms=["notes"], sessions=2, max_turns=4)
     assert [(one.success, one.enforced, one.notes) for one in played] == [(False, (), "")] * 2
 
 
 def test_the_command_needs_no_endpoint_and_says_what_notes_spared(tmp_path):
-    answer = quick("collaborate", "--model", "scripted", "--users", "12", "--sessions", "2", "--json", cwd=tmp_path)
+    answer = quick("bench", "users", "--model", "scripted", "--tasks", "12", "--trials", "2", "--json", cwd=tmp_path)
     assert answer.code == 0, answer.err
-    found = answer.json["memories"]
-    assert [found[memory]["sessions"][0]["user_effort"] for memory in found] == [
-        found["none"]["sessions"][1]["user_effort"]
-    ] * 3
+    found = answer.json["arms"]
+    without = found["off"]["sessions"][1]["user_effort"]["value"]
+    assert [found[arm]["sessions"][0]["user_effort"]["value"] for arm in found] == [without] * 3
     assert found["history"]["sessions"][1]["user_effort"]["value"] == 0
-    assert found["notes"]["difference"]["user_effort"]["interval"][1] < 0
-    assert found["notes"]["later"]["length"]["value"] < found["none"]["later"]["length"]["value"]
+    assert found["notes"]["later"]["user_effort"]["difference"]["interval"][1] < 0
+    assert found["notes"]["later"]["length"]["value"] < found["off"]["later"]["length"]["value"]
+    assert found["notes"]["hinted"] > found["off"]["hinted"] == 0
     assert "less, by more than chance explains" in answer.json["sentences"][1]
-    assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_memory_is_refused_with_the_known_ones(tmp_path):
-    answer = quick("collaborate", "--model", "scripted", "--memory", "none,vectors", cwd=tmp_path)
-    assert answer.code == 2
-    assert "'vectors' is none of direct, plain, none, oracle, notes, recent, history, mem0" in answer.err
+def test_finished_sessions_are_runs_of_the_folder_that_hepm_can_ingest(tmp_path):
+    options = ("--model", "scripted", "--tasks", "2", "--trials", "2", "--arms", "off", "--folder", "f")
+    assert quick("bench", "users", *options, cwd=tmp_path).code == 0
+    report = quick("ingest", "f/runs.jsonl", "--store", "m.hepm", "--json", cwd=tmp_path)
+    assert report.json["stored"] == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--arms", "off,vectors"], "no arm of users is called vectors. There are: direct, plain, off, oracle, notes,"),
+        (["--rounds", "2"], "users are remembered by the arms: leave it out"),
+        (["--memory", "m.hepm"], "users are remembered by the arms: leave it out"),
+    ],
+)
+def test_what_users_have_no_use_for_is_refused_in_a_sentence(tmp_path, options, message):
+    answer = quick("bench", "users", "--model", "scripted", *options, cwd=tmp_path)
+    assert answer.code in (1, 2)
+    assert message in " ".join(answer.err.split())
+
+
+def test_one_session_of_a_user_is_an_episode_like_any_other():
+    environment = UsersEnvironment()
+    task = environment.tasks()[0]
+    episode = environment.start(task)
+    opening = episode.answer("")
+    agent = environment.scripted(task)
+    messages = [{"role": "system", "content": task.system}, _user(opening)]
+    while True:
+        reply = message_of(agent({"messages": messages}))
+        heard = episode.answer(reply)
+        if heard is None:
+            break
+        messages += [{"role": "assistant", "content": reply}, _user(heard)]
+    assert (episode.reward(), episode.scores()) == (1.0, {"user_effort": 1, "length": 5})
 
 
 def model(request: Request) -> Reply:
@@ -218,31 +255,35 @@ def both(request: Request) -> Reply:
     return (person if request.body["model"] == "person" else model)(request)
 
 
-SIMULATED = ("--simulator", "person")
+PLAYED = {"HEPM_USER_MODEL": "person"}
 
 
-def run(arguments: list[str], out: Path) -> None:
+def run(arguments: list[str], out: Path, env: dict[str, str]) -> None:
     """The command, in a process of its own."""
+    os.environ.update(env)
     sys.argv = ["hepm", *arguments]
     with out.open("w") as file, contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
         main()
 
 
-def start(folder: Path, url: str, *options: str) -> Any:
+def start(folder: Path, url: str, played: bool) -> Any:
     known = ["--model", "small", "--base-url", url, "--folder", str(folder), "--concurrency", str(AT_ONCE), "--json"]
-    arguments = ["collaborate", "--users", "2", "--sessions", "2", *known, *options]
-    process = _processes.Process(target=run, args=(arguments, folder.with_suffix(".out")))
+    arguments = ["bench", "users-played" if played else "users", "--tasks", "2", "--trials", "2", *known]
+    env = PLAYED | {"HEPM_USER_BASE_URL": url} if played else {}
+    process = _processes.Process(target=run, args=(arguments, folder.with_suffix(".out"), env))
     process.start()
     return process
 
 
-def figures(folder: Path, url: str, *options: str) -> Any:
-    process = start(folder, url, *options)
+def figures(folder: Path, url: str, played: bool) -> Any:
+    process = start(folder, url, played)
     process.join(60)
     out = folder.with_suffix(".out").read_text("utf-8")
     assert process.exitcode == 0, out
     found = json.loads(next(line for line in out.splitlines() if line.startswith("{")))
     del found["paid_before"]
+    for scores in found["arms"].values():
+        del scores["memory_ms"]
     return found
 
 
@@ -250,23 +291,23 @@ def sent(played: Loopback) -> Counter[str]:
     return Counter(json.dumps(request.body, sort_keys=True) for request in played.requests)
 
 
-@pytest.mark.parametrize("options", [(), SIMULATED])
+@pytest.mark.parametrize("played", [False, True])
 def test_a_killed_collaboration_goes_on_pays_for_no_recorded_answer_twice_and_finds_the_same(
     loopback: Loopback,  # noqa: F811
     tmp_path: Path,
-    options: tuple[str, ...],
+    played: bool,
 ) -> None:
     loopback.script = both
-    undisturbed, once = figures(tmp_path / "whole", loopback.url, *options), sent(loopback)
+    undisturbed, once = figures(tmp_path / "whole", loopback.url, played), sent(loopback)
     assert undisturbed["unreflected"] == 0
     assert undisturbed["failed"] == {}
-    effort = undisturbed["memories"]["notes"]["sessions"]
+    effort = undisturbed["arms"]["notes"]["sessions"]
     assert effort[1]["user_effort"]["value"] < effort[0]["user_effort"]["value"]
     loopback.requests.clear()
     loopback.script = lambda request: both(request).after(0.02)
     draws, struck = random.Random(3), 0
     while struck < 3:
-        process = start(tmp_path / "killed", loopback.url, *options)
+        process = start(tmp_path / "killed", loopback.url, played)
         before, more = len(loopback.requests), draws.randrange(1, once.total() // 4)
         while len(loopback.requests) < before + more and process.is_alive():
             loopback.stopping.wait(0.001)
@@ -274,11 +315,11 @@ def test_a_killed_collaboration_goes_on_pays_for_no_recorded_answer_twice_and_fi
         process.kill()
         process.join()
         assert len(loopback.requests) <= once.total() + AT_ONCE * struck
-    assert figures(tmp_path / "killed", loopback.url, *options) == undisturbed
+    assert figures(tmp_path / "killed", loopback.url, played) == undisturbed
     assert [*(once - sent(loopback))] == []
     assert (sent(loopback) - once).total() <= AT_ONCE * struck
     asked = len(loopback.requests)
-    assert figures(tmp_path / "killed", loopback.url, *options) == undisturbed
+    assert figures(tmp_path / "killed", loopback.url, played) == undisturbed
     assert len(loopback.requests) == asked
 
 
@@ -287,45 +328,45 @@ def test_a_spent_budget_ends_with_a_sentence_and_a_repeated_command_pays_for_the
     tmp_path: Path,
 ) -> None:
     loopback.script = model
-    known = ("collaborate", "--model", "small", "--base-url", loopback.url, "--folder", tmp_path / "f", "--json")
-    options = ("--users", "1", "--sessions", "2", "--memory", "none,notes", "--concurrency", "1")
+    known = ("bench", "users", "--model", "small", "--base-url", loopback.url, "--folder", tmp_path / "f", "--json")
+    options = ("--tasks", "1", "--trials", "2", "--arms", "off,notes", "--concurrency", "1")
     answer = quick(*known, *options, "--max-calls", "3")
     assert (answer.code, len(loopback.requests)) == (1, 3)
     assert answer.json["unfinished"] == 1
     dry = quick(*known, *options, "--dry-run")
     assert (dry.code, dry.json["sessions"], len(loopback.requests)) == (0, 4, 3)
     answer = quick(*known, *options)
-    assert (answer.code, answer.json["users"], answer.json["paid_before"]) == (0, 1, 3)
+    assert (answer.code, answer.json["tasks"], answer.json["paid_before"]) == (0, 1, 3)
     assert max(sent(loopback).values()) <= 2  # without memory, both sessions of a problem may begin alike
 
 
 def of_setting(played: list[PlayedSession], memory: str) -> list[tuple[int, int]]:
     """User effort and length of each session."""
-    return [(len(one.enforced), one.length) for one in played if one.memory == memory]
+    return [(len(one.enforced), one.length) for one in played if one.arm == memory]
 
 
 def test_an_agent_that_violates_three_preferences_costs_one_effort_and_a_length_of_five(tmp_path):
     # By hand: problem, reply, one message that asks for all three, reply that keeps them, farewell.
     user = RuleUser("Ada", {name: PREFERENCES[name] for name in ("bullets", "no emoji", "German")})
-    [session] = play([user], tmp_path, memories=["none"], sessions=1)
+    [session] = play([user], tmp_path, arms=["off"], sessions=1)
     assert (len(session.enforced), session.length) == (1, 5)
     assert session.enforced == (("bullets", "no emoji", "German"),)
 
 
 def test_settings_s1_to_s5_serve_the_same_users_with_the_same_problems(tmp_path):
-    played = play(users_of(2), tmp_path, memories=["direct", "plain", "none", "oracle", "notes"], sessions=2)
+    played = play(users_of(2), tmp_path, arms=["direct", "plain", "off", "oracle", "notes"], sessions=2)
     # By hand: S1 is problem and answer; S2 and S4 add a farewell; S3 enforces once, S5 in its first session alone.
     assert of_setting(played, "direct") == [(0, 2)] * 4
     assert of_setting(played, "plain") == of_setting(played, "oracle") == [(0, 3)] * 4
-    assert of_setting(played, "none") == [(1, 5)] * 4
+    assert of_setting(played, "off") == [(1, 5)] * 4
     assert of_setting(played, "notes") == [(1, 5), (0, 3)] * 2
 
     def told(memory: str) -> dict[tuple[str, int], str]:
-        return {(one.user, one.number): one.messages[1].text for one in played if one.memory == memory}
+        return {(one.user, one.number): one.messages[1].text for one in played if one.arm == memory}
 
-    whole = {(one.user, one.number): one.messages[0].text for one in played if one.memory == "direct"}
+    whole = {(one.user, one.number): one.messages[0].text for one in played if one.arm == "direct"}
     openings = {key: steps_of(problem)[0] for key, problem in whole.items()}
-    assert told("plain") == told("none") == told("oracle") == told("notes") == openings
+    assert told("plain") == told("off") == told("oracle") == told("notes") == openings
 
 
 def test_an_agent_with_recent_sessions_is_given_the_last_three_alone(tmp_path):
@@ -335,20 +376,21 @@ def test_an_agent_with_recent_sessions_is_given_the_last_three_alone(tmp_path):
         systems.append(body["messages"][0]["content"])
         return scripted(body)
 
-    play(users_of(1), tmp_path, listening, memories=["recent"], sessions=5)
+    play(users_of(1), tmp_path, listening, arms=["recent"], sessions=5)
     assert re.findall(r"Session (\d):", systems[-1]) == ["2", "3", "4"]
 
 
 def test_the_report_has_the_mean_over_all_sessions_and_differences_by_session(tmp_path):
-    options = ("--users", "3", "--sessions", "3", "--memory", "none,notes", "--json")
-    found = quick("collaborate", "--model", "scripted", *options, cwd=tmp_path).json["memories"]
+    options = ("--tasks", "3", "--trials", "3", "--arms", "off,notes", "--json")
+    found = quick("bench", "users", "--model", "scripted", *options, cwd=tmp_path).json["arms"]
     # By hand: notes have effort 1, 0, 0 and length 5, 3, 3; without memory it is 1 and 5 throughout.
-    assert found["notes"]["mean"]["user_effort"]["value"] == pytest.approx(1 / 3, abs=1e-3)
-    assert found["notes"]["mean"]["length"]["value"] == pytest.approx(11 / 3, abs=1e-3)
-    assert [one["user_effort"]["value"] for one in found["notes"]["deltas"]] == [0, -1, -1]
-    assert [one["length"]["value"] for one in found["notes"]["deltas"]] == [0, -2, -2]
-    assert found["notes"]["gain"]["length"]["value"] == pytest.approx(-4 / 3, abs=1e-3)
-    assert found["none"]["deltas"] == []
+    assert found["notes"]["means"]["user_effort"] == pytest.approx(1 / 3, abs=1e-3)
+    assert found["notes"]["means"]["length"] == pytest.approx(11 / 3, abs=1e-3)
+    by_session = found["notes"]["sessions"]
+    assert [means["user_effort"]["difference"]["value"] for means in by_session] == [0, -1, -1]
+    assert [means["length"]["difference"]["value"] for means in by_session] == [0, -2, -2]
+    assert found["notes"]["difference"]["length"]["value"] == pytest.approx(-4 / 3, abs=1e-3)
+    assert found["off"]["sessions"][0]["length"]["difference"] is None
 
 
 def test_a_rule_user_tells_the_problem_step_by_step_and_enforces_nothing_while_asked(tmp_path):
@@ -359,7 +401,7 @@ def test_a_rule_user_tells_the_problem_step_by_step_and_enforces_nothing_while_a
     def asking(body: Any) -> Any:
         return {"choices": [{"message": {"content": next(replies)}}]}
 
-    [session] = play([user], tmp_path, asking, memories=["none"], sessions=1)
+    [session] = play([user], tmp_path, asking, arms=["off"], sessions=1)
     said = [turn.text for turn in session.messages if turn.role == "user"]
     assert said[:3] == ["How many nuts has he?", "Tom has 3 bags.", "Each bag holds 4 nuts."]
     assert (session.enforced, session.success, session.length) == ((("bullets",),), True, 9)

@@ -1,4 +1,4 @@
-"""`hepm collaborate --memory mem0` with the release of mem0 from PyPI, in a process of its own."""
+"""`hepm bench users --arms mem0` with the release of mem0 from PyPI, in a process of its own."""
 
 import json
 
@@ -6,8 +6,12 @@ import pytest
 
 from hepm.evals.bench.folder import Folder
 from hepm.evals.bench.models import Model
-from hepm.evals.collaboration.play import Collaboration, RuleUser, scripted
+from hepm.evals.collaboration.environment import UsersEnvironment
+from hepm.evals.collaboration.play import UserBench
 from hepm.evals.collaboration.rules import PREFERENCES
+from hepm.evals.collaboration.script import scripted
+from hepm.evals.collaboration.users import RuleUser
+from hepm.llm import Endpoint
 
 
 @pytest.mark.soak
@@ -26,8 +30,9 @@ def test_facts_that_mem0_takes_of_each_turn_reach_the_agent_in_the_next_session_
 
     def efforts() -> list[int]:
         with Folder(tmp_path / "f", {}) as folder:
-            made = Collaboration([user], Model(lambda task: model, folder), ["mem0"], sessions=2)
-            played = made.play("small")
+            endpoint = Endpoint("small", "http://localhost:9/v1")
+            made = UserBench(UsersEnvironment(), [user], folder, endpoint, arms=["mem0"], sessions=2)
+            played = made.play(Model(lambda task: model, folder))
         assert made.failed == {}
         return [len(one.enforced) for one in played]
 

@@ -88,6 +88,6 @@ def test_no_problem_comes_again_before_all_came():
 
 def test_the_scripted_agent_refuses_problems_of_files(tmp_path):
     (tmp_path / "mmlu.csv").write_text(MMLU)
-    answer = quick("collaborate", "--model", "scripted", "--problems", tmp_path / "mmlu.csv")
-    assert answer.code == 2
+    answer = quick("bench", "users", "--model", "scripted", "--source", tmp_path / "mmlu.csv", cwd=tmp_path)
+    assert answer.code == 1
     assert "our own problems" in answer.err

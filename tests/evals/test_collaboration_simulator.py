@@ -1,4 +1,4 @@
-"""`hepm collaborate --simulator`: a real server plays the collaborator, the users and the judge."""
+"""`hepm bench users-played`: a real server plays the collaborator, the users and the judge."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import pytest
 
 from hepm.errors import AnswerError
 from hepm.evals.bench.folder import Folder
-from hepm.evals.collaboration.play import GREETING, UserTurn
+from hepm.evals.collaboration.environment import GREETING
 from hepm.evals.collaboration.problems import PROBLEMS
 from hepm.evals.collaboration.simulator import CONFLICTS, PREFERENCES, ModelUser, model_users
+from hepm.evals.collaboration.users import UserTurn
 from hepm.llm import Client, Endpoint
 from hepm.types import Turn
 from tests.faults.command import quick
 from tests.loopback import Loopback, Reply, Request, completion, loopback  # noqa: F401
 
-USERS = ("--users", "2", "--sessions", "3", "--concurrency", "2")
+USERS = ("--tasks", "2", "--trials", "3", "--concurrency", "2")
 
 
 def agent(body: Any) -> Reply:
@@ -65,8 +66,9 @@ def everyone(request: Request) -> Reply:
 
 
 def collaborate(played: Loopback, folder: Path, *more: str) -> Any:
-    known = ("--model", "small", "--base-url", played.url, "--simulator", "player", "--folder", folder, "--json")
-    return quick("collaborate", *known, *USERS, *more)
+    known = ("--model", "small", "--base-url", played.url, "--folder", folder, "--json")
+    players = {"HEPM_USER_MODEL": "player", "HEPM_USER_BASE_URL": played.url}
+    return quick("bench", "users-played", *known, *USERS, *more, env=players)
 
 
 def test_users_that_a_model_plays_enforce_less_with_notes_and_a_repeated_command_pays_for_nothing(
@@ -76,15 +78,16 @@ def test_users_that_a_model_plays_enforce_less_with_notes_and_a_repeated_command
     loopback.script = everyone
     answer = collaborate(loopback, tmp_path / "f", "--plot", str(tmp_path / "plot.svg"))
     assert answer.code == 0, answer.err
-    found = answer.json["memories"]
+    found = answer.json["arms"]
     effort = {name: [one["user_effort"]["value"] for one in found[name]["sessions"]] for name in found}
-    assert effort == {"none": [1, 1, 1], "history": [1, 0, 0], "notes": [1, 0, 0]}
-    assert all(one["task_success"]["value"] == 1 for name in found for one in found[name]["sessions"])
-    assert (answer.json["simulator"], answer.json["failed"]) == ("player", {})
+    assert effort == {"off": [1, 1, 1], "history": [1, 0, 0], "notes": [1, 0, 0]}
+    assert all(one["success"]["value"] == 1 for name in found for one in found[name]["sessions"])
+    assert answer.json["failed"] == {}
+    assert "asked small and player: " in answer.err
     assert (tmp_path / "plot.svg").stat().st_size > 5_000
     asked = len(loopback.requests)
     again = collaborate(loopback, tmp_path / "f")
-    assert again.json["memories"] == found
+    assert again.json["arms"] == found
     assert len(loopback.requests) == asked
     dry = collaborate(loopback, tmp_path / "f", "--dry-run")
     assert dry.json["calls"] >= asked
@@ -93,7 +96,7 @@ def test_users_that_a_model_plays_enforce_less_with_notes_and_a_repeated_command
 
 def test_the_agent_reads_a_preference_only_after_a_user_enforced_it(loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
     loopback.script = everyone
-    assert collaborate(loopback, tmp_path / "f", "--memory", "notes", "--users", "1", "--concurrency", "1").code == 0
+    assert collaborate(loopback, tmp_path / "f", "--arms", "notes", "--tasks", "1", "--concurrency", "1").code == 0
     voiced, seen = "", set[str]()
     for request in loopback.requests:
         if request.body["model"] == "player":
@@ -113,9 +116,10 @@ def test_users_of_another_endpoint_are_asked_there_with_its_own_key(
     others.script = everyone
     try:
         keys = {"OPENAI_API_KEY": "of-agent", "HEPM_USER_API_KEY": "of-users"}
-        known = ("--model", "small", "--base-url", loopback.url, "--simulator", "player", "--simulator-url", others.url)
-        limit = ("--max-answer-tokens", "300", "--folder", tmp_path / "f", "--json")
-        answer = quick("collaborate", *known, *limit, *USERS, env=keys)
+        players = {"HEPM_USER_MODEL": "player", "HEPM_USER_BASE_URL": others.url}
+        known = ("--model", "small", "--base-url", loopback.url)
+        limit = ("-o", "max_tokens=300", "--folder", tmp_path / "f", "--json")
+        answer = quick("bench", "users-played", *known, *limit, *USERS, env=keys | players)
     finally:
         others.stop()
     assert answer.code == 0, answer.err
@@ -127,16 +131,17 @@ def test_users_of_another_endpoint_are_asked_there_with_its_own_key(
     assert {body.get("max_tokens") for body in replies} == {300}
 
 
-def test_another_simulator_is_refused_for_a_folder_and_scripted_understands_none(
+def test_users_of_rules_are_refused_for_a_folder_of_played_ones_and_scripted_understands_no_played_one(
     loopback: Loopback,  # noqa: F811
     tmp_path: Path,
 ) -> None:
     loopback.script = everyone
-    assert collaborate(loopback, tmp_path / "f", "--memory", "none").code == 0
-    answer = quick("collaborate", "--model", "small", "--base-url", loopback.url, "--folder", tmp_path / "f", *USERS)
+    assert collaborate(loopback, tmp_path / "f", "--arms", "off").code == 0
+    answer = quick("bench", "users", "--model", "small", "--base-url", loopback.url, "--folder", tmp_path / "f", *USERS)
     assert answer.code == 1
-    assert "another simulator" in answer.err
-    assert quick("collaborate", "--model", "scripted", "--simulator", "player").code == 2
+    assert "another environment" in answer.err
+    refused = quick("bench", "users-played", "--model", "scripted", cwd=tmp_path, env={"HEPM_USER_MODEL": "player"})
+    assert "understands the users of rules alone" in refused.err
 
 
 @pytest.mark.parametrize(
@@ -175,10 +180,10 @@ def test_a_session_whose_user_cannot_be_read_is_named_as_failed(loopback: Loopba
         return completion("perhaps") if judged else everyone(request)
 
     loopback.script = broken
-    answer = collaborate(loopback, tmp_path / "f", "--memory", "none")
+    answer = collaborate(loopback, tmp_path / "f", "--arms", "off")
     assert answer.code == 0, answer.err
-    assert (answer.json["users"], answer.json["unfinished"]) == (0, 2)
-    assert "judge" in answer.json["failed"]["none/user-1"]
+    assert (answer.json["tasks"], answer.json["unfinished"]) == (0, 2)
+    assert "judge" in answer.json["failed"]["off/user-1/0"]
 
 
 def test_preferences_of_a_user_never_conflict() -> None:
@@ -195,7 +200,7 @@ def test_lines_of_the_notes_are_recalled_by_the_model_before_each_reply_from_the
     tmp_path: Path,
 ) -> None:
     loopback.script = everyone
-    assert collaborate(loopback, tmp_path / "f", "--memory", "notes", "--users", "1", "--concurrency", "1").code == 0
+    assert collaborate(loopback, tmp_path / "f", "--arms", "notes", "--tasks", "1", "--concurrency", "1").code == 0
     bodies = [one.body for one in loopback.requests if one.body["model"] == "small"]
     asked = [body.get("response_format", {}).get("json_schema", {}).get("name", "reply") for body in bodies]
     # Session 1: a violation, and the reply that mends it. Sessions 2 and 3: one reply each.

@@ -92,14 +92,3 @@ def test_a_seed_below_zero_is_a_misuse(tele: Path) -> None:
     answer = quick("eval", tele, "--seed", "-1")
     assert answer.code == 2
     assert "--seed" in one_sentence(answer)
-
-
-@pytest.mark.soak
-def test_simulated_agents_are_measured_without_any_run() -> None:
-    found = quick("eval", "--simulate", "--json").json
-    assert found["first_tools"].keys() == {"adaptive", "episodic", "hybrid", "procedural"}
-    assert {score["runs"] for score in found["scores"]} == {0, 10, 30, 100}
-
-
-def test_runs_given_to_a_simulation_are_refused(tele: Path) -> None:
-    assert "--simulate makes its own runs" in quick("eval", tele, "--simulate").err

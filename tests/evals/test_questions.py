@@ -184,7 +184,7 @@ def benched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, An
                 for call in calls:
                     session.record(call, {"query": "Eagle Bridge"}, "a paragraph")
                 session.finish(reward=float(len(calls) == 2))
-        memory.wait_distilled()
+        memory.sessions.wait_distilled()
     arms = "off,searching,tagged-alone,tagged,react"
     known = ("--model", "small", "--base-url", played.url, "--folder", str(place / "folder"), "--arms", arms, "--json")
     chosen = ("--memory", str(place / "known.hepm"), "--tasks", "*-5,*-6")

@@ -8,12 +8,10 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from io import StringIO
 from itertools import islice
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from hepm import Memory
 from hepm.evals.metrics import Interval
@@ -29,11 +27,10 @@ from hepm.evals.simulator import (
     measure_desk,
     oracle,
     simulate,
-    simulation_tables,
     success_from_logs,
     success_online,
 )
-from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.policy import Query
 from hepm.policy.hybrid.fitted import stems
 from hepm.types import FailedWay, Suggestion, Suggestions, ToolName, Trajectory
@@ -347,14 +344,12 @@ def test_means_over_desks_come_with_an_interval_from_resampling_desks():
     assert mean.interval == Interval(pytest.approx(0.2), pytest.approx(0.4))
 
 
-def test_the_tables_of_a_simulation_have_a_row_for_each_setting_and_log():
-    found = simulate({"mine": Says(hint("log_outcome"))}, seeds=[0, 1], follows=[1.0], sizes=[0, 5])
-    printed = StringIO()
-    Console(file=printed, width=100).print(simulation_tables(found))
-    rows = [line.split() for line in printed.getvalue().splitlines()]
+def test_a_simulation_has_scores_for_each_setting_and_first_tools_for_each_log():
+    found = simulate({"mine": Says(hint("log_outcome"))}, seeds=[0, 1], follows=[1.0], sizes=[0, 5]).to_json()
 
-    assert sum("mine" in row for row in rows) == 4 + 2
-    assert sum(row[:2] == ["no", "memory"] for row in rows) == 1
+    mine = [(score["learning"], score["runs"]) for score in found["scores"] if score["policy"] == "mine"]
+    assert mine == [("logs", 0), ("logs", 5), ("online", 0), ("online", 5)]
+    assert len(found["first_tools"]["mine"]) == 4
 
 
 def test_the_same_question_is_asked_once_as_long_as_memory_stays(tmp_path: Path):

@@ -8,7 +8,7 @@ from pathlib import Path
 from hepm import Trajectory
 from hepm.embed import CachedEmbedder, Embedder, HashingEmbedder
 from hepm.experience.library import Library
-from hepm.graph.mirror import Mirror
+from hepm.graph.mirror.mirror import Mirror
 from hepm.graph.rows import Selection
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Store

@@ -130,9 +130,9 @@ def test_fading_lessons_come_last_and_old_ones_not_at_all(tmp_path: Path) -> Non
     with Memory.open(tmp_path / "m.hepm") as memory:
         memory.ingest([ended("a", 0, "a"), ended("b", 200, "b"), ended("c", 400, "c")])
         rules = [rule("Long gone.", "a"), rule("Fading.", "b"), rule("Fresh.", "c")]
-        memory.library.change(LessonChange(put=[one.row() for one in rules]))
+        memory.lessons.change(LessonChange(put=[one.row() for one in rules]))
         found = memory.principles.found(rules)
-        ages, known = memory.library.ages("default"), memory.library.lessons("default")
+        ages, known = memory.lessons.ages("default"), memory.lessons.lessons("default")
         assert [one.principle.text for one in ages.in_prompt(found, known)] == ["Fresh.", "Fading."]
 
 
@@ -141,7 +141,7 @@ def test_a_prompt_says_why_a_lesson_fades_and_leaves_out_an_old_one(tmp_path: Pa
     for days, shown in ((0, True), (150, True), (400, False)):
         with Memory.open(tmp_path / f"{days}.hepm") as memory:
             memory.ingest([ended("old", 0), ended("new", days, "sing")])
-            memory.library.change(LessonChange(put=[said]))
+            memory.lessons.change(LessonChange(put=[said]))
             prompt = memory.prompt(after="look", state="please help")
             assert (said.id in prompt.lessons) is shown
             assert ("no run has supported it for 5 months" in prompt.text) is (days == 150)

@@ -162,7 +162,7 @@ def test_a_prompt_can_ask_a_model_which_lines_of_the_notes_and_which_experiences
     tmp_path: Path,
 ) -> None:
     with Memory.open(tmp_path / "runs.hepm") as memory:
-        memory.library.change(LessonChange(put=[one.row() for one in LESSONS], imported=True))
+        memory.lessons.change(LessonChange(put=[one.row() for one in LESSONS], imported=True))
         memory.preferences.edit("ann", "Say whether a refund is free.\nUse metric units.")
         options = PromptOptions(model=client, suggestions=0, principles=0)
         loopback.script = lambda request: (
@@ -196,12 +196,12 @@ def test_of_lessons_that_differ_in_a_number_the_best_used_one_is_shown(tmp_path:
             memory.ingest(trajectory(f"won{number}", "look", "check", "buy", goal=goal, task=task))
             memory.ingest(trajectory(f"lost{number}", "look", "buy", goal=goal, task=task, success=False))
         memory.experiences.distill()
-        ids = [one.row.id for one in memory.library.list("experience")]
+        ids = [one.row.id for one in memory.lessons.list("experience")]
         assert len(ids) == 6
         search = partial(memory.experiences.search, "please refund order 20", floor=-1.0, k=6)
         assert sorted(one.experience.zone for one in search()) == ["golden", "warning"]
         for used in ids:
-            memory.library.show(used, [used])
-            memory.library.record_outcome(used, success=True)
+            memory.lessons.show(used, [used])
+            memory.lessons.record_outcome(used, success=True)
             assert used in [one.id for one in search()]
-            memory.library.record_outcome(used, success=False)
+            memory.lessons.record_outcome(used, success=False)

@@ -117,7 +117,7 @@ def test_lessons_of_before_hold_always() -> None:
 
 def test_an_export_and_its_import_keep_conditions_and_counts(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "m") as memory:
-        memory.library.change(LessonChange(put=[rule(CANCELLATION).row()], imported=True), namespace="default")
-        (stored,) = memory.library.list("principle")
+        memory.lessons.change(LessonChange(put=[rule(CANCELLATION).row()], imported=True), namespace="default")
+        (stored,) = memory.lessons.list("principle")
         (read,) = read_documents(write_documents([document_of(stored)], "jsonl"), "file")
     assert Principle.of(read.row) == rule(CANCELLATION)

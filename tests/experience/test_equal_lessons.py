@@ -33,11 +33,11 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 
 def listed(memory: Memory, kind: str = "experience") -> list[EqualLessons]:
-    return memory.library.equal(memory.library.list(kind))  # type: ignore[arg-type]
+    return memory.lessons.equal(memory.lessons.list(kind))  # type: ignore[arg-type]
 
 
 def test_experiences_of_different_runs_that_say_the_same_are_one_with_all_their_runs(memory: Memory) -> None:
-    stored = memory.library.list("experience")
+    stored = memory.lessons.list("experience")
     equal = listed(memory)
     assert len(equal) < len(stored) / 4
     assert sum(len(one.lessons) for one in equal) == len(stored)
@@ -87,16 +87,16 @@ def test_what_runs_disagree_on_and_what_names_no_tool_to_call_says_so(tmp_path: 
 
 
 def test_a_lesson_that_a_person_wrote_stands_in_its_own_words_beside_what_was_counted(memory: Memory) -> None:
-    rule = next(one.row for one in memory.library.list("principle") if one.row.triples)
+    rule = next(one.row for one in memory.lessons.list("principle") if one.row.triples)
     mine = replace(Principle.of(rule), text="Never guess.", distilled_by="hand")
-    memory.library.change(LessonChange(put=[mine.row()]))
+    memory.lessons.change(LessonChange(put=[mine.row()]))
     assert "Never guess." in {one.text.rpartition(": ")[2] for one in listed(memory, "principle")}
 
 
 def test_retired_lessons_and_live_ones_are_listed_apart(memory: Memory) -> None:
     first = next(one for one in listed(memory) if len(one.lessons) > 1)
-    memory.library.retire("experience", [first.first.row.id])
-    equal = memory.library.equal(memory.library.list("experience", retired=True))
+    memory.lessons.retire("experience", [first.first.row.id])
+    equal = memory.lessons.equal(memory.lessons.list("experience", retired=True))
     same = [one for one in equal if one.key == first.key]
     assert [len(one.lessons) for one in same if one.first.row.retired] == [1]
     assert sum(len(one.lessons) for one in same) == len(first.lessons)
@@ -111,5 +111,5 @@ def test_a_run_that_joins_runs_of_like_requests_leaves_one_experience_for_each_r
             )
             memory.ingest([run])
             memory.experiences.distill(runs=[run.id])
-        behind = [source.run for one in memory.library.list("experience") for source in one.row.sources]
+        behind = [source.run for one in memory.lessons.list("experience") for source in one.row.sources]
         assert sorted(behind) == sorted({f"{number}" for number in range(12)})

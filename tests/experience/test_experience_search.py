@@ -61,9 +61,9 @@ def test_an_experience_with_the_text_of_an_older_version_is_known_again(memory: 
     """Its text held the action and the lesson; its id did not change since."""
     made = Experience("I want a lamp", "Called buy().", "It succeeded.", "Call buy.", "golden", "exploration", 1.0)
     old = LessonChange(put=[replace(made.row(), text="I want a lamp\nCalled buy().\nCall buy.")], imported=True)
-    memory.library.change(old)
-    changed = memory.library.change(LessonChange(put=[made.row()], imported=True))
+    memory.lessons.change(old)
+    changed = memory.lessons.change(LessonChange(put=[made.row()], imported=True))
     assert changed.refused == ()
-    known = memory.library.lessons("default").get(made.id)
+    known = memory.lessons.lessons("default").get(made.id)
     assert known is not None
     assert known.row.text == "I want a lamp"

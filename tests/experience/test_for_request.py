@@ -40,7 +40,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 
 def store(memory: Memory, *principles: Principle) -> None:
-    memory.library.change(LessonChange(put=[one.row() for one in principles]), namespace="default")
+    memory.lessons.change(LessonChange(put=[one.row() for one in principles]), namespace="default")
 
 
 def given(memory: Memory, request: str, *, k: int = 3) -> list[str]:

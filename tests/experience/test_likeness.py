@@ -115,7 +115,7 @@ def distill(memory: Memory, *runs: Trajectory) -> dict[str, set[str]]:
     memory.ingest(runs)
     memory.principles.distill(namespace=NS)
     memory.experiences.distill(namespace=NS)
-    found = memory.library.list("principle", namespace=NS)
+    found = memory.lessons.list("principle", namespace=NS)
     return {one.row.text: {source.run for source in one.row.sources} for one in found}
 
 
@@ -130,7 +130,7 @@ def test_runs_whose_tasks_do_not_repeat_are_compared_with_runs_of_like_requests(
     found = distill(memory, *good, *bad, other("o1"), other("o2"))
     assert found[RIGHT] == {"g0", "g1", "g2"}
     assert found[WRONG] == {"b0", "b1", "b2"}
-    told = {one.row.properties["lesson"] for one in memory.library.list("experience", namespace=NS)}
+    told = {one.row.properties["lesson"] for one in memory.lessons.list("experience", namespace=NS)}
     assert (
         "After get_order, runs with like requests that succeeded called refund; "
         "this one, which failed, called close_ticket."
@@ -183,5 +183,5 @@ def test_the_report_says_how_many_runs_were_compared_with_like_requests(memory: 
 def test_an_estimate_stores_nothing_about_groups(memory: Memory) -> None:
     memory.ingest([refund("g", "refund", success=True), refund("b", "close_ticket", success=False)])
     revision = memory.header.revision
-    (task,) = list(memory.library.tasks("experience/a model", namespace=NS))
+    (task,) = list(memory.lessons.tasks("experience/a model", namespace=NS))
     assert (task.alike, task.wanted, memory.header.revision) == (True, {"g", "b"}, revision)

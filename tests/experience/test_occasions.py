@@ -61,7 +61,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 
 def test_the_occasions_of_a_tool_are_the_request_and_the_fact_that_decide(memory: Memory) -> None:
-    told = memory.library.occasions("default").told(["get_order"], right=frozenset({"cancel_order"}), wrong=frozenset())
+    told = memory.lessons.occasions("default").told(["get_order"], right=frozenset({"cancel_order"}), wrong=frozenset())
     assert told.reliable
     assert (told.right, told.turns) == (10, 10)
     assert told.conditions.says == ("cancel",)
@@ -78,7 +78,7 @@ def test_a_lesson_is_told_and_credited_only_where_its_condition_holds(memory: Me
     credited = [
         one.row
         for kind in ("experience", "principle")
-        for one in memory.library.list(kind)  # type: ignore[arg-type]
+        for one in memory.lessons.list(kind)  # type: ignore[arg-type]
         if one.uses.shown
     ]
     assert {row.id for row in credited} == set(prompt.lessons)
@@ -95,7 +95,7 @@ def test_a_lesson_reads_as_one_sentence_with_its_condition_and_its_evidence(memo
 
 
 def test_stored_rules_hold_their_conditions_and_counts(memory: Memory) -> None:
-    rules = [Principle.of(one.row) for one in memory.library.list("principle")]
+    rules = [Principle.of(one.row) for one in memory.lessons.list("principle")]
     checked = [one for one in rules if one.conditions.checked]
     assert checked
     assert all(one.conditions.after == ("get_order",) and one.tried for one in checked)
@@ -119,7 +119,7 @@ def test_a_tool_is_warned_of_after_three_failures_and_not_after_one(
 ) -> None:
     with Memory.open(tmp_path) as memory:
         memory.ingest(trajectory(f"{n}", "look", "drop", success=False) for n in range(failures))
-        told = memory.library.occasions("default").told(["look"], right=frozenset(), wrong=frozenset({"drop"}))
+        told = memory.lessons.occasions("default").told(["look"], right=frozenset(), wrong=frozenset({"drop"}))
         assert told.right == failures
         assert told.reliable == warned
 
@@ -234,7 +234,7 @@ def test_no_user_is_told_the_name_of_another_one(office: Memory) -> None:
 def test_a_user_whose_request_is_told_apart_by_its_words_is_no_condition(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory:
         memory.ingest(office_runs(400, own_thing=True))
-        told = memory.library.occasions("default").told(
+        told = memory.lessons.occasions("default").told(
             ["get_order"], right=frozenset({"issue_voucher"}), wrong=frozenset()
         )
         assert (told.conditions.user, "piano" in told.conditions.says) == ("", True), told
@@ -244,19 +244,19 @@ def test_that_a_lesson_is_for_one_user_is_in_no_stored_lesson_and_no_file_and_go
     tmp_path: Path,
 ) -> None:
     def listed(memory: Memory) -> str:
-        return " ".join(one.text for one in memory.library.equal(memory.library.list("principle")))
+        return " ".join(one.text for one in memory.lessons.equal(memory.lessons.list("principle")))
 
     with Memory.open(tmp_path) as memory:
         memory.ingest(office_runs(400))
         memory.principles.distill()
-        assert not any(re.search(r"user-\d", str(one.row)) for one in memory.library.list("principle"))
+        assert not any(re.search(r"user-\d", str(one.row)) for one in memory.lessons.list("principle"))
         of_one = re.search(
             r"When it is for user-[37] and get_order says status is delivered, call issue_v", listed(memory)
         )
         assert of_one
         assert "When it is for most users and get_order says status is delivered, call refund" in listed(memory)
-        assert "user-" not in str(memory.library.texts_by_tool())
-        for_file = lessons_for_file(memory.library, namespace="default").lessons
+        assert "user-" not in str(memory.lessons.texts_by_tool())
+        for_file = lessons_for_file(memory.lessons, namespace="default").lessons
         assert not any("user-" in one.equal.text for one in for_file)
         for user in TAKE_VOUCHERS:
             memory.forget(user=user)

@@ -391,9 +391,9 @@ def test_lessons_that_name_no_tool_are_not_told_though_they_are_stored(memory: M
     )
     memory.principles.distill(namespace=NS)
     memory.experiences.distill(namespace=NS)
-    rules = [one.row.text for one in memory.library.list("principle", namespace=NS)]
+    rules = [one.row.text for one in memory.lessons.list("principle", namespace=NS)]
     assert rules == ["In shop, calling get_order, then refund led to success."]
-    stored = {one.row.properties["lesson"] for one in memory.library.list("experience", namespace=NS)}
+    stored = {one.row.properties["lesson"] for one in memory.lessons.list("experience", namespace=NS)}
     assert any("nothing more" in str(text) for text in stored)
     told = memory.prompt(state="Refund parcel, broken glass", after="get_order").text
     assert "nothing more" not in told
@@ -411,11 +411,11 @@ def test_lessons_that_name_no_tool_are_not_told_though_they_are_stored(memory: M
 def test_rules_without_a_tool_that_were_stored_before_are_told_no_more(memory: Memory, text: str) -> None:
     memory.ingest([trajectory("r0", "look", "buy"), trajectory("r1", "look", "buy")])
     old = Principle("guiding", text, (Triple("look", "followed_by", "buy"),), (Source("r0", words=False),), ("buy",))
-    memory.library.change(LessonChange(put=[old.row()]), namespace=NS)
+    memory.lessons.change(LessonChange(put=[old.row()]), namespace=NS)
     assert says_nothing(old.row())
     assert memory.principles.at(HERE, namespace=NS) == []
     assert memory.principles.search(text, namespace=NS, floor=-1.0) == []
-    assert memory.library.lessons(NS).get(old.id) is not None
+    assert memory.lessons.lessons(NS).get(old.id) is not None
 
 
 def test_what_a_model_wrote_is_told_whatever_its_words() -> None:
@@ -438,7 +438,7 @@ def test_in_the_airline_runs_no_suggestion_goes_against_a_lesson_beside_it(
     here = memory.principles.place(after, namespace=NS, environment="airline")
     suggested_now = {one.tool for one in told.suggestions}
     warned = {one.tool for one in told.suggestions.warnings}
-    known = memory.library.list("principle", namespace=NS)
+    known = memory.lessons.list("principle", namespace=NS)
     rules = [Principle.of(one.row) for one in known if one.row.id in told.lessons]
     assert rules
     for one in rules:

@@ -311,9 +311,9 @@ def test_a_memory_says_the_same_twice_and_within_its_budget(memory: Memory) -> N
 def test_what_was_shown_is_credited_with_how_the_run_ended(memory: Memory) -> None:
     first, then = memory.prompt(ASKED, run="live"), memory.prompt(LOOKED, run="live")
     shown = {*first.lessons, *then.lessons}
-    assert all(memory.library.shown_in(lesson, namespace=NS) == {"live": None} for lesson in shown)
+    assert all(memory.lessons.shown_in(lesson, namespace=NS) == {"live": None} for lesson in shown)
     memory.ingest([trajectory("live", "look", "buy", goal="I want red shoes", success=False)])
-    every = [*memory.library.list("experience", namespace=NS), *memory.library.list("principle", namespace=NS)]
+    every = [*memory.lessons.list("experience", namespace=NS), *memory.lessons.list("principle", namespace=NS)]
     assert {one.row.id: one.uses for one in every if one.uses.shown} == dict.fromkeys(shown, Uses(1, 1, 0))
 
 
@@ -333,7 +333,7 @@ def test_equal_lessons_of_a_memory_are_one_line_and_all_are_credited(memory: Mem
 
 def test_nothing_is_remembered_of_a_prompt_for_no_run(memory: Memory) -> None:
     memory.prompt(LOOKED)
-    assert memory.library.store.lessons.showings(namespace=NS) == []
+    assert memory.lessons.store.lessons.showings(namespace=NS) == []
 
 
 # What memory told is not learned back
@@ -371,7 +371,7 @@ def test_what_memory_told_is_not_learned_back(place: Callable[[str], list[Turn]]
         memory.ingest([run])
         memory.experiences.distill(namespace=NS)
         memory.principles.distill(namespace=NS)
-        learned = [one.row for kind in ("experience", "principle") for one in memory.library.list(kind, namespace=NS)]
+        learned = [one.row for kind in ("experience", "principle") for one in memory.lessons.list(kind, namespace=NS)]
         assert len(learned) == 2
         assert "zebra" not in repr(learned)
         assert "zebra" not in memory.prompt(LOOKED).text

@@ -35,12 +35,11 @@ COMMANDS = (
     ("search", "red shoes"),
     ("export",),
     ("tool", "list"),
-    ("experience", "list"),
-    ("preference", "list"),
+    ("lesson", "list"),
     ("view", "page.html"),
     ("ingest", "more.jsonl"),
     ("forget", "--user", "ann", "--yes"),
-    ("experience", "distill"),
+    ("lesson", "distill"),
     ("reembed",),
 )
 MORE = (

@@ -95,8 +95,8 @@ def test_an_embedder_that_fails_is_not_taken_for_a_damaged_record(store: Store) 
 @pytest.mark.parametrize(
     "read",
     [
-        lambda memory: memory.library.runs(list(GOALS), namespace=NS),
-        lambda memory: runs_of_users(memory.library, NS),
+        lambda memory: memory.lessons.runs(list(GOALS), namespace=NS),
+        lambda memory: runs_of_users(memory.lessons, NS),
         lambda memory: list(memory.export(namespace=NS)),
     ],
     ids=["distilling", "reflecting", "export"],

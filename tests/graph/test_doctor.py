@@ -290,7 +290,7 @@ def test_a_run_is_forgotten_with_its_own_user_once_it_is_mended(edited: Callable
         assert memory.forget(user="bob") == ["one"]
 
 
-@pytest.mark.parametrize("command", ["doctor", "experience list", "principle list", "stats"])
+@pytest.mark.parametrize("command", ["doctor", "lesson list", "stats"])
 @pytest.mark.parametrize("record", ["{", "[1]", "{}", "null"])
 def test_a_broken_lesson_ends_no_command_in_a_traceback(
     edited: Callable[[str], Path], command: str, record: str
@@ -384,9 +384,9 @@ def test_edits_by_hand_on_a_server_are_told_and_mended_too(
             if name == "broken lesson":
                 rows = [LESSON.row()]
                 vectors = {LESSON.text: memory.embedder.embed([LESSON.text])[0]}
-                memory.library.store.lessons.change(LessonChange(put=rows), vectors, namespace="default")
+                memory.lessons.store.lessons.change(LessonChange(put=rows), vectors, namespace="default")
             if name in ("broken lesson", "showing gone"):
-                memory.library.store.lessons.show("one", [EXPERIENCE], namespace="default")
+                memory.lessons.store.lessons.show("one", [EXPERIENCE], namespace="default")
             if name == "answer about no run":
                 answer = Answer("k", "distill", "one", "x", "{}")
-                memory.library.store.lessons.put_answers([answer], namespace="default")
+                memory.lessons.store.lessons.put_answers([answer], namespace="default")

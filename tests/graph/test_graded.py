@@ -65,18 +65,18 @@ def test_a_run_of_a_partial_reward_teaches_a_golden_lesson_that_says_that_it_suc
     memory.experiences.distill()
     lessons = {
         row.properties["zone"]: row.properties["outcome"]
-        for row in (one.row for one in memory.library.list("experience"))
+        for row in (one.row for one in memory.lessons.list("experience"))
     }
     assert lessons["golden"].startswith("It succeeded, with reward 0.76")
     assert lessons["preference"].startswith("It failed")
-    assert len(memory.library.list("experience")) == 3
+    assert len(memory.lessons.list("experience")) == 3
 
 
 def test_another_threshold_counts_every_run_again_in_all_namespaces(memory: Memory, store: Store) -> None:
     for namespace in ("one", "two"):
         memory.ingest(mixed(), namespace=namespace)
         memory.experiences.distill(namespace=namespace)
-    memory.library.show("most1", [memory.library.list("experience", namespace="one")[0].row.id], namespace="one")
+    memory.lessons.show("most1", [memory.lessons.list("experience", namespace="one")[0].row.id], namespace="one")
     for success_from, expected, changed in ((0.8, (2, 7, 1), 8), (0.4, (7, 2, 1), 10), (0.7, (6, 3, 1), 2)):
         assert reread(store, success_from) == changed
         memory.refresh()
@@ -85,7 +85,7 @@ def test_another_threshold_counts_every_run_again_in_all_namespaces(memory: Memo
         for namespace in ("one", "two"):
             assert counts(memory, namespace) == expected
             assert memory.examine(namespace=namespace, parts=["links", "runs", "counts", "states", "lessons"]) == []
-    taught = {source.run for one in memory.library.list("experience", namespace="two") for source in one.row.sources}
+    taught = {source.run for one in memory.lessons.list("experience", namespace="two") for source in one.row.sources}
     assert taught.isdisjoint({"half", *(f"most{n}" for n in range(4))})
     memory.ingest(mixed(), namespace="one")  # the same runs again
     assert counts(memory, "one") == (6, 3, 1)

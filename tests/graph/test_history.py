@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from hepm import Memory
-from hepm.graph import fits, history
-from hepm.graph.artifacts import Artifacts
-from hepm.graph.calls import PARTS, CallMatrix
-from hepm.graph.history import CallHistory, all_calls
+from hepm.graph.calls import call_history, fits
+from hepm.graph.calls.artifacts import Artifacts
+from hepm.graph.calls.call_history import CallHistory, all_calls
+from hepm.graph.calls.call_matrix import PARTS, CallMatrix
 from hepm.graph.store import Store
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.types import START
@@ -38,8 +38,8 @@ def runs(count: int, first: int = 0) -> Iterator[object]:
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds that a small memory goes over."""
-    monkeypatch.setattr(history, "MOST_CALLS", 200)
-    monkeypatch.setattr(history, "FEWEST_KEPT", 4)
+    monkeypatch.setattr(call_history, "MOST_CALLS", 200)
+    monkeypatch.setattr(call_history, "FEWEST_KEPT", 4)
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def ranked(memory: Memory, state: str = "about the lamp", after: str = "look") -
 
 def after_look(memory: Memory) -> list[str]:
     """The calls that came right after a look, as a fresh process reads them."""
-    fitted = memory._mirror.namespace(NS).fits.of(FittedMemory)
+    fitted = memory.mirrors.namespace(NS).fits.of(FittedMemory)
     found = fitted.calls.after
     assert found is not None
     calls = found(["look"])
@@ -106,7 +106,7 @@ def rows_after(calls: CallMatrix, tool: str) -> set[tuple[int, str, bytes]]:
 def test_of_many_runs_the_latest_on_each_edge_are_read(
     store: Store, small_parts: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history, "MOST_AFTER", 30)
+    monkeypatch.setattr(call_history, "MOST_AFTER", 30)
     shelf = Shelf(*runs(200), *(trajectory(f"odd {i}", "look", "sing") for i in range(3)), *runs(40, first=200))
     store.add(shelf.runs(), shelf.vectors(shelf.runs()), namespace=NS, replay=shelf.replay)
     after = CallHistory(store, NS).latest().after
@@ -211,7 +211,7 @@ def test_doctor_finds_damaged_files_and_repairs_them(memory: Memory, tmp_path: P
     file.write_bytes(content)
     assert [finding.repair for finding in memory.examine(parts=["fit"])] == ["prepare"]
     assert memory.examine(parts=["links", "lessons"]) == []
-    memory.drop_prepared()
+    memory.rebuild()
     with Memory.open(tmp_path / "runs.hepm", poll_s=60, speak="weighed") as fresh:
         assert ranked(fresh) == expected
         assert fresh.examine() == []

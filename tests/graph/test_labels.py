@@ -103,20 +103,20 @@ def test_all_labels_of_a_judge_are_retracted_and_may_be_given_again(memory: Memo
 def test_what_a_label_taught_goes_with_it_and_lessons_keep_what_they_were_shown_in(memory: Memory) -> None:
     memory.ingest([run("a", success=True), run("b", success=True)])
     memory.experiences.distill()
-    shown = memory.library.list("experience")[0].row
+    shown = memory.lessons.list("experience")[0].row
     assert {source.run for source in shown.sources} == {"a", "b"}
-    memory.library.show("c", [shown.id])
+    memory.lessons.show("c", [shown.id])
     memory.ingest(run("c", success=True, by="tests"))
     memory.refresh()
-    assert memory.library.list("experience")[0].uses.successes == 1
+    assert memory.lessons.list("experience")[0].uses.successes == 1
     memory.labels.remove("c")
     memory.refresh()
-    uses = memory.library.list("experience")[0].uses
+    uses = memory.lessons.list("experience")[0].uses
     assert (uses.shown, uses.uses, uses.successes) == (1, 0, 0)
     for name in ("a", "b"):
         memory.labels.remove(name)
     memory.refresh()
-    assert memory.library.list("experience") == []
+    assert memory.lessons.list("experience") == []
 
 
 def test_a_forgotten_or_another_run_is_not_labelled(memory: Memory) -> None:

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hepm import Memory, Tool
+from hepm import Memory, Tool, from_messages
 from hepm.embed import HashingEmbedder
 from hepm.errors import EmbedderMismatchError, InputError
 from hepm.experience.conditions import Conditions
 from hepm.experience.lessons import Experience, Notes, Principle
-from hepm.graph.differences import differences
+from hepm.graph.examination.differences import differences
 from hepm.graph.lessons.rows import Answer, LessonRow, Parent, Source, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange, recount
 from hepm.graph.neo4j.store import Neo4jStore
@@ -411,7 +411,7 @@ ACTS = st.one_of(
 
 def act(memory: Memory, what: str, about: Any, namespace: str) -> None:
     verb, _, run = what.partition(" ")
-    lessons, at = memory.library.store.lessons, {"namespace": namespace}
+    lessons, at = memory.lessons.store.lessons, {"namespace": namespace}
     match verb:
         case "ingest":
             memory.ingest(parse_run(RUNS.run(about).record), tools=[Tool("look", "looks")], **at)
@@ -427,12 +427,12 @@ def act(memory: Memory, what: str, about: Any, namespace: str) -> None:
         case "answer":
             lessons.put_answers([Answer(f"k{about}", "distill", about, "{}", "")], **at)
         case "describe":
-            memory.ingest(messages=[{"role": "user", "content": about}], tools=[Tool("look", about)], **at)
+            memory.ingest(from_messages([{"role": "user", "content": about}]), tools=[Tool("look", about)], **at)
         case "give" if memory.run(about, **at):
             memory.label(about, success=True, **at)
-        case "alias" if memory.tools(**at):
+        case "alias" if memory.tools.list(**at):
             with suppress(InputError):
-                memory.add_alias(about, "look", **at)
+                memory.tools.add_alias(about, "look", **at)
         case _:
             pass
 

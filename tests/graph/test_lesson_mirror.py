@@ -10,9 +10,9 @@ import pytest
 
 from hepm.embed import HashingEmbedder
 from hepm.experience.lessons import Principle
-from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.lessons.rows import LessonRow, StoredLesson, Uses
 from hepm.graph.lessons.transaction import LessonChange
+from hepm.graph.mirror.lesson_mirror import LessonMirror
 from hepm.graph.sqlite import SQLiteStore
 
 NS = "team"

@@ -16,8 +16,8 @@ import pytest
 
 from hepm import Memory
 from hepm.errors import InputError, StoreError
-from hepm.graph.calls import CallMatrix
-from hepm.graph.mirror import switching_often
+from hepm.graph.calls.call_matrix import CallMatrix
+from hepm.graph.mirror.mirror import switching_often
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.sqlite.connection import SCHEMA_VERSION, load_statements
 from hepm.policy import Floors, Hybrid

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from hepm.embed import HashingEmbedder
 from hepm.errors import ImplausibleVectorError
-from hepm.graph import nearest
-from hepm.graph.nearest import Nearest, StateBlock
+from hepm.graph.mirror import nearest
+from hepm.graph.mirror.nearest import Nearest, StateBlock
 
 Targets = list[list[int]]
 

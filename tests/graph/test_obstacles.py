@@ -14,7 +14,7 @@ from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.store import Store
 from hepm.ingest.prepare import IngestOptions, TrustByTags
 from hepm.memory import survey
-from hepm.memory.obstacles import MOST_LINES, Obstacle
+from hepm.memory.obstacles import MOST_LINES, Obstacle, obstacles
 from hepm.types import DEFAULT_NAMESPACE, LEVEL
 from tests.runs import trajectory
 
@@ -36,14 +36,14 @@ def memory(store: Store) -> Iterator[Memory]:
 
 def advice(memory: Memory, kind: str) -> Obstacle | None:
     """The line of a kind, if it came."""
-    found = [one for one in memory.advice(namespace=DEFAULT_NAMESPACE) if one.kind == kind]
+    found = [one for one in obstacles(memory, namespace=DEFAULT_NAMESPACE) if one.kind == kind]
     assert len(found) <= 1
     return found[0] if found else None
 
 
 def line(memory: Memory, kind: str) -> Obstacle:
     found = advice(memory, kind)
-    assert found is not None, memory.advice()
+    assert found is not None, obstacles(memory)
     return found
 
 
@@ -58,9 +58,9 @@ def hinted(name: str, calls: Sequence[tuple[str, str]]) -> Trajectory:
 
 
 def test_a_memory_in_order_and_an_empty_one_get_no_advice(memory: Memory) -> None:
-    assert memory.advice() == []
+    assert obstacles(memory) == []
     memory.ingest([*runs(10), *runs(3, prefix="f", success=False)])
-    assert memory.advice() == []
+    assert obstacles(memory) == []
 
 
 # Runs without an outcome
@@ -197,7 +197,7 @@ def test_a_tool_that_another_of_like_name_followed_looks_renamed_until_it_is_an_
     found = line(memory, "renamed")
     assert found.what.startswith("get_order_v1 was called until get_order was, as if renamed: 8 runs count")
     assert (found.runs, found.command) == (8, "hepm tool alias get_order_v1 get_order --namespace default")
-    memory.add_alias("get_order_v1", "get_order")
+    memory.tools.add_alias("get_order_v1", "get_order")
     assert advice(memory, "renamed") is None
 
 
@@ -218,7 +218,7 @@ def test_tools_that_are_called_at_the_same_time_or_elsewhere_are_not_renamed(mem
 def add_lessons(memory: Memory) -> list[str]:
     sentences = [f"Call look before: {wish}." for wish in WISHES[:10]]
     rows = [Principle("guiding", sentence, (), (Source("r0", 1.0),), ("look",)).row() for sentence in sentences]
-    memory.library.change(LessonChange(put=rows))
+    memory.lessons.change(LessonChange(put=rows))
     return [row.id for row in rows]
 
 
@@ -228,7 +228,7 @@ def test_lessons_that_were_never_shown_are_told_until_one_is(memory: Memory) -> 
     found = line(memory, "lessons-unseen")
     assert found.what == "none of 10 lessons was ever shown to an agent"
     assert found.command == "hepm serve"
-    memory.library.show("r1", lessons[:1])
+    memory.lessons.show("r1", lessons[:1])
     assert advice(memory, "lessons-unseen") is None
 
 
@@ -244,7 +244,7 @@ def test_removed_secrets_are_told_last_and_only_where_there_were_any(memory: Mem
     assert advice(memory, "secrets") is None
     leaky = [trajectory(f"k{at}", "look", task="t", goal=f"my key is sk-{'a1B2' * 12}") for at in range(5)]
     memory.ingest([*leaky, *runs(4, prefix="u", success=None)])
-    found = memory.advice()
+    found = obstacles(memory)
     assert [one.kind for one in found] == ["unlabelled", "secrets"]
     assert found[-1].what.startswith("secrets were found in 5 of 39 runs, and removed (openai-key in 5)")
 
@@ -255,7 +255,7 @@ def test_removed_secrets_are_told_last_and_only_where_there_were_any(memory: Mem
 def test_at_most_ten_lines_come_and_those_that_concern_most_runs_first(memory: Memory) -> None:
     for number in range(1, MOST_LINES + 3):
         memory.ingest(runs(number, success=None), namespace=f"n{number:02}")
-    found = memory.advice()
+    found = obstacles(memory)
     assert len(found) == MOST_LINES
     assert [one.runs for one in found] == [*range(MOST_LINES + 2, 2, -1)]
     assert found[0].namespace == "n12"

@@ -20,7 +20,7 @@ from tests.runs import trajectory
 ROOM = Path(hepm.cypher.__file__).parent
 STORE = sorted((ROOM / "store").glob("*.cypher"))
 GRAPH = ROOM.parent / "graph"
-SHARED = [GRAPH / name for name in ("store.py", "changes.py", "lessons/store.py", "lessons/transaction.py")]
+SHARED = [*GRAPH.glob("*.py"), *(GRAPH / "lessons").glob("*.py")]
 CODE = "".join(path.read_text() for path in [*(GRAPH / "neo4j").glob("*.py"), *SHARED])
 PARAMETER = re.compile(r"\$(\w+)")
 # Asked of the whole memory, or on nodes named by hashes that hold the namespace.

@@ -111,5 +111,5 @@ def test_a_store_of_before_forgets_what_distrusted_runs_said_of_tools(tmp_path: 
             + TO_VERSION_6
         )
     with Memory.open(file) as memory:
-        assert memory._store.latest_outcomes(["refund"], namespace="default") == {"refund": "0000"}
+        assert memory.store.latest_outcomes(["refund"], namespace="default") == {"refund": "0000"}
         assert memory.examine() == []

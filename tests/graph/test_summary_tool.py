@@ -49,26 +49,26 @@ def test_the_tool_of_the_agent_s_own_summaries_is_in_no_graph_whatever_door_it_c
         session.record(SUMMARY_TOOL, {"summary": "the lamp is broken"}, "")
         session.record("get_order", {}, "done")
         session.finish(success=True)
-    memory._store.describe([Tool(SUMMARY_TOOL, "Summarizes.")], namespace="default")
-    assert sorted(row.name for row in memory.tools()) == ["get_order", "refund"]
+    memory.store.describe([Tool(SUMMARY_TOOL, "Summarizes.")], namespace="default")
+    assert sorted(row.name for row in memory.tools.list()) == ["get_order", "refund"]
     assert set(memory.graph().nodes) == {"<START>", "get_order", "refund"}
-    assert [state.summary for state in memory._store.iter_states(namespace="default") if "lamp" in state.summary]
+    assert [state.summary for state in memory.store.iter_states(namespace="default") if "lamp" in state.summary]
     names = memory.cypher("MATCH (t:Trajectory) UNWIND t.tools AS name RETURN DISTINCT name ORDER BY name").rows
     assert names == (("get_order",), ("refund",))
     assert memory.examine() == []
     memory.rebuild()
-    assert sorted(row.name for row in memory.tools()) == ["get_order", "refund"]
+    assert sorted(row.name for row in memory.tools.list()) == ["get_order", "refund"]
     memory.forget(trajectory="python")
     assert memory.examine() == []
 
 
 def test_no_tool_takes_the_name_of_the_summaries(memory: Memory) -> None:
     memory.ingest(trajectory("r", "look", "buy"))
-    for change in (memory.add_alias, memory.rename_tool):
+    for change in (memory.tools.add_alias, memory.tools.rename):
         with pytest.raises(InputError, match="no tool: nothing was changed"):
             change("look", SUMMARY_TOOL)
     with pytest.raises(InputError, match="no tool: nothing was changed"):
-        memory.add_alias(SUMMARY_TOOL, "look")
+        memory.tools.add_alias(SUMMARY_TOOL, "look")
 
 
 def test_a_file_of_before_drops_the_tool_of_the_summaries_when_it_is_opened(
@@ -82,7 +82,7 @@ def test_a_file_of_before_drops_the_tool_of_the_summaries_when_it_is_opened(
         database.execute(f"INSERT INTO tool ({columns}) VALUES ('default', ?, '', '{{}}', 1, 0)", [SUMMARY_TOOL])
         database.executescript(f"{TO_VERSION_9} PRAGMA user_version = 7")
     with Memory.open(file) as memory:
-        assert [row.name for row in memory.tools()] == ["buy", "look"]
+        assert [row.name for row in memory.tools.list()] == ["buy", "look"]
         assert memory.examine() == []
     assert [one.getMessage() for one in caplog.records] == [
         f"{file}: upgraded from schema version 7 to {SCHEMA_VERSION}"

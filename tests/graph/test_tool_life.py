@@ -10,11 +10,11 @@ import pytest
 from hepm.embed import HashingEmbedder
 from hepm.errors import InputError
 from hepm.experience.lessons import Principle
-from hepm.graph.differences import differences
-from hepm.graph.doctor import examine
+from hepm.graph.examination.differences import differences
+from hepm.graph.examination.doctor import examine
 from hepm.graph.lessons.rows import Source
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Selection
 from hepm.graph.store import Store
 from hepm.graph.tool_life import what_changed, with_own_names

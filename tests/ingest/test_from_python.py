@@ -19,7 +19,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionMessage, ParsedChatC
 from openai.types.responses import FunctionTool
 from pydantic import BaseModel
 
-from hepm import Memory, Trajectory
+from hepm import Memory, Trajectory, from_messages
 from hepm.errors import InputError
 from hepm.ingest import READERS, ReadOptions, Redactor
 from hepm.ingest.prepare import IngestOptions
@@ -85,7 +85,7 @@ def stored(memory: Memory) -> list[dict[str, Any]]:
 
 
 def test_the_messages_of_a_loop_are_one_run_that_suggestions_learn_from(memory: Memory) -> None:
-    report = memory.ingest(messages=conversation(), id="run-1", task="refund", success=True)
+    report = memory.ingest(from_messages(conversation(), id="run-1", task="refund", success=True))
     assert (report.stored, report.rejected) == (1, [])
     found = memory.suggest(messages=conversation(8)[:4])
     assert [suggestion.tool for suggestion in found] == ["refund"]
@@ -94,21 +94,17 @@ def test_the_messages_of_a_loop_are_one_run_that_suggestions_learn_from(memory: 
 
 def test_the_sdks_messages_say_the_same_as_dictionaries(memory: Memory) -> None:
     plain = [one if isinstance(one, dict) else one.model_dump() for one in conversation()]
-    memory.ingest(messages=conversation(), success=True)
-    assert memory.ingest(messages=plain, success=True).duplicates == 1
+    memory.ingest(from_messages(conversation(), success=True))
+    assert memory.ingest(from_messages(plain, success=True)).duplicates == 1
     calls = [[call["name"] for call in turn.get("calls", ())] for turn in stored(memory)[0]["turns"]]
     assert calls == [[], ["get_order", "get_user"], ["refund"], []]
 
 
 def test_what_is_said_of_the_run_is_stored_with_it(memory: Memory) -> None:
     memory.ingest(
-        messages=conversation(),
-        id="run-1",
-        task="refund",
-        reward=0.25,
-        environment="shop",
-        user="ann",
-        model="small-model",
+        from_messages(
+            conversation(), id="run-1", task="refund", reward=0.25, environment="shop", user="ann", model="small-model"
+        ),
         namespace="desk",
     )
     (run,) = exported_runs(memory, "desk")
@@ -153,19 +149,19 @@ class Answer(BaseModel):
     ],
 )
 def test_whatever_has_a_role_and_content_is_a_message(memory: Memory, message: Any) -> None:
-    memory.ingest(messages=deque([message]), success=np.bool_(True))
+    memory.ingest(from_messages(deque([message]), success=np.bool_(True)))
     assert stored(memory)[0]["turns"] == [{"role": "user", "text": "Hello"}]
 
 
 def test_tool_calls_of_the_sdk_are_read_inside_a_dictionary_of_ones_own(memory: Memory) -> None:
     calls = answered(("get_order", {"id": 7})).tool_calls
-    memory.ingest(messages=[{"role": "assistant", "tool_calls": calls}], success=True)
+    memory.ingest(from_messages([{"role": "assistant", "tool_calls": calls}], success=True))
     assert stored(memory)[0]["turns"][0]["calls"] == [{"name": "get_order", "arguments": {"id": 7}}]
 
 
 def test_a_parsed_message_is_read_without_a_warning(memory: Memory) -> None:
     parsed = ParsedChatCompletionMessage[Answer](role="assistant", content="{}", parsed=Answer(refunded=True))
-    assert memory.ingest(messages=[parsed], success=True).stored == 1
+    assert memory.ingest(from_messages([parsed], success=True)).stored == 1
 
 
 @pytest.mark.parametrize(
@@ -184,7 +180,7 @@ def test_a_parsed_message_is_read_without_a_warning(memory: Memory) -> None:
 )
 def test_what_are_no_messages_is_an_input_error_and_stores_nothing(memory: Memory, messages: Any, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
-        memory.ingest(messages=messages, success=True)
+        memory.ingest(from_messages(messages, success=True))
     assert memory.namespaces() == []
 
 
@@ -195,41 +191,32 @@ def test_asking_with_what_are_no_messages_is_an_input_error(memory: Memory, mess
             ask(messages=messages)
 
 
-def test_a_run_is_given_as_a_source_or_as_messages_and_not_as_both(memory: Memory) -> None:
-    with pytest.raises(InputError, match="there is nothing to ingest"):
-        memory.ingest()
-    with pytest.raises(InputError, match="two things to ingest"):
-        memory.ingest([], messages=conversation())
-    with pytest.raises(InputError, match="task, success describe the run of messages="):
-        memory.ingest([], task="refund", success=False)
-
-
-def test_a_list_of_messages_without_its_keyword_is_not_taken_for_many_runs(memory: Memory) -> None:
+def test_a_bare_list_of_messages_is_not_taken_for_many_runs(memory: Memory) -> None:
     for messages in (conversation(), conversation()[1:], (Said("user", "Hello"),)):
-        with pytest.raises(InputError, match=r"pass them as ingest\(messages="):
+        with pytest.raises(InputError, match=r"call ingest\(from_messages\("):
             memory.ingest(messages)
 
 
 def test_the_same_messages_under_one_id_count_once(memory: Memory) -> None:
-    reports = [memory.ingest(messages=conversation(), id="run-1", success=True) for _ in range(2)]
+    reports = [memory.ingest(from_messages(conversation(), id="run-1", success=True)) for _ in range(2)]
     assert [(report.stored, report.duplicates) for report in reports] == [(1, 0), (0, 1)]
     assert memory.totals().trajectories == 1
 
 
 def test_a_longer_version_under_a_known_id_is_rejected_until_the_shorter_one_is_forgotten(memory: Memory) -> None:
-    memory.ingest(messages=conversation()[:4], id="run-1", success=True)
-    (rejection,) = memory.ingest(messages=conversation(), id="run-1", success=True).rejected
+    memory.ingest(from_messages(conversation()[:4], id="run-1", success=True))
+    (rejection,) = memory.ingest(from_messages(conversation(), id="run-1", success=True)).rejected
     assert rejection.record == "run-1"
     assert "If this is a longer version of it, forget that id and ingest again" in rejection.reason
     assert len(stored(memory)[0]["turns"]) == 2
     memory.forget(trajectory="run-1")
-    assert memory.ingest(messages=conversation(), id="run-1", success=True).stored == 1
+    assert memory.ingest(from_messages(conversation(), id="run-1", success=True)).stored == 1
 
 
 def test_an_outcome_that_comes_later_counts_the_run_anew(memory: Memory) -> None:
-    assert memory.ingest(messages=conversation(), id="run-1").unlabelled == 1
+    assert memory.ingest(from_messages(conversation(), id="run-1")).unlabelled == 1
     assert not memory.suggest(after="get_order")
-    memory.ingest(messages=conversation(), id="run-1", success=True)
+    memory.ingest(from_messages(conversation(), id="run-1", success=True))
     assert [suggestion.tool for suggestion in memory.suggest(after="get_order", policy="procedural")] == ["refund"]
 
 
@@ -296,8 +283,8 @@ def test_the_format_that_is_named_reads_records_too(memory: Memory) -> None:
 def test_secrets_in_records_and_messages_are_redacted(memory: Memory) -> None:
     secret = {"role": "user", "content": "My key is sk-proj-" + "a1B2" * 12}
     memory.ingest([{"messages": [secret], "id": "record"}])
-    memory.ingest(messages=[secret], id="messages")
-    memory.ingest(messages=[secret], id="custom", options=IngestOptions(Redactor(hook=lambda text: "gone")))
+    memory.ingest(from_messages([secret], id="messages"))
+    memory.ingest(from_messages([secret], id="custom"), options=IngestOptions(Redactor(hook=lambda text: "gone")))
     texts = {run["id"]: run["turns"][0]["text"] for run in stored(memory)}
     assert "sk-proj" not in texts["record"] == texts["messages"]
     assert texts["custom"] == "gone"
@@ -332,8 +319,8 @@ class McpTool(BaseModel):
     ],
 )
 def test_tools_are_described_in_any_usual_form(memory: Memory, tool: Any) -> None:
-    memory.ingest(messages=[answered(("weather", {}))], success=True, tools=[tool, "another"])
-    rows = {row.name: (row.description, json.loads(row.parameters)) for row in memory.tools()}
+    memory.ingest(from_messages([answered(("weather", {}))], success=True), tools=[tool, "another"])
+    rows = {row.name: (row.description, json.loads(row.parameters)) for row in memory.tools.list()}
     assert rows == {"weather": ("Tells it.", SCHEMA)}
     assert [found.tool for found in memory.suggest(tools=[tool])] == ["weather"]
     assert not memory.suggest(tools=["another"])
@@ -341,14 +328,14 @@ def test_tools_are_described_in_any_usual_form(memory: Memory, tool: Any) -> Non
 
 
 def test_a_tool_made_of_a_pydantic_model_is_read(memory: Memory) -> None:
-    memory.ingest(messages=conversation(), success=True, tools=[pydantic_function_tool(Answer, name="refund")])
-    assert {row.name: bool(row.parameters != "{}") for row in memory.tools()}["refund"]
+    memory.ingest(from_messages(conversation(), success=True), tools=[pydantic_function_tool(Answer, name="refund")])
+    assert {row.name: bool(row.parameters != "{}") for row in memory.tools.list()}["refund"]
 
 
 def test_a_name_alone_takes_no_description_away(memory: Memory) -> None:
-    memory.ingest(messages=[answered(("weather", {}))], success=True, tools=[WEATHER])
-    memory.ingest(messages=conversation(), success=True, tools=["weather", "refund"])
-    assert {row.name: row.description for row in memory.tools()}["weather"] == "Tells it."
+    memory.ingest(from_messages([answered(("weather", {}))], success=True), tools=[WEATHER])
+    memory.ingest(from_messages(conversation(), success=True), tools=["weather", "refund"])
+    assert {row.name: row.description for row in memory.tools.list()}["weather"] == "Tells it."
 
 
 @pytest.mark.parametrize(
@@ -368,7 +355,7 @@ def test_what_are_no_tools_is_an_input_error(memory: Memory, tools: Any, reason:
     asked: list[Any] = [
         lambda: memory.suggest(tools=tools),
         lambda: memory.prompt(state="It may rain.", tools=tools),
-        lambda: memory.ingest(messages=conversation(), success=True, tools=tools),
+        lambda: memory.ingest(from_messages(conversation(), success=True), tools=tools),
     ]
     for ask in asked:
         with pytest.raises(InputError, match=reason):

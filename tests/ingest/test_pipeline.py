@@ -63,7 +63,7 @@ def test_descriptions_that_come_while_the_store_is_away_are_delivered_with_their
         assert memory.ingest([], tools=[Tool("wait", "waits")]).queued == 0
         store.away = False
         assert memory.ingest([trajectory("last", "look")]).stored == 1
-        told = {tool.name: (tool.description, tool.calls) for tool in memory.tools()}
+        told = {tool.name: (tool.description, tool.calls) for tool in memory.tools.list()}
     assert told == {"look": ("looks, with password=[redacted:password]", 3), "wait": ("waits", 0)}
 
 

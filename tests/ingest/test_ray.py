@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hepm.graph.differences import differences
+from hepm.graph.examination.differences import differences
 from hepm.graph.open_store import open_store
 from tests.ingest.test_parts import chat
 

@@ -31,12 +31,12 @@ def test_a_secret_is_taken_out_though_another_thread_fills_the_memory_between_lo
 
 
 def test_threads_that_share_options_store_no_secret(tmp_path: Path) -> None:
-    options = IngestOptions(Redactor(hook=str))
+    options = IngestOptions(Redactor(hook=str), vectors=False)
 
     def ingest(number: int) -> str:
         runs = (trajectory(f"{number}-{i}", f"tool{i}", goal=f"{number} {i}: {SECRET}{i % 7}") for i in range(200))
         with Memory.open(tmp_path / f"{number}.hepm") as memory:
-            memory.ingest(runs, options=options, vectors=False)
+            memory.ingest(runs, options=options)
             return "".join(memory.export())
 
     with ThreadPoolExecutor(4) as pool:
@@ -46,7 +46,7 @@ def test_threads_that_share_options_store_no_secret(tmp_path: Path) -> None:
 def test_no_text_of_a_user_is_kept_in_memory_once_its_run_is_stored(tmp_path: Path) -> None:
     said = "what one user said " + "and said " * 5
     with Memory.open(tmp_path) as memory:
-        memory.ingest([trajectory("r", "look", goal=said)], vectors=False)
+        memory.ingest([trajectory("r", "look", goal=said)], options=IngestOptions(vectors=False))
         gc.collect()
         holders = [one for one in gc.get_objects() if type(one) is set and said in one]
     assert holders == []

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from hepm import Memory
 from hepm.ingest import DEFAULT_RULES, Redactor
+from hepm.ingest.prepare import IngestOptions
 from hepm.types import JSON, ToolCall, Trajectory, Turn
 
 
@@ -147,7 +148,7 @@ def test_task_environment_and_model_are_cleaned() -> None:
 def test_a_run_whose_id_or_user_is_a_secret_is_refused_without_showing_it(tmp_path: Path, field: str) -> None:
     names = {"id": "run", field: KEY}
     with Memory.open(tmp_path) as memory:
-        report = memory.ingest([Trajectory(turns=(Turn("user", "hi"),), **names)], vectors=False)
+        report = memory.ingest([Trajectory(turns=(Turn("user", "hi"),), **names)], options=IngestOptions(vectors=False))
         assert report.stored == 0
         (rejection,) = report.rejected
         assert f"its {field} holds a secret" in rejection.reason
@@ -160,7 +161,9 @@ def test_an_ingest_stores_no_secret(tmp_path: Path) -> None:
         return Trajectory(f"run {number}", (Turn("user", text), Turn("assistant", text, (call,))), tags={"note": text})
 
     with Memory.open(tmp_path / "s.hepm") as memory:
-        memory.ingest([run(number, "".join(parts)) for number, parts in enumerate(SAMPLES)], vectors=False)
+        memory.ingest(
+            [run(number, "".join(parts)) for number, parts in enumerate(SAMPLES)], options=IngestOptions(vectors=False)
+        )
     stored = b"".join(file.read_bytes() for file in tmp_path.glob("s.hepm*"))
     secrets = {secret for parts in SAMPLES for secret in parts[1::2] if "\n" not in secret and len(secret) > 12}
     assert [secret for secret in secrets if secret.encode() in stored] == []

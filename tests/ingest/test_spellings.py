@@ -50,7 +50,7 @@ def test_half_a_surrogate_pair_in_a_name_is_refused_with_a_sentence(memory: Memo
 def test_names_that_are_equal_once_normalised_are_one_tool(memory: Memory) -> None:
     memory.ingest([trajectory("one", COMPOSED, "buy"), trajectory("two", DECOMPOSED, "buy")])
     memory.ingest([], tools=[Tool(DECOMPOSED, "coffee")])
-    (tool,) = [row for row in memory.tools() if row.name != "buy"]
+    (tool,) = [row for row in memory.tools.list() if row.name != "buy"]
     assert (tool.name, tool.calls, tool.description) == (COMPOSED, 2, "coffee")
     for spelling in (COMPOSED, DECOMPOSED):
         (suggestion,) = memory.suggest(spelling, tools=["buy"])

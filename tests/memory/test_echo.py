@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hepm import Memory, ToolCall, Trajectory, Turn
-from hepm.graph.calls import CallReader, steps_of
+from hepm import Memory, ToolCall, Trajectory, Turn, from_messages
+from hepm.graph.calls.call_matrix import CallReader, steps_of
 from hepm.graph.delta import ADVISED, HINTED, RunRecord
 from hepm.graph.rows import RunRow
 from hepm.ingest.hepm import parse_run, write_run
@@ -27,7 +27,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
     with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         for number in range(5):
             messages = asked("get_order", "refund", wish=f"Refund parcel {number}, the glass is broken")
-            memory.ingest(messages=messages, id=f"log-{number}", success=True)
+            memory.ingest(from_messages(messages, id=f"log-{number}", success=True))
         yield memory
 
 
@@ -76,7 +76,7 @@ def test_a_crash_between_two_calls_loses_no_mark(memory: Memory) -> None:
     session.say("user", WISH)
     session.hint()
     session.record("get_order", {}, "delivered")
-    again = memory.resume("s")
+    again = memory.sessions.resume("s")
     assert again is not None
     again.hint()
     again.record("refund", {}, "done")
@@ -87,7 +87,7 @@ def test_a_crash_between_two_calls_loses_no_mark(memory: Memory) -> None:
 def test_a_warning_marks_no_call(memory: Memory) -> None:
     for number in range(5):
         messages = asked("get_order", "close_ticket", wish=f"Refund parcel {number}, the glass is broken")
-        memory.ingest(messages=messages, id=f"bad-{number}", success=False)
+        memory.ingest(from_messages(messages, id=f"bad-{number}", success=False))
     memory.speak = "sure"  # nothing is sure enough with so few runs
     messages = asked("get_order", wish=WISH)
     with memory.session(id="s") as session:
@@ -138,8 +138,8 @@ def test_a_mark_follows_a_tool_to_its_own_name(memory: Memory) -> None:
         session.hint(messages)
         messages += called("refund", number="2")
         session.finish(success=True)
-    memory.rename_tool("refund", "pay_back")
-    [row] = [row for row in memory._store.runs_after(0, namespace="default") if row.id == "s"]
+    memory.tools.rename("refund", "pay_back")
+    [row] = [row for row in memory.store.runs_after(0, namespace="default") if row.id == "s"]
     assert [step.targets for step in steps_of(row)][-1] == ("pay_back",)
     reader = CallReader()
     reader.read([row], [steps_of(row)], [], np.zeros((0, 4), dtype=np.float32))

@@ -55,15 +55,15 @@ def rest(file: Path, seconds: float) -> None:
 
 
 def test_what_a_killed_process_recorded_is_stored_without_a_label_once_it_rests(crashed: Path, memory: Memory) -> None:
-    assert memory.store_abandoned() == 0
+    assert memory.sessions.store_abandoned() == 0
     rest(*kept(crashed), 1_801)
-    assert memory.store_abandoned() == 1
+    assert memory.sessions.store_abandoned() == 1
     run = memory.run("parcel-7")
     assert calls(run) == [("get_order", None), ("refund", True)]
     assert run is not None
     assert (run.task, run.user, run.outcome.success) == ("refund", "ada", None)
     assert kept(crashed) == []
-    assert memory.store_abandoned() == 0
+    assert memory.sessions.store_abandoned() == 0
 
 
 def test_no_secret_of_a_session_under_way_is_on_disk(crashed: Path) -> None:
@@ -81,13 +81,13 @@ def test_a_session_goes_on_where_a_crash_ended_it(crashed: Path, memory: Memory)
 
 
 def test_a_session_may_be_finished_after_a_restart(memory: Memory) -> None:
-    session = memory.resume("parcel-7")
+    session = memory.sessions.resume("parcel-7")
     assert session is not None
     session.finish(success=False)
     run = memory.run("parcel-7")
     assert run is not None
     assert run.outcome.success is False
-    assert memory.resume("parcel-7") is None
+    assert memory.sessions.resume("parcel-7") is None
 
 
 def test_messages_that_hold_the_whole_run_are_not_added_to_what_was_kept(memory: Memory) -> None:
@@ -109,7 +109,7 @@ def test_a_session_that_was_stored_while_it_rested_goes_on_and_is_one_run(crashe
     session.record("get_order", {"parcel": 8}, "lost")
     for file in kept(crashed):
         rest(file, 1_801)
-    assert memory.store_abandoned() == 2
+    assert memory.sessions.store_abandoned() == 2
     session.record("refund", {"parcel": 8}, "done")
     with Memory.open(crashed) as after_a_crash:
         assert calls(kept_run(after_a_crash, "other")) == [("get_order", None), ("refund", None)]
@@ -122,8 +122,8 @@ def test_a_session_that_was_stored_while_it_rested_goes_on_and_is_one_run(crashe
 
 
 def kept_run(memory: Memory, id: str) -> Trajectory | None:
-    assert memory.resume(id) is not None
-    memory.store_abandoned(idle_s=0)
+    assert memory.sessions.resume(id) is not None
+    memory.sessions.store_abandoned(idle_s=0)
     return memory.run(id)
 
 
@@ -131,7 +131,7 @@ def test_a_line_that_a_crash_tore_loses_its_own_turn_alone(crashed: Path, memory
     (file,) = kept(crashed)
     lines = file.read_bytes()
     file.write_bytes(lines[: len(lines) - 20])
-    session = memory.resume("parcel-7")
+    session = memory.sessions.resume("parcel-7")
     assert session is not None
     session.finish(success=False)
     assert calls(memory.run("parcel-7")) == [("get_order", None)]
@@ -142,7 +142,7 @@ def test_turns_recorded_after_a_torn_line_are_kept(crashed: Path, memory: Memory
     lines = file.read_bytes()
     file.write_bytes(lines[: len(lines) - 20])
     memory.session(id="parcel-7").record("close_ticket", {}, "done")
-    session = memory.resume("parcel-7")
+    session = memory.sessions.resume("parcel-7")
     assert session is not None
     session.finish(success=False)
     assert calls(memory.run("parcel-7")) == [("get_order", None), ("close_ticket", None)]
@@ -156,7 +156,7 @@ def test_turns_that_a_full_disk_kept_out_are_on_disk_once_there_is_room(crashed:
         session.record("get_photo", {"parcel": 8}, "broken")
     session.record("refund", {"parcel": 8}, "done")
     with Memory.open(crashed) as other:
-        again = other.resume("parcel-8")
+        again = other.sessions.resume("parcel-8")
         assert again is not None
         assert again.calls == ["get_order", "get_photo", "refund"]
     session.finish(success=True)

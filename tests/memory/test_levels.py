@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from hepm import Memory
+from hepm import Memory, from_messages
 from hepm.experience.prompt import PromptOptions
 from hepm.memory.levels import LEVELS, SILENT, GuardState, LevelOutcomes, drawn, in_force
 from hepm.types import HINT, LEVEL
@@ -38,14 +38,14 @@ def file(tmp_path: Path) -> Path:
     with Memory.open(tmp_path / "m.hepm") as memory:
         for number in range(40):
             messages = asked("get_order", "refund", wish=f"Refund parcel {number}, the glass is broken")
-            memory.ingest(messages=messages, id=f"log-{number}", task=f"broken {number % 8}", success=True)
+            memory.ingest(from_messages(messages, id=f"log-{number}", task=f"broken {number % 8}", success=True))
     return tmp_path / "m.hepm"
 
 
 def id_at(memory: Memory, level: str) -> str:
     """An id that draws a level now, another one each time."""
     some = (f"s{next(NUMBERS)}" for _ in range(10_000))
-    return next(name for name in some if memory.levels.draw(name) == level)
+    return next(name for name in some if memory.sessions.levels.draw(name) == level)
 
 
 def add_sessions(memory: Memory, level: str, successes: int, failures: int) -> None:
@@ -127,8 +127,8 @@ def test_the_guard_says_in_a_sentence_which_level_is_in_force_and_why(
 
 def test_sessions_of_a_memory_of_logs_alone_explore_at_once(file: Path) -> None:
     with Memory.open(file) as memory:
-        levels = Counter(memory.levels.draw(f"s{number}") for number in range(400))
-        assert memory.guard().level == SILENT
+        levels = Counter(memory.sessions.levels.draw(f"s{number}") for number in range(400))
+        assert memory.sessions.guard().level == SILENT
     assert set(levels) == set(LEVELS)
     assert sum(levels[level] for level in LEVELS[1:]) / 400 == pytest.approx(0.6 * 4 / 5, abs=0.08)
 
@@ -147,7 +147,7 @@ def test_a_silent_session_is_warned(tmp_path: Path) -> None:
         for number in range(20):
             last = "refund" if number % 2 else "close_ticket"
             messages = asked("get_order", last, wish=f"Refund parcel {number}, the glass is broken")
-            memory.ingest(messages=messages, id=f"log-{number}", success=last == "refund")
+            memory.ingest(from_messages(messages, id=f"log-{number}", success=last == "refund"))
         with memory.session(id=id_at(memory, SILENT)) as session:
             found = session.prompt(asked("get_order", wish=WISH))
     assert [way.tool for way in found.suggestions.warnings] == ["close_ticket"]
@@ -160,7 +160,7 @@ def test_where_speak_is_chosen_or_the_guard_is_off_sessions_draw_nothing(file: P
     for chosen in ways:
         with Memory.open(file, **chosen) as memory, memory.session() as session:
             session.hint(asked("get_order", wish=WISH))
-            assert (memory.guarded, session.level) == (False, "")
+            assert (memory.sessions.guarded, session.level) == (False, "")
             session.discard()
 
 
@@ -177,7 +177,7 @@ def test_a_suggestion_and_a_prompt_without_a_session_are_not_guarded(file: Path)
     with Memory.open(file) as memory:
         for level in LEVELS:
             add_sessions(memory, level, *((30, 0) if level == SILENT else (0, 30)))
-        assert memory.guard().level == SILENT
+        assert memory.sessions.guard().level == SILENT
         assert HINT in memory.prompt(asked("get_order", wish=WISH)).text
         assert memory.suggest("get_order", messages=asked("get_order", wish=WISH))
 
@@ -197,7 +197,7 @@ def test_the_level_is_on_disk_before_the_first_hint_and_neither_a_kill_nor_new_o
             # Outcomes by which it would draw another level.
             add_sessions(memory, "0.95", *((0, 50) if level != SILENT else (50, 0)))
             add_sessions(memory, SILENT, *((0, 50) if level == SILENT else (50, 0)))
-            session = memory.resume(name)
+            session = memory.sessions.resume(name)
             assert session is not None
             session.hint()
             assert session.level == level
@@ -212,11 +212,11 @@ def test_two_memories_on_one_store_and_one_opened_again_draw_the_same_and_anothe
 ) -> None:
     names = [f"s{number}" for number in range(50)]
     with Memory.open(file) as one, Memory.open(file) as two, Memory.open(tmp_path / "other.hepm") as other:
-        drawn_by_one, drawn_by_two = ([memory.levels.draw(name) for name in names] for memory in (one, two))
-        elsewhere = [other.levels.draw(name) for name in names]
-        in_namespace = [one.levels.draw(name, namespace="team") for name in names]
+        drawn_by_one, drawn_by_two = ([memory.sessions.levels.draw(name) for name in names] for memory in (one, two))
+        elsewhere = [other.sessions.levels.draw(name) for name in names]
+        in_namespace = [one.sessions.levels.draw(name, namespace="team") for name in names]
     with Memory.open(file) as again:
-        assert [again.levels.draw(name) for name in names] == drawn_by_one == drawn_by_two
+        assert [again.sessions.levels.draw(name) for name in names] == drawn_by_one == drawn_by_two
     assert elsewhere != drawn_by_one
     assert in_namespace != drawn_by_one
 
@@ -241,19 +241,19 @@ def test_the_outcomes_by_level_follow_labels_forgetting_export_import_and_rebuil
         finish(memory, loud, success=False)
         unlabelled = id_at(memory, "0.6")
         finish(memory, unlabelled, success=None)
-        assert memory.levels.outcomes()[SILENT] == (1, 1)
-        assert memory.levels.outcomes()["0.6"] == (0, 1)
+        assert memory.sessions.levels.outcomes()[SILENT] == (1, 1)
+        assert memory.sessions.levels.outcomes()["0.6"] == (0, 1)
         memory.label(unlabelled, success=True)
-        assert memory.levels.outcomes()["0.6"] == (1, 2)
+        assert memory.sessions.levels.outcomes()["0.6"] == (1, 2)
         memory.label(loud, success=True)
-        assert memory.levels.outcomes()["0.6"] == (2, 2)
+        assert memory.sessions.levels.outcomes()["0.6"] == (2, 2)
         memory.rebuild()
         assert memory.examine() == []
         lines = [json.loads(line) for line in memory.export()]
         copy.ingest(lines)
-        assert copy.levels.outcomes() == memory.levels.outcomes()
+        assert copy.sessions.levels.outcomes() == memory.sessions.levels.outcomes()
         memory.forget(trajectory=unlabelled)
-        assert memory.levels.outcomes()["0.6"] == (1, 1)
+        assert memory.sessions.levels.outcomes()["0.6"] == (1, 1)
 
 
 def test_stats_and_the_page_say_nothing_of_outcomes_of_distrusted_sessions(file: Path) -> None:
@@ -264,5 +264,5 @@ def test_stats_and_the_page_say_nothing_of_outcomes_of_distrusted_sessions(file:
         session = memory.session(id=id_at(memory, "0.6"), ingest_options=distrust)
         session.hint(asked("get_order", wish=WISH))
         session.finish(success=True)
-        assert memory.levels.outcomes()["0.6"] == (0, 0)
-        assert memory.guard().sentence == "silent, since no hinted session has an outcome yet"
+        assert memory.sessions.levels.outcomes()["0.6"] == (0, 0)
+        assert memory.sessions.guard().sentence == "silent, since no hinted session has an outcome yet"

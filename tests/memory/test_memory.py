@@ -17,6 +17,7 @@ import hepm
 from hepm import START, Memory, StateSummary
 from hepm.embed import HashingEmbedder
 from hepm.errors import EmbedderMismatchError, InputError
+from hepm.ingest.prepare import IngestOptions
 from tests.runs import trajectory
 
 
@@ -203,7 +204,7 @@ def test_a_memory_follows_another_process_to_its_new_embedder_and_never_drops_it
 
 def test_reembedding_lets_the_states_be_compared_again(tmp_path: Path) -> None:
     with Memory.open(tmp_path, speak="weighed") as memory:
-        memory.ingest([trajectory("r", "look", "buy")], vectors=False)
+        memory.ingest([trajectory("r", "look", "buy")], options=IngestOptions(vectors=False))
         assert {finding.repair for finding in memory.examine()} == {"reembed"}
         assert memory.reembed(HashingEmbedder(64)) == 3
         assert memory.examine() == []

@@ -13,7 +13,7 @@ from typing import Any
 import openai
 import pytest
 
-from hepm import Memory, Session, Trajectory
+from hepm import Memory, Session, Trajectory, from_messages
 from hepm.errors import InputError, StoreError
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.types import BLOCK_END, BLOCK_START, HINT
@@ -50,7 +50,7 @@ def run_once(memory: Memory, *tools: str, success: bool | None, task: str = "bro
     with memory.session(task=task, environment="shop", namespace=NS) as session:
         hint = session.hint(asked(*tools[:-1], wish=wish))
         session.finish(success=success, messages=asked(*tools, wish=wish))
-    memory.wait_distilled()
+    memory.sessions.wait_distilled()
     return hint
 
 
@@ -66,7 +66,7 @@ def runs_in(memory: Memory, namespace: str = NS) -> list[Trajectory]:
 
 
 def lessons_in(memory: Memory) -> list[StoredLesson]:
-    return [one for kind in ("experience", "principle") for one in memory.library.list(kind, namespace=NS)]
+    return [one for kind in ("experience", "principle") for one in memory.lessons.list(kind, namespace=NS)]
 
 
 def test_the_run_after_a_failed_and_a_successful_one_is_told_what_parted_them(memory: Memory) -> None:
@@ -212,9 +212,9 @@ def test_a_memory_that_fails_costs_the_agent_its_hints_and_nothing_else(
 
 def test_the_hint_after_a_finish_knows_the_run_though_the_memory_is_large_and_rests(memory: Memory) -> None:
     for number in range(60):
-        memory.ingest(messages=asked("get_order", "refund"), id=f"r{number}", success=True, namespace=NS)
+        memory.ingest(from_messages(asked("get_order", "refund"), id=f"r{number}", success=True), namespace=NS)
     memory.suggest("get_order", namespace=NS)
-    memory._mirror._paused_until = float("inf")
+    memory.mirrors._paused_until = float("inf")
     for _ in range(4):
         with memory.session(namespace=NS, distill=False) as session:
             session.hint(asked("escalate"))
@@ -244,7 +244,7 @@ def test_tools_are_described_and_only_they_are_suggested(memory: Memory) -> None
     with memory.session(namespace=NS, tools=[tool, "close_ticket"]) as session:
         assert f"{HINT}get_order" in session.hint(asked())
         session.finish(success=True)
-    assert "Looks an order up." in {row.description for row in memory.tools(namespace=NS)}
+    assert "Looks an order up." in {row.description for row in memory.tools.list(namespace=NS)}
     with pytest.raises(InputError, match="give a list of tools"):
         memory.session(tools="get_order,refund")
 
@@ -313,7 +313,7 @@ def test_a_finish_that_could_not_be_written_is_made_up_for_by_the_next(tmp_path:
     memory = Memory.open(tmp_path / "store.hepm", speak="weighed")
     session = memory.session(namespace=NS)
     session.hint(asked("get_order"))
-    memory._store.close()
+    memory.store.close()
     with pytest.raises(StoreError):
         session.finish(success=True)
     memory.close()
@@ -327,7 +327,7 @@ def test_sessions_without_distilling_leave_no_lesson(memory: Memory) -> None:
     with memory.session(namespace=NS, distill=False) as session:
         session.hint(asked("get_order"))
         session.finish(success=True)
-    memory.wait_distilled()
+    memory.sessions.wait_distilled()
     assert lessons_in(memory) == []
 
 
@@ -364,7 +364,7 @@ def test_what_cannot_be_distilled_is_logged_and_stops_no_session(
 ) -> None:
     caplog.set_level(logging.WARNING)
     run_once(memory, "get_order", "refund", success=True)
-    with memory._store._connections.writing() as db:  # type: ignore[attr-defined]
+    with memory.store._connections.writing() as db:  # type: ignore[attr-defined]
         db.execute("UPDATE trajectory SET record = 'torn'")
     run_once(memory, "get_order", "refund", success=True)
     assert "not distilled" in caplog.text
@@ -386,7 +386,7 @@ def test_threads_share_a_memory_with_a_session_each(memory: Memory) -> None:
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(work, range(8)))
-    memory.wait_distilled()
+    memory.sessions.wait_distilled()
     totals = memory.totals(namespace=NS)
     assert (totals.trajectories, totals.successes, totals.failures) == (48, 24, 24)
     assert memory.examine(namespace=NS) == []
@@ -482,7 +482,7 @@ def test_an_agent_on_a_real_client_gets_better_from_run_to_run(memory: Memory, l
             names = [call["function"]["name"] for told in messages for call in told.get("tool_calls") or ()]
             session.finish(success=names[-1] == "refund")
         went_well.append(names[-1] == "refund")
-        memory.wait_distilled()
+        memory.sessions.wait_distilled()
     client.close()
     assert went_well == [False, False, True, True, True, True]
     assert all(run.turns[-1].text == "Done." for run in runs_in(memory))

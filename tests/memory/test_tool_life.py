@@ -35,7 +35,7 @@ def tools_of(memory: Memory, **query: object) -> list[str]:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_an_agent_is_told_the_name_under_which_it_has_a_tool(memory: Memory, policy: str) -> None:
-    memory.add_alias("find", "search")
+    memory.tools.add_alias("find", "search")
     about = {"after": "login", "state": "please help", "policy": policy, "k": 1}
     assert tools_of(memory, **about) == ["search"]
     assert tools_of(memory, tools=["find", "book"], **about) == ["find"]
@@ -48,11 +48,11 @@ def test_an_agent_is_told_the_name_under_which_it_has_a_tool(memory: Memory, pol
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_policy_suggests_a_retired_tool(memory: Memory, policy: str) -> None:
-    memory.retire_tool("search")
+    memory.tools.retire("search")
     for tools in (None, ["search", "find"], ["search"]):
         found = memory.suggest(after="login", state="please help", policy=policy, tools=tools)
         assert "search" not in found.prompt()
-    memory.retire_tool("search", retired=False)
+    memory.tools.retire("search", retired=False)
     assert tools_of(memory, after="login", tools=["search"], state="please help", policy=policy) == ["search"]
 
 
@@ -60,22 +60,22 @@ def test_lessons_follow_aliases_and_never_recommend_a_retired_tool(memory: Memor
     written = PromptOptions(suggestions=0, as_written=True)
     sources = tuple(Source(run, words=False) for run in ("r0", "r2"))
     lesson = Principle("guiding", "Search after the login.", (Triple("login", FOLLOWED_BY, "search"),), sources)
-    memory.library.change(LessonChange(put=[lesson.row()]))
+    memory.lessons.change(LessonChange(put=[lesson.row()]))
     assert "Search after" in memory.prompt(state="please help", after="login", options=written).text
-    memory.rename_tool("login", "sign_in")
+    memory.tools.rename("login", "sign_in")
     assert "Search after" in memory.prompt(state="please help", after="sign_in", options=written).text
     assert "Search after" in memory.prompt(state="please help", after="login", options=written).text
-    memory.retire_tool("search")
+    memory.tools.retire("search")
     assert "search" not in memory.prompt(state="please help", after="sign_in", options=written).text.lower()
 
 
 def test_another_process_sees_aliases_and_retired_tools(memory: Memory, tmp_path: Path) -> None:
     with Memory.open(tmp_path / "m.hepm", speak="weighed") as other:
         assert tools_of(other, after="login", policy="procedural", k=3) == ["find", "search"]
-        memory.add_alias("find", "search")
+        memory.tools.add_alias("find", "search")
         other.refresh()
         assert tools_of(other, after="login", policy="procedural", k=3) == ["search"]
-        memory.retire_tool("find")  # an alias names the tool
+        memory.tools.retire("find")  # an alias names the tool
         other.refresh()
         assert tools_of(other, after="login", policy="procedural", k=3) == []
 
@@ -83,18 +83,18 @@ def test_another_process_sees_aliases_and_retired_tools(memory: Memory, tmp_path
 def test_names_that_look_the_same_are_one_tool_on_every_way_in(memory: Memory) -> None:
     memory.ingest(trajectory("n", "login", DECOMPOSED, "book"), tools=[{"name": DECOMPOSED, "description": "Finds."}])
     memory.ingest(trajectory("o", "login", COMPOSED, "book"))
-    (row,) = (row for row in memory.tools() if row.name == COMPOSED)
+    (row,) = (row for row in memory.tools.list() if row.name == COMPOSED)
     assert (row.calls, row.description) == (2, "Finds.")
     spec = {"type": "function", "function": {"name": DECOMPOSED}}
     for tools in ([DECOMPOSED], [spec], [Tool(DECOMPOSED)], [{"name": DECOMPOSED, "inputSchema": {}}]):
         assert tools_of(memory, after="login", tools=tools, policy="procedural") == [COMPOSED]
     assert tools_of(memory, history=["login", DECOMPOSED], policy="procedural") == ["book"]
-    memory.retire_tool(DECOMPOSED)
+    memory.tools.retire(DECOMPOSED)
     assert "caf" not in memory.suggest(after="login", tools=[DECOMPOSED]).prompt()
-    memory.add_alias("kaffee", DECOMPOSED)
-    memory.remove_alias("kaffee")
+    memory.tools.add_alias("kaffee", DECOMPOSED)
+    memory.tools.remove_alias("kaffee")
     with pytest.raises(InputError):
-        memory.add_alias(COMPOSED, DECOMPOSED)
+        memory.tools.add_alias(COMPOSED, DECOMPOSED)
 
 
 def flight(number: int, *, broken: bool) -> Trajectory:
@@ -118,9 +118,9 @@ def test_a_tool_that_begins_to_fail_is_warned_of_and_is_suggested_again_when_it_
 
 
 def test_tools_keep_their_names_and_marks_through_export_copy_and_an_import(memory: Memory, tmp_path: Path) -> None:
-    memory.add_alias("find", "search")
-    memory.retire_tool("book")
-    before = [(row.name, row.calls, row.aliases, row.retired) for row in memory.tools()]
+    memory.tools.add_alias("find", "search")
+    memory.tools.retire("book")
+    before = [(row.name, row.calls, row.aliases, row.retired) for row in memory.tools.list()]
     (tmp_path / "x.jsonl").write_text("\n".join(memory.export()), "utf-8")
     with (
         Memory.open(tmp_path / "imported.hepm", speak="weighed") as other,
@@ -130,7 +130,7 @@ def test_tools_keep_their_names_and_marks_through_export_copy_and_an_import(memo
         (done,) = memory.copy_to(copied)
         assert done.differences == ()
         for one in (other, copied):
-            assert [(row.name, row.calls, row.aliases, row.retired) for row in one.tools()] == before
+            assert [(row.name, row.calls, row.aliases, row.retired) for row in one.tools.list()] == before
             assert one.examine() == []
 
 
@@ -141,7 +141,7 @@ def test_a_store_of_before_is_opened_with_the_outcomes_of_its_runs(tmp_path: Pat
         database.executescript(TO_VERSION_3)
     with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         assert memory.examine() == []
-        assert memory._store.latest_outcomes(["search_api"], namespace="default") == {"search_api": "0101"}
+        assert memory.store.latest_outcomes(["search_api"], namespace="default") == {"search_api": "0101"}
 
 
 def test_runs_that_an_older_hepm_counted_by_other_rules_are_counted_again_on_opening(
@@ -149,7 +149,7 @@ def test_runs_that_an_older_hepm_counted_by_other_rules_are_counted_again_on_ope
 ) -> None:
     with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         memory.ingest([flight(n, broken=n % 2 == 0) for n in range(4)])
-        states = list(memory.library.store.iter_states(namespace="default"))
+        states = list(memory.lessons.store.iter_states(namespace="default"))
     with sqlite3.connect(tmp_path / "m.hepm") as database:
         stale = "UPDATE state SET key = key / 2; UPDATE trajectory SET sequence = replace(sequence, '1', '2');"
         database.executescript(TO_VERSION_3 + stale)
@@ -158,7 +158,7 @@ def test_runs_that_an_older_hepm_counted_by_other_rules_are_counted_again_on_ope
         with Memory.open(tmp_path / "m.hepm") as memory:
             assert memory.header.revision == revision + 1  # counted in one write
             assert memory.examine() == []
-            found = [(row.key, row.count, row.summary) for row in memory.library.store.iter_states(namespace="default")]
+            found = [(row.key, row.count, row.summary) for row in memory.lessons.store.iter_states(namespace="default")]
             assert found == [(row.key, row.count, row.summary) for row in states]
         assert caplog.text.count("upgraded from schema version 3 to") == times
         assert caplog.text.count("the runs of default were counted again by today's rules") == times
@@ -175,7 +175,7 @@ def test_an_upgrade_that_a_damaged_run_stops_says_so_and_the_run_can_be_forgotte
     with Memory.open(tmp_path / "m.hepm") as memory:
         assert "the runs of default could not be counted again: `hepm doctor` names why" in caplog.text
         assert any("cannot be read" in one.what for one in memory.examine())
-        memory.forget(trajectory=memory._store.read("records", namespace="default")[1][0])
+        memory.forget(trajectory=memory.store.read("records", namespace="default")[1][0])
         memory.rebuild()
         assert memory.examine() == []
 

@@ -33,9 +33,9 @@ WISH = "Refund parcel 7, the glass is broken"
 def id_in(memory: Memory, arm: str, holdout: float = 0.5) -> str:
     """A session of an arm; chance leaves `refund` out of the hints of none of these."""
     some = (f"t{number}" for number in range(1_000))
-    of_arm = (name for name in some if memory.lots.arm(name, holdout, namespace="default") == arm)
+    of_arm = (name for name in some if memory.sessions.lots.arm(name, holdout, namespace="default") == arm)
     hint = hint_id("refund")
-    return next(name for name in of_arm if not memory.lots.leaves_out(name, hint, namespace="default"))
+    return next(name for name in of_arm if not memory.sessions.lots.leaves_out(name, hint, namespace="default"))
 
 
 def ended(arm: str, name: str, success: bool, holdout: float = 0.2, **about: tuple[str, ...]) -> Trajectory:
@@ -56,9 +56,11 @@ def add_world(memory: Memory, *, sessions: int, control: float, memory_rate: flo
 
 def test_arms_have_their_share_and_depend_on_neither_kind_nor_user_nor_hour(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "m.hepm") as memory:
-        arms = np.array([memory.lots.arm(f"session-{n}", 0.1, namespace="default") == CONTROL for n in range(100_000)])
+        arms = np.array(
+            [memory.sessions.lots.arm(f"session-{n}", 0.1, namespace="default") == CONTROL for n in range(100_000)]
+        )
         levels = np.array(
-            [memory.lots.dice("level", f"session-{n}", namespace="default").random() for n in range(20_000)]
+            [memory.sessions.lots.dice("level", f"session-{n}", namespace="default").random() for n in range(20_000)]
         )
     assert abs(arms.mean() - 0.1) <= 0.003
     numbers = np.arange(100_000)
@@ -71,7 +73,7 @@ def test_two_doors_and_a_restart_give_the_same_arm_and_other_stores_and_namespac
     names = [f"s{number}" for number in range(200)]
 
     def arms(memory: Memory, namespace: str = "default") -> list[str]:
-        return [memory.lots.arm(name, 0.5, namespace=namespace) for name in names]
+        return [memory.sessions.lots.arm(name, 0.5, namespace=namespace) for name in names]
 
     with Memory.open(tmp_path / "m.hepm") as one, Memory.open(tmp_path / "m.hepm") as two:
         drawn = arms(one)
@@ -95,8 +97,8 @@ def test_a_control_is_told_nothing_and_recorded_and_a_session_with_memory_is_tol
             trial = Trial.of(stored)
             assert trial is not None
             assert (trial.arm, trial.holdout, trial.tokens > 0) == (arm, 0.5, arm == MEMORY)
-        assert memory.uplift().sessions == 2
-        assert memory.uplift().controls == 1
+        assert memory.sessions.uplift().sessions == 2
+        assert memory.sessions.uplift().controls == 1
 
 
 def test_a_control_is_warned_of_nothing_and_draws_no_level(file: Path) -> None:  # noqa: F811
@@ -123,7 +125,7 @@ def test_without_a_holdout_no_session_is_in_an_experiment(file: Path) -> None:  
             session.hint(asked("get_order", wish=WISH))
             assert session.trial is None
             session.finish(success=True)
-        assert memory.uplift().sentence.startswith("No session was held out yet")
+        assert memory.sessions.uplift().sentence.startswith("No session was held out yet")
         with pytest.raises(InputError, match="from 0 to 1"):
             memory.session(holdout=1.5)
 
@@ -157,15 +159,15 @@ def test_kills_change_no_arm_and_count_no_session_twice(file: Path) -> None:  # 
     assert set(drawn.values()) == {CONTROL, MEMORY}
     with Memory.open(file) as memory:  # without a holdout of its own
         for name in names:
-            session = memory.resume(name)
+            session = memory.sessions.resume(name)
             assert session is not None
             session.hint()
             assert session.trial is not None
             assert session.trial.arm == drawn[name]
             session.finish(success=True)
             session.finish(success=True)
-        assert memory.uplift().sessions == len(names)
-        assert memory.uplift().controls == sum(arm == CONTROL for arm in drawn.values())
+        assert memory.sessions.uplift().sessions == len(names)
+        assert memory.sessions.uplift().controls == sum(arm == CONTROL for arm in drawn.values())
 
 
 def test_a_shadow_session_is_told_nothing_and_what_it_would_have_been_told_is_compared_with_what_it_did(
@@ -179,7 +181,7 @@ def test_a_shadow_session_is_told_nothing_and_what_it_would_have_been_told_is_co
                 assert session.level == ""
                 messages = asked("get_order", last, wish=f"Refund parcel {number}, the glass is broken")
                 session.finish(success=last == "refund", messages=messages)
-        found = memory.uplift()
+        found = memory.sessions.uplift()
     assert found.sessions == 0
     assert found.shadow is not None
     assert (found.shadow.sessions, found.shadow.spoken) == (2, 2)
@@ -192,11 +194,11 @@ def test_a_shadow_session_is_told_nothing_and_what_it_would_have_been_told_is_co
 def test_a_lesson_is_left_out_of_its_share_of_sessions_and_of_all_their_hints(file: Path) -> None:  # noqa: F811
     rule = Principle("Call refund.", "guiding", tools=("refund",)).row()
     with Memory.open(file, speak="weighed", holdout=0.01) as memory:
-        memory.library.change(LessonChange(put=[rule]))
+        memory.lessons.change(LessonChange(put=[rule]))
         outs: defaultdict[bool, int] = defaultdict(int)
         for number in range(60):
             session = memory.session(id=f"l{number}")
-            out = memory.lots.leaves_out(session.id, "hint refund", namespace="default")
+            out = memory.sessions.lots.leaves_out(session.id, "hint refund", namespace="default")
             for _ in range(2):
                 text = session.hint(asked("get_order", wish=WISH))
                 assert (f"{HINT}refund" in text) != (out or session.trial == Trial(CONTROL, 0.01))
@@ -215,7 +217,7 @@ def test_a_lesson_that_harms_with_confidence_retires_itself_and_says_why(
     with Memory.open(tmp_path / "m.hepm", holdout=0.2, speak="sure") as memory:
         memory.ingest([trajectory("taught", "look", success=True)])
         rows = [Principle(text, "guiding", tools=("look",)).row() for text in ("Call look twice.", "Call look once.")]
-        memory.library.change(LessonChange(put=rows))
+        memory.lessons.change(LessonChange(put=rows))
         bad, good = (row.id for row in rows)
         dice = Random(2)
         runs: list[Trajectory] = []
@@ -224,11 +226,11 @@ def test_a_lesson_that_harms_with_confidence_retires_itself_and_says_why(
             about = {"shown": (good,), "left_out": (bad,)} if out else {"shown": (good, bad)}
             runs.append(ended(MEMORY, f"h{number}", dice.random() < (0.9 if out else 0.4), **about))
         memory.ingest(runs)
-        assert memory.trials.retire_harmful() == [bad]
-        live = {one.row.id for one in memory.library.list("principle")}
+        assert memory.sessions.trials.retire_harmful() == [bad]
+        live = {one.row.id for one in memory.lessons.list("principle")}
         assert good in live
         assert bad not in live
-        retired = memory.library.lessons("default").get(bad)
+        retired = memory.lessons.lessons("default").get(bad)
         assert retired is not None
         assert retired.row.retired == "harmful"
     assert f"the lesson {bad} of 'default' is retired: it lowered success by " in caplog.text
@@ -245,7 +247,7 @@ def test_credits_come_surest_first_and_those_of_which_nothing_is_known_last(tmp_
             about = {"shown": (*shown, *rare), "left_out": left}
             runs.append(ended(MEMORY, f"c{number}", dice.random() < (0.1 if out else 0.9), **about))
         memory.ingest(runs)
-        found = memory.uplift().credits
+        found = memory.sessions.uplift().credits
     assert [one.id for one in found] == ["good", "even", "rare"]
     assert [one.effect is not None and one.effect.sure for one in found] == [1, 0, False]
 
@@ -253,46 +255,46 @@ def test_credits_come_surest_first_and_those_of_which_nothing_is_known_last(tmp_
 def test_where_memory_harms_the_guard_leaves_nearly_all_sessions_alone_and_says_so(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "m.hepm", holdout=0.2) as memory:
         add_world(memory, sessions=500, control=0.9, memory_rate=0.4)
-        state = memory.guard()
+        state = memory.sessions.guard()
         assert (state.level, state.harm) == ("silent", state.sentence)
         assert state.sentence.startswith("silent, since memory harms here: success was ")
-        assert memory.holdout_now(0.2) == HARMED_HOLDOUT
-        assert memory.holdout_now(1) == 1
+        assert memory.sessions.holdout_now(0.2) == HARMED_HOLDOUT
+        assert memory.sessions.holdout_now(1) == 1
         session = memory.session()
         session.hint(asked("look"))
         assert session.trial is not None
         assert session.trial.holdout == HARMED_HOLDOUT
         session.discard()
     with Memory.open(tmp_path / "m.hepm", holdout=0.2, guard=False) as memory:
-        assert memory.holdout_now(0.2) == 0.2
+        assert memory.sessions.holdout_now(0.2) == 0.2
 
 
 def test_memory_that_helps_is_said_to_help_in_one_sentence(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "m.hepm") as memory:
         add_world(memory, sessions=900, control=0.4, memory_rate=0.8)
-        found = memory.uplift()
+        found = memory.sessions.uplift()
         assert found.success is not None
         assert found.success.low < 0.4 < found.success.high
         assert found.sentence.startswith("Memory raised success by ")
         assert found.sentence.endswith(" points) in 900 sessions.") or found.sentence.endswith(") in 900 sessions.")
-        assert memory.holdout_now(0.2) == 0.2
+        assert memory.sessions.holdout_now(0.2) == 0.2
         assert json.loads(json.dumps(found.to_json()))["sentence"] == found.sentence
 
 
 def test_sessions_without_an_outcome_count_for_nothing_until_they_are_labelled(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "m.hepm") as memory:
         memory.ingest([replace(ended(CONTROL, "a", True), outcome=Outcome()), ended(MEMORY, "b", True)])
-        assert memory.uplift().sessions == 1
-        assert memory.uplift().without_outcome == {MEMORY: 0, CONTROL: 1}
+        assert memory.sessions.uplift().sessions == 1
+        assert memory.sessions.uplift().without_outcome == {MEMORY: 0, CONTROL: 1}
         memory.label("a", success=False)
-        assert memory.uplift().sessions == 2
+        assert memory.sessions.uplift().sessions == 2
 
 
 def test_export_and_import_keep_the_experiment(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "m.hepm") as memory, Memory.open(tmp_path / "copy.hepm") as copy:
         add_world(memory, sessions=60, control=0.4, memory_rate=0.8)
         copy.ingest([json.loads(line) for line in memory.export()])
-        assert copy.uplift().to_json() == memory.uplift().to_json()
+        assert copy.sessions.uplift().to_json() == memory.sessions.uplift().to_json()
         assert memory.examine() == []
 
 

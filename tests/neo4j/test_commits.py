@@ -78,19 +78,19 @@ def written(memory: Memory) -> Iterator[object]:
     report = memory.ingest([*some_runs(20), *some_runs(6, "more"), late])
     yield report.stored, report.duplicates, report.unlabelled
     memory.label("late", success=True)
-    memory.add_alias("seek", "find")
-    memory.retire_tool("send")
+    memory.tools.add_alias("seek", "find")
+    memory.tools.retire("send")
     yield memory.forget(trajectory="run-3")
     memory.ingest([trajectory(f"solved-{i}", *TOOLS[: 2 + i], task="a parcel", success=i > 0) for i in range(3)])
     yield memory.experiences.distill().new
-    lessons = [one.row.id for one in memory.library.list("experience")]
+    lessons = [one.row.id for one in memory.lessons.list("experience")]
     assert lessons
-    memory.library.show("more-1", lessons)
-    memory.library.show("unknown", lessons[:2])
-    memory.library.record_outcome("unknown", success=True)
-    memory.library.deliver()
+    memory.lessons.show("more-1", lessons)
+    memory.lessons.show("unknown", lessons[:2])
+    memory.lessons.record_outcome("unknown", success=True)
+    memory.lessons.deliver()
     yield memory.forget(trajectory="more-2")
-    yield [(one.row.id, one.uses) for one in memory.library.list("experience")]
+    yield [(one.row.id, one.uses) for one in memory.lessons.list("experience")]
     yield sorted(exported_runs(memory), key=lambda run: run["id"])
     yield memory.totals(), memory.examine()
 

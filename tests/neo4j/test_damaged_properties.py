@@ -153,4 +153,4 @@ def test_nodes_of_others_with_labels_of_the_model_are_no_damage(make: Callable[[
     assert memory.ask("doctor", "--repair").out == "all is well\n"
     server = memory.server
     with Memory.open(server.uri, auth=(server.username, server.password)) as opened:
-        assert opened._store.damage() == []
+        assert opened.store.damage() == []

@@ -234,7 +234,7 @@ def test_a_store_of_before_gets_the_new_reading_of_rewards_and_no_word_of_distru
     with Memory.open(server.uri, auth=auth, speak="weighed") as memory:
         assert (memory.totals().successes, memory.totals().failures) == (1, 1)
         assert memory.examine() == []
-        assert memory._store.latest_outcomes(["refund"], namespace="default") == {"refund": "11"}
+        assert memory.store.latest_outcomes(["refund"], namespace="default") == {"refund": "11"}
 
 
 def test_a_server_of_before_finds_the_failed_runs_of_a_task(server: Neo4jServer) -> None:
@@ -248,7 +248,7 @@ def test_a_server_of_before_finds_the_failed_runs_of_a_task(server: Neo4jServer)
     store._connection.write(lambda tx: tx.run("MATCH (m:Memory) SET m.schema_version = 10").consume())
     store.close()
     with Memory.open(server.uri, auth=auth, speak="weighed") as memory:
-        assert len(memory.library.store.runs_beside(["r0"], namespace="default", latest=9)) == 4
+        assert len(memory.lessons.store.runs_beside(["r0"], namespace="default", latest=9)) == 4
         assert memory.examine() == []
 
 
@@ -267,7 +267,7 @@ def test_a_server_of_before_drops_the_tool_of_the_agents_own_summaries(server: N
         store._connection.write(lambda tx, text=text: tx.run(text, about).consume())
     store.close()
     with Memory.open(server.uri, auth=auth, speak="weighed") as memory:
-        assert [row.name for row in memory.tools()] == ["buy", "look"]
+        assert [row.name for row in memory.tools.list()] == ["buy", "look"]
         assert memory.examine() == []
 
 

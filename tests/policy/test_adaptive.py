@@ -93,5 +93,5 @@ def test_the_shell_makes_such_a_graph_and_rewards_of_turns_come_back(tmp_path: P
     assert CliRunner().invoke(app, ["ingest", str(tmp_path / "runs.jsonl"), "--own-states", "-s", store]).exit_code == 0
     with Memory.open(store, speak="weighed") as memory:
         assert memory.totals().states == 2
-        (stored,) = memory.library.runs(["back"], namespace="default")
+        (stored,) = memory.lessons.runs(["back"], namespace="default")
         assert [turn.reward for turn in stored.turns] == [None, 0.5, 0.5, 0.5]

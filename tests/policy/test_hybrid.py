@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from hepm import Memory, Outcome, StateSummary, Suggestions, ToolCall, Trajectory, Turn
-from hepm.graph.calls import CallMatrix
+from hepm.graph.calls.call_matrix import CallMatrix
+from hepm.ingest.prepare import IngestOptions
 from hepm.policy import Floors, Hybrid, Query
 from hepm.policy.hybrid.features import NAMES, features
 from hepm.policy.hybrid.fitted import FittedMemory, NameWords, stems
@@ -95,7 +96,7 @@ def test_support_and_share_of_failures_are_counted_over_the_same_runs(tmp_path: 
 @pytest.mark.parametrize("policy", ["procedural", "hybrid"])
 def test_a_memory_without_vectors_is_asked_as_if_no_state_were_given(tmp_path: Path, policy: str) -> None:
     with Memory.open(tmp_path, speak="weighed") as memory:
-        memory.ingest(some_runs(), vectors=False)
+        memory.ingest(some_runs(), options=IngestOptions(vectors=False))
         found = memory.suggest("find", state="red shoes", policy=policy)
         assert [(s.tool, s.score, s.similarity) for s in found] == [
             (s.tool, s.score, None) for s in memory.suggest("find", policy=policy)

@@ -15,6 +15,7 @@ from hepm.evals.domains import DomainRun
 from hepm.evals.methods import queries_of
 from hepm.evals.simulator import first_tools
 from hepm.ingest import read_runs
+from hepm.ingest.prepare import IngestOptions
 from hepm.policy import Floors, Hybrid, Query, floors_of
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.odds import relevance
@@ -217,7 +218,7 @@ def test_one_failed_run_that_called_many_tools_is_no_proof_that_all_ways_failed(
 
 def test_runs_without_vectors_count_as_support_beside_one_with_them(tmp_path: Path) -> None:
     with Memory.open(tmp_path, speak="weighed") as memory:
-        memory.ingest(calls("refund", "broken", won=20), vectors=False)
+        memory.ingest(calls("refund", "broken", won=20), options=IngestOptions(vectors=False))
         memory.ingest(calls("sing", "fun", won=1, last="hum"))
         assert memory.suggest("get_order", state="please refund it")[0].tool == "refund"
 

@@ -100,5 +100,5 @@ def learn_online(world: World, agent: Agent, arm: Arm, *, runs: int, seed: int) 
 
 def settle(memory: Memory) -> None:
     """Wait for what works in the background, so that the next hint does not depend on the machine's speed."""
-    memory.wait_distilled()
+    memory.sessions.wait_distilled()
     memory.refresh()

@@ -28,7 +28,7 @@ from hepm.errors import InputError, MissingExtraError, NotFoundError, StoreDamag
 from hepm.experience.equal_lessons import EqualLessons
 from hepm.experience.likeness import request_of
 from hepm.graph.lessons.rows import Kind, StoredLesson
-from hepm.graph.mirror import switching_often
+from hepm.graph.mirror.mirror import switching_often
 from hepm.graph.page import counts_of, fill, graph_data, graph_scripts, part_of, read_content, texts_of
 from hepm.graph.rows import Totals
 from hepm.graph.trials import Trial
@@ -188,7 +188,7 @@ class _Page:
         revision = self._memory.header.revision
         totals = self._totals_of(namespace, revision)
         recent = list(self._runs.recent.get(namespace, ()))[: -MOST_LISTED - 1 : -1]
-        known = self._memory.library.outcomes([one.run for one in recent], namespace=namespace)
+        known = self._memory.lessons.outcomes([one.run for one in recent], namespace=namespace)
         under_way = self._runs.under_way(namespace)
         requests = self._requests_of([one.run for one in recent], namespace)
         hints = [{**asdict(one), "success": known.get(one.run), "request": requests[one.run]} for one in recent]
@@ -209,7 +209,7 @@ class _Page:
 
     def _uplift(self, namespace: str) -> Json:
         """What memory does here, and how that became known."""
-        found = self._memory.trials.lately(namespace=namespace)
+        found = self._memory.sessions.trials.lately(namespace=namespace)
         told = found.followed
         return {
             "sentence": found.sentence,
@@ -228,9 +228,9 @@ class _Page:
 
     def _guard_sentence(self, namespace: str) -> str:
         """Which level of chance is in force for sessions, and why."""
-        if not self._memory.guarded:
+        if not self._memory.sessions.guarded:
             return "off"
-        return self._memory.guard(namespace=namespace).sentence
+        return self._memory.sessions.guard(namespace=namespace).sentence
 
     def _totals_of(self, namespace: str, revision: int) -> Totals:
         known = self._totals.get(namespace)
@@ -260,11 +260,11 @@ class _Page:
         content = read_content(
             part_of(self._memory.mirror(namespace), focus=tool, max_tools=MOST_TOOLS),
             evidence=None,
-            lessons=self._memory.library.texts_by_tool(namespace=namespace),
+            lessons=self._memory.lessons.texts_by_tool(namespace=namespace),
             outcomes=(totals.successes, totals.failures),
             focus=tool,
             max_tools=MOST_TOOLS,
-            latest=read_latest(self._memory.library.store, namespace=namespace),
+            latest=read_latest(self._memory.lessons.store, namespace=namespace),
         )
         data = graph_data(content, None if before is None else before.places)
         data |= {"counts": counts_of(content), "others": content.left_out}
@@ -285,7 +285,7 @@ class _Page:
     def latest_runs(self, request: Request) -> Json:
         """The runs that were stored last, by what was asked for."""
         namespace = namespace_of(request)
-        stored = latest_trajectories(self._memory.library.store, namespace=namespace, most=MOST_RUNS)
+        stored = latest_trajectories(self._memory.lessons.store, namespace=namespace, most=MOST_RUNS)
         return {"runs": [_stored_run(one) for one in stored]}
 
     def run(self, request: Request) -> Json:
@@ -312,7 +312,9 @@ class _Page:
         revision = self._memory.header.revision
         known = self._advice.get(namespace)
         if known is None or (known.revision != revision and now > known.until):
-            found = [one.to_json() for one in self._memory.advice(namespace=namespace)]
+            from hepm.memory.obstacles import obstacles
+
+            found = [one.to_json() for one in obstacles(self._memory, namespace=namespace)]
             ended = time.monotonic()
             known = self._advice[namespace] = _Advised(revision, found, ended + _PAUSE_FACTOR * (ended - now))
         return {"advice": known.found}
@@ -322,7 +324,7 @@ class _Page:
         live = {one.id: one for one in self._runs.under_way(namespace)}
         found = {name: self._requests.get((namespace, name)) for name in runs}
         missing = [name for name, text in found.items() if text is None and name not in live]
-        records = self._memory.library.store.records_of(missing, namespace=namespace) if missing else {}
+        records = self._memory.lessons.store.records_of(missing, namespace=namespace) if missing else {}
         for name, text in found.items():
             if name in live:
                 found[name] = _request(live[name])
@@ -345,7 +347,7 @@ class _Page:
         if retired not in ("true", "false"):
             raise InputError('"retired" is neither true nor false')
         self._memory.refresh(defer=True)
-        library, namespace = self._memory.library, namespace_of(request)
+        library, namespace = self._memory.lessons, namespace_of(request)
         stored = library.list(kind, namespace=namespace, retired=retired == "true")
         if kind == "notes":
             found = [_notes(one) for one in reversed(stored)]
@@ -365,7 +367,7 @@ class _Page:
         ids, kind, retired = _texts(body, "ids"), _kind(_text(body, "kind")), body.get("retired")
         if kind == "notes" or not isinstance(retired, bool):
             raise InputError('give {"kind": "principle" or "experience", "ids": ["ID", ...], "retired": true or false}')
-        library = self._memory.library
+        library = self._memory.lessons
         unknown = [id for id in ids if library.lessons(namespace).get(id) is None]
         if unknown:
             raise NotFoundError(f"there is no {kind} {unknown[0]!r} in {namespace!r}")

@@ -31,9 +31,9 @@ async function loadLessons() {
   );
 }
 const NONE = {
-  principle: "There are no principles yet. They come from runs with an outcome: `hepm principle distill`, or by themselves after a run through this server.",
-  experience: "There are no experiences yet. They come from runs with an outcome: `hepm experience distill`, or by themselves after a run through this server.",
-  notes: "There are no notes on users yet: `hepm preference reflect` writes them from stored runs.",
+  principle: "There are no principles yet. They come from runs with an outcome: `hepm lesson distill`, or by themselves after a run through this server.",
+  experience: "There are no experiences yet. They come from runs with an outcome: `hepm lesson distill`, or by themselves after a run through this server.",
+  notes: "There are no notes on users yet: `hepm lesson distill --kind note` writes them from stored runs.",
 };
 
 function usesOf({ uses, successes, shown }) {

@@ -21,13 +21,15 @@ from hepm.evals.domains import DomainRun
 from hepm.evals.planned import PlanGraph
 from hepm.experience.model_distiller import RECORD_IS_DATA, quoted_run
 from hepm.experience.prompt import Prompt, PromptOptions
-from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Counting
 from hepm.ingest.pipeline import IngestReport
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.redact import Redactor
 from hepm.llm import Client, Message, Question
 from hepm.memory import Memory
+from hepm.memory.journal import Journal
+from hepm.memory.sessions import Sessions
 from hepm.policy import Adaptive, Floors, Policy, Procedural, Query
 from hepm.types import DEFAULT_NAMESPACE, Suggestion, Suggestions, Trajectory
 
@@ -178,6 +180,29 @@ def find_arms(names: Iterable[str], *, trials: int) -> list[Arm]:
     return arms
 
 
+class _UnstoredSessions(Sessions):
+    """Sessions whose runs are handed out instead of stored.
+
+    Args:
+        taken: Where ended runs go, without secrets, by id, with the lessons that they were shown.
+    """
+
+    def __init__(
+        self, memory: Memory, journal: Journal | None, taken: dict[str, tuple[Trajectory, tuple[str, ...]]]
+    ) -> None:
+        super().__init__(memory, journal=journal, guard=False)
+        self._taken = taken
+
+    def store(self, run: Trajectory, shown: Sequence[str] = (), **about: Any) -> IngestReport:
+        """Keep a session's run, without secrets."""
+        del about
+        self._taken[run.id] = Redactor()(run), tuple(shown)
+        return IngestReport()
+
+    def distill_soon(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Nothing: the run is not stored."""
+
+
 class KnownMemory(Memory):
     """A memory that its sessions do not change: their runs are handed out, and learned from only by `learn`."""
 
@@ -188,25 +213,14 @@ class KnownMemory(Memory):
     """Whether states are the agents' own summaries alone."""
 
     def __init__(self, *args: Any, **about: Any) -> None:
+        about["speak"] = "weighed"  # a model weighs what it reads
         super().__init__(*args, **about)
-        self.speak = "weighed"  # a model weighs what it reads
-
-    def ingest_whole(self, run: Trajectory, shown: Sequence[str] = (), **about: Any) -> IngestReport:
-        """Keep a session's run for `take`, without secrets."""
-        del about
-        self._taken[run.id] = Redactor()(run), tuple(shown)
-        return IngestReport()
-
-    def distill_soon(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Nothing: the run is not stored."""
+        self._taken: dict[str, tuple[Trajectory, tuple[str, ...]]] = {}
+        self.sessions = _UnstoredSessions(self, self.sessions.journal, self._taken)
 
     def take(self, id: str) -> tuple[Trajectory, tuple[str, ...]]:
         """The run of a finished session, and the ids of the lessons that it was shown."""
         return self._taken.pop(id)
-
-    @cached_property
-    def _taken(self) -> dict[str, tuple[Trajectory, tuple[str, ...]]]:
-        return {}
 
     @cached_property
     def _reading(self) -> Lock:

@@ -205,7 +205,7 @@ class Exploration:
         self.folder.add_note(f"learning {number}", True)
         # Before the runs: as these are stored, their outcomes count for the lessons they were shown.
         for shown, run in zip(ended, runs, strict=True):
-            memory.library.show(run.id, shown.facts.lessons, namespace=namespace)
+            memory.lessons.show(run.id, shown.facts.lessons, namespace=namespace)
         report = memory.ingest(runs, namespace=namespace)
         if report.rejected:
             raise InputError(f"a run of round {number} is not stored: {report.rejected[0].reason}")
@@ -226,9 +226,9 @@ class Exploration:
         # Over tasks: two runs of one task are no independent evidence.
         bootstrap = Bootstrap([run.key.task for run in ended], seed=number)
         low, high = interval(bootstrap.means(success_E))
-        lessons = memory.library.list("experience", namespace=memory.namespace)
+        lessons = memory.lessons.list("experience", namespace=memory.namespace)
         experiences = [lesson.row.properties for lesson in lessons]
-        principles = memory.library.list("principle", namespace=memory.namespace)
+        principles = memory.lessons.list("principle", namespace=memory.namespace)
         zones = Counter(experience["zone"] for experience in experiences)
         # An experience of two stages counts in both.
         tags = [str(experience["stage"]) for experience in experiences]
@@ -324,7 +324,7 @@ class Exploration:
 
     def _is_stored(self, evolution: str, memory: KnownMemory) -> bool:
         """Whether a command that was killed stored this evolution: its id is at what it made and retired."""
-        for lesson in memory.library.list("experience", namespace=memory.namespace, retired=True):
+        for lesson in memory.lessons.list("experience", namespace=memory.namespace, retired=True):
             if evolution in (lesson.row.made_by, lesson.row.retired_by):
                 return True
         return False

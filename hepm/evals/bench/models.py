@@ -1,4 +1,4 @@
-"""What answers the agent of a bench: a model at an endpoint, the authors' gold actions, or nothing."""
+"""What answers the agent of a bench: a model at an endpoint, gold actions, an environment's own script, or nothing."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from typing import Final
 
 from hepm.agents.loop import ChatModel, Complete
 from hepm.agents.wire import Object
-from hepm.errors import LlmError
+from hepm.errors import InputError, LlmError
 from hepm.evals.bench.folder import Folder, Key
-from hepm.evals.environments import Task
+from hepm.evals.environments import Environment, PlayedUser, ScriptedEnvironment, Task
 from hepm.llm import Budget, Client, Endpoint, Prices, Usage
 from hepm.llm.usage import estimate_tokens
 
 GOLD: Final = "gold"
 NONE: Final = "none"
+SCRIPTED: Final = "scripted"
 
 
 class StoppedError(LlmError):
@@ -106,13 +107,24 @@ class Model:
 
 @contextmanager
 def open_model(
-    endpoint: Endpoint, folder: Folder, *, budget: Budget, prices: Prices | None, user: Endpoint | None = None
+    endpoint: Endpoint,
+    folder: Folder,
+    *,
+    budget: Budget,
+    prices: Prices | None,
+    environment: Environment | None = None,
 ) -> Generator[Model]:
-    """The model at an endpoint; `GOLD` and `NONE` need none. `user` plays the user, within the same budget."""
+    """The model at an endpoint; `GOLD`, `NONE` and `SCRIPTED` need none.
+
+    Where a model plays the user of the environment, it is asked within the same budget.
+    """
     with ExitStack() as stack:
         user_model: Complete | None = None
-        if user is not None:
-            user_model = stack.enter_context(ChatModel(user))
+        if isinstance(environment, PlayedUser):
+            user_model = stack.enter_context(ChatModel(environment.user))
+        if endpoint.model == SCRIPTED:
+            yield Model(_scripted(environment), folder, None, budget, prices, user_model)
+            return
         if endpoint.model == GOLD:
             yield Model(_gold, folder, None, budget, prices, user_model)
             return
@@ -122,6 +134,21 @@ def open_model(
         chat = stack.enter_context(ChatModel(endpoint))
         client = stack.enter_context(Client(endpoint, ledger=folder, budget=budget, prices=prices))
         yield Model(lambda task: chat, folder, client, budget, prices, user_model)
+
+
+def _scripted(environment: Environment | None) -> Callable[[Task | None], Complete]:
+    """The agent that an environment brings."""
+    if not isinstance(environment, ScriptedEnvironment):
+        name = environment.name if environment else "this"
+        raise InputError(f"{name} brings no scripted agent: name a model, or gold, or none.")
+    script = environment.scripted
+
+    def complete(task: Task | None) -> Complete:
+        if task is None:
+            return _none
+        return script(task)
+
+    return complete
 
 
 def tokens_of(part: object) -> int:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain, zip_longest
 from math import comb, inf
 from pathlib import Path
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from rich.table import Table
@@ -19,6 +19,14 @@ from rich.text import Text
 from hepm.errors import InputError
 from hepm.evals.bench.arms import ARMS, OFF
 from hepm.evals.bench.folder import Ended, Facts, Key
+from hepm.evals.bench.sessions import (
+    SESSION_MEASURES,
+    SessionMean,
+    draw_sessions,
+    effort_sentence,
+    session_means,
+    session_tables,
+)
 from hepm.evals.metrics import Bootstrap, Interval, interval
 from hepm.evals.report import MethodDifference, rounded, table_of
 from hepm.text import CUT, count_of, on_one_line
@@ -27,11 +35,9 @@ from hepm.uplift.drawing import draw_effects
 from hepm.uplift.saying import COLUMNS, MeasuredInBothArms, effect_sentence
 from hepm.uplift.sequence import Effect
 
-if TYPE_CHECKING:
-    from hepm.evals.collaboration.report import CollaborationReport
-
 FEWEST_TASKS: Final = 10
 _SHOWN_DIFFERENCES: Final = ("success", "calls", "tokens")
+_SESSION_DIFFERENCES: Final = tuple(SESSION_MEASURES)
 _SHOWN: Final = 2  # won tasks, and lost ones, of each arm on a terminal
 _SHOWN_STEPS: Final = 4  # of each of them
 _CHARS: Final = 300  # of a step
@@ -96,6 +102,8 @@ class ArmScores:
             before and after them (H-EPM, C.3); empty without log-probabilities.
         cost_usd: None without prices.
         won, lost: Tasks that succeeded more often, and less often, than in the reference arm.
+        sessions: Where trials are sessions of a user, the means of each session by measure.
+        later: Those of all sessions from the second on, where there is something to remember.
     """
 
     means: Mapping[str, float | None]
@@ -108,6 +116,8 @@ class ArmScores:
     cost_usd: float | None
     won: Sequence[ChangedTask]
     lost: Sequence[ChangedTask]
+    sessions: Sequence[Mapping[str, SessionMean]] = ()
+    later: Mapping[str, SessionMean] = field(default_factory=dict[str, SessionMean])
 
 
 @dataclass(frozen=True)
@@ -119,6 +129,7 @@ class BenchReport:
         unfinished: Tasks that some arm has not finished.
         failed: Why runs broke off.
         sentences: One on each arm but the reference.
+        unreflected: Sessions after which a model's notes could not be read, so that the old ones stayed.
     """
 
     environment: str
@@ -132,6 +143,7 @@ class BenchReport:
     calls: int
     paid_before: int
     sentences: Sequence[str]
+    unreflected: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """As `hepm bench --json` prints it."""
@@ -149,8 +161,16 @@ def report_on(
     failed: Mapping[Key, str],
     paid_before: int = 0,
     seed: int = 0,
+    sessions: bool = False,
+    without_memory: Sequence[str] = (),
+    unreflected: int = 0,
 ) -> BenchReport:
-    """Compare the arms on the tasks that all of them have finished."""
+    """Compare the arms on the tasks that all of them have finished.
+
+    Args:
+        sessions: Whether the trials of a task are sessions of one user: reported one by one, with the user's effort.
+        without_memory: Arms of sessions that no sentence compares.
+    """
     finished = _finished_in_all(ended, arms, tasks, trials)
     runs: dict[str, list[list[Facts]]] = {}
     for arm in arms:
@@ -164,9 +184,11 @@ def report_on(
         bootstrap = Bootstrap(finished, seed=seed)  # one for all arms: they are compared on the same draws of tasks
         for arm in arms:
             scores[arm] = _scores(finished, runs[arm], runs[reference], bootstrap)
-            if arm != reference:
+            if sessions:
+                scores[arm] = _with_sessions(scores[arm], runs[arm], runs[reference], bootstrap)
+            elif arm != reference:
                 sentences.append(_sentence(arm, scores[arm], reference, len(finished)))
-    return BenchReport(
+    report = BenchReport(
         environment,
         model,
         tasks=len(finished),
@@ -178,7 +200,23 @@ def report_on(
         calls=sum(run.facts.usage.calls for run in ended.values()),
         paid_before=paid_before,
         sentences=sentences,
+        unreflected=unreflected,
     )
+    if not sessions or not finished:
+        return report
+    compared = [arm for arm in arms if arm not in (reference, *without_memory)]
+    without = scores[reference].later
+    efforts = [effort_sentence(arm, scores[arm].later, reference, without, report) for arm in compared]
+    return replace(report, sentences=efforts)
+
+
+def _with_sessions(
+    scores: ArmScores, runs: Sequence[Sequence[Facts]], others: Sequence[Sequence[Facts]], bootstrap: Bootstrap
+) -> ArmScores:
+    trials = len(runs[0])
+    by_session = [session_means(runs, others, bootstrap, slice(trial, trial + 1)) for trial in range(trials)]
+    second = min(1, trials - 1)  # a single session is reported as it is
+    return replace(scores, sessions=by_session, later=session_means(runs, others, bootstrap, slice(second, None)))
 
 
 def _finished_in_all(ended: Mapping[Key, Ended], arms: Sequence[str], tasks: Sequence[str], trials: int) -> list[str]:
@@ -383,18 +421,29 @@ def tables(report: BenchReport) -> list[Table | Text]:
         _scores_table(report),
         Text("turns, calls: of successful runs; ms: median time in memory per turn", style="dim"),
         _differences(report),
-        _overhead(report),
     ]
+    if _has_sessions(report):
+        parts += session_tables(report)
+    parts.append(_overhead(report))
+    if report.unreflected:
+        sessions = count_of(report.unreflected, "session")
+        parts.append(Text(f"After {sessions} the model's notes could not be read, and the old ones stayed."))
     for arm, scores in report.arms.items():
         parts += [_side_by_side(report.reference, arm, "won", change) for change in scores.won[:_SHOWN]]
         parts += [_side_by_side(report.reference, arm, "lost", change) for change in scores.lost[:_SHOWN]]
     return [*parts, *endings(report, "run", "task")]
 
 
+def _has_sessions(report: BenchReport) -> bool:
+    return any(scores.sessions for scores in report.arms.values())
+
+
 def _scores_table(report: BenchReport) -> Table:
     title = f"{report.environment} with {report.model}: {count_of(report.tasks, 'task')}"
     trials: list[str] = []
-    if report.trials > 1:
+    if _has_sessions(report):
+        title += f", {count_of(report.trials, 'session')} of each"
+    elif report.trials > 1:
         title += f", {count_of(report.trials, 'trial')} of each"
         trials = [f"pass^{report.trials}"]
     judged = _judged_names(report)
@@ -430,7 +479,7 @@ def _number(value: float | None, digits: int) -> str:
     return f"{value:.{digits}f}"
 
 
-def endings(report: BenchReport | CollaborationReport, run: str, task: str) -> Iterator[Text]:
+def endings(report: BenchReport, run: str, task: str) -> Iterator[Text]:
     """The end of a report: why runs broke off, how many tasks are unfinished, and the sentences."""
     # One line for each reason, as a server that is down ends all runs by the same one.
     reasons: defaultdict[str, list[str]] = defaultdict(list)
@@ -453,7 +502,7 @@ def _differences(report: BenchReport) -> Table | Text:
     for arm, scores in report.arms.items():
         if arm == report.reference:
             continue
-        for name in _SHOWN_DIFFERENCES:
+        for name in _SESSION_DIFFERENCES if scores.sessions else _SHOWN_DIFFERENCES:
             difference, mean, other = scores.difference.get(name), scores.means[name], without[name]
             if difference is None or mean is None or other is None:
                 continue
@@ -512,7 +561,10 @@ def _cut(text: str) -> str:
 
 
 def draw(report: BenchReport, file: Path) -> None:
-    """Draw by how much each arm solves more than the reference; see `hepm.uplift.drawing.draw_effects`."""
+    """Draw by how much each arm solves more than the reference; where trials are sessions, draw these one by one."""
+    if _has_sessions(report):
+        draw_sessions(report, file)
+        return
     effects: dict[str, Effect] = {}
     for arm, scores in report.arms.items():
         if "success" in scores.difference:  # the reference has no difference to itself

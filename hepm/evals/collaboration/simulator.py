@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeVar
 
 from hepm.evals.collaboration.personas import personas
-from hepm.evals.collaboration.play import REPLY_TOKENS, UserTurn
 from hepm.evals.collaboration.problems import PROBLEMS, problem_of
 from hepm.evals.collaboration.rules import drawn_preferences
+from hepm.evals.collaboration.users import REPLY_TOKENS, UserTurn, user_names
 from hepm.experience.reflection import quoted_conversation
 from hepm.llm import Client, Message, Question, Usage
 from hepm.text import quoted
@@ -216,7 +216,7 @@ def model_users(
     number: int, client: Client, *, seed: int = 0, problems: Mapping[str, str] = PROBLEMS
 ) -> list[ModelUser]:
     """Users with a persona of their own and three compatible preferences each."""
-    names = [f"user-{at}" for at in range(1, number + 1)]
+    names = user_names(number)
     who = personas(number, seed=seed)
     drawn = [drawn_preferences(name, PREFERENCES, CONFLICTS, seed=seed) for name in names]
     return [

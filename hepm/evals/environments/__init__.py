@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 Ask: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 """Gives the chat completion for the body of a request."""
-FROM_SOURCE: Final = ("acebench", "toolsandbox")
-"""What runs from its authors' checkout begins so."""
+FROM_SOURCE: Final = ("acebench", "toolsandbox", "users")
+"""What runs from its authors' checkout, or on files, begins so."""
 Schema: TypeAlias = Mapping[str, Any]
 """A tool as endpoints take it: {"type": "function", "function": {"name", "description", "parameters"}}."""
 
@@ -129,6 +129,15 @@ class PlayedUser(Environment, Protocol):
 
 
 @runtime_checkable
+class ScriptedEnvironment(Environment, Protocol):
+    """An environment that brings an agent, which no model plays: the model "scripted" of a bench."""
+
+    def scripted(self, task: Task) -> Ask:
+        """The agent of one run of a task; what it does depends on the requests alone."""
+        ...
+
+
+@runtime_checkable
 class JoinedEnvironment(Environment, Protocol):
     """Several environments as one, so that one memory serves all."""
 
@@ -143,6 +152,8 @@ def place_of(environment: Environment, task: Task) -> str:
 
 
 def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
+    from hepm.evals import desk_environment
+    from hepm.evals.collaboration import environment as collaboration
     from hepm.evals.environments import acebench, agentdojo, bfcl, functions, gyms, questions, tau2, toolsandbox
 
     named: dict[str, tuple[Callable[[str], Environment], Sequence[str]]] = {
@@ -159,12 +170,17 @@ def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
     }
     own: dict[str, Callable[[], Environment]] = {
         "functions": functions.FunctionEnvironment,
+        "users": partial(collaboration.UsersEnvironment, source),
+        "users-played": partial(collaboration.PlayedUsersEnvironment, source),
         "questions": questions.island_questions,
         "questions-files": questions.file_questions,
     }
     rules = {name: partial(gyms.Gym, name) for name in gyms.GYMS}
     listening = {f"{name}-user": partial(gyms.ListeningGym, name) for name in gyms.GYMS if name != "search"}
-    return packaged | own | rules | listening | {gyms.ALL: gyms.AllGyms}
+    desks = {
+        f"service-desk-{seed}": partial(desk_environment.bench_desk, seed) for seed in range(desk_environment.DESKS)
+    }
+    return packaged | own | desks | rules | listening | {gyms.ALL: gyms.AllGyms}
 
 
 def environment_names() -> list[str]:
@@ -176,15 +192,15 @@ def find_environment(name: str, source: str = "") -> Environment:
     """The environment of that name. Its package is installed when its tasks are first asked for.
 
     Args:
-        source: The checkout that it runs from, for those that are on no package index.
+        source: The checkout that it runs from, for those that are on no package index; files of problems for users.
 
     Raises:
         NotFoundError: there is none; the message lists the known ones.
-        InputError: it needs no checkout.
+        InputError: it takes no source.
     """
     known = _environments(source)
     if name not in known:
         raise NotFoundError(f"no environment {name!r}: known are {', '.join(known)}")
     if source and not name.startswith(FROM_SOURCE):
-        raise InputError(f"{name} runs from no checkout: leave --source out.")
+        raise InputError(f"{name} takes no source: leave --source out.")
     return known[name]()

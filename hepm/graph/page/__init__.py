@@ -23,7 +23,7 @@ from typing import Any, Final
 import networkx as nx
 
 from hepm.errors import MissingExtraError, NotFoundError
-from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.page.latest import LatestRuns
 from hepm.graph.page.layout import layout
 from hepm.text import count_of

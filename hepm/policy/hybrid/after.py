@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.calls import PARTS, CallMatrix, IntArray
+from hepm.graph.calls.call_matrix import PARTS, CallMatrix, IntArray
 from hepm.graph.delta import AGENT_SPOKE, FAILED, USER_SPOKE
 from hepm.graph.rows import Float32Array
 from hepm.policy.hybrid.blame import Blame

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.calls import CallMatrix
+from hepm.graph.calls.call_matrix import CallMatrix
 from hepm.graph.rows import Float32Array, spread_over
 from hepm.policy.hybrid.ridge import product, unit
 

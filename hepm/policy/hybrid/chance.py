@@ -16,7 +16,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.calls import IN_TURN, BoolArray, CallMatrix
+from hepm.graph.calls.call_matrix import IN_TURN, BoolArray, CallMatrix
 from hepm.graph.delta import ADVISED
 from hepm.graph.rows import spread_over
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.drift import Drift
-from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
 from hepm.policy.hybrid.features import ADVICE, NAMES, RANKER, WEIGHTS, WITHOUT_STATE, Tools, features
 from hepm.policy.hybrid.fitted import FittedMemory

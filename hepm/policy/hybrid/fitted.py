@@ -15,10 +15,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.calls import ORDER, CallMatrix, IntArray, RecentlyUsed
+from hepm.graph.calls.call_matrix import ORDER, CallMatrix, IntArray, RecentlyUsed
+from hepm.graph.calls.fits import GROWN, Fits
 from hepm.graph.delta import flags_of, request_of, said_text, words_of
-from hepm.graph.fits import GROWN, Fits
-from hepm.graph.nearest import StateBlock
+from hepm.graph.mirror.nearest import StateBlock
 from hepm.graph.rows import Float32Array, spread_over
 from hepm.policy.hybrid.after import CallsAfter
 from hepm.policy.hybrid.chance import HonestChance

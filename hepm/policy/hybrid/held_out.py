@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.calls import IN_TURN, CallMatrix
+from hepm.graph.calls.call_matrix import IN_TURN, CallMatrix
 from hepm.graph.delta import AGENT_SPOKE, FAILED, USER_SPOKE, words_of
 from hepm.policy.hybrid.chance import HeldOutHint, HonestChance
 from hepm.policy.hybrid.evidence import WeighedTools

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.calls import CallMatrix
-from hepm.graph.fact_table import FactName
+from hepm.graph.calls.call_matrix import CallMatrix
+from hepm.graph.calls.fact_table import FactName
 from hepm.graph.rows import Float32Array
 from hepm.types import SAID, SAID_LAST, USER, Facts, ToolName
 

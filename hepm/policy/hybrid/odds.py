@@ -15,7 +15,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.calls import BoolArray, CallMatrix, IntArray
+from hepm.graph.calls.call_matrix import BoolArray, CallMatrix, IntArray
 from hepm.graph.rows import Float32Array
 from hepm.policy.hybrid.after import CallsAfter
 from hepm.policy.hybrid.blame import Blame

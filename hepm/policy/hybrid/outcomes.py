@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.calls import BoolArray, CallMatrix
+from hepm.graph.calls.call_matrix import BoolArray, CallMatrix
 from hepm.graph.rows import Float32Array
 from hepm.policy.hybrid.after import LikeRuns
 from hepm.policy.hybrid.blame import Blame

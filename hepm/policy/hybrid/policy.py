@@ -11,7 +11,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from hepm.graph.delta import request_of, said_text, words_of
-from hepm.graph.namespace import EVIDENCE_RUNS, NamespaceMirror
+from hepm.graph.mirror.namespace_mirror import EVIDENCE_RUNS, NamespaceMirror
 from hepm.graph.rows import Float32Array
 from hepm.policy.hybrid.chance import HonestChance
 from hepm.policy.hybrid.evidence import WeighedTools

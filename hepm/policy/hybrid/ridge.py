@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.calls import CallMatrix
+from hepm.graph.calls.call_matrix import CallMatrix
 from hepm.graph.rows import Float32Array
 
 LAMBDA: Final = 1.0

@@ -15,7 +15,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.calls import IN_TURN, CallMatrix
+from hepm.graph.calls.call_matrix import IN_TURN, CallMatrix
 from hepm.graph.rows import Float32Array, spread_over
 from hepm.policy.hybrid.known_facts import MOST_TESTS, FactTest, TestedCalls, answered, tested
 from hepm.types import USER, Facts

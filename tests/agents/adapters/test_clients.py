@@ -115,7 +115,7 @@ def speak_all(framework: str, folder: Path) -> dict[str, Spoken]:
     result: dict[str, Spoken] = {}
     for way, (direct, served) in models.items():
         with Memory.open(folder / f"{way}.hepm", speak="weighed") as memory:
-            memory.store_abandoned(idle_s=0)
+            memory.sessions.store_abandoned(idle_s=0)
         got = found[f"{way} direct"], found[f"{way} served"]
         result[way] = Spoken(direct.requests, served.requests, *got, runs_in(folder / f"{way}.hepm"))
     return result

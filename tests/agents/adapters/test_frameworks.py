@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hepm import Memory, Trajectory
+from hepm import Memory, Trajectory, from_messages
 from hepm.graph.trials import CONTROL, Trial
 from hepm.types import BLOCK_START, HINT
 from tests.agents.adapters.frameworks import ROOT, drive, run_block
@@ -98,7 +98,7 @@ def seed(file: Path) -> None:
                 call = {"id": name, "type": "function", "function": {"name": name, "arguments": "{}"}}
                 messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
                 messages.append({"role": "tool", "tool_call_id": name, "content": "done"})
-            memory.ingest(messages=messages, id=f"seed-{number}", success=True)
+            memory.ingest(from_messages(messages, id=f"seed-{number}", success=True))
 
 
 def runs_in(store: Path) -> list[Trajectory]:

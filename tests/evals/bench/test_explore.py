@@ -47,7 +47,7 @@ def content(store: Path) -> Any:
     """Runs, and lessons with their uses; when runs ended is left out."""
     with Memory.open(store) as memory:
         runs = [{**run, "ended_at": 0} for run in exported_runs(memory)]
-        listed = [memory.library.list(kind, retired=True) for kind in ("experience", "principle")]
+        listed = [memory.lessons.list(kind, retired=True) for kind in ("experience", "principle")]
         return runs, [(one.row.id, one.row.retired, one.uses, one.row.made_by) for kind in listed for one in kind]
 
 
@@ -82,10 +82,10 @@ def test_runs_are_stored_with_rewards_of_turns_and_lessons_are_credited_with_the
         run = memory.run("parcels/small/lessons/late-Ada/0/seed-0")
         assert run is not None
         assert [turn.reward for turn in run.turns if turn.role == "assistant"] == [0, run.outcome.reward, 0]
-        used = [one for one in memory.library.list("experience", retired=True) if one.uses.uses]
+        used = [one for one in memory.lessons.list("experience", retired=True) if one.uses.uses]
         assert used
         for one in used:
-            outcomes = memory.library.shown_in(one.row.id)
+            outcomes = memory.lessons.shown_in(one.row.id)
             assert one.uses.uses == len(outcomes)
             assert one.uses.successes == sum(outcome is True for outcome in outcomes.values())
 
@@ -144,7 +144,7 @@ def test_an_agent_with_tags_searches_principles_which_are_credited_and_recorded(
         searched = next(run for run in runs if run and run.tags["round"] == "2")
         recalled = [id for turn in searched.turns for id in turn.recalled]
         assert recalled
-        assert all(searched.id in memory.library.shown_in(id) for id in recalled)
+        assert all(searched.id in memory.lessons.shown_in(id) for id in recalled)
         assert {one.tool for one in memory.suggest(after="get_parcel")} <= {"apologise", "refund", "replace"}
         for absorb in (False, True):
             spans = spans_of(searched, absorb=absorb)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     import networkx as nx
 
-    from hepm.graph.fits import Fits
-    from hepm.graph.nearest import StateBlock
+    from hepm.graph.calls.fits import Fits
+    from hepm.graph.mirror.nearest import StateBlock
 
 T = TypeVar("T")
 
@@ -100,7 +100,7 @@ class NamespaceMirror:
     @cached_property
     def fits(self) -> Fits:
         """What rankers computed from all calls."""
-        from hepm.graph.fits import Fits  # needs numpy: a suggestion from counts needs none
+        from hepm.graph.calls.fits import Fits  # needs numpy: a suggestion from counts needs none
 
         return Fits(self.store, self.name, self._artifacts)
 
@@ -115,7 +115,7 @@ class NamespaceMirror:
         if not self.store.remote or self.fits.kept or not self.fits.read_anew():
             return _Snapshot(marks)
         rows = _by_source(self.store.edges(namespace=self.name))
-        from hepm.graph.nearest import StateBlock
+        from hepm.graph.mirror.nearest import StateBlock
 
         drifts = self.store.drifts(sorted({row[1] for of in rows.values() for row in of}), namespace=self.name)
         newest, states = self._states_newer_than(0)
@@ -216,7 +216,7 @@ class NamespaceMirror:
 
     def block(self, tool: ToolName) -> StateBlock:
         """Vectors of the states remembered after `tool`; empty if there are none."""
-        from hepm.graph.nearest import StateBlock
+        from hepm.graph.mirror.nearest import StateBlock
 
         snapshot = self._snapshot
         found = snapshot.states.get(tool)
@@ -312,7 +312,7 @@ class NamespaceMirror:
             self._fits.update(anew=anew, defer=defer)
 
     def _followed(self, changes: Sequence[RevisionChange]) -> _Snapshot:
-        from hepm.graph.nearest import StateBlock
+        from hepm.graph.mirror.nearest import StateBlock
 
         touched = {tool for change in changes for tool in change.sources or ()}
         rewritten = {tool for change in changes if change.rewritten for tool in change.sources or ()}

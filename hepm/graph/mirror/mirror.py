@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from hepm.errors import HepmError, StoreError, StoreUnavailableError
-from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Header, RevisionChange
 from hepm.graph.store import Store
 
 if TYPE_CHECKING:
-    from hepm.graph.artifacts import Artifacts
-    from hepm.graph.lessons.mirror import LessonMirror
+    from hepm.graph.calls.artifacts import Artifacts
+    from hepm.graph.mirror.lesson_mirror import LessonMirror
 
 T = TypeVar("T")
 
@@ -100,7 +100,7 @@ class Mirror:
 
     def artifacts(self, name: str) -> Artifacts | None:
         """What is computed from a namespace and kept in files."""
-        from hepm.graph.artifacts import Artifacts
+        from hepm.graph.calls.artifacts import Artifacts
 
         return None if self._artifacts is None else Artifacts(self._artifacts, name)
 
@@ -110,7 +110,7 @@ class Mirror:
 
     def lessons(self, name: str) -> LessonMirror:
         """The lessons of one namespace; read from the store on first use."""
-        from hepm.graph.lessons.mirror import LessonMirror
+        from hepm.graph.mirror.lesson_mirror import LessonMirror
 
         return self._fresh(self._lessons, name, LessonMirror)
 

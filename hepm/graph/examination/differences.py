@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Final
 
-from hepm.graph.scratch import ScratchNamespace
+from hepm.graph.examination.scratch import ScratchNamespace
 from hepm.graph.store import Store
 
 _SHOWN: Final = 3

@@ -11,9 +11,9 @@ from typing import Any, Final, TypeVar
 
 from numpy.typing import NDArray
 
-from hepm.graph.artifacts import PARTS, Artifacts
-from hepm.graph.calls import CallMatrix, Reached
-from hepm.graph.history import NEWEST, CallHistory
+from hepm.graph.calls.artifacts import PARTS, Artifacts
+from hepm.graph.calls.call_history import NEWEST, CallHistory
+from hepm.graph.calls.call_matrix import CallMatrix, Reached
 from hepm.graph.rows import RevisionChange
 from hepm.graph.store import Store
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.lessons.rows import KINDS, Kind, StoredLesson
-from hepm.graph.nearest import StateBlock
+from hepm.graph.mirror.nearest import StateBlock
 from hepm.graph.rows import Float32Array, Header
 from hepm.graph.store import Store
 

@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hepm.graph.calls.fact_table import FactTable
+from hepm.graph.calls.growing_array import GrowingArray
 from hepm.graph.delta import AGENT_SPOKE, FAILED, USER_SPOKE, StatePlace, hints_to, steps_in
-from hepm.graph.fact_table import FactTable
-from hepm.graph.growing_array import GrowingArray
 from hepm.graph.rows import Float32Array, RunRow
 from hepm.types import START, Facts, ToolName
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.growing_array import GrowingArray
+from hepm.graph.calls.growing_array import GrowingArray
 from hepm.types import Facts
 
 

@@ -19,8 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.errors import StoreUnavailableError
-from hepm.graph.artifacts import PART, read_part, write_part
-from hepm.graph.calls import CallMatrix, CallReader, Reached, RecentlyUsed, RunTransition, ToolNumbers, steps_of
+from hepm.graph.calls.artifacts import PART, read_part, write_part
+from hepm.graph.calls.call_matrix import (
+    CallMatrix,
+    CallReader,
+    Reached,
+    RecentlyUsed,
+    RunTransition,
+    ToolNumbers,
+    steps_of,
+)
 from hepm.graph.delta import Edge
 from hepm.graph.rows import Float32Array, RunRow
 from hepm.graph.store import Store

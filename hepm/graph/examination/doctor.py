@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from hepm.graph.artifacts import Artifacts
-from hepm.graph.calls import Reached
+from hepm.graph.calls.artifacts import Artifacts
+from hepm.graph.calls.call_matrix import Reached
 from hepm.graph.changes import stored_twice
 from hepm.graph.delta import Delta, Edge, EdgeCounts, RunRecord, StateMove, ToolCounts
-from hepm.graph.findings import SHOWN, Columns, Differing, Finding, Vectors
+from hepm.graph.examination.findings import SHOWN, Columns, Differing, Finding, Vectors
+from hepm.graph.examination.scratch import HeldState, ScratchNamespace
 from hepm.graph.lessons.rows import UNUSED, from_record
 from hepm.graph.lessons.transaction import recount, wrong_showings
-from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import EdgeRow, HeldRun, RecordParser, TextEmbedder, read_each
-from hepm.graph.scratch import HeldState, ScratchNamespace
 from hepm.graph.store import Store
 from hepm.types import ToolName
 

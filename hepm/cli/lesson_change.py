@@ -1,0 +1,190 @@
+"""`hepm lesson edit` and `retire`: correct a lesson or notes by hand, and keep lessons from agents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import click
+
+from hepm.cli.commands import Argument, Option
+from hepm.cli.lesson_list import LessonArgument, find_lesson, is_id
+from hepm.cli.model import DryRunOption
+from hepm.cli.options import JsonOption, Place, no_empty_store, print_json, read_text
+from hepm.text import count_of, on_one_line
+
+if TYPE_CHECKING:
+    from hepm.graph.lessons.rows import StoredLesson
+    from hepm.memory import Memory
+
+
+# Edit
+
+
+def edit(
+    place: Place,
+    lesson: LessonArgument,
+    text: Annotated[str | None, Argument(help="The new text; of notes a line for each wish. - reads stdin.")] = None,
+    version: Annotated[
+        int | None, Option(min=0, help="The version of the notes that you edited; newer ones are not changed.")
+    ] = None,
+    restore: Annotated[
+        int | None, Option(min=1, help="Instead of TEXT: write this version of the notes again.")
+    ] = None,
+) -> None:
+    """Replace the sentence of a lesson, or the notes on a user, by hand; notes are begun if there are none.
+
+    An edited lesson keeps its runs and uses. All versions of notes stay.
+
+    Example: `hepm lesson edit alice "short answers"`
+    """
+    if (text is None) == (restore is None):
+        raise click.UsageError("give the new TEXT, or --restore with a version of the notes.")
+    words = read_text("-", "TEXT") if text == "-" else text
+    with no_empty_store(place.store), place.create() as memory:
+        found = _to_edit(memory, lesson, place.namespace)
+        if found is None or found.row.kind == "notes":
+            user = lesson if found is None else found.row.user
+            line = _edit_notes(memory, user, words, version, restore, place.namespace)
+        elif version is not None or restore is not None:
+            raise click.UsageError("--version and --restore are for notes: an edited lesson is a new one.")
+        else:
+            line = _edit_lesson(memory, found, words or "", place.namespace)
+    print(on_one_line(line))
+
+
+def _to_edit(memory: Memory, name: str, namespace: str) -> StoredLesson | None:
+    """A lesson, or the notes on a user; None for a user without notes."""
+    if is_id(name) or memory.preferences.notes(name, namespace=namespace) is not None:
+        return find_lesson(memory, name, namespace=namespace)
+    return None
+
+
+def _edit_notes(
+    memory: Memory, user: str, words: str | None, version: int | None, restore: int | None, namespace: str
+) -> str:
+    if restore is not None:
+        notes = memory.preferences.restore(user, restore, namespace=namespace)
+    else:
+        notes = memory.preferences.edit(user, words or "", namespace=namespace, version=version)
+    return f"{user}: version {notes.version} written"
+
+
+def _edit_lesson(memory: Memory, found: StoredLesson, words: str, namespace: str) -> str:
+    from hepm.experience.lesson_files import edit_lesson
+
+    former = found.row
+    edited = edit_lesson(memory.lessons, former, words, namespace=namespace)
+    if edited.id == former.id:
+        return f"{former.id} says this already"
+    return f"{edited.id} replaces {former.id}"
+
+
+# Retire
+
+
+def retire(
+    place: Place,
+    lessons: Annotated[
+        list[str] | None, Argument(help="Ids of lessons or their beginnings, or users: the notes on them.")
+    ] = None,
+    below: Annotated[
+        float | None, Option(min=0, max=1, help="Instead: all principles with a score below this (EvolveR: .3).")
+    ] = None,
+    min_uses: Annotated[int, Option(min=0, help="With --below: minimum number of uses.")] = 8,
+    undo: Annotated[bool, Option("--undo", help="Let retired lessons be found again.")] = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Retire lessons, with those that say the same: no agent is told them, and they stay in the store.
+
+    Notes on a user are deleted, with every version; this cannot be undone.
+
+    Example: `hepm lesson retire p-1f3a`
+    """
+    if bool(lessons) == (below is not None):
+        raise click.UsageError("name the lessons to retire, or give --below with a score.")
+    if undo and below is not None:
+        raise click.UsageError("--undo is for lessons that are named.")
+    changes: list[_Retired] = []
+    with place.open() as memory:
+        if below is not None:
+            changes.append(_retire_below(memory, below, min_uses, place.namespace, dry_run=dry_run))
+        # All names are looked up before the first change.
+        for found in [find_lesson(memory, name, namespace=place.namespace) for name in lessons or ()]:
+            if found.row.kind == "notes":
+                changes.append(_delete_notes(memory, found.row.user, place.namespace, undo=undo, dry_run=dry_run))
+            elif undo:
+                changes.append(_revive(memory, found, place.namespace, dry_run=dry_run))
+            else:
+                changes.append(_retire(memory, found, place.namespace, dry_run=dry_run))
+    if as_json:
+        ids = [id for change in changes for id in change.ids]
+        print_json({"revived" if undo else "retired": ids, "dry_run": dry_run})
+        return
+    for change in changes:
+        for line in change.lines:
+            print(on_one_line(line))
+
+
+class _Retired(NamedTuple):
+    """Ids of the lessons that changed, and what people read of it."""
+
+    ids: Sequence[str]
+    lines: Sequence[str]
+
+
+def _retire_below(memory: Memory, below: float, min_uses: int, namespace: str, *, dry_run: bool) -> _Retired:
+    found = memory.principles.prune(namespace=namespace, below=below, min_uses=min_uses, dry_run=dry_run)
+    lines = [f"{one.id}  {one.principle.kind}, {one.standing}: {one.principle.text}" for one in found]
+    lines.append(f"{count_of(len(found), 'principle')} {'would be' if dry_run else 'were'} retired")
+    return _Retired([one.id for one in found], lines)
+
+
+def _retire(memory: Memory, found: StoredLesson, namespace: str, *, dry_run: bool) -> _Retired:
+    row = found.row
+    if row.retired:
+        return _Retired([], [f"{row.id} is retired already ({row.retired})"])
+    ids = _saying_the_same(memory, found, namespace)
+    if not dry_run:
+        memory.lessons.retire(row.kind, ids, namespace=namespace)
+    return _Retired(ids, [f"{row.id} {'would be' if dry_run else 'is'} retired{_and_more(ids)}"])
+
+
+def _revive(memory: Memory, found: StoredLesson, namespace: str, *, dry_run: bool) -> _Retired:
+    row = found.row
+    if not row.retired:
+        return _Retired([], [f"{row.id} is not retired"])
+    ids = _saying_the_same(memory, found, namespace)
+    if not dry_run:
+        memory.lessons.revive(row.kind, ids, namespace=namespace)
+    return _Retired(ids, [f"{row.id} {'would be' if dry_run else 'is'} found again{_and_more(ids)}"])
+
+
+def _saying_the_same(memory: Memory, found: StoredLesson, namespace: str) -> list[str]:
+    """Ids of the lesson and those listed as one with it, as far as they were retired for the same reason."""
+    alike = [
+        one
+        for one in memory.lessons.list(found.row.kind, namespace=namespace, retired=True)
+        if one.row.retired == found.row.retired
+    ]
+    for equal in memory.lessons.equal(alike, namespace=namespace):
+        ids = [one.row.id for one in equal.lessons]
+        if found.row.id in ids:
+            return ids
+    return [found.row.id]
+
+
+def _and_more(ids: Sequence[str]) -> str:
+    return f", with {len(ids) - 1:,} that say the same" if len(ids) > 1 else ""
+
+
+def _delete_notes(memory: Memory, user: str, namespace: str, *, undo: bool, dry_run: bool) -> _Retired:
+    if undo:
+        raise click.UsageError(
+            f"{user!r} is a user: deleted notes do not come back. `hepm lesson edit --restore` writes a former version."
+        )
+    versions = [one.id for one in memory.preferences.history(user, namespace=namespace)]
+    gone = versions if dry_run else memory.preferences.forget(user, namespace=namespace)
+    done = "would be deleted" if dry_run else "deleted"
+    return _Retired(gone, [f"{user}: {count_of(len(gone), 'version')} of the notes {done}"])

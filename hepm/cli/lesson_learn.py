@@ -1,0 +1,271 @@
+"""`hepm lesson distill` and `evolve`: lessons from runs, and better ones from those that were used."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Final
+
+import click
+
+from hepm.cli.commands import Option
+from hepm.cli.lesson_list import LessonKind
+from hepm.cli.model import AtOnceOption, DryRunOption, ModelChoice, cost_of, tell_cost
+from hepm.cli.options import Bar, JsonOption, Place, print_json
+from hepm.text import count_of, on_one_line
+
+if TYPE_CHECKING:
+    from hepm.experience.distilling import Distiller, DistillReport
+    from hepm.experience.matching import ModelJudge
+    from hepm.experience.preferences import ReflectReport
+    from hepm.llm import Client, Estimate
+    from hepm.memory import Memory
+
+_DEFAULT_KINDS: Final[tuple[LessonKind, ...]] = ("experience", "principle")
+_SHOWN_FAILURES: Final = 10
+
+
+# Distill
+
+
+def distill(
+    place: Place,
+    choice: ModelChoice,
+    kinds: Annotated[
+        list[LessonKind] | None,
+        Option("--kind", help="Only this kind; repeatable. Default: experience and principle."),
+    ] = None,
+    again: Annotated[bool, Option("--again", help="Include runs that were distilled before.")] = False,
+    at_once: AtOnceOption = 4,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Distill lessons from new runs; without a model, by comparing the runs of a task.
+
+    Notes say what the user of a run wants of the agent. Interrupted, or out of budget, the command goes on where it
+    stopped, and pays for no answer twice.
+
+    Example: `hepm lesson distill --namespace retail`
+    """
+    chosen: list[LessonKind] = list(dict.fromkeys(kinds or _DEFAULT_KINDS))
+    with place.open() as memory:
+        client = choice.client(memory, place.namespace, "run")
+        # Answers about users are kept, and forgotten, with their notes.
+        about_users = choice.client(memory, place.namespace, "user", budget=client.budget if client else None)
+        step = _Distillation(memory, place.namespace, client, about_users, again, at_once)
+        if dry_run:
+            _print_estimates({kind: step.estimate(kind) for kind in chosen}, as_json=as_json)
+            return
+        reports: dict[LessonKind, DistillReport | ReflectReport] = {kind: step.run(kind) for kind in chosen}
+    tell_cost(client)
+    if as_json:
+        by_kind = {kind: {**asdict(report), "failed": dict(report.failed)} for kind, report in reports.items()}
+        print_json({**by_kind, "cost": cost_of(client)})
+    else:
+        for kind, report in reports.items():
+            _print_report(kind, report)
+    if any(report.failed and not _lessons_of(report) for report in reports.values()):
+        raise click.exceptions.Exit(1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Estimated:
+    """What a dry run says of a kind: how many runs wait, and what a model would be asked."""
+
+    runs: int
+    requests: Sequence[Estimate]
+
+
+@dataclass(frozen=True, slots=True)
+class _Distillation:
+    """Distills one kind after the other with one budget; `client` and `about_users` differ in who owns the answers."""
+
+    memory: Memory
+    namespace: str
+    client: Client | None
+    about_users: Client | None
+    again: bool
+    at_once: int
+
+    def estimate(self, kind: LessonKind) -> _Estimated:
+        """What `run` would do; nothing is asked or stored."""
+        if kind == "note":
+            return self._estimate_notes()
+        distiller = self._distiller(kind)
+        waiting = self.memory.lessons.waiting(f"{kind}/{distiller.name}", namespace=self.namespace, again=self.again)
+        return _Estimated(waiting, self._requests(kind))
+
+    def _requests(self, kind: LessonKind) -> list[Estimate]:
+        if self.client is None or kind == "note":
+            return []
+        from hepm.experience.model_distiller import ModelDistiller
+
+        distiller = ModelDistiller(self.client, kind, at_once=self.at_once)
+        requests = [distiller.estimate(self.memory.lessons, namespace=self.namespace, again=self.again)]
+        judge = self._judge()
+        if kind == "principle" and judge is not None:
+            principles = self.memory.principles
+            requests.append(principles.estimate(judge, namespace=self.namespace, distiller=distiller, again=self.again))
+        return requests
+
+    def _estimate_notes(self) -> _Estimated:
+        from hepm.experience.preferences import unseen
+
+        waiting = sum(1 for _ in unseen(self.memory.lessons, self.namespace, again=self.again))
+        if self.about_users is None:
+            return _Estimated(waiting, [])
+        request = self.memory.preferences.estimate(self.about_users, namespace=self.namespace, again=self.again)
+        return _Estimated(waiting, [request])
+
+    def run(self, kind: LessonKind) -> DistillReport | ReflectReport:
+        """Distill the lessons of a kind."""
+        if kind == "note":
+            return self._reflect()
+        distiller = self._distiller(kind)
+        waiting = self.memory.lessons.waiting(f"{kind}/{distiller.name}", namespace=self.namespace, again=self.again)
+        with Bar(f"runs distilled ({kind})") as bar:
+
+            def on_progress(report: DistillReport) -> None:
+                bar.show(report.runs, waiting)
+
+            if kind == "experience":
+                return self.memory.experiences.distill(
+                    namespace=self.namespace, distiller=distiller, again=self.again, on_progress=on_progress
+                )
+            return self.memory.principles.distill(
+                namespace=self.namespace,
+                distiller=distiller,
+                judge=self._judge(),
+                again=self.again,
+                on_progress=on_progress,
+            )
+
+    def _reflect(self) -> ReflectReport:
+        with Bar("runs distilled (note)") as bar:
+            return self.memory.preferences.reflect_all(
+                namespace=self.namespace,
+                model=self.about_users,
+                again=self.again,
+                on_progress=lambda report: bar.show(report.runs),
+            )
+
+    def _distiller(self, kind: LessonKind) -> Distiller:
+        from hepm.experience.distilling import ExtractiveDistiller
+        from hepm.experience.model_distiller import ModelDistiller
+
+        assert kind != "note"
+        if self.client is None:
+            return ExtractiveDistiller(kind)
+        return ModelDistiller(self.client, kind, at_once=self.at_once)
+
+    def _judge(self) -> ModelJudge | None:
+        from hepm.experience.matching import ModelJudge
+
+        return None if self.client is None else ModelJudge(self.client, at_once=self.at_once)
+
+
+def _print_estimates(estimates: dict[LessonKind, _Estimated], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"dry_run": True, **{kind: asdict(one) for kind, one in estimates.items()}})
+        return
+    for kind, estimated in estimates.items():
+        print(f"{kind}: {count_of(estimated.runs, 'run')} would be looked at")
+        for request in estimated.requests:
+            print(f"  asking would take {request}")
+
+
+def _lessons_of(report: DistillReport | ReflectReport) -> int:
+    from hepm.experience.preferences import ReflectReport
+
+    if isinstance(report, ReflectReport):
+        return report.written + report.unchanged
+    return report.new + report.merged
+
+
+def _print_report(kind: LessonKind, report: DistillReport | ReflectReport) -> None:
+    from hepm.experience.preferences import ReflectReport
+
+    if isinstance(report, ReflectReport):
+        print(f"{count_of(report.runs, 'run')} gave {count_of(report.written, 'new version')} of notes")
+    else:
+        _print_lessons(kind, report)
+    if report.unasked:
+        print(f"{report.unasked:,} runs wait: the budget is spent. Run it again to go on.", file=sys.stderr)
+    for run, why in report.failed[:_SHOWN_FAILURES]:
+        print(on_one_line(f"{run}: {why}"), file=sys.stderr)
+    if len(report.failed) > _SHOWN_FAILURES:
+        more = len(report.failed) - _SHOWN_FAILURES
+        print(f"and {more:,} more runs gave none; they are asked about again", file=sys.stderr)
+
+
+def _print_lessons(kind: LessonKind, report: DistillReport) -> None:
+    parts = [f"{count_of(report.runs, 'run')} gave {count_of(report.new, f'new {kind}')}"]
+    if report.merged:
+        parts.append(f"{report.merged:,} said what one said already")
+    if report.dropped:
+        parts.append(f"{report.dropped:,} said what others of their task say")
+    if report.retired:
+        parts.append(f"{count_of(report.retired, 'former one')} no longer taught")
+    if report.refused:
+        parts.append(f"{report.refused:,} came from runs that are gone")
+    print("; ".join(parts))
+    if report.alike:
+        print(f"{report.alike:,} were compared with runs of like requests, as no other run names their task")
+    if not report.runs:
+        print("nothing was left to learn from: runs without an outcome wait for one", file=sys.stderr)
+
+
+# Evolve
+
+
+def evolve(
+    place: Place,
+    choice: ModelChoice,
+    iterations: Annotated[int, Option(min=1, help="Number of rounds (PRIME: 5).")] = 5,
+    seed: Annotated[int, Option(help="The same seed gives the same evolution.")] = 0,
+    undo: Annotated[str | None, Option(metavar="EVOLUTION", help="Revert the evolution of this name.")] = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Sharpen, generalise, combine and prune experiences (PRIME, table 3).
+
+    Example: `hepm lesson evolve --seed 7 --dry-run`
+    """
+    if undo is not None:
+        if dry_run:
+            raise click.UsageError("--dry-run goes without --undo.")
+        _undo(place, undo, as_json=as_json)
+        return
+    with place.open() as memory:
+        client = choice.client(memory, place.namespace, "run")
+        report = memory.experiences.evolve(
+            namespace=place.namespace, iterations=iterations, seed=seed, model=client, dry_run=dry_run
+        )
+    tell_cost(client)
+    pruned = report.count("pruned")
+    if as_json:
+        summary = {"evolution": report.id, "dry_run": dry_run, "kept": dict(report.kept), "pruned": pruned}
+        print_json({**summary, "steps": [asdict(step) for step in report.plan], "cost": cost_of(client)})
+        return
+    for step in report.plan:
+        result = f"{step.became} ({step.note})" if step.note else step.became
+        print(on_one_line(f"{step.iteration}  {step.operator} of {' and '.join(step.of)}, {result}: {step.reason}"))
+        if step.child is not None:
+            print(on_one_line(f"      {step.child.lesson}"))
+    made = ", ".join(f"{count} by {operator}" for operator, count in report.kept.items()) or "no child"
+    if not report.id:
+        print("nothing changed")
+    elif dry_run:
+        print(f"it would make {made}, and prune {pruned}")
+    else:
+        print(f"{report.id} made {made}, and pruned {pruned}; `hepm lesson evolve --undo {report.id}` reverts it")
+
+
+def _undo(place: Place, evolution: str, *, as_json: bool) -> None:
+    with place.open() as memory:
+        undone = memory.experiences.undo(evolution, namespace=place.namespace)
+    if as_json:
+        print_json({name: list(ids) for name, ids in undone._asdict().items()})
+    else:
+        print(f"{len(undone.dropped)} children dropped, {len(undone.revived)} lessons found again")

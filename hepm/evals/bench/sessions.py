@@ -1,0 +1,150 @@
+"""Trials of a task that are sessions of one user: means and differences by session (MultiSessionCollab 3.4, 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from rich.table import Table
+
+from hepm.errors import InputError
+from hepm.evals.bench.folder import Facts
+from hepm.evals.metrics import Bootstrap, FloatArray, Interval, interval
+from hepm.evals.report import MethodDifference, table_of
+from hepm.text import count_of
+from hepm.uplift.drawing import drawing
+
+if TYPE_CHECKING:
+    from hepm.evals.bench.report import BenchReport
+
+EFFORT: Final = "user_effort"
+SESSION_MEASURES: Final[Mapping[str, Callable[[Facts], float]]] = {
+    "success": lambda facts: float(facts.success),
+    EFFORT: lambda facts: facts.scores[EFFORT],
+    "length": lambda facts: facts.scores["length"],
+}
+_LABELS: Final = {
+    "success": "share of solved tasks",
+    EFFORT: "turns that enforce a preference",
+    "length": "messages",
+}
+
+
+@dataclass(frozen=True)
+class SessionMean:
+    """A mean over users, of one session or of several.
+
+    Attributes:
+        interval: From resampling users.
+        difference: To the reference arm, paired by user and problem; None for the reference.
+    """
+
+    value: float
+    interval: Interval
+    difference: MethodDifference | None = None
+
+
+def session_means(
+    runs: Sequence[Sequence[Facts]], others: Sequence[Sequence[Facts]], bootstrap: Bootstrap, sessions: slice
+) -> Mapping[str, SessionMean]:
+    """By measure, the means of some sessions of each user.
+
+    Args:
+        runs, others: The sessions of each user, in an arm and in the reference; the same object for the reference.
+    """
+    means: dict[str, SessionMean] = {}
+    for name, measure in SESSION_MEASURES.items():
+        mine_U = _user_means(runs, measure, sessions)
+        difference = None
+        if runs is not others:
+            gain_U = mine_U - _user_means(others, measure, sessions)
+            difference = MethodDifference(float(gain_U.mean()), interval(bootstrap.means(gain_U)))
+        means[name] = SessionMean(float(mine_U.mean()), interval(bootstrap.means(mine_U)), difference)
+    return means
+
+
+def _user_means(runs: Sequence[Sequence[Facts]], measure: Callable[[Facts], float], sessions: slice) -> FloatArray:
+    """The mean of some sessions of each user, shape (U,)."""
+    values_US = np.array([[measure(facts) for facts in of_user] for of_user in runs], dtype=np.float64)
+    return values_US[:, sessions].mean(axis=1)
+
+
+def effort_sentence(
+    arm: str, later: Mapping[str, SessionMean], reference: str, without: Mapping[str, SessionMean], report: BenchReport
+) -> str:
+    """Whether users enforce less with what an arm remembers.
+
+    Args:
+        later, without: The means of the arm and of the reference, from the second session on.
+    """
+    from hepm.evals.bench.report import FEWEST_TASKS
+
+    gain = later[EFFORT].difference
+    assert gain is not None
+    low, high = gain.interval
+    if report.tasks < FEWEST_TASKS:
+        verdict = "too few users to say more"
+    elif low <= 0 <= high:
+        verdict = "no more than chance explains"
+    elif high < 0:
+        verdict = "less, by more than chance explains"
+    else:
+        verdict = "more, by more than chance explains"
+    when = "from the second session on" if report.trials > 1 else "in the only session"
+    return (
+        f"With {arm}, users enforced a preference {later[EFFORT].value:.2f} times a session {when}, with {reference} "
+        f"{without[EFFORT].value:.2f} times: {verdict} (difference {gain.value:+.2f}, 95 % interval {low:+.2f} to "
+        f"{high:+.2f}, {count_of(report.tasks, 'user')})."
+    )
+
+
+def session_tables(report: BenchReport) -> list[Table]:
+    """Each measure by arm and session with its interval, and the differences to the reference."""
+    measures = [name.replace("_", " ") for name in SESSION_MEASURES]
+    means_table = table_of("by session, with 95 % intervals over users", "arm", "session", *measures)
+    title = f"difference to {report.reference} by session, paired by user and problem"
+    differences_table = table_of(title, "arm", "session", *measures)
+    for arm, scores in report.arms.items():
+        for number, means in enumerate(scores.sessions, 1):
+            name = arm if number == 1 else ""
+            means_table.add_row(name, str(number), *(_cell(means[measure]) for measure in SESSION_MEASURES))
+            if arm != report.reference:
+                cells = [_signed(means[measure].difference) for measure in SESSION_MEASURES]
+                differences_table.add_row(name, str(number), *cells)
+    if len(report.arms) < 2:
+        return [means_table]
+    return [means_table, differences_table]
+
+
+def _cell(mean: SessionMean) -> str:
+    return f"{mean.value:.2f} ({mean.interval.low:.2f}–{mean.interval.high:.2f})"
+
+
+def _signed(difference: MethodDifference | None) -> str:
+    if difference is None:
+        return ""
+    return f"{difference.value:+.2f}"
+
+
+def draw_sessions(report: BenchReport, file: Path) -> None:
+    """Draw each measure by session and arm with its interval; see `hepm.uplift.drawing.drawing`."""
+    if not report.arms:
+        raise InputError("there is nothing to draw: no user has finished in every arm.")
+    title = f"{report.environment} with {report.model}: {count_of(report.tasks, 'user')}, with 95 % intervals"
+    with drawing(file, title, size=(11, 3.6), panels=len(SESSION_MEASURES)) as panels:
+        for axes, measure in zip(panels, SESSION_MEASURES, strict=True):
+            for index, (arm, scores) in enumerate(report.arms.items()):
+                means = [of_session[measure] for of_session in scores.sessions]
+                # Side by side, as equal values would hide each other.
+                offset = 0.08 * (index - (len(report.arms) - 1) / 2)
+                places = [number + offset for number in range(1, len(means) + 1)]
+                lines = axes.plot(places, [mean.value for mean in means], "o-", label=arm, clip_on=False)
+                axes.vlines(places, *zip(*(mean.interval for mean in means), strict=True), color=lines[0].get_color())
+            axes.set_ylim(0, 1.05 if measure == "success" else None)
+            axes.set_xticks(range(1, report.trials + 1))
+            axes.set_xlabel("session")
+            axes.set_title(_LABELS[measure])
+        panels[0].legend(title="arm")

@@ -1,0 +1,1 @@
+"""The examination of a store: `hepm doctor` compares what derives from the records with a recount."""

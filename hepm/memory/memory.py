@@ -1,0 +1,847 @@
+"""Memory: the object users hold. It connects the parts and computes nothing itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+from uuid import uuid4
+
+from hepm.embed.agreed import AgreedEmbedder
+from hepm.errors import HepmError, InputError, StoreDamagedError, StoreUnavailableError
+from hepm.graph.mirror.mirror import Mirror
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
+from hepm.graph.open_store import artifact_folder, embedded_file, open_store
+from hepm.graph.rows import Counting, Header, Selection, Totals
+from hepm.graph.store import Store
+from hepm.graph.tool_life import ToolNames
+from hepm.ingest.records import ReadOptions, graded
+from hepm.memory.journal import Journal
+from hepm.memory.query import as_tools, for_user, query_of
+from hepm.memory.sessions import Sessions
+from hepm.memory.tool_catalog import ToolCatalog
+from hepm.policy import Adaptive, Episodic, Floors, Policy, Procedural, floors_of
+from hepm.types import (
+    DEFAULT_NAMESPACE,
+    RECORDED_BY,
+    Recalled,
+    Speak,
+    StateSummary,
+    Suggestions,
+    ToolName,
+    Trajectory,
+    normal,
+)
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from hepm.cypher.model import Result
+    from hepm.embed import Embedder
+    from hepm.embed.embedder import Float32Array
+    from hepm.experience.experiences import Experiences
+    from hepm.experience.library import Library
+    from hepm.experience.preferences import Preferences
+    from hepm.experience.principles import Principles
+    from hepm.experience.prompt import Moment, Prompt, PromptOptions
+    from hepm.graph.examination.doctor import ExaminationProgress, Part
+    from hepm.graph.examination.findings import Finding
+    from hepm.ingest.copying import Copied
+    from hepm.ingest.pipeline import IngestReport, Outbox, ReportProgress
+    from hepm.ingest.prepare import IngestOptions, RunSource
+    from hepm.memory.labels import Labels
+    from hepm.memory.session import Session
+    from hepm.rank.checkpoint import Rankers
+
+DEFAULT_STORE: Final = "memory.hepm"
+DEFAULT_EMBEDDER: Final = "hepm/hash-512"
+DEFAULT_RANKERS: Final = "hepm-rank"
+
+_OF_H_EPM: Final = {"procedural": Procedural, "episodic": Episodic, "adaptive": Adaptive}
+POLICIES: Final = ("hybrid", *_OF_H_EPM)
+"""The policies that need no training."""
+
+
+class Memory:
+    """A tool memory: runs in, suggestions out. Open it with `Memory.open`. Threads may share it.
+
+    What only some calls need, such as readers and lessons, is imported on first use.
+
+    Attributes:
+        tools: The tools that runs called: list, rename, retire.
+        store: Where everything is kept. What is written past the memory is seen after `refresh`.
+        mirrors: The namespaces' graphs in this process.
+        sessions: Sessions under way or left behind, the guard, and what held-out sessions show.
+        speak: What suggestions and prompts name (see `open`).
+        holdout: Share of sessions that get nothing from memory (see `open`).
+        holdout_notes: Whether those sessions lack the notes on their user, too.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        embedder: str | Embedder | None = None,
+        *,
+        poll_s: float = 1.0,
+        endpoint: tuple[str | None, str | None] = (None, None),
+        outbox: str | PathLike[str] | None = None,
+        sessions: str | PathLike[str] | None = None,
+        seen_files: str | PathLike[str] | None = None,
+        rankers: str | PathLike[str] | None = None,
+        artifacts: str | PathLike[str] | None = None,
+        speak: Speak | None = None,
+        guard: bool = True,
+        holdout: float = 0.0,
+        holdout_notes: bool = False,
+    ) -> None:
+        self.speak: Speak | None = speak
+        self.holdout = checked_holdout(holdout)
+        self.holdout_notes = holdout_notes
+        self._outbox = None if outbox is None else _outbox_in(Path(outbox))
+        self._seen_files = None if seen_files is None else Path(seen_files)
+        self._rankers = None if rankers is None else Path(rankers)
+        self.store = store
+        self._embedder = AgreedEmbedder(store, embedder, default=DEFAULT_EMBEDDER, endpoint=endpoint)
+        on_contact = None if self._outbox is None else self._deliver
+        folder = None if artifacts is None else Path(artifacts)
+        self.mirrors = Mirror(store, poll_s=poll_s, on_contact=on_contact, artifacts=folder)
+        self.tools = ToolCatalog(store, self.mirrors, self._agreed_embedder)
+        journal = None if sessions is None else Journal(Path(sessions))
+        self.sessions = Sessions(self, journal=journal, guard=guard)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | PathLike[str] = DEFAULT_STORE,
+        *,
+        embedder: str | Embedder | None = None,
+        counting: Counting | None = None,
+        poll_s: float = 1.0,
+        endpoint: tuple[str | None, str | None] = (None, None),
+        auth: tuple[str, str] | None = None,
+        outbox: str | PathLike[str] | None = None,
+        sessions: str | PathLike[str] | None = None,
+        rankers: str | PathLike[str] | None = None,
+        success_from: float | None = None,
+        speak: Speak | None = None,
+        guard: bool = True,
+        holdout: float = 0.0,
+        holdout_notes: bool = False,
+    ) -> Self:
+        """Open a memory; create it if it does not exist.
+
+        Args:
+            path: A file, a folder that contains `memory.hepm`, or an address such as "neo4j://host:7687/database".
+            embedder: Name or object. Default: the store's own ("hepm/hash-512" for a new store).
+            counting: "shortest" counts only the shortest success of each task (H-EPM, D). Default: the store's own.
+            poll_s: Interval in seconds at which suggestions look for runs stored by other processes.
+            endpoint: Base URL and key of an embeddings endpoint, for the embedder "openai/MODEL".
+            auth: User and password for a server. Default: NEO4J_USERNAME and NEO4J_PASSWORD.
+            outbox: A folder where new runs wait while the server is down, to be stored once, in order, when it is back.
+            sessions: A folder that keeps sessions under way, so that a crash loses at most the turn under way. Default:
+                beside the file; none for a server.
+            rankers: A folder of trained rankers (`hepm rank train`). Default: beside the file, and for a server
+                `hepm-rank` in the working folder.
+            success_from: The reward from which on a run without a label is a success, in (0, 1]. It is kept in the
+                store, and another one counts its runs again. Default: the store's own (.7 for a new one).
+            speak: What suggestions and prompts name: "sure" what is right in nine of ten such cases, "weighed" also
+                what is likely, with its chance, "all" the likeliest tools whatever their chance. Default: "sure", and
+                in sessions what the guard draws.
+            guard: Whether sessions draw from which chance on their hints name tools, and outcomes decide which level
+                is in force (docs/session.md). With `speak`, there is no guard.
+            holdout: Share of sessions, drawn by chance, that are recorded and get nothing from memory, so that
+                `memory.sessions.uplift` can say what memory does (docs/uplift.md). At 1 all is computed and nothing
+                shown.
+            holdout_notes: Whether those sessions lack the notes on their user, too: what users stated themselves.
+        Raises:
+            StoreError: the file cannot be read, or the server not reached (StoreUnavailableError, StoreAccessError).
+            EmbedderMismatchError: the store holds another embedder's vectors.
+        """
+        store = open_store(path, counting=counting, auth=auth)
+        try:
+            file = embedded_file(path)
+            if sessions is None and file is not None:
+                sessions = file.with_name(f"{file.name}-sessions")
+            seen = None if file is None else file.with_name(f"{file.name}-files")
+            if rankers is None:
+                rankers = DEFAULT_RANKERS if file is None else file.with_name(f"{file.name}-rank")
+            memory = cls(
+                store,
+                embedder,
+                poll_s=poll_s,
+                endpoint=endpoint,
+                outbox=outbox,
+                sessions=sessions,
+                seen_files=seen,
+                rankers=rankers,
+                artifacts=artifact_folder(path),
+                speak=speak,
+                guard=guard,
+                holdout=holdout,
+                holdout_notes=holdout_notes,
+            )
+            memory._bring_up_to_date(success_from, os.fspath(path))
+            return memory
+        except BaseException:
+            store.close()
+            raise
+
+    def _bring_up_to_date(self, success_from: float | None, where: str) -> None:
+        from hepm.memory.upgrade import Upgrade
+
+        Upgrade(self.store, self.mirrors, self._embedder, where=where).run(success_from)
+
+    def close(self) -> None:
+        """Release the store after the lessons that are being distilled; safe to call twice."""
+        self.sessions.close()
+        if "lessons" in self.__dict__:
+            self.lessons.deliver()
+        self.mirrors.close()
+        self.store.close()
+        self._embedder.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if isinstance(error, _UNEXPECTED) and not isinstance(error, HepmError) and _is_ours(trace):
+                self._explain(error)
+        finally:
+            self.close()
+
+    def _explain(self, error: Exception) -> None:
+        """Raise StoreDamagedError if the store holds damaged values, one of which an unexpected error may be due to."""
+        if damage := self.store.damage():
+            more = f", and {len(damage) - 1} more" if len(damage) > 1 else ""
+            raise StoreDamagedError(
+                f"the memory holds damaged values: {damage[0][1]}{more}. Run `hepm doctor --repair`."
+            ) from error
+
+    # Parts
+
+    @cached_property
+    def lessons(self) -> Library:
+        """Lessons of all kinds: list, export, import, credit."""
+        from hepm.experience.library import Library
+
+        return Library(self.store, self.mirrors, self._current_embedder, self._agreed_embedder)
+
+    @cached_property
+    def experiences(self) -> Experiences:
+        """What each run taught (PRIME)."""
+        from hepm.experience.experiences import Experiences
+
+        return Experiences(self.lessons)
+
+    @cached_property
+    def principles(self) -> Principles:
+        """Rules that many runs taught (EvolveR)."""
+        from hepm.experience.principles import Principles
+
+        return Principles(self.lessons)
+
+    @cached_property
+    def preferences(self) -> Preferences:
+        """What each user wants of the agent (MultiSessionCollab)."""
+        from hepm.experience.preferences import Preferences
+
+        return Preferences(self.lessons)
+
+    @cached_property
+    def rankers(self) -> Rankers:
+        """The trained rankers (`hepm.rank`).
+
+        Raises:
+            InputError: the memory was made from a store alone, without a folder for them.
+        """
+        from hepm.rank.checkpoint import Rankers
+
+        if self._rankers is None:
+            raise InputError("this memory has no folder for trained rankers: give Memory(rankers=...)")
+        return Rankers(self._rankers)
+
+    @cached_property
+    def labels(self) -> Labels:
+        """Outcomes of stored runs: which are unlabelled, and labels by rule or judge."""
+        from hepm.memory.labels import Labels
+
+        return Labels(self.store, self._agreed_embedder, lambda: self.mirrors.catch_up(defer=True))
+
+    @property
+    def embedder(self) -> Embedder:
+        """The embedder of the states."""
+        return self._embedder.now
+
+    def _current_embedder(self) -> Embedder:
+        return self._embedder.following(self.mirrors.embedder)
+
+    def _agreed_embedder(self) -> Embedder:
+        try:
+            return self._embedder.agreed()
+        except StoreUnavailableError:
+            if self._outbox is None:
+                raise
+            return self._embedder.now  # checked again when the runs are delivered
+
+    def _embed(self, texts: list[str]) -> Float32Array:
+        return self._current_embedder().embed(texts)
+
+    # Runs
+
+    def ingest(
+        self,
+        source: RunSource | Iterable[RunSource],
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        reading: ReadOptions = ReadOptions(),  # frozen
+        options: IngestOptions | None = None,
+        tools: Iterable[object] = (),
+        on_batch: ReportProgress | None = None,
+    ) -> IngestReport:
+        """Read runs and store them. Each batch is atomic, and repeating an ingest changes nothing.
+
+        A longer version of a stored run replaces it, unless it has another label. Files that did not change since they
+        were read here are not read again, if their runs are still stored.
+
+        Args:
+            source: Files, folders, globs, archives or "-" for stdin; trajectories, of which `hepm.from_messages` makes
+                one; or dictionaries and lists with the content of a file in any format. The report lists what could
+                not be read.
+            tools: Descriptions and parameters that are missing in the records (forms: see `suggest`).
+            on_batch: Called with the report so far after each batch.
+        Raises:
+            InputError: `tools` are invalid, or `source` is the bare messages of one run.
+        """
+        from hepm.ingest.parallel import files_of, prepare
+        from hepm.ingest.pipeline import Pipeline
+        from hepm.ingest.prepare import IngestOptions
+        from hepm.ingest.seen_files import SeenFiles
+
+        if not namespace:
+            raise InputError("a namespace needs a name")
+        described = [tool for tool in as_tools(tools) if tool.description or tool.parameters]
+        options = options or IngestOptions()  # created per call: its redactor caches texts of users
+        embedder = self._agreed_embedder() if options.vectors else None
+        grown = not isinstance(source, Trajectory)  # sessions do it themselves
+        pipeline = Pipeline(
+            self.store,
+            embedder,
+            namespace=namespace,
+            outbox=self._outbox,
+            replace_grown=grown,
+            takes_carried=reading.format == "hepm",
+        )
+        try:
+            clean = options.redactor
+            known = [tool if clean is None else clean.tool(tool) for tool in described]
+            files = None if self._seen_files is None or self._outbox is not None else files_of(source)
+            if files is None or self._seen_files is None:
+                return pipeline.run(prepare(source, reading, options, embedder), tools=known, on_batch=on_batch)
+            seen = SeenFiles(self._seen_files, namespace, reading, options)
+            fresh, same = seen.split(files, lambda ids: self.store.find_known(ids, namespace=namespace))
+            pipeline.report.add_seen(same)
+            read = seen.watch(prepare(fresh, reading, options, embedder))
+            report = pipeline.run(read, tools=known, on_batch=seen.keep_and(on_batch))
+            seen.keep(done=True)
+            return report
+        finally:
+            self.mirrors.catch_up(defer=True)
+
+    def session(
+        self,
+        *,
+        id: str = "",
+        task: str = "",
+        user: str = "",
+        environment: str = "",
+        model: str = "",
+        system: str = "",
+        tools: Iterable[object] | None = None,
+        token: str = "",
+        namespace: str = DEFAULT_NAMESPACE,
+        distill: bool = True,
+        prompt_options: PromptOptions | None = None,
+        ingest_options: IngestOptions | None = None,
+        tags: Mapping[str, str] | None = None,
+        holdout: float | None = None,
+    ) -> Session:
+        """One run of an agent with memory: it gets hints, and is stored and learned from at its end.
+
+        Args:
+            user: Hints include this user's notes, and forgetting the user forgets the run.
+            environment: Lessons of other environments are left out.
+            system: The system prompt, if the messages do not contain it.
+            tools: Only these are suggested (forms: see `suggest`); None for any.
+            token: Name of the token that records the run at a server; `forget` finds it by that.
+            distill: Whether to distill lessons when it has finished, on a background thread, without a model.
+            tags: Other properties of the run, such as its `project`.
+            holdout: The chance that it gets nothing from memory, as a control (see `open`). None for the memory's own.
+        """
+        from hepm.ingest.prepare import IngestOptions
+        from hepm.memory.session import Session
+
+        tags = dict(tags or {})
+        if token:
+            tags[RECORDED_BY] = token
+        run = Trajectory(id or uuid4().hex, (), environment=environment, task=task, model=model, user=user, tags=tags)
+        return Session(
+            self,
+            run,
+            system,
+            None if tools is None else as_tools(tools),
+            namespace,
+            distill,
+            prompt_options,
+            ingest_options or IngestOptions(),
+            self.sessions.journal,
+            holdout=self.holdout if holdout is None else checked_holdout(holdout),
+        )
+
+    def run(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> Trajectory | None:
+        """A stored run; None if there is none with this id."""
+        from hepm.ingest.hepm import parse_stored
+
+        record = self.store.records_of([id], namespace=namespace).get(id)
+        return None if record is None else parse_stored(id, record)
+
+    def label(
+        self,
+        id: str,
+        *,
+        success: bool | None = None,
+        reward: float | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+    ) -> None:
+        """Set or correct the outcome of a stored run. Without `success`, the reward decides (see `Memory.open`).
+
+        Raises:
+            NotFoundError: there is no such run.
+        """
+        self.labels.give(id, graded(reward, success), namespace=namespace)
+
+    def forget(
+        self,
+        *,
+        trajectory: str | None = None,
+        task: str | None = None,
+        user: str | None = None,
+        environment: str | None = None,
+        token: str | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+        dry_run: bool = False,
+    ) -> list[str]:
+        """Remove the runs that match every given part, and everything they added; returns their ids.
+
+        Args:
+            token: Name of the token that recorded them at a server.
+        """
+        selection = Selection(trajectory, environment, task, user, token)
+        if dry_run:
+            return self.store.selected(selection, namespace=namespace)
+        from hepm.ingest.pipeline import replay_with
+
+        embedder = self._agreed_embedder()
+        try:
+            replay = replay_with(embedder)
+            return self.store.forget(selection, namespace=namespace, replay=replay, embedder=embedder.name)
+        finally:
+            self._drop_prepared(namespace)
+            self.mirrors.catch_up()
+
+    def runs(self, *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[Trajectory]:
+        """Every stored run, in order of arrival; lazy. StoreDamagedError names one that cannot be read."""
+        from hepm.ingest.hepm import parse_stored
+
+        for name, record, _ in self.store.iter_records(namespace=namespace):
+            yield parse_stored(name, record)
+
+    def export(self, *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[str]:
+        """Everything that a namespace holds and that cannot be made again, as lines of hepm's own JSON; lazy.
+
+        `ingest` with `reading=ReadOptions("hepm")` reads it back into an equal memory: tools, runs, lessons, what was
+        shown of them, reported outcomes and answers of models.
+        """
+        from hepm.ingest.exported import exported_lines
+
+        return exported_lines(self.store, namespace=namespace)
+
+    def copy_to(
+        self,
+        target: Memory,
+        *,
+        namespaces: Sequence[str] | None = None,
+        on_progress: Callable[[int], object] | None = None,
+    ) -> Iterator[Copied]:
+        """Copy namespaces, all by default, into another memory, and compare the counts of each. Lazy."""
+        from hepm.ingest.copying import copy_store
+
+        names = self.namespaces() if namespaces is None else namespaces
+        try:
+            yield from copy_store(self.store, target.store, namespaces=names, on_progress=on_progress)
+        finally:
+            target.mirrors.catch_up()
+
+    # Answers
+
+    def suggest(
+        self,
+        after: ToolName | Sequence[ToolName] | None = None,
+        *,
+        messages: Sequence[object] | None = None,
+        history: Sequence[ToolName] = (),
+        state: str | StateSummary | None = None,
+        tools: Iterable[object] | None = None,
+        user: str = "",
+        k: int = 2,
+        policy: str | Policy = "hybrid",
+        c: float = 1.0,
+        speak: Speak | None = None,
+        floor: float | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+    ) -> Suggestions:
+        """The tools to try next, best first, each with its reason. Empty if memory is not sure enough of any.
+
+        Args:
+            after: Tool of the last turn, or several parallel ones. None before the first call.
+            messages: The conversation so far as OpenAI chat messages (dictionaries or the SDK's objects), from which
+                `after`, `history` and `state` are read.
+            history: All calls so far, oldest first. Without `after`, the last one is used.
+            state: What the agent knows now, in a few lines.
+            tools: Tools the agent has, as names, `Tool`s, OpenAI or MCP specifications. None for all. A tool with
+                aliases is suggested by the name that the agent has it under.
+            user: Whom the run is for: what is next may depend on that, once memory knows several runs for them.
+            k: Maximum number of tools (H-EPM: 2 is best).
+            policy: "hybrid", "adaptive", "episodic", "procedural", "gnn" (see `hepm rank train`), or a policy object.
+            c: Weight of efficiency in edge weights.
+            speak: "sure" names what is right in nine of ten such cases, "weighed" also what is likely, with its chance,
+                "all" ranks all tools. None for the memory's own (see `open`). For the hybrid policy alone.
+            floor: The chance that is asked for instead, in [0, 1].
+        """
+        if k < 1:
+            raise InputError(f"k is {k}: ask for at least one suggestion")
+        if messages is not None:
+            from hepm.ingest.chat import read_messages
+            from hepm.ingest.transitions import agent_state
+
+            now = agent_state(read_messages(messages))
+            after, history, state = after or now.last, history or now.history, state or now.state()
+        summary = StateSummary(own=state) if isinstance(state, str) else state
+        if summary is not None:
+            summary = for_user(summary, user)
+        available = None if tools is None else [tool.name for tool in as_tools(tools)]
+        floors = floors_of(speak or self.speak or "sure", floor)
+        chosen: dict[str, Any] = {"k": k, "policy": policy, "c": c, "floors": floors, "namespace": namespace}
+        return self._suggest(after, history, summary, available, **chosen)
+
+    def _suggest(
+        self,
+        after: ToolName | Sequence[ToolName] | None,
+        history: Sequence[ToolName],
+        summary: StateSummary | None,
+        available: Sequence[ToolName] | None,
+        *,
+        k: int,
+        policy: str | Policy,
+        c: float = 1.0,
+        floors: Floors,
+        advice: Mapping[ToolName, float] | None = None,
+        namespace: str,
+    ) -> Suggestions:
+        """`suggest` with arguments that are read, and what lessons advise."""
+        mirror = self.mirrors.namespace(namespace)
+        if isinstance(policy, str):
+            policy = self._policy(policy, c, floors, mirror)
+        embed = None if isinstance(policy, Procedural) else self._embed
+        query = query_of(mirror, after, history, summary, available, embed=embed, k=k, advice=advice)
+        return query.answer(policy.suggest(mirror, query))
+
+    def _policy(self, name: str, c: float, floors: Floors, mirror: NamespaceMirror) -> Policy:
+        if name == "gnn":
+            from hepm.rank.policy import Gnn
+
+            return Gnn(self.rankers.get(mirror, self._current_embedder()).ranker)
+        if name not in POLICIES:
+            raise InputError(f"no policy is called {name!r}; there are {', '.join(sorted([*POLICIES, 'gnn']))}")
+        if name == "hybrid":
+            ranker = None
+            if self._rankers is not None and self._rankers.exists():
+                ranker = self.rankers.find_used(mirror, self._current_embedder())
+            from hepm.policy.hybrid import Hybrid
+
+            return Hybrid(floors=floors, ranker=ranker)
+        return _OF_H_EPM[name](c=c)
+
+    def prompt(
+        self,
+        messages: Sequence[object] | Moment | None = None,
+        *,
+        state: str = "",
+        after: ToolName | Sequence[ToolName] | None = None,
+        history: Sequence[ToolName] = (),
+        tools: Iterable[object] | None = None,
+        user: str = "",
+        environment: str = "",
+        turn: int = 0,
+        horizon: int = 0,
+        run: str = "",
+        budget: int = 1_000,
+        options: PromptOptions | None = None,
+        level: str = "",
+        leaves_out: Callable[[str], bool] | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+    ) -> Prompt:
+        """The text for an agent's prompt now: notes, lessons in one sentence each, the next tools.
+
+        Args:
+            messages, state, after, history, tools: The conversation so far, as for `suggest`, or a `Moment` of it.
+            user: The user whose notes to include, and for whom lessons may hold alone.
+            environment: Leave out lessons of other environments.
+            turn, horizon: The agent's current turn, from 1, and its maximum number of turns. `messages` give the turn.
+            run: Id that the run will be stored under. The lessons shown are then credited with its outcome.
+            budget: Maximum number of tokens, approximately.
+            level: Of the guard (`hepm.memory.levels.LEVELS`), which sessions draw; "" where `speak` decides.
+            leaves_out: Whether a lesson, or a tool (`hepm.graph.trials.hint_id`), is left out to measure what it does.
+        """
+        from hepm.experience.prompt import FURTHER, Moment, PromptOptions, recollect, render, render_without
+        from hepm.memory.levels import CHANCES, at_level
+
+        options = options or PromptOptions()
+        now = messages if isinstance(messages, Moment) else Moment.of(messages, state, after, history, turn)
+        own = None if tools is None else as_tools(tools)
+        mirror = self.mirrors.namespace(namespace)
+        available = None if own is None else [tool.name for tool in own]
+        names = ToolNames.of(mirror.marks, map(normal, (*now.history, *now.after)), available or ())
+        last = tuple(map(names.own, now.after))
+
+        def suggest(advice: Mapping[ToolName, float]) -> Suggestions:
+            state, k = for_user(now.state, user) if now.state.text else None, options.suggestions + FURTHER
+            asked = partial(self._suggest, now.after, now.history, state, available, advice=advice, namespace=namespace)
+            found = asked(k=k, policy=options.policy, floors=floors_of(self.speak or "sure", CHANCES.get(level)))
+            return at_level(level, found)
+
+        found = recollect(
+            self.lessons,
+            now,
+            suggest,
+            counts=lambda tool: mirror.counts(last, names.own(tool)),
+            names=names,
+            namespace=namespace,
+            user=user,
+            environment=environment,
+            horizon=horizon,
+            options=options,
+        )
+        if leaves_out is None:
+            prompt = render(found, budget=budget, redact=options.redact)
+        else:
+            prompt = render_without(found, leaves_out, budget=budget, redact=options.redact)
+        if run:
+            self.lessons.show(run, prompt.lessons, namespace=namespace)
+        return prompt
+
+    def search(self, text: str, *, k: int = 5, namespace: str = DEFAULT_NAMESPACE) -> list[Recalled]:
+        """The states similar to a text (cosine above 0), over all tools, and what agents did next; best first."""
+        if not text.strip():
+            raise InputError("there is nothing to search for: say what the agent knows")
+        (vector,) = self._current_embedder().embed([text])
+        return [
+            Recalled(state.summary, state.sources, state.targets, cosine, state.count, state.trajectory)
+            for state, cosine in self.store.search_states(vector, namespace=namespace, limit=k)
+            if cosine > 0  # others share no word with it
+        ]
+
+    def cypher(
+        self,
+        query: str,
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        timeout_s: float = 30.0,
+        limit: int = 10_000,
+        **parameters: Any,
+    ) -> Result:
+        """Ask the graph a question of the library by its name, or in Cypher that only reads (docs/cypher.md).
+
+        Without a server, an embedded engine answers from a copy beside the store.
+
+        Args:
+            limit: Maximum number of rows.
+            parameters: Values for `$name` in the query; `$namespace` is there already.
+        Raises:
+            QueryError: it would write, lacks a parameter, takes too long, or is no Cypher.
+            MissingExtraError: the embedded engine is not installed.
+        """
+        from hepm.cypher import question
+        from hepm.ingest.pipeline import replay_with
+
+        if query.isidentifier():
+            named = question(query)
+            query = named.text if self.store.remote else named.embedded
+            if any(one.name == "namespace" for one in named.parameters):
+                parameters["namespace"] = namespace
+            parameters = named.values(parameters)
+        else:
+            parameters["namespace"] = namespace
+        return self.store.ask(query, parameters, replay=replay_with(None), timeout_s=timeout_s, limit=limit)
+
+    # The graph, and the store
+
+    def namespaces(self) -> list[str]:
+        """Names of all namespaces that are not empty."""
+        return self.store.namespaces()
+
+    def totals(self, *, namespace: str = DEFAULT_NAMESPACE) -> Totals:
+        """Counts of what a namespace holds."""
+        return self.store.totals(namespace=namespace)
+
+    def graph(self, *, namespace: str = DEFAULT_NAMESPACE, c: float = 1.0) -> nx.DiGraph[ToolName]:
+        """A copy of the tool graph as a NetworkX graph, yours to change (see `NamespaceMirror.graph`)."""
+        return self.mirrors.namespace(namespace).graph(c=c)
+
+    def mirror(self, namespace: str = DEFAULT_NAMESPACE) -> NamespaceMirror:
+        """The namespace's graph as policies see it."""
+        return self.mirrors.namespace(namespace)
+
+    @property
+    def lost_since(self) -> float | None:
+        """Since when the store has not answered, Unix seconds; None while it does. It is noticed within `poll_s`."""
+        self.mirrors.poll()
+        return self.mirrors.lost_since
+
+    @property
+    def header(self) -> Header:
+        """The store's metadata: schema, embedder, revision."""
+        return self.store.header
+
+    def refresh(self, *, defer: bool = False) -> None:
+        """See at once what other processes stored, and not only after about `poll_s`.
+
+        Args:
+            defer: Leave what is slow in a large memory, and what only suggestions need, to a background thread.
+        """
+        self.mirrors.refresh(defer=defer)
+
+    def follow_now(self) -> None:
+        """Wait until the next suggestion knows every run stored here: some milliseconds in a large memory."""
+        self.mirrors.follow_now()
+
+    def _deliver(self) -> None:
+        from hepm.ingest.pipeline import deliver
+
+        box = self._outbox
+        if box is not None and len(box) and deliver(box, self.store, self._agreed_embedder()):
+            self.mirrors.catch_up(defer=True)
+
+    # Care
+
+    def prepare(
+        self, *, namespace: str = DEFAULT_NAMESPACE, on_progress: Callable[[int, int], None] | None = None
+    ) -> None:
+        """Compute what hybrid suggestions need of all runs; in files, for other processes too, if it takes long.
+
+        Else the first suggestions do so: some seconds in a memory of more than 24,000 calls, whatever its size, and a
+        tenth of a second for each tool that is asked about. `hepm ingest` prepares after many runs.
+
+        Args:
+            on_progress: Called with how many of the tools that are called most are done, and of how many.
+        """
+        from hepm.policy.hybrid.fitted import FittedMemory
+
+        fits = self.mirrors.namespace(namespace).fits
+        fitted = fits.of(FittedMemory)
+        fitted.prepare_after(on_progress)
+        fitted.chance(fits)
+
+    def _drop_prepared(self, namespace: str) -> None:
+        artifacts = self.mirrors.artifacts(namespace)
+        if artifacts is not None:
+            artifacts.drop()
+
+    def examine(
+        self,
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        parts: Collection[Part] | None = None,
+        on_progress: ExaminationProgress = lambda done, total: None,
+    ) -> list[Finding]:
+        """Compare derived data with the records, and the mirror with the store; vectors of a model only by size.
+
+        Args:
+            parts: What is compared; None for all of `hepm.graph.examination.doctor.PARTS`.
+            on_progress: Called with how many runs and states were compared, and how many there are (see
+                `hepm.graph.examination.doctor.examine`).
+        """
+        from hepm.graph.examination.doctor import PARTS, examine
+        from hepm.ingest.pipeline import replay_with
+
+        self.mirrors.refresh()
+        return examine(
+            self.store,
+            self.mirrors.find(namespace),
+            namespace=namespace,
+            replay=replay_with(None),
+            artifacts=self.mirrors.artifacts(namespace),
+            embedder=self._embedder.now if self.store.header.embedder.startswith("hepm/") else None,
+            parts=PARTS if parts is None else parts,
+            on_progress=on_progress,
+        )
+
+    def rebuild(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Recompute every count, state and vector from the stored runs and lessons, in one transaction.
+
+        Raises:
+            StoreDamagedError: the record of a run cannot be read, and nothing was changed.
+        """
+        from hepm.ingest.pipeline import replay_with
+
+        embedder = self._agreed_embedder()
+        try:
+            self.store.rebuild(namespace=namespace, replay=replay_with(embedder), embedder=embedder)
+        finally:
+            self._drop_prepared(namespace)
+            self.mirrors.catch_up()
+
+    def reembed(
+        self, embedder: str | Embedder | None = None, *, on_progress: Callable[[int, int], None] | None = None
+    ) -> int:
+        """Compute the vectors of all states, only missing ones if the embedder is the same; returns how many."""
+        try:
+            mine = self._agreed_embedder() if embedder is None else self._embedder.change(embedder)
+            return self.store.reembed(mine, on_progress=on_progress)
+        finally:
+            self.mirrors.catch_up()
+
+
+def checked_holdout(share: float) -> float:
+    """A share of sessions to hold out.
+
+    Raises:
+        InputError: it is not in [0, 1].
+    """
+    if not 0 <= share <= 1:
+        raise InputError(f"holdout is {share!r}: give the share of sessions to hold out, from 0 to 1")
+    return float(share)
+
+
+_UNEXPECTED: Final = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError)
+
+
+def _is_ours(trace: TracebackType | None) -> bool:
+    """Whether an error passed through hepm, and is not of the caller's code alone."""
+    while trace is not None:
+        if str(trace.tb_frame.f_globals.get("__name__")).startswith("hepm."):
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _outbox_in(folder: Path) -> Outbox:
+    from hepm.ingest.pipeline import Outbox
+
+    return Outbox(folder)

@@ -1,0 +1,91 @@
+"""From what a caller knows of a run to the query that a policy answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hepm.graph.delta import said_text
+from hepm.graph.tool_life import ToolNames
+from hepm.policy import Query
+from hepm.policy.query import content_words
+from hepm.types import START, StateSummary, ToolName, normal
+
+if TYPE_CHECKING:
+    from hepm.embed.embedder import Float32Array
+    from hepm.graph.mirror.namespace_mirror import NamespaceMirror
+    from hepm.types import Tool
+
+
+def query_of(
+    mirror: NamespaceMirror,
+    after: ToolName | Sequence[ToolName] | None,
+    history: Sequence[ToolName],
+    state: StateSummary | None,
+    available: Sequence[ToolName] | None,
+    *,
+    embed: Callable[[list[str]], Float32Array] | None,
+    k: int,
+    advice: Mapping[ToolName, float] | None = None,
+) -> Query:
+    """The query of one suggestion, with tools by the names that the memory has them under.
+
+    Args:
+        available: Names of the agent's tools; None for all.
+        embed: Vectors of texts, shape (N, D); None where the policy compares no texts.
+        advice: What lessons say of next tools.
+    """
+    last = (after,) if isinstance(after, str) else tuple(after or history[-1:]) or (START,)
+    names = ToolNames.of(mirror.marks, map(normal, (*history, *last)), available or ())
+    last = tuple(map(names.own, last))
+    past = tuple(map(names.own, history))
+    if state is not None and names.aliases:
+        facts = {names.own(source): of_source for source, of_source in state.facts.items()}
+        state = replace(state, tools=tuple(map(names.own, state.tools)), facts=facts)
+
+    text, user_text = "", ""
+    if state is not None:
+        text, user_text = state.text, said_text(state)
+    at_start = last == (START,)
+    content = content_words(f"{text}\n{user_text}") if at_start else ""
+    vectors: dict[str, Float32Array] = {}
+    texts = [part for part in dict.fromkeys((text, user_text, content)) if part.strip()]
+    if texts and embed is not None:
+        vectors = dict(zip(texts, embed(texts), strict=True))
+    content_vector = vectors.get(content)
+    if content_vector is None and at_start and text in vectors:
+        # The text has no content word: it says nothing of what is wanted, so it is similar to no request.
+        content_vector = vectors[text] * 0
+
+    called = tuple(tool for tool in last if tool != START)
+    if set(past[len(past) - len(called) :]) != set(called):
+        past += called
+    return Query(
+        after=last,
+        history=past,
+        state=state,
+        vector=vectors.get(text),
+        said_vector=vectors.get(user_text),
+        content_vector=content_vector,
+        tools=None if available is None else frozenset(map(names.own, available)),
+        k=k,
+        names=names,
+        advice=advice and {names.own(tool): sure for tool, sure in advice.items()},
+    )
+
+
+def as_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
+    """The tools in any form that `read_tools` takes."""
+    from hepm.ingest.tools import read_tools
+
+    return read_tools(tools)
+
+
+def for_user(state: StateSummary, user: str) -> StateSummary:
+    """What the agent knows, with whom the run is for."""
+    if not user:  # the import below loads numpy
+        return state
+    from hepm.policy.hybrid.known_facts import with_user
+
+    return replace(state, facts=with_user(state.facts, user))

@@ -1,0 +1,221 @@
+"""The sessions of a memory: those under way, those left behind, and what chance decides of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import takewhile
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from hepm.errors import StoreUnavailableError
+from hepm.memory.levels import GuardState, LevelDraws
+from hepm.memory.lots import Lots
+from hepm.types import DEFAULT_NAMESPACE, Trajectory
+
+if TYPE_CHECKING:
+    from hepm.experience.distilling import BackgroundDistiller
+    from hepm.ingest.pipeline import IngestReport
+    from hepm.ingest.prepare import IngestOptions
+    from hepm.memory import Memory
+    from hepm.memory.journal import Journal, Kept, Stamp
+    from hepm.memory.session import Session
+    from hepm.memory.trials import Trials
+    from hepm.uplift.report import UpliftReport
+
+
+class Sessions:
+    """What the sessions of one memory share. Threads may share it.
+
+    Attributes:
+        journal: Keeps sessions under way on disk; None does not.
+    """
+
+    def __init__(self, memory: Memory, *, journal: Journal | None, guard: bool) -> None:
+        self.journal = journal
+        self._memory = memory
+        self._guard = guard
+        self._distiller: BackgroundDistiller | None = None
+        self._making = Lock()
+
+    @property
+    def guarded(self) -> bool:
+        """Whether sessions draw a level: not without the guard, and not where `speak` was chosen."""
+        return self._guard and self._memory.speak is None
+
+    # Under way
+
+    def resume(
+        self, id: str, *, namespace: str = DEFAULT_NAMESPACE, ingest_options: IngestOptions | None = None
+    ) -> Session | None:
+        """The session that a crash or a restart left under way; None if there is none. It may go on or be finished."""
+        if self.journal is None:
+            return None
+        kept = self.journal.find(namespace, id)
+        if kept is None:
+            return None
+        from hepm.ingest.prepare import IngestOptions
+        from hepm.memory.session import Session
+
+        return Session(
+            self._memory,
+            kept.run,
+            "",
+            kept.run.tools or None,
+            namespace,
+            True,
+            None,
+            ingest_options or IngestOptions(),
+            self.journal,
+            holdout=self._memory.holdout,
+        )
+
+    def under_way(self, known: set[Stamp]) -> list[Kept]:
+        """The sessions on disk that changed: those of running processes, and those that a crash or a restart left.
+
+        Args:
+            known: Stamps of the files that need not be read. Those of all files are in it afterwards.
+        """
+        if self.journal is None:
+            return []
+        return list(self.journal.changed(known))
+
+    def why_not_kept(self) -> str:
+        """Why sessions under way cannot be kept on disk now; "" if they can."""
+        if self.journal is None:
+            return ""
+        return self.journal.why_not_kept()
+
+    # Left behind, or ended
+
+    def store_abandoned(self, *, idle_s: float = 1_800, options: IngestOptions | None = None) -> int:
+        """Store unfinished sessions once they rest for `idle_s`; returns how many.
+
+        A crash may have ended them. A rule may label them (`IngestOptions.outcome_by`); else they do not count until
+        they are labelled. `Memory.session(id=…)` continues them.
+        """
+        if self.journal is None:
+            return 0
+        stored = 0
+        for kept in self.journal.idle(idle_s):
+            report = self.store(kept.run, kept.shown, namespace=kept.namespace, options=options)
+            if report.rejected:
+                rest = self._beyond_stored(kept)
+                if rest is not None:
+                    report = self.store(rest, kept.shown, namespace=kept.namespace, options=options)
+            stored += report.stored
+            kept.file.unlink(missing_ok=True)
+            if report.by_rule:
+                self.distill_soon(kept.run.id, namespace=kept.namespace)
+        return stored
+
+    def _beyond_stored(self, kept: Kept) -> Trajectory | None:
+        """What a session has beyond the run that is stored under its id and stays, as a run of its own."""
+        stored = self._memory.run(kept.run.id, namespace=kept.namespace)
+        if stored is None:
+            return None
+        pairs = zip(kept.run.turns, stored.turns, strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        rest = kept.run.turns[same:]
+        if all(turn.role == "system" for turn in rest):
+            return None
+        number = 2
+        while self._memory.run(f"{kept.run.id}-{number}", namespace=kept.namespace) is not None:
+            number += 1
+        return replace(kept.run, id=f"{kept.run.id}-{number}", turns=rest)
+
+    def store(
+        self,
+        run: Trajectory,
+        shown: Sequence[str] = (),
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        options: IngestOptions | None = None,
+    ) -> IngestReport:
+        """`Memory.ingest` of a session's run, with the lessons it was shown.
+
+        Its beginning may be stored without a label, as the session rested: it is replaced.
+        """
+        from hepm.ingest.redact import Redactor
+        from hepm.memory.labels import given_label
+
+        memory = self._memory
+        memory.lessons.show(run.id, shown, namespace=namespace)
+        report = memory.ingest(run, namespace=namespace, options=options)
+        if not report.rejected:
+            return report
+        before = memory.run(run.id, namespace=namespace)
+        if before is None or given_label(before) or len(before.turns) > len(run.turns):
+            return report
+        clean = Redactor()(replace(run, turns=run.turns[: len(before.turns)]))
+        if [(turn.role, turn.text) for turn in clean.turns] != [(turn.role, turn.text) for turn in before.turns]:
+            return report
+        memory.forget(trajectory=run.id, namespace=namespace)
+        memory.lessons.show(run.id, shown, namespace=namespace)
+        return memory.ingest(run, namespace=namespace, options=options)
+
+    def distill_soon(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Distill a stored run and the other runs of its task on a background thread, as finished sessions do."""
+        from hepm.experience.distilling import BackgroundDistiller
+
+        memory = self._memory
+        with self._making:
+            if self._distiller is None:
+                self._distiller = BackgroundDistiller(lambda: (memory.experiences, memory.principles))
+        self._distiller.add(run, namespace=namespace)
+
+    def wait_distilled(self) -> None:
+        """Wait until the runs of `distill_soon` are distilled. `close` waits too."""
+        if self._distiller is not None:
+            self._distiller.wait()
+
+    # What chance decides
+
+    @cached_property
+    def levels(self) -> LevelDraws:
+        """The guard's draws for sessions, and the outcomes that they go by."""
+        return LevelDraws(self._memory.store, self._memory.mirrors, self.lots)
+
+    @cached_property
+    def lots(self) -> Lots:
+        """What chance decides of sessions."""
+        return Lots(self._memory.store)
+
+    @cached_property
+    def trials(self) -> Trials:
+        """The experiments of sessions that were held out."""
+        from hepm.memory.trials import Trials
+
+        return Trials(self._memory.store, self._memory.mirrors, lambda: self._memory.lessons)
+
+    def uplift(self, *, namespace: str = DEFAULT_NAMESPACE) -> UpliftReport:
+        """What memory does here: sessions with memory beside those that were held out (docs/uplift.md)."""
+        return self.trials.report(namespace=namespace)
+
+    def guard(self, *, namespace: str = DEFAULT_NAMESPACE) -> GuardState:
+        """From which chance on hints of sessions name tools in a namespace, and why."""
+        from hepm.uplift.report import harm_sentence
+
+        harm = self.trials.harm(namespace=namespace)
+        reason = "" if harm is None else harm_sentence(harm)
+        return GuardState.of(self.levels.outcomes(namespace=namespace), harm=reason)
+
+    def holdout_now(self, wanted: float, *, namespace: str = DEFAULT_NAMESPACE) -> float:
+        """The share of sessions to hold out: as wanted, and nearly all where the guard finds that memory harms."""
+        from hepm.memory.trials import HARMED_HOLDOUT
+
+        if not self.guarded or not 0 < wanted < HARMED_HOLDOUT:
+            return wanted
+        try:
+            harm = self.trials.harm(namespace=namespace)
+        except StoreUnavailableError:
+            return wanted
+        if harm is None:
+            return wanted
+        return HARMED_HOLDOUT
+
+    def close(self) -> None:
+        """Wait for the lessons that are being distilled; safe to call twice."""
+        if self._distiller is not None:
+            self._distiller.close()
