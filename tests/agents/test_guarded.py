@@ -139,7 +139,7 @@ def test_a_client_stays_at_its_level_through_two_servers_and_a_restart_and_canno
         assert stored is not None
         assert stored.tags[LEVEL] == expected
     guarded.refresh()
-    assert guarded.levels.outcomes()["0.6"].sessions == 1
+    assert guarded.sessions.levels.outcomes()["0.6"].sessions == 1
 
 
 def test_mcp_names_no_tool_in_a_silent_session_under_way(guarded: Memory) -> None:
