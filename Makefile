@@ -10,7 +10,7 @@ EXTRAS := view,embed,openai,llm,serve,zstd,datasets,neo4j-fast,neo4j-local,cyphe
 # Where Python may not keep what it compiled, each of the thousands of processes that tests start compiles all it loads.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo papers test test-all browser notebooks lint format bench clean
+.PHONY: demo papers reference test test-all browser notebooks lint format bench clean
 
 demo: $(VENV)/base
 	$(BIN)/hepm demo
@@ -42,6 +42,10 @@ lint: $(VENV)/dev
 format: $(VENV)/dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# The pages of the docs that are made from the code.
+reference: $(VENV)/dev
+	$(BIN)/python docs/make_reference.py
 
 # The tables of the papers, into docs/tables; ARGS="--model M --base-url URL" for those of a model.
 papers: $(VENV)/dev

@@ -1,4 +1,4 @@
-"""The table and the plot of growth.py for docs/growth.md."""
+"""The table and the plot of growth.py for docs/understand/measurements.md."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ _TABLE = re.compile(r"(?<=<!-- growth: table -->\n).*?(?=<!-- growth: end -->)",
 
 
 def write_page(found: Sequence[Found], folder: Path) -> None:
-    """Write the table between its marks in growth.md, and growth.svg beside it."""
-    page = folder / "growth.md"
+    """Write the table between its marks in measurements.md, and growth.svg beside it."""
+    page = folder / "understand/measurements.md"
     text, times = _TABLE.subn(lambda _: table(found), page.read_text("utf-8"))
     if not times:
         raise SystemExit(f"{page} lacks the marks of the table: <!-- growth: table --> and <!-- growth: end -->")
     page.write_text(text, "utf-8")
-    plot(found, folder / "growth.svg")
+    plot(found, folder / "images/growth.svg")
 
 
 def table(found: Sequence[Found]) -> str:

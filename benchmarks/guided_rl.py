@@ -9,7 +9,7 @@ Without --model: service desks, on a CPU. A task is several troubles in a row, a
 was pretrained on logs of agents that follow hints in a share of the cases, `followed`, of which a share is `right`, and
 of whose own successes a share `kept` is left. The memory has 300 logs of agents with `skill`. Success is of 96 held-out
 wordings, without hints.
-With --model: one GPU with 80 GB, with vLLM in the same process and LoRA (docs/training.md).
+With --model: one GPU with 80 GB, with vLLM in the same process and LoRA (docs/use/training.md).
 Prints one JSON line for each arm of each seed. --check asserts what the project's tests want of the means.
 """
 

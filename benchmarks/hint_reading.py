@@ -5,7 +5,7 @@ usage: python benchmarks/hint_reading.py ROWS [--runs RUNS] [--model smollm2] [-
 
 RUNS is a folder of recorded runs ($HEPM_RECORDED_RUNS, else ../shared/data). The points are those of `hepm replay`
 where the hybrid suggests tools, from a memory of other task families. At each one the local model
-(docs/local-model.md) is asked for the probability of each given tool as the next call: without a hint, with the line
+(docs/use/bench.md) is asked for the probability of each given tool as the next call: without a hint, with the line
 that memory writes, with a line that names as many tools that are neither hinted nor right, with other wordings, and
 with the line in the system prompt. For the model's sake, ten tools are offered, and conversations are cut to the system
 message, the first request and the last turns. A row a point is written to ROWS; a repeated command goes on behind them.

@@ -35,10 +35,10 @@ from parts.worlds.workflows import WORKFLOWS
 from parts.worlds.world import DONE, Progress, World
 
 from hepm.experience.conditions import Conditions, FactCondition
+from hepm.experience.lesson_lines import LessonWriter
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle
-from hepm.experience.place import Advice, PrincipleAdvice
-from hepm.experience.prompt import Moment, Prompt
-from hepm.experience.voice import LessonTeller
+from hepm.experience.principle_advice import Advice, PrincipleAdvice
+from hepm.experience.prompt import Prompt, TurnState
 from hepm.graph.lessons.rows import Triple
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.tool_life import ToolNames
@@ -93,10 +93,10 @@ def retrieval(size: int, seed: int) -> dict[str, Any]:
                 after = (tools[number % len(tools)],)
                 known = StateSummary(facts={SAID: {f"~word{random.randrange(9)}": 1.0}, after[0]: {"state=1": 1.0}})
                 began = time.perf_counter()
-                here = memory.principles.place(after)
+                here = memory.principles.advice_after(after)
                 names = ToolNames()
                 occasions = memory.lessons.occasions("default")
-                voice = LessonTeller(here, occasions, state=known, after=after, history=after, names=names)
+                voice = LessonWriter(here, occasions, state=known, after=after, history=after, names=names)
                 here.best(3, keep=voice.holds if asks else None)
                 times.append(1000 * (time.perf_counter() - began))
             warm = sorted(times[len(tools) :])
@@ -140,7 +140,7 @@ def ask(memory: Memory, world: World, tasks: int, seed: int) -> Iterator[Asked]:
 
 
 def judged(memory: Memory, prompt: Prompt, progress: Progress, seconds: float) -> Asked:
-    now = Moment.of(progress.messages, "", None, (), 0)
+    now = TurnState.of(progress.messages, "", None, (), 0)
     said = advice_of(memory, prompt.lessons, PrincipleAdvice([], now.after))
     holds = [
         not side.better.isdisjoint(progress.right) if side.better else side.worse.isdisjoint(progress.right)
@@ -160,7 +160,7 @@ def judged(memory: Memory, prompt: Prompt, progress: Progress, seconds: float) -
 def advice_of(memory: Memory, lessons: Sequence[str], here: PrincipleAdvice) -> list[Advice]:
     known = memory.lessons.lessons("default")
     rows = [stored.row for lesson in lessons if (stored := known.get(lesson)) is not None]
-    return [here.sides(Experience.of(row) if row.kind == "experience" else Principle.of(row)) for row in rows]
+    return [here.advice_of(Experience.of(row) if row.kind == "experience" else Principle.of(row)) for row in rows]
 
 
 def summary(asked: Sequence[Asked]) -> dict[str, Any]:

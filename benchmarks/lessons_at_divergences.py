@@ -37,8 +37,8 @@ from hepm.experience.experiences import ABOUT_HERE, CANDIDATES
 from hepm.experience.lessons import Experience, Principle
 from hepm.experience.library import LEXICAL_FLOOR
 from hepm.experience.likeness import LikeRequests
-from hepm.experience.place import LEAST_RUNS
-from hepm.experience.place import PrincipleAdvice as Here
+from hepm.experience.principle_advice import LEAST_RUNS
+from hepm.experience.principle_advice import PrincipleAdvice as Here
 from hepm.experience.transcript import Tools, situation_text
 from hepm.graph.delta import said_text
 from hepm.ingest.transitions import agent_state, transitions

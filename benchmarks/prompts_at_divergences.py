@@ -26,8 +26,8 @@ from hepm.evals.domains import Event, by_family, by_run
 from hepm.evals.methods import as_remembered
 from hepm.evals.metrics import Bootstrap, DivergencePoint, find_divergences
 from hepm.experience.lessons import Experience, Principle
-from hepm.experience.place import PrincipleAdvice as Here
-from hepm.experience.prompt import Moment
+from hepm.experience.principle_advice import PrincipleAdvice as Here
+from hepm.experience.prompt import TurnState
 from hepm.memory import Memory
 from hepm.types import ToolName
 
@@ -62,13 +62,13 @@ def measure_fold(job: tuple[Place, int, bool]) -> list[Measured]:
 
 def named_at(memory: Memory, place: Place, event: Event) -> tuple[dict[str, set[ToolName]], bool]:
     """Tools that each part of the prompt names, and whether a lesson warns of the first suggestion."""
-    now = Moment.after_turns(place.stored[event.run.id].turns[: event.turn])
+    now = TurnState.after_turns(place.stored[event.run.id].turns[: event.turn])
     prompt = memory.prompt(now)
     alone = memory.suggest(now.after, history=now.history, state=now.state)
     known, here = memory.lessons.lessons("default"), Here([], now.after)
     rows = [known.get(lesson).row for lesson in prompt.lessons]
-    principles = [here.sides(Principle.of(row)) for row in rows if row.kind == "principle"]
-    experiences = [here.sides(Experience.of(row)) for row in rows if row.kind == "experience"]
+    principles = [here.advice_of(Principle.of(row)) for row in rows if row.kind == "principle"]
+    experiences = [here.advice_of(Experience.of(row)) for row in rows if row.kind == "experience"]
     named = {
         PARTS[0]: {one.tool for one in alone},
         PARTS[1]: {one.tool for one in prompt.suggestions},

@@ -6,7 +6,7 @@ usage: python benchmarks/quality.py [RUNS] [--method NAME]... [--all] [--referen
 RUNS is a folder of recorded runs ($HEPM_RECORDED_RUNS, else ../shared/data). Measures every policy beside the two plain
 baselines to beat, or the methods named, or with --all every one. Prints one JSON line; --markdown prints the tables
 that go into benchmarks/LOG.md instead. --strict puts each run into the family of the customer it is about, which the
-reference numbers do not (see hepm.evals.domains). docs/evaluation.md explains the measures.
+reference numbers do not (see hepm.evals.domains). docs/use/evaluation.md explains the measures.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""hepm's data types, frozen and checked on construction. docs/glossary.md defines the terms."""
+"""hepm's data types, frozen and checked on construction. docs/reference/glossary.md defines the terms."""
 
 from __future__ import annotations
 

@@ -43,6 +43,12 @@ def _turn(item: pytest.Item) -> int:
     return 0 if item.get_closest_marker("notebook") is not None else 1
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_settings_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Commands read no `hepm.toml` but those of tests."""
+    os.environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("config"))
+
+
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with one of the certificates that clients trust."""

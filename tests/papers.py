@@ -1,4 +1,4 @@
-"""Lists the rows of docs/papers.md that no test covers: `python -m tests.papers`."""
+"""Lists the rows of docs/understand/papers.md that no test covers: `python -m tests.papers`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 TESTS = Path(__file__).parent
-PAGE = TESTS.parent / "docs" / "papers.md"
+PAGE = TESTS.parent / "docs" / "understand/papers.md"
 NAME = re.compile(r"`(hepm(?:\.\w+)+)`")
 
 

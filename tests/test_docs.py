@@ -6,6 +6,7 @@ import ast
 import importlib
 import os
 import re
+import runpy
 import shlex
 from collections.abc import Iterator
 from contextlib import redirect_stdout
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 import click
 import pytest
 
-from hepm.cli.commands import COMMANDS, find_command
+from hepm.cli.commands import COMMANDS, RARE, find_command
 from hepm.ingest import read_runs
 from hepm.types import Trajectory
 from tests.faults.command import quick
@@ -24,12 +25,17 @@ from tests.papers import rows, uncovered
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
-QUICKSTART = DOCS / "quickstart.md"
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "tables"),
+]
+FOLDERS = ("start", "use", "understand", "reference")
+QUICKSTART = DOCS / "start/quickstart.md"
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-DOTTED = re.compile(r"`(hepm(?:\.\w+)+)`")
+DOTTED = re.compile(r"`(hepm(?:\.(?!toml`)\w+)+)`")
 OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
 HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
 
@@ -86,7 +92,7 @@ def commands_of(block: Block) -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, id=name_of(page), marks=pytest.mark.soak if page.name == "neo4j-local.md" else ())
+        pytest.param(page, id=name_of(page), marks=pytest.mark.soak if page.name == "neo4j.md" else ())
         for page in PAGES
         if page.name != "CONTRIBUTING.md"
     ],
@@ -114,13 +120,13 @@ def test_every_python_block_runs_and_prints_what_the_page_shows(
 
 
 def example_records() -> list[tuple[str, str, str]]:
-    """Each JSON block of docs/formats.md with the format that its section is about, and its language.
+    """Each JSON block of docs/reference/formats.md with the format that its section is about, and its language.
 
     Blocks of JSON lines are of formats without an outcome.
     """
     found: list[tuple[str, str, str]] = []
     section = ""
-    for block in blocks_of(DOCS / "formats.md"):
+    for block in blocks_of(DOCS / "reference/formats.md"):
         section = ([section, *re.findall(r"^## (.*)$", block.after, re.MULTILINE)])[-1]
         if block.language in ("json", "jsonl"):
             found.append(("hepm" if section.startswith("hepm's own") else section, block.language, block.text))
@@ -174,7 +180,8 @@ def test_every_command_has_a_section_that_names_its_options_and_no_others(name: 
     }
     # A flag's own negation is made by click and said once for all of them.
     turned_off = {option for param in command.params for option in param.secondary_opts}
-    named = set(OPTION.findall(section_of(name)))
+    of_others = re.compile(r"`hepm (?!" + re.escape(name.removeprefix("hepm ")) + r"\b)[^`\n]*`")
+    named = set(OPTION.findall(of_others.sub("", section_of(name))))
     assert expected - turned_off - {"--help"} <= named
     assert {option for option in named if option.startswith("--")} <= expected | {"--help", "--debug"}
 
@@ -185,11 +192,11 @@ def test_a_command_says_in_its_own_help_what_the_list_of_commands_says(name: str
 
 
 def section_of(name: str) -> str:
-    """The part of docs/cli.md under the heading `name`, up to the next heading of its level."""
-    text = (DOCS / "cli.md").read_text("utf-8")
+    """The part of docs/reference/cli.md under the heading `name`, up to the next heading of its level."""
+    text = (DOCS / "reference/cli.md").read_text("utf-8")
     parts = re.split(r"^## +", text, flags=re.MULTILINE)
     found = [part for part in parts if part.partition("\n")[0].strip().strip("`") == name]
-    assert len(found) == 1, f"docs/cli.md needs one section '## {name}'"
+    assert len(found) == 1, f"docs/reference/cli.md needs one section '## {name}'"
     return found[0]
 
 
@@ -215,10 +222,11 @@ def anchors_of(page: Path) -> set[str]:
 
 def test_every_page_of_the_docs_is_in_their_index():
     index = (DOCS / "README.md").read_text("utf-8")
-    assert {page.name for page in DOCS.glob("*.md")} - {"README.md"} <= set(LINK.findall(index))
+    pages = {str(page.relative_to(DOCS)) for folder in FOLDERS for page in (DOCS / folder).glob("*.md")}
+    assert pages <= set(LINK.findall(index))
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.parent == DOCS], ids=name_of)
+@pytest.mark.parametrize("page", [page for page in PAGES if page.is_relative_to(DOCS)], ids=name_of)
 def test_every_dotted_name_in_the_docs_exists(page: Path):
     for name in set(DOTTED.findall(page.read_text("utf-8"))):
         assert is_there(name), f"{name_of(page)} names {name}"
@@ -242,7 +250,7 @@ def is_there(dotted: str) -> bool:
 
 
 def test_the_imports_drawn_in_the_architecture_are_those_of_the_code():
-    drawing = blocks_of(DOCS / "architecture.md")[0]
+    drawing = blocks_of(DOCS / "understand/architecture.md")[0]
     assert drawing.language == "mermaid"
     assert set(re.findall(r"hepm\.(\w+) --> hepm\.(\w+)", drawing.text)) == imports_between_rooms()
 
@@ -264,5 +272,29 @@ def test_every_row_on_the_papers_has_a_test_or_says_that_it_is_left_out() -> Non
     assert len(rows()) > 100
     assert not [row.element for row in uncovered()]
     unnamed = [row.element for row in rows() if not row.names]
-    page = (DOCS / "papers.md").read_text("utf-8")
+    page = (DOCS / "understand/papers.md").read_text("utf-8")
     assert [element for element in unnamed if not re.search(rf"\| {re.escape(element)} \|.*\*\*Left out", page)] == []
+
+
+@pytest.mark.parametrize("page", ["reference/settings.md", "reference/cli.md"])
+def test_what_a_page_says_of_the_code_is_made_from_it(page: str) -> None:
+    before = (DOCS / page).read_text("utf-8")
+    made = runpy.run_path(str(DOCS / "make_reference.py"))["made"]
+    assert made(before) == before, "run `make reference`"
+
+
+@pytest.mark.parametrize("name", commands())
+def test_the_options_of_a_command_are_made_from_the_code(name: str) -> None:
+    assert not commands()[name].params or f"<!-- made from the code: {name} -->" in section_of(name)
+
+
+@pytest.mark.parametrize("name", commands())
+def test_the_help_of_a_command_shows_at_most_twelve_options(name: str) -> None:
+    command = commands()[name]
+    words = RARE.get(name.removeprefix("hepm "), "").split()
+    assert set(words) <= {param.name for param in command.params}
+    short, whole = (quick(*name.split()[1:], flag).out for flag in ("--help", "--help-all"))
+    shown, all_of_them = (re.findall(r"^  (-[-\w]+)", text, re.MULTILINE) for text in (short, whole))
+    assert len(shown) - 1 <= 12  # --help itself
+    assert len(all_of_them) - len(shown) == len(words)
+    assert ("--help-all" in short) == bool(words)

@@ -1,4 +1,7 @@
-"""Draw the table of docs/ranker.md: python benchmarks/parts/rank_plot.py docs/ranker.md docs/ranker.png."""
+"""Draw the table of the page on training.
+
+usage: python benchmarks/parts/rank_plot.py docs/use/training.md docs/images/ranker.png
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,6 @@ from hepm.agents.live_run import LiveRun
 from hepm.agents.runs import LiveRuns
 from hepm.agents.wire import Object, objects
 from hepm.errors import StoreError
-from hepm.experience.prompt import unsaid
 from hepm.ingest.chat import OpenCall
 from hepm.ingest.shells import command_name
 from hepm.types import ToolCall, ToolName
@@ -101,7 +100,7 @@ class ClaudeCode:
         served = [tool for tool in sorted(known) if tool.startswith(_SERVED)]
         if not served:
             return ""
-        return unsaid(self._runs.hint(run, tools=served).text, run.said)
+        return without_repeats(self._runs.hint(run, tools=served).text, run.said)
 
     def _record(self, run: LiveRun, event: Object) -> list[ToolCall]:
         """Record the calls of a turn; returns them."""

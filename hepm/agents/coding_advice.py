@@ -43,7 +43,7 @@ class CodingAdvice:
             runs |= dict.fromkeys(sources[lesson.row.id])
         if not runs:
             return ""
-        library = self._memory.library
+        library = self._memory.lessons
         likeness = library.like_requests(list(runs), namespace=run.namespace).likeness(library.vectors([prompt])[0])
         began_alike: list[StoredLesson] = []
         for lesson in lessons:

@@ -54,7 +54,7 @@ class LiveRun:
         kept: How many messages were on disk after the last reply.
         name: The id that the client gave; another one than the run's if that was taken by a run with an outcome.
         failed: Errors of calls that a hook sent before the calls, by their id.
-        said: What hooks' answers held, see `unsaid`.
+        said: What hooks' answers held, see `without_repeats`.
         resumed: Whether it began before this process did.
         before: Marks of the same conversation that are another run's, which has its outcome.
     """

@@ -128,11 +128,11 @@ class Agent:
         tools: See `Toolbox`; a function that returns them is called before each step. What a tool raises, the model
             reads.
         execute: See `Toolbox`.
-        strategy: Where suggestions come from (docs/session.md). "off": there are none. "weight": edge weights alone.
-            "implicit": the model summarises its state when it likes. "explicit": it is asked before each step, which
-            costs a request and one more for each summary, and keeps summaries out of the conversation (H-EPM, C.4,
-            E.1 and E.4). "always": it writes such a summary before each step. "hybrid": no summaries; memory compares
-            extracts of the conversation.
+        strategy: Where suggestions come from (docs/use/session.md). "off": there are none. "weight": edge weights
+            alone. "implicit": the model summarises its state when it likes. "explicit": it is asked before each step,
+            which costs a request and one more for each summary, and keeps summaries out of the conversation (H-EPM,
+            C.4, E.1 and E.4). "always": it writes such a summary before each step. "hybrid": no summaries; memory
+            compares extracts of the conversation.
         placement: Where a hint goes: see `hepm.agents.wire.with_hint`.
         prompt_options: What memory says. "off" and "weight" replace its suggestions or its policy.
         max_turns, max_tokens: Limits of a run. The last step may exceed the tokens.

@@ -22,7 +22,7 @@ from hepm.memory.session import Session
 class HepmRunHooks(RunHooks[Any]):
     """Gives an agent hints before each call of its model, and records the run in a session that you finish.
 
-        hepm = HepmHooks(session)
+        hepm = HepmRunHooks(session)
         result = await Runner.run(agent, text, hooks=hepm, run_config=hepm.run_config())
 
     Subclass it for hooks of your own. Failed calls are known from the SDK's tracing; without it, errors are unknown.

@@ -20,6 +20,7 @@ from hepm.errors import HepmError, InputError, NotFoundError, StoreUnavailableEr
 from hepm.experience.prompt import Prompt, PromptOptions
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
 from hepm.ingest.prepare import IngestOptions, TrustByTags
+from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import own_tool
 from hepm.memory import Memory
 from hepm.memory.labels import given_label
@@ -53,6 +54,8 @@ class LiveRuns:
         options: What hints contain.
         outcome_by: Rules for runs without an outcome (see `IngestOptions`).
         distrust: Names of tokens whose runs are stored and never count.
+        redactor: Makes what removes secrets from a run, or None to keep them. Each run gets its own, as it remembers
+            texts.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class LiveRuns:
         options: PromptOptions | None = None,
         outcome_by: tuple[str, ...] = OUTCOME_BY_DEFAULT,
         distrust: Collection[str] = (),
+        redactor: Callable[[], Redactor | None] = Redactor,
     ) -> None:
         self.memory = memory
         self.idle_s = idle_s
@@ -71,6 +75,7 @@ class LiveRuns:
         self._options = options
         self._outcome_by = outcome_by
         self._distrust = frozenset(distrust)
+        self._redactor = redactor
         self._runs: dict[tuple[str, str], LiveRun] = {}
         self._sequels: dict[tuple[str, str], LiveRun] = {}
         self._alike: defaultdict[tuple[str, str], list[LiveRun]] = defaultdict(list)
@@ -102,10 +107,14 @@ class LiveRuns:
 
     def ingest_options(self) -> IngestOptions:
         """How runs are stored."""
-        if not self._distrust:
-            return IngestOptions(outcome_by=self._outcome_by)
-        distrusted = tuple((RECORDED_BY, name) for name in sorted(self._distrust))
-        return IngestOptions(outcome_by=self._outcome_by, trusted=TrustByTags(distrusted))
+        trusted = None
+        if self._distrust:
+            trusted = TrustByTags(tuple((RECORDED_BY, name) for name in sorted(self._distrust)))
+        return IngestOptions(redactor=self._redactor(), outcome_by=self._outcome_by, trusted=trusted)
+
+    def page_redactor(self) -> Redactor:
+        """What removes secrets from runs that a page shows, even where they are stored with them."""
+        return self._redactor() or Redactor()
 
     # Which run
 

@@ -44,6 +44,7 @@ from hepm.agents.wire import Placement
 from hepm.errors import ConflictError, HepmError, InputError, MissingExtraError, NotFoundError, StoreError
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
 from hepm.ingest.records import RecordError
+from hepm.ingest.redact import Redactor
 from hepm.memory import Memory
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class ServeOptions:
         rate: Requests a second of one client, in the mean over ten seconds; 0 for no limit.
         tokens: What each bearer token allows; empty on loopback lets every client in.
         distrust: Names of tokens whose runs are stored and never count.
+        redactor: Makes what removes secrets from a run, or None to keep them.
     """
 
     host: str = "127.0.0.1"
@@ -86,6 +88,7 @@ class ServeOptions:
     rate: float = 0.0
     tokens: Mapping[str, Access] = field(default_factory=dict[str, Access], repr=False)
     distrust: tuple[str, ...] = ()
+    redactor: Callable[[], Redactor | None] = Redactor
 
     def __post_init__(self) -> None:
         names = sorted(access.name or name_of_token(token) for token, access in self.tokens.items())
@@ -108,7 +111,13 @@ class Server:
     def __init__(self, memory: Memory, options: ServeOptions) -> None:
         self.memory = memory
         self.options = options
-        self.runs = LiveRuns(memory, idle_s=options.idle_s, outcome_by=options.outcome_by, distrust=options.distrust)
+        self.runs = LiveRuns(
+            memory,
+            idle_s=options.idle_s,
+            outcome_by=options.outcome_by,
+            distrust=options.distrust,
+            redactor=options.redactor,
+        )
         self.started = time.monotonic()
         self._sessions = "ok"
         self._probe_at = 0.0

@@ -25,8 +25,9 @@ from hepm.agents.runs import LiveRuns
 from hepm.errors import MissingExtraError
 from hepm.ingest.chat import read_messages
 from hepm.ingest.otlp import spans_of
-from hepm.ingest.prepare import IngestOptions, shorten
+from hepm.ingest.prepare import shorten
 from hepm.ingest.records import DECODER, ReadOptions, RecordError
+from hepm.ingest.redact import Redactor
 from hepm.ingest.spans import Spans, TraceSpan
 from hepm.memory.labels import given_label
 from hepm.memory.session import as_messages
@@ -186,7 +187,7 @@ class Traces:
         if stored is None:
             return False
         if not given_label(stored):
-            return _contains(stored, run)
+            return _contains(stored, run, self._runs.ingest_options().redactor)
         tags = dict(run.tags)
         if RECORDED_BY in stored.tags:
             tags[RECORDED_BY] = stored.tags[RECORDED_BY]
@@ -216,11 +217,10 @@ def _part(span: TraceSpan) -> str:
     return f"{span.trace}:{span.id}"
 
 
-def _contains(stored: Trajectory, run: Trajectory) -> bool:
+def _contains(stored: Trajectory, run: Trajectory, redactor: Redactor | None) -> bool:
     """Whether a stored run has the turns of another in a row: an exporter sends them again after a restart."""
     # As ingest stores it: read from messages, shortened and without secrets.
     sent = shorten(replace(run, turns=read_messages([*as_messages(run.turns)])))
-    redactor = IngestOptions().redactor
     if redactor is not None:
         sent = redactor(sent)
     count = len(sent.turns)

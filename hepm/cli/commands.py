@@ -13,17 +13,32 @@ from types import NoneType, UnionType
 from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import click
+from click.core import ParameterSource
+
+from hepm.cli.config import read_config
+from hepm.text import count_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Option:
-    """Marks a parameter of a command as an option, named like it by default; `settings` go to `click.Option`."""
+    """Marks a parameter of a command as an option, named like it by default.
+
+    Args:
+        config: The key of `hepm.toml` that is read if neither the option nor its variable is given.
+        settings: What `click.Option` gets.
+    """
 
     def __init__(
-        self, *names: str, help: str, min: float | None = None, max: float | None = None, **settings: Any
+        self,
+        *names: str,
+        help: str,
+        min: float | None = None,
+        max: float | None = None,
+        config: str = "",
+        **settings: Any,
     ) -> None:
-        self.help, self.names, self.range, self.settings = help, names, (min, max), settings
+        self.help, self.names, self.range, self.config, self.settings = help, names, (min, max), config, settings
 
 
 class Argument(Option):
@@ -34,13 +49,60 @@ class _Argument(click.Argument):
     about: str = ""
 
 
+class _Option(click.Option):
+    """An option that `hepm.toml` may set, below the command line and the environment."""
+
+    config: str = ""
+
+    def consume_value(self, ctx: click.Context, opts: Any) -> tuple[Any, ParameterSource]:
+        value, source = super().consume_value(ctx, opts)
+        if self.config and source is ParameterSource.DEFAULT:
+            configured = read_config().value(self.config)
+            if configured is not None:
+                return configured, ParameterSource.DEFAULT_MAP
+        return value, source
+
+
 class _Command(click.Command):
+    """A command whose `--help` leaves out the options of `RARE`, which `--help-all` shows."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        return [*super().get_params(ctx), _HELP_ALL]
+
+    def left_out(self, ctx: click.Context) -> list[click.Option]:
+        """The options that this help does not show."""
+        if ctx.meta.get(_SHOW_ALL):
+            return []
+        rare = RARE.get(ctx.command_path.removeprefix("hepm "), "").split()
+        return [one for one in self.params if isinstance(one, click.Option) and one.name in rare]
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         arguments = [(one.make_metavar(ctx), one.about) for one in self.params if isinstance(one, _Argument)]
         if arguments:
             with formatter.section("Arguments"):
                 formatter.write_dl(arguments)
-        super().format_options(ctx, formatter)
+        left_out = self.left_out(ctx)
+        records = [one.get_help_record(ctx) for one in self.get_params(ctx) if one not in left_out]
+        with formatter.section("Options"):
+            formatter.write_dl([record for record in records if record is not None])
+        if left_out:
+            formatter.write_paragraph()
+            formatter.write_text(f"{count_of(len(left_out), 'more option')}: {ctx.command_path} --help-all")
+
+
+_SHOW_ALL: Final = "hepm.help_all"
+
+
+def _help_all(ctx: click.Context, _parameter: click.Parameter, given: bool) -> None:
+    if given and not ctx.resilient_parsing:
+        ctx.meta[_SHOW_ALL] = True
+        print(ctx.get_help())
+        ctx.exit()
+
+
+_HELP_ALL: Final = click.Option(
+    ["--help-all"], is_flag=True, is_eager=True, expose_value=False, hidden=True, callback=_help_all
+)
 
 
 def command(function: Callable[..., Any], name: str | None = None) -> click.Command:
@@ -104,7 +166,9 @@ def _parameter(name: str, annotation: Any, default: Any) -> click.Parameter:
             settings["default"] = None  # else click takes a missing flag for False
     settings |= {"required": default is MISSING} if default in (MISSING, None) or many else {"default": default}
     settings |= {"multiple": many, "show_default": default not in (MISSING, None, "", False, 0) and not many}
-    return click.Option([name, *names], help=mark.help, show_envvar=True, **settings, **mark.settings)
+    option = _Option([name, *names], help=mark.help, show_envvar=True, **settings, **mark.settings)
+    option.config = mark.config
+    return option
 
 
 class Group(click.Group):
@@ -130,7 +194,7 @@ GROUPS: Final = {
         "ingest": ("stores:ingest", "Read recorded runs and remember them."),
         "label": ("label:label", "Label runs of unknown outcome: by hand, by rule, or by a model."),
         "forget": ("stores:forget", "Forget runs and everything they added."),
-        "export": ("stores:export", "Write the runs and lessons as lines of JSON."),
+        "export": ("stores:export", "Write the runs and lessons as lines of JSON, or lessons as a file."),
         "import": ("stores:import_", "Read an export back."),
         "copy": ("stores:copy", "Copy a memory between files and Neo4j."),
     },
@@ -144,7 +208,6 @@ GROUPS: Final = {
     },
     "Lessons": {
         "lesson": ("lesson:lesson", "What runs taught: experiences (PRIME), principles (EvolveR), notes on users."),
-        "library": ("library:app", "Experiences, principles and notes as a file."),
     },
     "Measure": {
         "eval": ("reports:eval_runs", "Measure how well memory predicts the next tool."),
@@ -166,6 +229,18 @@ GROUPS: Final = {
 
 The help imports none of them.
 """
+RARE: Final = {
+    "bench": "base_url concurrency distiller max_calls max_cost max_tokens max_turns namespace option plot prices seed "
+    "source",
+    "eval": "train test unseen_families leave_model_out ablation rescue",
+    "ingest": "ids command_names processes engine",
+    "label": "by at_once max_calls max_tokens max_cost prices reward",
+    "lesson distill": "at_once max_tokens max_cost prices",
+    "lesson evolve": "max_tokens max_cost prices",
+    "prompt": "k speak environment",
+    "replay": "base_url at_once temperature max_answer_tokens max_calls max_tokens max_cost prices seed",
+}
+"""Options that a command's `--help` leaves out, as few need them: at most 12 are shown."""
 COMMANDS: Final = {name: entry for commands in GROUPS.values() for name, entry in commands.items()}
 
 

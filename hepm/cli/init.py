@@ -35,14 +35,14 @@ _IN_PROCESS: Final = {
     "openai-agents": """\
 from agents import Runner
 from hepm import Memory
-from hepm.agents.openai_agents import HepmHooks
+from hepm.agents.openai_agents import HepmRunHooks
 
 memory = Memory.open({store})
 
 
 async def run(agent, request):
     async with memory.session({namespace}) as session:
-        hepm = HepmHooks(session)
+        hepm = HepmRunHooks(session)
         return await Runner.run(agent, request, hooks=hepm, run_config=hepm.run_config())
 """,
     "langchain": """\

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import click
 
@@ -33,14 +33,11 @@ _KEYS: Final = "y: it succeeded, n: it failed, s: skip, q: quit"  # and the retu
 class Which:
     """Which runs are looked at."""
 
-    environment: Annotated[str | None, Option(help="Only runs of this environment.")] = None
-    task: Annotated[str | None, Option(help="Only runs of this task.")] = None
     limit: Annotated[int | None, Option(min=1, help="Maximum number of runs, the latest first.")] = None
 
     def runs(self, memory: Memory, namespace: str, *, removed: bool) -> Iterator[Trajectory]:
         """The unlabelled ones, the latest first."""
-        about: dict[str, Any] = {"environment": self.environment, "task": self.task, "limit": self.limit}
-        return memory.labels.unlabelled(namespace=namespace, removed=removed, **about)
+        return memory.labels.unlabelled(namespace=namespace, removed=removed, limit=self.limit)
 
 
 def label(
@@ -98,6 +95,12 @@ def _label_one(
 ) -> None:
     from hepm.types import Outcome
 
+    success = outcome.graded(memory.header.success_from).success
+    if success is not None and _is_known_by_lessons_alone(memory, namespace, id):
+        if not dry_run:
+            memory.lessons.record_outcome(id, success=success, namespace=namespace)
+        _print_credited(id, success, as_json=as_json)
+        return
     if not remove and outcome == Outcome():
         found = memory.run(id, namespace=namespace)
         if found is None:
@@ -119,6 +122,20 @@ def _label_one(
         print_json({"run": id, "success": after.success, "before": before.outcome.success, "by": before.outcome_by})
     else:
         print(on_one_line(f"{id}: {_word(after.success)}, was {_label_of(before)}"))
+
+
+def _is_known_by_lessons_alone(memory: Memory, namespace: str, id: str) -> bool:
+    """Whether lessons were shown in a run that is not stored."""
+    if memory.run(id, namespace=namespace) is not None:
+        return False
+    return memory.lessons.showed_in(id, namespace=namespace)
+
+
+def _print_credited(id: str, success: bool, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"run": id, "success": success, "before": None, "by": ""})
+    else:
+        print(on_one_line(f"{id}: {_word(success)}; it is not stored, and credits the lessons that were shown in it"))
 
 
 def _word(success: bool | None) -> str:

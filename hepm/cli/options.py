@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 import click
 
 from hepm.cli.commands import Option
+from hepm.cli.config import read_config
 from hepm.errors import HepmError, InputError
 from hepm.graph.open_store import embedded_file
 from hepm.text import count_of, on_one_line
@@ -34,28 +35,19 @@ _STORE_HELP: Final = "The memory: a file, a folder that contains one, or a Neo4j
 SpeakOption = Annotated[
     Literal["sure", "weighed", "all"],
     Option(
-        envvar="HEPM_SPEAK",
         help="Name what is right in nine of ten such cases, also what is likely, with its chance, or rank all.",
     ),
 ]
-SessionSpeakOption = Annotated[
-    Literal["sure", "weighed", "all"] | None,
-    Option(envvar="HEPM_SPEAK", help="The same as for `hepm suggest`, and no guard. Default: the guard's level."),
-]
-GuardOption = Annotated[bool, Option(help="Let outcomes decide from which chance on hints of sessions name tools.")]
 HoldoutOption = Annotated[
     float,
     Option(
         min=0.0,
         max=1.0,
-        envvar="HEPM_HOLDOUT",
+        config="serve.holdout",
         help="Share of sessions, drawn by chance, that memory tells nothing; `hepm uplift` compares. 1 is shadow mode.",
     ),
 ]
-HoldoutNotesOption = Annotated[
-    bool, Option(help="Hold back what users stated themselves, too: the notes on them.", envvar="HEPM_HOLDOUT_NOTES")
-]
-StoreOption = Annotated[str, Option("--store", "-s", envvar="HEPM_STORE", help=_STORE_HELP)]
+StoreOption = Annotated[str, Option("--store", "-s", envvar="HEPM_STORE", config="store", help=_STORE_HELP)]
 JsonOption = Annotated[bool, Option("--json", help="Print JSON for programs.")]
 
 OutcomeByOption = Annotated[
@@ -81,7 +73,10 @@ _DEFAULT: Final = "the default in this folder"
 
 
 NamespaceOption = Annotated[
-    str, Option("--namespace", "-n", help="The partition. Default: the only one of the store, else default.")
+    str,
+    Option(
+        "--namespace", "-n", config="namespace", help="The partition. Default: the only one of the store, else default."
+    ),
 ]
 
 
@@ -173,6 +168,9 @@ def chosen_by(store: str, named_by: str = "--store") -> str:
     """What chose the store, for a sentence."""
     if named_by == "--store" and store == os.environ.get("HEPM_STORE"):
         return "from HEPM_STORE"
+    config = read_config()
+    if named_by == "--store" and store == config.store:
+        return f"from {config.path}"
     return _DEFAULT if named_by == "--store" and store == STORE else f"from {named_by}"
 
 

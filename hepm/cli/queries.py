@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import re
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -55,26 +54,18 @@ def suggest(
     state: Annotated[str | None, Option(help="What the agent knows now, in a few lines.")] = None,
     k: Annotated[int, Option("-k", min=1, help="Maximum number.")] = 2,
     policy: Annotated[PolicyName, Option(help="How to rank; gnn needs `hepm rank train`.")] = "hybrid",
-    c: Annotated[float, Option(min=0.0, help="Weight of efficiency in edge weights.")] = 1.0,
     speak: SpeakOption = "sure",
-    floor: Annotated[
-        float | None, Option(min=0.0, max=1.0, help="The chance that a tool needs to be named, instead.")
-    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Suggest the next tools, or say why there is no opinion.
     Example: `hepm suggest --after get_order_details --state "wants to return two items" --namespace retail`
     """
-    if not math.isfinite(c):
-        raise click.BadParameter(f"{c} is no number to weigh with", param_hint="--c")
     with place.open() as memory:
         about: dict[str, Any] = {
             "state": state,
             "k": k,
             "policy": policy,
-            "c": c,
             "speak": speak,
-            "floor": floor,
             **calls.names(),
         }
         found = memory.suggest(namespace=place.namespace, **about)
@@ -132,9 +123,6 @@ def prompt(
     run: Annotated[str, Option(help="Id of the run; the lessons shown are credited with its outcome.")] = "",
     budget: Annotated[int, Option(min=1, help="Maximum number of tokens, approximately.")] = 1_000,
     k: Annotated[int, Option("-k", min=0, help="Maximum number of tools.")] = 2,
-    experiences: Annotated[int, Option(min=0, help="Maximum number of experiences.")] = 3,
-    principles: Annotated[int, Option(min=0, help="Maximum number of principles.")] = 3,
-    lesson_tokens: Annotated[int, Option(min=0, help="Maximum number of tokens of all lessons.")] = 200,
     speak: SpeakOption = "sure",
     model: ModelOption = None,
     as_json: JsonOption = False,
@@ -152,9 +140,7 @@ def prompt(
         memory.speak = speak
         # With a user, answers contain the user's words: they are stored to be forgotten with the user.
         client = ModelChoice(model).client(memory, place.namespace, "user" if user else "lesson")
-        chosen = PromptOptions(
-            suggestions=k, experiences=experiences, principles=principles, lesson_tokens=lesson_tokens, model=client
-        )
+        chosen = PromptOptions(suggestions=k, model=client)
         about: dict[str, Any] = {"state": state, "user": user, "environment": environment, "run": run, **calls.names()}
         chat = None if messages is None else read_messages_file(messages)
         found = memory.prompt(chat, options=chosen, budget=budget, namespace=place.namespace, **about)
@@ -163,7 +149,7 @@ def prompt(
             parts |= {name: list(getattr(found, name)) for name in ("lessons", "left_out", "runs")}
             print_json({**parts, "suggestions": _to_json(found.suggestions), "cost": cost_of(client)})
         else:
-            more = "raise --budget or --lesson-tokens"
+            more = "raise --budget"
             print(found.text or (f"there was no room: {more}" if found.left_out else "memory has nothing to say"))
             if found.text and found.left_out:
                 print(f"no room for {', '.join(found.left_out)}: {more}", file=sys.stderr)

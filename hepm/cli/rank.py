@@ -32,8 +32,6 @@ def train(
     seed: SeedOption = 0,
     epochs: Annotated[int, Option(min=1, help="Maximum number of epochs.")] = 60,
     device: Annotated[str | None, Option(help="cpu or cuda. Default: a GPU if there is one.")] = None,
-    log: Annotated[Path | None, Option(help="Folder of a TensorBoard log.")] = None,
-    gate: Annotated[bool, Option(help="Measure whether the hybrid policy gains by it, in three parts.")] = True,
     as_json: JsonOption = False,
 ) -> None:
     """Train a ranker on the successful runs of a namespace, and measure whether the hybrid policy gains by it.
@@ -43,18 +41,16 @@ def train(
     from hepm.evals.trained import gate_of, measure
     from hepm.rank.train import TrainOptions, build
 
-    options = TrainOptions(model, seed, epochs=epochs, device=device, log=log)
+    options = TrainOptions(model, seed, epochs=epochs, device=device)
     with place.open() as memory:
         checkpoint = build(memory.mirror(place.namespace), memory.embedder, options, on_epoch=_print_epoch)
         memory.rankers.save(checkpoint)
-        if gate:
-            quiet = replace(options, log=None)
-            try:
-                found = gate_of(measure(memory, place.namespace, quiet, on_fold=_print_fold))
-                checkpoint = replace(checkpoint, gate=found)
-                memory.rankers.save(checkpoint)
-            except InputError as error:
-                print(on_one_line(f"not measured: {error}"), file=sys.stderr)
+        try:
+            found = gate_of(measure(memory, place.namespace, options, on_fold=_print_fold))
+            checkpoint = replace(checkpoint, gate=found)
+            memory.rankers.save(checkpoint)
+        except InputError as error:
+            print(on_one_line(f"not measured: {error}"), file=sys.stderr)
         _print(checkpoint, memory.rankers.file(place.namespace), as_json=as_json)
 
 

@@ -3,72 +3,47 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from hepm.cli.commands import Option
-from hepm.cli.options import (
-    OUTCOME_BY,
-    STORE,
-    GuardOption,
-    HoldoutNotesOption,
-    HoldoutOption,
-    OutcomeByOption,
-    Place,
-    SessionSpeakOption,
-    StoreOption,
-    SuccessFromOption,
-    open_memory,
-    rules_of,
-)
+from hepm.cli.config import ServeTable, read_config
+from hepm.cli.options import STORE, HoldoutOption, Place, StoreOption, open_memory
 from hepm.errors import MissingExtraError
 from hepm.graph.open_store import is_address
 
 if TYPE_CHECKING:
     from hepm.agents.guard import Access
 
+DEFAULTS: Final = ServeTable()
+
 
 def serve(
     store: StoreOption = STORE,
-    host: Annotated[str, Option(help="Address to listen on. Others than this machine need a token.")] = "127.0.0.1",
-    port: Annotated[int, Option(min=0, max=65_535, help="Port; 0 for any free one.")] = 8765,
+    host: Annotated[
+        str, Option(config="serve.host", help="Address to listen on. Others than this machine need a token.")
+    ] = DEFAULTS.host,
+    port: Annotated[
+        int, Option(config="serve.port", min=0, max=65_535, help="Port; 0 for any free one.")
+    ] = DEFAULTS.port,
     upstream: Annotated[
-        str, Option(envvar="HEPM_UPSTREAM", help="The endpoint behind the proxy, with its /v1.")
-    ] = "https://api.openai.com/v1",
-    placement: Annotated[
-        Literal["auto", "behind", "tail", "system", "message"],
-        Option(help="Where a hint goes: behind the results, in the last message, in the system's, or in its own."),
-    ] = "auto",
-    upstream_key: Annotated[
-        str, Option(envvar="HEPM_UPSTREAM_KEY", help="The endpoint's key, for clients that do not have it.")
-    ] = "",
-    idle: Annotated[float, Option(min=1.0, help="Seconds after which a resting run is stored.")] = 1800,
-    outcome_by: OutcomeByOption = OUTCOME_BY,
-    success_from: SuccessFromOption = None,
-    speak: SessionSpeakOption = None,
-    guard: GuardOption = True,
+        str, Option(config="serve.upstream", help="The endpoint behind the proxy, with its /v1.")
+    ] = DEFAULTS.upstream,
     holdout: HoldoutOption = 0.0,
-    holdout_notes: HoldoutNotesOption = False,
-    hint_timeout: Annotated[float, Option(min=0.001, help="Seconds that a request waits for a hint.")] = 1.0,
-    sessions: Annotated[
-        Path | None,
-        Option(help="Folder for runs under way. Default: beside the file; ./hepm-sessions for a Neo4j server."),
-    ] = None,
     token: Annotated[str, Option(envvar="HEPM_TOKEN", help="Bearer token that opens every namespace.")] = "",
     tokens: Annotated[
         Path | None,
-        Option(help='JSON file of tokens: {"TOKEN": {"name": "ann", "namespaces": ["desk"], "write": true}}.'),
+        Option(
+            config="serve.tokens",
+            help='JSON file of tokens: {"TOKEN": {"name": "ann", "namespaces": ["desk"], "write": true}}.',
+        ),
     ] = None,
-    distrust: Annotated[
-        list[str] | None,
-        Option(metavar="NAME", help="Store runs of the token of this name, but learn nothing from them; repeatable."),
-    ] = None,
-    rate: Annotated[float, Option(min=0.0, help="Requests a second of one client; 0 for no limit.")] = 0.0,
-    max_body: Annotated[int, Option(min=1, help="Size limit of a request, in bytes.")] = 64 << 20,
 ) -> None:
     """Serve a memory to running agents: a proxy for OpenAI clients, MCP, and hooks of Claude Code.
 
+    HEPM_UPSTREAM_KEY is the endpoint's key, for clients that do not have it. `[serve]` in hepm.toml has more settings.
     Example: `hepm serve --upstream http://localhost:11434/v1`, and base_url="http://127.0.0.1:8765/v1" in the agent.
     """
     try:
@@ -77,6 +52,7 @@ def serve(
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"`hepm serve` needs {error.name}: pip install 'hepm[serve]'") from error
 
+    config = read_config()
     allowed: dict[str, Access] = {} if tokens is None else read_tokens(tokens)
     if token:
         allowed[token] = Access()
@@ -84,36 +60,32 @@ def serve(
         host=host,
         port=port,
         upstream=upstream,
-        upstream_key=upstream_key,
-        placement=placement,
-        idle_s=idle,
-        outcome_by=rules_of(outcome_by),
-        hint_s=hint_timeout,
+        upstream_key=os.environ.get("HEPM_UPSTREAM_KEY", ""),
+        placement=config.serve.placement,
+        idle_s=config.serve.idle_s,
+        outcome_by=config.serve.outcome_by,
+        hint_s=config.serve.hint_timeout_s,
         tokens=allowed,
-        distrust=tuple(distrust or ()),
-        rate=rate,
-        max_body=max_body,
+        distrust=config.serve.distrust,
+        rate=config.serve.requests_per_s,
+        max_body=config.serve.max_body_bytes,
+        redactor=config.redaction.redactor,
     )
 
     def say(address: str) -> None:
-        print(f"hepm serves {store} (upstream {upstream}) at {address}", file=sys.stderr, flush=True)
+        source = f", by {config.path}" if config.path else ""
+        print(f"hepm serves {store} (upstream {upstream}{source}) at {address}", file=sys.stderr, flush=True)
 
     _log_plainly()
-    about: dict[str, Any] = {"sessions": _sessions(store, sessions), "success_from": success_from}
-    about |= {"speak": speak, "guard": guard, "holdout": holdout, "holdout_notes": holdout_notes}
-    with open_memory(store, **about) as memory:
+    sessions = config.serve.sessions or _default_sessions(store)
+    with open_memory(store, sessions=sessions, holdout=holdout, **_advice_settings(config.serve)) as memory:
         serve(memory, options, say)
 
 
-def mcp(
-    place: Place,
-    speak: SessionSpeakOption = None,
-    guard: GuardOption = True,
-    holdout: HoldoutOption = 0.0,
-    holdout_notes: HoldoutNotesOption = False,
-) -> None:
+def mcp(place: Place, holdout: HoldoutOption = 0.0) -> None:
     """Serve a memory as MCP tools on standard input and output, for a client that starts this command.
 
+    `[serve]` in hepm.toml has more settings.
     Example: `hepm mcp --store runs.hepm`; for Claude Code, `claude mcp add hepm -- hepm mcp --store runs.hepm`.
     """
     try:
@@ -123,11 +95,23 @@ def mcp(
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"`hepm mcp` needs {error.name}: pip install 'hepm[serve]'") from error
 
+    config = read_config()
     _log_plainly()
-    about: dict[str, Any] = {"speak": speak, "guard": guard, "holdout": holdout, "holdout_notes": holdout_notes}
-    with place.create(sessions=_sessions(place.store, None), **about) as memory:
+    sessions = config.serve.sessions or _default_sessions(place.store)
+    with place.create(sessions=sessions, holdout=holdout, **_advice_settings(config.serve)) as memory:
         NAMESPACE.set(place.namespace)
-        mcp_server(LiveRuns(memory)).run(transport="stdio")
+        runs = LiveRuns(
+            memory,
+            idle_s=config.serve.idle_s,
+            outcome_by=config.serve.outcome_by,
+            redactor=config.redaction.redactor,
+        )
+        mcp_server(runs).run(transport="stdio")
+
+
+def _advice_settings(table: ServeTable) -> dict[str, Any]:
+    """What decides how much hints of sessions say, as `open_memory` takes it."""
+    return {"speak": table.speak, "guard": table.guard, "holdout_notes": table.holdout_notes}
 
 
 def _log_plainly() -> None:
@@ -135,6 +119,6 @@ def _log_plainly() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
 
 
-def _sessions(store: str, folder: Path | None) -> Path | None:
+def _default_sessions(store: str) -> Path | None:
     """Where runs under way are kept; None for beside the file."""
-    return Path("hepm-sessions") if folder is None and is_address(store) else folder
+    return Path("hepm-sessions") if is_address(store) else None

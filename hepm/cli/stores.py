@@ -18,6 +18,9 @@ import click
 
 from hepm.cli import options
 from hepm.cli.commands import Argument, Option
+from hepm.cli.config import read_config
+from hepm.cli.lesson_exchange import LessonExport, export_lessons_alone, holds_lessons, import_lessons_alone
+from hepm.cli.lesson_list import LessonKind
 from hepm.cli.options import (
     OUTCOME_BY,
     STORE,
@@ -36,18 +39,19 @@ from hepm.graph.open_store import embedded_file, mend_store
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
+    from hepm.cli.config import RedactionTable
     from hepm.graph.examination.findings import Finding
     from hepm.ingest import ReadOptions
     from hepm.ingest.pipeline import IngestReport
     from hepm.ingest.prepare import IngestOptions
     from hepm.memory import Memory
-
+    from hepm.types import Tool
 
 _PREPARED_FROM: Final = 2_500
 """Runs from which on an ingest computes what suggestions need, which takes seconds, for the processes that come."""
 _SHOWN_REJECTIONS = 10
 PartName = Literal["links", "runs", "counts", "states", "vectors", "lessons", "fit"]
-_OUTCOME_KEYS: Final = {"success_key": "success", "reward_key": "reward", "label_key": "label"}
+_OUTCOME_KEYS: Final = {"success_key": "success", "reward_key": "reward"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +59,8 @@ class Reading:
     """How files are read."""
 
     format: Annotated[str, Option("--format", "-f", help="A reader's name; auto recognises each file.")] = "auto"
-    reward_key: Annotated[str, Option(help="Key of the reward in chat JSONL; a dotted path goes deeper.")] = "reward"
-    success_key: Annotated[str, Option(help="Key of the success flag in chat JSONL.")] = "success"
-    label_key: Annotated[str, Option(help="Key of a textual label in chat JSONL.")] = "label"
+    reward_key: Annotated[str, Option(help="Key of the reward in chat records; a dotted path goes deeper.")] = "reward"
+    success_key: Annotated[str, Option(help="Key of the success flag, or of a verdict in words.")] = "success"
     ids: Annotated[Literal["own", "content"], Option(help="Identify runs by their id, or by a hash.")] = "own"
     command_names: Annotated[
         bool | None,
@@ -74,39 +77,26 @@ class Preparing:
 
     assume_success: Annotated[bool, Option(help="Treat runs without an outcome as successes.")] = False
     outcome_by: OutcomeByOption = OUTCOME_BY
-    own_states: Annotated[bool, Option(help="Store only the agents' own summaries as states (as in H-EPM).")] = False
     distrust: Annotated[
         list[str] | None,
         Option(metavar="KEY[=VALUE]", help="Store runs with this tag but learn nothing from them; repeatable."),
     ] = None
-    redact: Annotated[list[str] | None, Option(help="Another KIND=REGEX to redact; repeatable.")] = None
-    keep_secrets: Annotated[bool, Option(help="Store texts unchanged, including keys and passwords.")] = False
     processes: Annotated[int | None, Option(min=1, help="Processes that read files. Default: automatic.")] = None
     engine: Annotated[
         Literal["local", "ray"],
         Option(help="Where files are read: here, or on the Ray cluster of RAY_ADDRESS (or one started here)."),
     ] = "local"
 
-    def options(self) -> IngestOptions:
+    def options(self, redaction: RedactionTable) -> IngestOptions:
         """The options of the library."""
         from hepm.ingest.prepare import IngestOptions, TrustByTags
-        from hepm.ingest.redact import DEFAULT_RULES, Redactor
 
-        rules = [(kind, expression) for kind, _, expression in (rule.partition("=") for rule in self.redact or ())]
-        for given, rule in zip(self.redact or (), rules, strict=True):
-            if not all(rule):
-                example = "'ssn=\\d{3}-\\d{2}-\\d{4}'"
-                raise click.BadParameter(f"{given!r} is not KIND=REGEX, such as {example}", param_hint="--redact")
-        redactor = None if self.keep_secrets else Redactor((*DEFAULT_RULES, *rules))
-        trusted = TrustByTags.but(self.distrust) if self.distrust else None
-        rules = options.rules_of(self.outcome_by)
         return IngestOptions(
-            redactor=redactor,
+            redactor=redaction.redactor(),
             assume_success=self.assume_success,
             processes=self.processes,
-            trusted=trusted,
-            own_states=self.own_states,
-            outcome_by=rules,
+            trusted=TrustByTags.but(self.distrust) if self.distrust else None,
+            outcome_by=options.rules_of(self.outcome_by),
             engine=self.engine,
         )
 
@@ -117,8 +107,6 @@ def ingest(
     preparing: Preparing,
     runs: Annotated[list[str], Argument(help="Files, folders, globs or archives of recorded runs; - reads stdin.")],
     tools: Annotated[str | None, Option(help="Tool descriptions: an OpenAI tool list or an MCP tools/list.")] = None,
-    shortest: Annotated[bool, Option(help="New store: count only the shortest success of each task.")] = False,
-    vectors: Annotated[bool, Option(help="Compute vectors now; else `hepm reembed` does so later.")] = True,
     embedder: Annotated[str | None, Option(help="New store: hash-512, a model name, or a folder.")] = None,
     success_from: SuccessFromOption = None,
     as_json: JsonOption = False,
@@ -126,18 +114,40 @@ def ingest(
     """Read recorded runs and store them. You can repeat it: a run is stored once.
     Example: `hepm ingest results/*.json --namespace retail`
     """
-    from hepm.ingest import ReadOptions, load_tools, read_runs
+    from hepm.ingest import ReadOptions, load_tools
 
     options.check_sources(runs)
     read = ReadOptions(**asdict(reading))
-    prepared = replace(preparing.options(), vectors=vectors)
-    read_runs([], read)  # rejects an unknown format before a store is created
     described = load_tools(tools) if tools else []
-    about: dict[str, Any] = {"embedder": embedder, "counting": "shortest" if shortest else None}
+    created: dict[str, Any] = {"embedder": embedder, "success_from": success_from}
+    prepared = preparing.options(read_config().redaction)
+    report = _store_runs(place, read, prepared, runs, described, created, as_json=as_json)
+    if unmatched := _unmatched_keys(runs, read, report):
+        keys = " or ".join(map(repr, unmatched))
+        sentence = f"hepm: no outcome was found under {keys} in any run; ingest again with the right key"
+        print(on_one_line(sentence), file=sys.stderr)
+    if unmatched or not report.read:
+        raise click.exceptions.Exit(1)
+
+
+def _store_runs(
+    place: Place,
+    reading: ReadOptions,
+    preparing: IngestOptions,
+    runs: Sequence[str],
+    tools: Sequence[Tool],
+    created: Mapping[str, Any],
+    *,
+    as_json: bool,
+) -> IngestReport:
+    """Store runs, with a bar, and print the report. `created` is for a store that is made now."""
+    from hepm.ingest import read_runs
+
+    read_runs([], reading)  # rejects an unknown format before a store is created
     stored = 0
     with (
         options.no_empty_store(place.store),
-        place.create(success_from=success_from, **about) as memory,
+        place.create(**created) as memory,
         Bar("runs read") as bar,
     ):
 
@@ -147,9 +157,10 @@ def ingest(
             bar.show(report.read)
 
         try:
-            about = {"namespace": place.namespace, "tools": described}
             with redirect_stdout(sys.stderr):  # where Ray writes what it has to say
-                report = memory.ingest(runs, reading=read, options=prepared, on_batch=show, **about)
+                report = memory.ingest(
+                    runs, namespace=place.namespace, reading=reading, options=preparing, tools=tools, on_batch=show
+                )
             if report.stored >= _PREPARED_FROM:
                 bar.what = "tools prepared for suggestions"
                 memory.prepare(namespace=place.namespace, on_progress=bar.show)
@@ -162,12 +173,7 @@ def ingest(
         print_json(report.to_json())
     else:
         _print_report(report)
-    if unmatched := _unmatched_keys(runs, read, report):
-        keys = " or ".join(map(repr, unmatched))
-        sentence = f"hepm: no outcome was found under {keys} in any run; ingest again with the right key"
-        print(on_one_line(sentence), file=sys.stderr)
-    if unmatched or not report.read:
-        raise click.exceptions.Exit(1)
+    return report
 
 
 def _print_report(report: IngestReport) -> None:
@@ -207,7 +213,7 @@ def _unmatched_keys(runs: Sequence[str], reading: ReadOptions, report: IngestRep
         return []
 
     def labels(name: str, key: str) -> bool:
-        alone = replace(reading, **(dict.fromkeys(_OUTCOME_KEYS, "") | {name: key}))
+        alone = replace(reading, **{"success_key": "", "reward_key": "", "label_key": "", name: key})
         found = (item for kind, item in read_runs(runs, alone) if kind in KEYED)
         return any(isinstance(run, Trajectory) and run.outcome != Outcome() for run in found)
 
@@ -279,22 +285,37 @@ def stats(
 
 def export(
     place: Place,
-    path: Annotated[str, Argument(help="The file to write; .gz or .xz compresses it, - writes to stdout.")] = "-",
+    lessons: LessonExport,
+    path: Annotated[
+        str, Argument(help="The file to write, such as runs.jsonl.gz, AGENTS.md or SKILL.md; - writes to stdout.")
+    ] = "-",
     sft: Annotated[bool, Option("--sft", help="Successful runs alone, as chats to train a model on.")] = False,
     hints: Annotated[bool, Option("--hints", help="With --sft: also the tools that hints named.")] = False,
     cold_start: Annotated[
         bool, Option("--cold-start", help="Successful runs of tagged agents, as chats, with EvolveR's settings beside.")
     ] = False,
 ) -> None:
-    """Write the runs and lessons of a namespace as lines of hepm's own JSON.
+    """Write the runs and lessons of a namespace as lines of hepm's own JSON, or lessons alone, to read and edit.
+
+    Lessons alone go to AGENTS.md, CLAUDE.md and GEMINI.md (a section; the rest of the file stays), to SKILL.md, and to
+    other names in .md (Markdown); --form or --kind writes them to any file.
+
     Example: `hepm export runs.jsonl --namespace retail`
     """
+    form = lessons.form_for(path)
+    if form is not None and (sft or cold_start):
+        raise click.UsageError("--sft and --cold-start write runs, and this is an export of lessons alone.")
+    if lessons.every and form is None:
+        raise click.UsageError("--all is for --form agents and --form skill: this file gets all lessons.")
     if hints and not sft:
         raise click.BadParameter("--hints goes with --sft: an export has the hinted tools anyway")
     if cold_start and (sft or path == "-"):
         raise click.BadParameter("--cold-start excludes --sft, and needs a file: settings are written beside it")
     if path != "-":
         options.check_target(Path(path), place.store)
+    if form is not None:
+        export_lessons_alone(place, path, form, lessons)
+        return
     if sft:
         _export_examples(place, path, hints=hints)
         return
@@ -314,8 +335,8 @@ def export(
             options.print_lines(lines)
         else:
             options.write_lines(lines, Path(path), "the runs")
-            lessons = f" and {count_of(n, 'lesson')}" if (n := kinds["lesson"]) else ""
-            print(on_one_line(f"{kinds['id']:,} runs{lessons} written to {path}"))
+            taught = f" and {count_of(kinds['lesson'], 'lesson')}" if kinds["lesson"] else ""
+            print(on_one_line(f"{kinds['id']:,} runs{taught} written to {path}"))
 
 
 def _export_examples(place: Place, path: str, *, hints: bool) -> None:
@@ -346,12 +367,36 @@ def _export_cold_start(place: Place, path: Path) -> None:
 
 def import_(
     place: Place,
-    paths: Annotated[list[str], Argument(help="Files that `hepm export` wrote; - reads stdin.")],
+    paths: Annotated[
+        list[str], Argument(help="Files that `hepm export` wrote, edited or not, or a skill's folder; - reads stdin.")
+    ],
+    retire_missing: Annotated[
+        list[LessonKind] | None,
+        Option("--retire-missing", help="Retire lessons of this kind that a file of lessons lacks; repeatable."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Read an export back: runs, counts, lessons and credit. Example: `hepm import runs.jsonl --store other.hepm`"""
+    """Read an export back: runs, counts, lessons and credit; or a file of lessons alone, all or none.
+
+    An edited lesson replaces the original. In a section for agents or a skill, a deleted line retires its lesson.
+
+    Example: `hepm import runs.jsonl --store other.hepm`
+    """
+    from hepm.ingest import ReadOptions
+    from hepm.ingest.prepare import IngestOptions
+
+    options.check_sources(paths, "PATHS")
+    if any(holds_lessons(path) for path in paths):
+        if len(paths) > 1:
+            raise click.UsageError("name one file of lessons alone, and runs in a command of their own.")
+        import_lessons_alone(place, paths[0], retire_missing, as_json=as_json)
+        return
+    if retire_missing:
+        raise click.UsageError("--retire-missing is for a file of lessons alone.")
     # Secrets were removed when the runs were first stored.
-    ingest(place, Reading("hepm"), Preparing(keep_secrets=True), paths, as_json=as_json)
+    report = _store_runs(place, ReadOptions("hepm"), IngestOptions(redactor=None), paths, (), {}, as_json=as_json)
+    if not report.read:
+        raise click.exceptions.Exit(1)
 
 
 def copy(

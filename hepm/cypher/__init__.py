@@ -137,7 +137,7 @@ def question(name: str) -> NamedQuery:
 
 
 def _parse(name: str, text: str, embedded: str | None) -> NamedQuery:
-    """Read a file, whose header is as docs/cypher.md says."""
+    """Read a file, whose header is as docs/use/cypher.md says."""
     asks, *rest = takewhile(lambda line: line.startswith("//"), text.splitlines())
     fields: dict[str, str] = {}
     for line in rest:

@@ -284,7 +284,7 @@ class Projection(contextlib.AbstractContextManager["Projection"]):
                 raise QueryError(f"{needed}: narrow it, or run it on a store in Neo4j.") from error
             raise QueryError(
                 f"the embedded engine cannot answer that: {message.removeprefix('Binder exception: ')} Its Cypher "
-                "is a dialect (docs/cypher.md); `hepm neo4j start` and `hepm copy` give Neo4j's own."
+                "is a dialect (docs/use/cypher.md); `hepm neo4j start` and `hepm copy` give Neo4j's own."
             ) from error
 
 

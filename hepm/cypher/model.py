@@ -1,4 +1,4 @@
-"""The graph model of docs/graph-model.md: the properties of each label and type, and what a query returns of them."""
+"""The graph model of docs/reference/graph-model.md: the properties of each label and type, and what queries return."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ PROPERTIES: Final[Mapping[str, Properties]] = {
 
 Value: TypeAlias = "bool | int | float | str | Sequence[Value] | Mapping[str, Value] | None"
 """A plain value. A node is {"labels", "properties"}, a relationship {"type", "properties"}, a path {"nodes",
-"relationships"}; properties are those of docs/graph-model.md, without the embedding."""
+"relationships"}; properties are those of docs/reference/graph-model.md, without the embedding."""
 
 
 @dataclass(frozen=True, slots=True)

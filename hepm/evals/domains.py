@@ -1,6 +1,6 @@
 """Runs with their events, domains, families of tasks, and splits into remembered and tested runs.
 
-docs/evaluation.md defines event, domain, family and fold.
+docs/use/evaluation.md defines event, domain, family and fold.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Hit@k and reciprocal rank, rescue, harm and agreement, with intervals from resampling families.
 
-docs/evaluation.md defines them.
+docs/use/evaluation.md defines them.
 """
 
 from __future__ import annotations

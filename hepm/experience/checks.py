@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from hepm.experience.actions import is_reading
-from hepm.experience.place import lower_bound
+from hepm.experience.principle_advice import lower_bound
 from hepm.experience.run_steps import RunSteps
 from hepm.ingest.shell_parser import is_shell
 from hepm.types import ToolName

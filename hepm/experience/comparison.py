@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from hepm.experience.conditions import Conditions
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod, credit, key_turns
 from hepm.experience.lessons import EXTRACTIVE
-from hepm.experience.likeness import named_in, same_task
+from hepm.experience.likeness import Named, named_in, same_task
 from hepm.experience.transcript import Move, Tools, listed, moves_of, went_wrong
 from hepm.experience.zones import reward_of, stage_tag
 from hepm.graph.lessons.rows import LessonRow
@@ -49,16 +50,29 @@ def divergence_of(run: ToolSequence, others: Sequence[ToolSequence]) -> RunDiver
     """Where a run diverges from those of the others with the longest common prefix; None without others."""
     if not others:
         return None
-    prefixes = [
-        next((i for i, (a, b) in enumerate(zip(run, other, strict=False)) if a != b), min(len(run), len(other)))
-        for other in others
-    ]
+    prefixes = [_common_prefix(run, other) for other in others]
     at = max(prefixes)
-    own = Tools().union(*run[at : at + 1])
-    theirs = [
-        Tools().union(*other[at : at + 1]) for other, prefix in zip(others, prefixes, strict=True) if prefix == at
-    ]
-    return RunDivergence(at, tuple(CallDifference(their - own, own - their) for their in theirs))
+    own = _step_at(run, at)
+    differences: list[CallDifference] = []
+    for other, prefix in zip(others, prefixes, strict=True):
+        if prefix == at:
+            theirs = _step_at(other, at)
+            differences.append(CallDifference(theirs - own, own - theirs))
+    return RunDivergence(at, tuple(differences))
+
+
+def _common_prefix(run: ToolSequence, other: ToolSequence) -> int:
+    """How many steps two runs share at their beginning."""
+    shorter = min(len(run), len(other))
+    for step in range(shorter):
+        if run[step] != other[step]:
+            return step
+    return shorter
+
+
+def _step_at(run: ToolSequence, at: int) -> Tools:
+    """The tools of one step; none where the run has ended."""
+    return run[at] if at < len(run) else Tools()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,27 +127,38 @@ def contrast_of(
         return None
     at = divergence.at
     followed = [other for other in others if list(other[:at]) == list(run[:at])]
-    pairs = zip(divergence.differences, followed, strict=True)
-    seen = Counter((difference, at in (len(run), len(other))) for difference, other in pairs)
+    seen = Counter[tuple[CallDifference, bool]]()
+    for difference, other in zip(divergence.differences, followed, strict=True):
+        ended = at in (len(run), len(other))
+        seen[difference, ended] += 1
 
-    def rank(found: tuple[CallDifference, bool]) -> tuple[int, int, list[ToolName], list[ToolName]]:
-        (theirs, own), ended = found
-        return 0 if theirs and own else 1 if ended else 2, -seen[found], sorted(theirs), sorted(own)
+    def rank(way: tuple[CallDifference, bool]) -> tuple[int, int, list[ToolName], list[ToolName]]:
+        (theirs, own), ended = way
+        if theirs and own:
+            kind = 0
+        elif ended:
+            kind = 1
+        else:
+            kind = 2
+        return kind, -seen[way], sorted(theirs), sorted(own)
 
     difference, ended = min(seen, key=rank)
-    theirs, own = (tuple(sorted(side)) for side in difference)
+    theirs, own = tuple(sorted(difference.theirs)), tuple(sorted(difference.own))
     after = tuple(sorted(run[at - 1])) if at else ()
-    better, worse = (own, theirs) if succeeded else (theirs, own)
-    return Contrast(at, after, better, worse, ended=ended, alike=alike)
+    if succeeded:
+        return Contrast(at, after, better=own, worse=theirs, ended=ended, alike=alike)
+    return Contrast(at, after, better=theirs, worse=own, ended=ended, alike=alike)
 
 
 def _failed(move: Move) -> bool:
     return bool(move.calls) and all(map(went_wrong, move.calls))
 
 
-def place(after: Sequence[ToolName]) -> str:
+def place_in_words(after: Sequence[ToolName]) -> str:
     """Where in a run: "after a and b", by name, or "at the start"."""
-    return f"after {listed(sorted(set(after)))}" if after else "at the start"
+    if not after:
+        return "at the start"
+    return f"after {listed(sorted(set(after)))}"
 
 
 def lesson_of(contrast: Contrast, *, succeeded: bool) -> str:
@@ -142,24 +167,31 @@ def lesson_of(contrast: Contrast, *, succeeded: bool) -> str:
     runs = "runs with like requests" if contrast.alike else "runs of this task"
     if contrast.same:
         return f"{runs.capitalize()} that {how} called the same tools in the same order: the tools did not decide."
-    where = place(contrast.after)
+    where = place_in_words(contrast.after)
     where = where[0].upper() + where[1:]
     nothing = "nothing more" if contrast.after else "no tool"
-    better, worse = listed(contrast.better) or nothing, listed(contrast.worse) or nothing
+    better = listed(contrast.better) or nothing
+    worse = listed(contrast.worse) or nothing
     if succeeded:
         return f"{where}, this run, which succeeded, called {better}; {runs} that failed called {worse}."
     return f"{where}, {runs} that succeeded called {better}; this one, which failed, called {worse}."
 
 
-def sides_of(lesson: str, tools: Sequence[ToolName]) -> tuple[frozenset[ToolName], frozenset[ToolName]]:
+def compared_tools(lesson: str, tools: Sequence[ToolName]) -> tuple[frozenset[ToolName], frozenset[ToolName]]:
     """The tools that successful and failed runs called, according to a sentence of `lesson_of`."""
     named: dict[str, frozenset[ToolName]] = {"succeeded": frozenset(), "failed": frozenset()}
     for clause in lesson.split(";"):
         for how in named:
-            if (found := re.search(rf"\b{how},? called (.+?)\.?$", clause)) is not None:
-                names = set(re.split(r", | and ", found[1]))
-                named[how] = frozenset(tool for tool in tools if listed([tool]) in names)
+            match = re.search(rf"\b{how},? called (.+?)\.?$", clause)
+            if match is not None:
+                named[how] = _tools_listed(match[1], tools)
     return named["succeeded"], named["failed"]
+
+
+def _tools_listed(text: str, tools: Sequence[ToolName]) -> Tools:
+    """Those of some tools that a text such as "a, b and c" names (see `hepm.experience.transcript.listed`)."""
+    names = set(re.split(r", | and ", text))
+    return Tools(tool for tool in tools if listed([tool]) in names)
 
 
 def compares(lesson: str) -> bool:
@@ -170,26 +202,30 @@ def compares(lesson: str) -> bool:
 def steps_of_way(lesson: str, tools: Sequence[ToolName]) -> list[Tools]:
     """The steps of "This way led to success: a, then b and c", as far as they are among some tools; else none."""
     _, _, way = lesson.rstrip(".").partition(" led to success: ")
-    steps = [set(re.split(r", | and ", step)) for step in way.split(", then ")] if way else []
-    return [Tools(tool for tool in tools if listed([tool]) in step) for step in steps]
+    if not way:
+        return []
+    return [_tools_listed(step, tools) for step in way.split(", then ")]
 
 
 def next_in_way(lesson: str, tools: Sequence[ToolName], last: Collection[ToolName]) -> frozenset[ToolName]:
     """What follows some tools in the way of "This way led to success: a, then b"; without tools, what comes first."""
     steps = steps_of_way(lesson, tools)
+    if not last:
+        return steps[0] if steps else Tools()
     called = {listed([tool]) for tool in last}
-    following = steps[:1]
-    if last:
-        named = [{listed([tool]) for tool in step} for step in steps]
-        following = [steps[at + 1] for at in range(len(steps) - 1) if not called.isdisjoint(named[at])]
-    return Tools().union(*following)
+    following = Tools()
+    for step, next_step in pairwise(steps):
+        # Compared as lessons write them: long names are cut.
+        if any(listed([tool]) in called for tool in step):
+            following |= next_step
+    return following
 
 
 def called_before(preconditions: Sequence[str], tools: Sequence[ToolName]) -> Tools:
     """The tools of the turn before, according to the first precondition of an experience ("after a and b")."""
-    said = preconditions[0].removeprefix("after ") if preconditions else ""
-    names = set(re.split(r", | and ", said))
-    return Tools(tool for tool in tools if listed([tool]) in names)
+    if not preconditions:
+        return Tools()
+    return _tools_listed(preconditions[0].removeprefix("after "), tools)
 
 
 def says_nothing(row: LessonRow) -> bool:
@@ -231,22 +267,34 @@ class RunComparison:
     def conditions(self) -> Conditions:
         """Environment, turns of the key moves, and what held at the first one."""
         turns = [move.turn for move in self.keys] or [self.run.steps]
-        held = [place(self.keys[0].before if self.keys else ())]
-        for first in self.keys[:1]:
-            earlier = (tool for tool in dict.fromkeys(first.known.tools) if tool not in first.before)
-            held += [f"{listed([tool])} was called" for tool in earlier]
-            held += ["the last result was an error"] if first.before and first.known.failed else []
         environments = (self.run.environment,) if self.run.environment else ()
-        return Conditions(environments, min(turns), max(turns), tuple(held))
+        return Conditions(environments, min(turns), max(turns), tuple(self._preconditions()))
+
+    def _preconditions(self) -> list[str]:
+        """What held at the first key move, in words; its place comes first."""
+        if not self.keys:
+            return [place_in_words(())]
+        first = self.keys[0]
+        held = [place_in_words(first.before)]
+        for tool in dict.fromkeys(first.known.tools):
+            if tool not in first.before:
+                held.append(f"{listed([tool])} was called")
+        if first.before and first.known.failed:
+            held.append("the last result was an error")
+        return held
 
     @property
     def tools(self) -> tuple[ToolName, ...]:
         """Those of the contrast, else all, then those of the key moves."""
-        named = [tool for move in self.moves for tool in sorted(move.tools)]
+        named: list[ToolName] = []
         if self.contrast and self.contrast.decides:
-            named = list(self.contrast.tools)
-        called = (call.name for move in sorted(self.keys, key=lambda move: move.turn) for call in move.calls)
-        return tuple(dict.fromkeys((*named, *called)))[:_TOOLS]
+            named += self.contrast.tools
+        else:
+            for move in self.moves:
+                named += sorted(move.tools)
+        for move in sorted(self.keys, key=lambda move: move.turn):
+            named += [call.name for call in move.calls]
+        return tuple(dict.fromkeys(named))[:_TOOLS]
 
 
 def compare_runs(
@@ -259,32 +307,67 @@ def compare_runs(
         methods: How turns are credited, by environment; reward-to-go for others.
         alike: The runs have similar requests, whatever their tasks; all are compared.
     """
-    labelled = [
-        (run, reward, run.outcome.graded().success is True, moves_of(run), named_in(run))
-        for run in sorted((run for run in runs if run.steps), key=lambda run: run.id)
-        if (reward := reward_of(run.outcome)) is not None
-    ]
-    # What failed in successful runs alone did not make them succeed.
-    shared = {move.tools for _, _, well, moves, _ in labelled if not well for move in moves if _failed(move)}
+    labelled = list(_labelled(runs))
+    shared = _tools_failed_in_failures(labelled)
+    moves = [_comparable_moves(run, shared) for run in labelled]
+    sequences = [[move.tools for move in of_run] for of_run in moves]
+    comparisons: list[RunComparison] = []
+    for number, run in enumerate(labelled):
+        others: list[ToolSequence] = []
+        for other, sequence in zip(labelled, sequences, strict=True):
+            if other.well is not run.well and (alike or same_task(other.named, run.named)):
+                others.append(sequence)
+        contrast = contrast_of(sequences[number], others, succeeded=run.well, alike=alike)
+        comparisons.append(_with_key_moves(run, moves[number], contrast, methods))
+    return comparisons
 
-    def ways(moves: Sequence[Move], *, well: bool) -> list[Move]:
-        return [move for move in moves if not (well and _failed(move) and move.tools not in shared)]
 
-    found: list[RunComparison] = []
-    for run, reward, well, moves, named in labelled:
-        compared = ways(moves, well=well)
-        others = [
-            [move.tools for move in ways(theirs, well=how)]
-            for _, _, how, theirs, other in labelled
-            if how is (not well) and (alike or same_task(other, named))
-        ]
-        contrast = contrast_of([move.tools for move in compared], others, succeeded=well, alike=alike)
-        rewards = [turn.reward for turn in run.turns if turn.is_step]
-        credits = credit(rewards, methods.get(run.environment, "r2g"))
-        pivotal = None
-        if contrast and contrast.decides and compared:
-            pivotal = moves.index(compared[min(contrast.at, len(compared) - 1)])
-        keys = [moves[index] for index in key_turns([credits[move.turn - 1] for move in moves], pivotal=pivotal)]
-        credited = pivotal is None and len(set(credits)) > 1
-        found.append(RunComparison(run, reward, well, moves, contrast, keys, credited))
-    return found
+class _LabelledRun(NamedTuple):
+    """A run whose outcome is known; `named` is what identifies its task."""
+
+    run: Trajectory
+    reward: float
+    well: bool
+    moves: list[Move]
+    named: Named
+
+
+def _labelled(runs: Sequence[Trajectory]) -> Iterator[_LabelledRun]:
+    """The labelled runs in which the agent had a turn, by id."""
+    for run in sorted(runs, key=lambda run: run.id):
+        reward = reward_of(run.outcome)
+        if run.steps and reward is not None:
+            well = run.outcome.graded().success is True
+            yield _LabelledRun(run, reward, well, moves_of(run), named_in(run))
+
+
+def _tools_failed_in_failures(runs: Sequence[_LabelledRun]) -> set[Tools]:
+    """The tools of moves that failed in failed runs."""
+    failed: set[Tools] = set()
+    for run in runs:
+        if not run.well:
+            failed.update(move.tools for move in run.moves if _failed(move))
+    return failed
+
+
+def _comparable_moves(run: _LabelledRun, shared: Collection[Tools]) -> list[Move]:
+    """The moves by which a run is compared: what failed in successful runs alone did not make them succeed."""
+    if not run.well:
+        return run.moves
+    return [move for move in run.moves if move.tools in shared or not _failed(move)]
+
+
+def _with_key_moves(
+    labelled: _LabelledRun, compared: Sequence[Move], contrast: Contrast | None, methods: Mapping[str, CreditMethod]
+) -> RunComparison:
+    """The comparison of a run, with the moves that counted most: by credit, and where it left the others."""
+    run, moves = labelled.run, labelled.moves
+    rewards = [turn.reward for turn in run.turns if turn.is_step]
+    credits = credit(rewards, methods.get(run.environment, "r2g"))
+    pivotal = None
+    if contrast and contrast.decides and compared:
+        pivotal = moves.index(compared[min(contrast.at, len(compared) - 1)])
+    of_moves = [credits[move.turn - 1] for move in moves]
+    keys = [moves[index] for index in key_turns(of_moves, pivotal=pivotal)]
+    credited = pivotal is None and len(set(credits)) > 1
+    return RunComparison(run, labelled.reward, labelled.well, moves, contrast, keys, credited)

@@ -6,7 +6,7 @@ import logging
 import math
 import re
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -15,11 +15,11 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from hepm.errors import HepmError, InputError
-from hepm.experience.comparison import RunComparison, compare_runs, lesson_of, place
+from hepm.experience.comparison import Contrast, RunComparison, compare_runs, lesson_of, place_in_words
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
 from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY, Experience, Principle, is_content
 from hepm.experience.library import Library, TaskRuns
-from hepm.experience.occasions import Occasions, Told
+from hepm.experience.occasions import OccasionEvidence, Occasions
 from hepm.experience.transcript import (
     ENVIRONMENT_CHARS,
     Move,
@@ -43,8 +43,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("hepm")
 
-_NAMED_ARGUMENTS: Final = 8
+_NAMED_ARGUMENTS: Final = 8  # of one call
+_NAMED_CALLS: Final = 4  # of one turn
 _TRIPLES: Final = 6
+_STEPS_OF_WAY: Final = 3
 
 _ARGUMENT_NAME: Final = re.compile(r"[A-Za-z_][\w.-]{0,39}")
 _STORED_AT_ONCE: Final = 256
@@ -97,21 +99,24 @@ class ExtractiveDistiller:
         self._occasions = occasions
 
     def with_occasions(self, occasions: Occasions | None) -> ExtractiveDistiller:
-        """The same distiller, which tells conditions."""
+        """The same distiller, whose lessons have conditions."""
         return ExtractiveDistiller(self.kind, methods=self._methods, occasions=occasions)
 
     def distill(self, tasks: Iterable[TaskRuns]) -> Iterator[Distilled]:
         """See `Distiller`."""
         for task in tasks:
-            made: Sequence[Experience | Principle]
+            lessons: Sequence[Experience | Principle]
             if self.kind == "experience":
-                made = distill(task.runs, methods=self._methods, alike=task.alike, occasions=self._occasions)
+                lessons = distill(task.runs, methods=self._methods, alike=task.alike, occasions=self._occasions)
             else:
-                made = distill_principles(task.runs, alike=task.alike, occasions=self._occasions)
-            kept = [lesson for lesson in made if any(source.run in task.wanted for source in lesson.sources)]
+                lessons = distill_principles(task.runs, alike=task.alike, occasions=self._occasions)
+            taught: list[Experience | Principle] = []
+            for lesson in lessons:
+                if any(source.run in task.wanted for source in lesson.sources):
+                    taught.append(lesson)
             # A run without a label waits for it.
             seen = [run.id for run in task.runs if run.id in task.wanted and reward_of(run.outcome) is not None]
-            yield Distilled(tuple(kept), tuple(seen))
+            yield Distilled(tuple(taught), tuple(seen))
 
 
 def distiller_of(kind: Kind, distiller: Distiller | None) -> Distiller:
@@ -183,65 +188,114 @@ def distill_into(
     """
     if isinstance(distiller, ExtractiveDistiller):
         distiller = distiller.with_occasions(library.occasions(namespace))
-    step = f"{distiller.kind}/{distiller.name}"
-    report = DistillReport()
-    former = _former(library, distiller, namespace) if again and runs is None else {}
-    seen: set[str] = set()
-    taught: defaultdict[str, set[str]] = defaultdict(set)
-    groups: dict[str, str] = {}
-    compared: set[str] = set()
+    return _Distillation(library, distiller, namespace, curate or _as_distilled).run(again, runs, on_progress)
 
-    def tasks() -> Iterator[TaskRuns]:
-        every = library.tasks(step, namespace=namespace, again=again)
-        for task in every if runs is None else library.tasks_of(step, runs, namespace=namespace):
+
+class _Distillation:
+    """One call of `distill_into`: distills tasks, stores batches, and unlinks what runs no longer teach."""
+
+    def __init__(self, library: Library, distiller: Distiller, namespace: str, curate: Curate) -> None:
+        self._library = library
+        self._distiller = distiller
+        self._namespace = namespace
+        self._curate = curate
+        self._step = f"{distiller.kind}/{distiller.name}"
+        self._report = DistillReport()
+        self._seen: set[str] = set()
+        self._taught: defaultdict[str, set[str]] = defaultdict(set)  # runs by lesson
+        self._groups: dict[str, str] = {}  # of similar requests, by run
+        self._compared: set[str] = set()  # runs that such a group has others for
+
+    def run(self, again: bool, runs: Sequence[str] | None, on_progress: Progress | None) -> DistillReport:
+        former: dict[str, set[str]] = {}
+        if again and runs is None:
+            former = _former(self._library, self._distiller, self._namespace)
+        for batch in _batches(self._distiller.distill(self._tasks(again, runs))):
+            self._store(batch)
+            if on_progress is not None:
+                on_progress(self._report)
+        if runs is not None:  # with them all runs of like requests were distilled again
+            former = _former(self._library, self._distiller, self._namespace, sorted(self._seen))
+        retired = _unlink_untaught(self._library, self._namespace, former, self._seen, self._taught)
+        return replace(self._report, retired=retired, alike=len(self._seen & self._compared))
+
+    def _tasks(self, again: bool, runs: Sequence[str] | None) -> Iterator[TaskRuns]:
+        if runs is None:
+            tasks = self._library.tasks(self._step, namespace=self._namespace, again=again)
+        else:
+            tasks = self._library.tasks_of(self._step, runs, namespace=self._namespace)
+        for task in tasks:
             if task.alike:
-                groups.update(dict.fromkeys(task.wanted, task.name))
-                compared.update(task.wanted if len(task.runs) > 1 else ())
+                self._groups.update(dict.fromkeys(task.wanted, task.name))
+                if len(task.runs) > 1:
+                    self._compared.update(task.wanted)
             yield task
 
-    for batch in _batches(distiller.distill(tasks())):
-        curated = (curate or _as_distilled)(batch)
-        undecided = dict(curated.failed)
-        done = {run: groups.get(run, "") for found in batch for run in found.runs if run not in undecided}
-        known = library.lessons(namespace)
-        back = {
-            name: {source.run for source in stored.row.sources}.difference(by)
-            for name, by in curated.taught.items()
-            if (stored := known.get(name)) is not None and stored.row.retired == OUTDATED
-        }
-        changed = Changed()
-        if curated.rows or back:
-            change = LessonChange(put=curated.rows, revive=list(back), unlink=back)
-            changed = library.change(change, namespace=namespace)
+    def _store(self, batch: Sequence[Distilled]) -> None:
+        """Store the lessons of a batch, then mark its runs as seen."""
+        curated = self._curate(batch)
+        changed = self._change_lessons(curated)
+        done = self._decided_runs(batch, curated)
         if done:
-            library.mark_done(step, done, namespace=namespace)
-        report = replace(
-            report,
-            runs=report.runs + sum(len(found.runs) + len(found.failed) for found in batch),
-            new=report.new + len(changed.new),
-            merged=report.merged + (len(changed.merged) if curated.merged is None else curated.merged),
-            dropped=report.dropped + curated.dropped,
-            refused=report.refused + len(changed.refused),
-            failed=(*report.failed, *(why for found in batch for why in found.failed), *curated.failed),
-            unasked=report.unasked + sum(found.unasked for found in batch),
-        )
-        if on_progress is not None:
-            on_progress(report)
-        seen.update(done)
-        for name, by in curated.taught.items():
-            taught[name].update(by)
-    if runs is not None:  # with them all runs of like requests were distilled again
-        former = _former(library, distiller, namespace, sorted(seen))
-    stale = _unlink_untaught(library, namespace, former, seen, taught)
-    return replace(report, retired=stale, alike=len(seen & compared))
+            self._library.mark_done(self._step, done, namespace=self._namespace)
+        self._report = _with_batch(self._report, batch, curated, changed)
+        self._seen.update(done)
+        for lesson, runs in curated.taught.items():
+            self._taught[lesson].update(runs)
+
+    def _decided_runs(self, batch: Sequence[Distilled], curated: Curated) -> dict[str, str]:
+        """The runs that the step has now seen, each with its group of similar requests, "" for none."""
+        undecided = dict(curated.failed)
+        decided: dict[str, str] = {}
+        for distilled in batch:
+            for run in distilled.runs:
+                if run not in undecided:
+                    decided[run] = self._groups.get(run, "")
+        return decided
+
+    def _change_lessons(self, curated: Curated) -> Changed:
+        """Put the lessons, and revive those that are taught again, without the runs that taught them before."""
+        lessons = self._library.lessons(self._namespace)
+        revived: dict[str, set[str]] = {}
+        for lesson, runs in curated.taught.items():
+            stored = lessons.get(lesson)
+            if stored is not None and stored.row.retired == OUTDATED:
+                revived[lesson] = {source.run for source in stored.row.sources}.difference(runs)
+        if not curated.rows and not revived:
+            return Changed()
+        change = LessonChange(put=curated.rows, revive=list(revived), unlink=revived)
+        return self._library.change(change, namespace=self._namespace)
+
+
+def _with_batch(report: DistillReport, batch: Sequence[Distilled], curated: Curated, changed: Changed) -> DistillReport:
+    """The report with one more batch."""
+    failed: list[tuple[str, str]] = []
+    runs = unasked = 0
+    for distilled in batch:
+        failed += distilled.failed
+        runs += len(distilled.runs) + len(distilled.failed)
+        unasked += distilled.unasked
+    merged = curated.merged if curated.merged is not None else len(changed.merged)
+    return replace(
+        report,
+        runs=report.runs + runs,
+        new=report.new + len(changed.new),
+        merged=report.merged + merged,
+        dropped=report.dropped + curated.dropped,
+        refused=report.refused + len(changed.refused),
+        failed=(*report.failed, *failed, *curated.failed),
+        unasked=report.unasked + unasked,
+    )
 
 
 def _as_distilled(batch: Sequence[Distilled]) -> Curated:
-    lessons = [lesson for found in batch for lesson in found.lessons]
-    behind: defaultdict[str, set[str]] = defaultdict(set)
-    for one in lessons:
-        behind[one.id].update(source.run for source in one.sources)
-    return Curated(tuple(one.row() for one in lessons), behind)
+    rows: list[LessonRow] = []
+    taught: defaultdict[str, set[str]] = defaultdict(set)
+    for distilled in batch:
+        for lesson in distilled.lessons:
+            rows.append(lesson.row())
+            taught[lesson.id].update(source.run for source in lesson.sources)
+    return Curated(tuple(rows), taught)
 
 
 def _unlink_untaught(
@@ -252,21 +306,32 @@ def _unlink_untaught(
     taught: Mapping[str, Collection[str]],
 ) -> int:
     """Unlink runs from lessons that they no longer teach; returns how many lessons are retired without any run."""
-    untaught = {name: gone for name, by in former.items() if (gone := set(by) & seen - set(taught.get(name, ())))}
-    stale = {name: OUTDATED for name, gone in untaught.items() if gone == set(former[name])}
-    if untaught:
-        rest = {name: gone for name, gone in untaught.items() if name not in stale}
-        library.change(LessonChange(retire=stale, unlink=rest), namespace=namespace)
-    return len(stale)
+    retire: dict[str, str] = {}
+    unlink: dict[str, set[str]] = {}
+    for lesson, former_runs in former.items():
+        untaught = set(former_runs) & seen - set(taught.get(lesson, ()))
+        if not untaught:
+            continue
+        if untaught == set(former_runs):
+            retire[lesson] = OUTDATED
+        else:
+            unlink[lesson] = untaught
+    if retire or unlink:
+        library.change(LessonChange(retire=retire, unlink=unlink), namespace=namespace)
+    return len(retire)
 
 
-def _batches(found: Iterable[Distilled]) -> Iterator[list[Distilled]]:
+def _batches(distilled: Iterable[Distilled]) -> Iterator[list[Distilled]]:
+    """Parts of about `_STORED_AT_ONCE` lessons and runs; the last one may be empty."""
     batch: list[Distilled] = []
-    for one in found:
+    size = 0
+    for one in distilled:
         batch.append(one)
-        if sum(len(each.lessons) + len(each.runs) for each in batch) >= _STORED_AT_ONCE:
+        size += len(one.lessons) + len(one.runs)
+        if size >= _STORED_AT_ONCE:
             yield batch
             batch = []
+            size = 0
     yield batch
 
 
@@ -275,15 +340,18 @@ def _former(
 ) -> dict[str, set[str]]:
     """Live lessons that a distiller made from some runs, or from all, each with its runs."""
     if runs is None:
-        rows = [one.row for one in library.lessons(namespace).all(distiller.kind)]
+        rows = [stored.row for stored in library.lessons(namespace).all(distiller.kind)]
     else:
         rows = library.store.lessons.from_runs(runs, namespace=namespace)
-    return {
-        row.id: {source.run for source in row.sources}
-        for row in rows
-        if row.kind == distiller.kind and row.live and not row.made_by
-        if row.properties["distilled_by"] == distiller.name and not (distiller.name == EXTRACTIVE and is_content(row))
-    }
+    former: dict[str, set[str]] = {}
+    for row in rows:
+        if row.kind != distiller.kind or row.properties["distilled_by"] != distiller.name:
+            continue
+        # What calls need is learned from all of the latest runs at once, and no task teaches it.
+        content = distiller.name == EXTRACTIVE and is_content(row)
+        if row.live and not row.made_by and not content:
+            former[row.id] = {source.run for source in row.sources}
+    return former
 
 
 class BackgroundDistiller:
@@ -353,7 +421,8 @@ def distill(
     occasions: Occasions | None = None,
 ) -> list[Experience]:
     """What each labelled run of one task taught; equal words make one experience. See `compare_runs`."""
-    return _merged(_experience(one, occasions) for one in compare_runs(runs, methods, alike=alike))
+    comparisons = compare_runs(runs, methods, alike=alike)
+    return _merged(_experience(comparison, occasions) for comparison in comparisons)
 
 
 def distill_principles(
@@ -364,120 +433,173 @@ def distill_principles(
     A success gives where it left the failed runs, or the way it took; a failure where it left the successful runs, or
     what failed last.
     """
-    return _merged(found for one in compare_runs(runs, alike=alike) if (found := _principle(one, occasions)))
+    principles = [_principle(comparison, occasions) for comparison in compare_runs(runs, alike=alike)]
+    return _merged(principle for principle in principles if principle is not None)
 
 
-def _occasion_of(it: RunComparison, occasions: Occasions | None) -> Told:
+def _evidence_of(comparison: RunComparison, occasions: Occasions | None) -> OccasionEvidence:
     """When what sets a run apart is right, with the counts; as far as that is known."""
-    contrast = it.contrast
+    own = comparison.conditions
+    contrast = comparison.contrast
     if occasions is None or contrast is None or not contrast.decides:
-        return Told(it.conditions)
-    told = occasions.told(contrast.after, right=Tools(contrast.better), wrong=Tools(contrast.worse))
+        return OccasionEvidence(own)
+    evidence = occasions.evidence(contrast.after, right=Tools(contrast.better), wrong=Tools(contrast.worse))
     # That it is for one user is found anew each time, and not stored: who forgets the user's runs forgets it.
-    if not told.reliable or told.conditions.user:
-        return Told(it.conditions)
-    found = told.conditions.without_users
-    return told._replace(conditions=replace(it.conditions, after=found.after, says=found.says, facts=found.facts))
+    if not evidence.reliable or evidence.conditions.user:
+        return OccasionEvidence(own)
+    counted = evidence.conditions.without_users
+    conditions = replace(own, after=counted.after, says=counted.says, facts=counted.facts)
+    return evidence._replace(conditions=conditions)
 
 
-def _experience(it: RunComparison, occasions: Occasions | None) -> Experience:
-    told = _occasion_of(it, occasions)
-    end = "It succeeded" if it.well else "It failed"
-    reward = "" if it.run.outcome.reward is None else f", with reward {it.reward:g}"
+def _experience(comparison: RunComparison, occasions: Occasions | None) -> Experience:
+    run = comparison.run
+    evidence = _evidence_of(comparison, occasions)
+    called = [_calls(move) for move in sorted(comparison.keys, key=lambda move: move.turn)]
+    return Experience(
+        situation=situation_text(run.environment, comparison.known),
+        action=f"Called {', then '.join(called)}." if called else "Called no tool.",
+        outcome=_outcome(comparison),
+        lesson=_lesson(comparison),
+        zone=zone_of(comparison.reward, succeeded=comparison.well),
+        stage=comparison.stage,
+        reward=comparison.reward,
+        conditions=evidence.conditions,
+        sources=(Source(run.id, run.outcome.reward),),
+        tools=comparison.tools,
+        tried=evidence.tried,
+        worked=evidence.worked,
+    )
+
+
+def _outcome(comparison: RunComparison) -> str:
+    """How a run ended: "It failed, with reward 0.2. Calls of search failed."."""
     # Not what errors said: others may write there, and who lets a page begin with "Error: " would be quoted in nearly
     # every prompt (benchmarks/LOG.md, "Poisoned memory").
-    wrong = dict.fromkeys(call.name for move in it.moves for call in move.calls if went_wrong(call))
-    errors = f"Calls of {listed(wrong)} failed." if wrong else "No call failed." if it.moves else "No tool was called."
-    way = sequence(move.tools for move in it.moves) or "no tool"
-    if it.contrast and (it.contrast.decides or (it.contrast.same and not it.well)):
-        lesson = lesson_of(it.contrast, succeeded=it.well)
-    elif it.well:
-        lesson = f"This way led to success: {way}."
+    failed: dict[ToolName, None] = {}
+    for move in comparison.moves:
+        failed.update({call.name: None for call in move.calls if went_wrong(call)})
+    if failed:
+        errors = f"Calls of {listed(failed)} failed."
+    elif comparison.moves:
+        errors = "No call failed."
     else:
-        lesson = f"This way led to failure: {way}."
-    called = ", then ".join(_calls(move) for move in sorted(it.keys, key=lambda move: move.turn))
-    return Experience(
-        situation=situation_text(it.run.environment, it.known),
-        action=f"Called {called}." if called else "Called no tool.",
-        outcome=f"{end}{reward}. {errors}",
-        lesson=lesson,
-        zone=zone_of(it.reward, succeeded=it.well),
-        stage=it.stage,
-        reward=it.reward,
-        conditions=told.conditions,
-        sources=(Source(it.run.id, it.run.outcome.reward),),
-        tools=it.tools,
-        tried=told.tried,
-        worked=told.worked,
-    )
+        errors = "No tool was called."
+    end = "It succeeded" if comparison.well else "It failed"
+    if comparison.run.outcome.reward is not None:
+        end += f", with reward {comparison.reward:g}"
+    return f"{end}. {errors}"
+
+
+def _lesson(comparison: RunComparison) -> str:
+    """What sets a run apart; the way it took if nothing does."""
+    contrast = comparison.contrast
+    if contrast and (contrast.decides or (contrast.same and not comparison.well)):
+        return lesson_of(contrast, succeeded=comparison.well)
+    way = sequence(move.tools for move in comparison.moves) or "no tool"
+    end = "success" if comparison.well else "failure"
+    return f"This way led to {end}: {way}."
 
 
 def _calls(move: Move) -> str:
     """The tools that were called with their argument names, never the values."""
-    shown: list[str] = []
+    times = Counter[str]()
     for call in move.calls:
         names = [name if _ARGUMENT_NAME.fullmatch(name) else CUT for name in call.arguments]
-        more = [CUT] if len(names) > _NAMED_ARGUMENTS else []
-        shown.append(f"{listed([call.name])}({', '.join([*names[:_NAMED_ARGUMENTS], *more])})")
-    times = {text: shown.count(text) for text in shown}
+        if len(names) > _NAMED_ARGUMENTS:
+            names = [*names[:_NAMED_ARGUMENTS], CUT]
+        times[f"{listed([call.name])}({', '.join(names)})"] += 1
     texts = [text if count == 1 else f"{text} {count} times" for text, count in times.items()]
-    return " and ".join(texts[:4]) + (f" and {CUT}" if len(texts) > 4 else "")
+    if len(texts) > _NAMED_CALLS:
+        texts = [*texts[:_NAMED_CALLS], CUT]
+    return " and ".join(texts)
 
 
-def _principle(it: RunComparison, occasions: Occasions | None) -> Principle | None:
-    # A rule that names a way, or an error, is not about what the runs did instead of ending.
-    told = _occasion_of(it, occasions) if it.contrast and it.contrast.opposes else Told(it.conditions)
-    rule = _rule(it)
+class _Rule(NamedTuple):
+    """What a run teaches: words to follow the name of an environment, the same as triples, and the tools it names."""
+
+    text: str
+    triples: Sequence[Triple]
+    tools: Sequence[ToolName]
+
+
+def _principle(comparison: RunComparison, occasions: Occasions | None) -> Principle | None:
+    rule = _rule(comparison)
     if rule is None:
         return None
-    text, triples, tools = rule
-    environment = it.run.environment
-    where = f"in {plain(environment, ENVIRONMENT_CHARS)}, " if environment else ""
-    sentence = f"{where}{text}."
+    if comparison.contrast and comparison.contrast.opposes:
+        evidence = _evidence_of(comparison, occasions)
+    else:
+        # A rule that names a way, or an error, is not about what the runs did instead of ending.
+        evidence = OccasionEvidence(comparison.conditions)
+    run = comparison.run
+    where = f"in {plain(run.environment, ENVIRONMENT_CHARS)}, " if run.environment else ""
+    sentence = f"{where}{rule.text}."
     return Principle(
-        kind="guiding" if it.well else "cautionary",
+        kind="guiding" if comparison.well else "cautionary",
         text=sentence[0].upper() + sentence[1:],
-        triples=tuple(triples),
-        sources=(Source(it.run.id, it.run.outcome.reward, words=False),),
-        tools=tuple(dict.fromkeys(tools)),
-        conditions=told.conditions,
-        tried=told.tried,
-        worked=told.worked,
+        triples=tuple(rule.triples),
+        sources=(Source(run.id, run.outcome.reward, words=False),),
+        tools=tuple(dict.fromkeys(rule.tools)),
+        conditions=evidence.conditions,
+        tried=evidence.tried,
+        worked=evidence.worked,
     )
 
 
-def _rule(it: RunComparison) -> tuple[str, Sequence[Triple], Sequence[ToolName]] | None:
-    """What a run teaches as a rule, to follow the name of an environment; None if nothing sets it apart."""
-    if it.contrast and it.contrast.opposes:
-        better, worse = listed(it.contrast.better), listed(it.contrast.worse)
-        rule = f"calling {worse} rather than {better} ended in failure"
-        if it.well:
-            rule = f"calling {better} rather than {worse} led to success"
-        before = it.contrast.after or (START,)
-        good = [Triple(source, FOLLOWED_BY, tool) for tool in it.contrast.better for source in before]
-        bad = [Triple(tool, FAILS_AFTER, source) for tool in it.contrast.worse for source in before]
-        half = _TRIPLES // 2
-        return f"{place(it.contrast.after)}, {rule}", [*good[:half], *bad[:half]], it.contrast.tools
-    if it.well and it.moves:
-        # The end of the run, as whole runs are hardly ever equal.
-        way = [move.tools for move in it.moves]
-        steps = [tools for tools, before in zip(way, [None, *way], strict=False) if tools != before][-3:]
-        triples = [
-            Triple(a, FOLLOWED_BY, b) for one, other in pairwise(steps) for a in sorted(one) for b in sorted(other)
-        ]
-        return (
-            f"calling {sequence(steps)} led to success",
-            triples[:_TRIPLES],
-            [tool for step in steps for tool in sorted(step)],
-        )
-    last = it.moves[-1] if it.moves else None
-    wrong = sorted({call.name for call in last.calls if went_wrong(call)}) if last else []
-    if it.well or last is None or not wrong or it.contrast:
+def _rule(comparison: RunComparison) -> _Rule | None:
+    """What a run teaches as a rule; None if nothing sets it apart."""
+    contrast = comparison.contrast
+    if contrast and contrast.opposes:
+        return _rule_of_contrast(contrast, succeeded=comparison.well)
+    if not comparison.moves:
+        return None
+    if comparison.well:
+        return _rule_of_way(comparison.moves)
+    if contrast:
+        return None
+    return _rule_of_error(comparison.moves[-1])
+
+
+def _rule_of_contrast(contrast: Contrast, *, succeeded: bool) -> _Rule:
+    better, worse = listed(contrast.better), listed(contrast.worse)
+    if succeeded:
+        text = f"calling {better} rather than {worse} led to success"
+    else:
+        text = f"calling {worse} rather than {better} ended in failure"
+    before = contrast.after or (START,)
+    advises = [Triple(source, FOLLOWED_BY, tool) for tool in contrast.better for source in before]
+    warns = [Triple(tool, FAILS_AFTER, source) for tool in contrast.worse for source in before]
+    half = _TRIPLES // 2
+    return _Rule(f"{place_in_words(contrast.after)}, {text}", [*advises[:half], *warns[:half]], contrast.tools)
+
+
+def _rule_of_way(moves: Sequence[Move]) -> _Rule:
+    """The end of a successful run, as whole runs are hardly ever equal."""
+    steps: list[Tools] = []
+    for move in moves:
+        if not steps or move.tools != steps[-1]:
+            steps.append(move.tools)
+    steps = steps[-_STEPS_OF_WAY:]
+    triples: list[Triple] = []
+    tools: list[ToolName] = []
+    for step, next_step in pairwise(steps):
+        for tool in sorted(step):
+            triples += [Triple(tool, FOLLOWED_BY, following) for following in sorted(next_step)]
+    for step in steps:
+        tools += sorted(step)
+    return _Rule(f"calling {sequence(steps)} led to success", triples[:_TRIPLES], tools)
+
+
+def _rule_of_error(last: Move) -> _Rule | None:
+    """What failed last in a failed run; None if its last calls gave no error."""
+    failed = sorted({call.name for call in last.calls if went_wrong(call)})
+    if not failed:
         return None
     before = sorted(last.before)
-    triples = [Triple(tool, FAILS_AFTER, source) for tool in wrong for source in before]
-    rule = f"{place(before)}, {listed(wrong)} gave an error and the run ended in failure"
-    return rule, triples[:_TRIPLES], wrong + before
+    triples = [Triple(tool, FAILS_AFTER, source) for tool in failed for source in before]
+    text = f"{place_in_words(before)}, {listed(failed)} gave an error and the run ended in failure"
+    return _Rule(text, triples[:_TRIPLES], failed + before)
 
 
 _Lesson = TypeVar("_Lesson", Experience, Principle)
@@ -485,9 +607,12 @@ _Lesson = TypeVar("_Lesson", Experience, Principle)
 
 def _merged(lessons: Iterable[_Lesson]) -> list[_Lesson]:
     """Merge lessons of equal words: the words are the first run's."""
-    found: dict[str, _Lesson] = {}
+    by_id: dict[str, _Lesson] = {}
     for lesson in lessons:
-        first = found.get(lesson.id)
-        more = tuple(source._replace(words=False) for source in lesson.sources)
-        found[lesson.id] = replace(first, sources=(*first.sources, *more)) if first else lesson
-    return list(found.values())
+        first = by_id.get(lesson.id)
+        if first is None:
+            by_id[lesson.id] = lesson
+        else:
+            more = tuple(source._replace(words=False) for source in lesson.sources)
+            by_id[lesson.id] = replace(first, sources=(*first.sources, *more))
+    return list(by_id.values())

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from hepm.experience.comparison import called_before, compares, sides_of, steps_of_way
+from hepm.experience.comparison import called_before, compared_tools, compares, steps_of_way
 from hepm.experience.conditions import Conditions
 from hepm.experience.lessons import (
     EXTRACTIVE,
@@ -22,8 +22,8 @@ from hepm.experience.lessons import (
     counted_runs,
     is_content,
 )
-from hepm.experience.occasions import Occasions, Told
-from hepm.experience.place import Advice, lower_bound
+from hepm.experience.occasions import OccasionEvidence, Occasions
+from hepm.experience.principle_advice import Advice, lower_bound
 from hepm.experience.sentence import advice_sentence, evidence_of, in_own_words
 from hepm.experience.transcript import Tools
 from hepm.graph.lessons.rows import LessonRow, Source, StoredLesson, Uses
@@ -35,24 +35,25 @@ UNTOLD: Final = "told to no agent"
 _LABELS: Final = ("kind", "zone", "stage")
 
 
-class Said(NamedTuple):
-    """What a lesson says at its place.
+class PlacedAdvice(NamedTuple):
+    """What a lesson says after the tools that it is about.
 
     Attributes:
         after: Tools of the turn before; START at the start.
         advice: The next tools it is for and against.
-        told: What the runs say of it.
+        evidence: What the runs say of it.
     """
 
     after: Tools
     advice: Advice
-    told: Told
+    evidence: OccasionEvidence
 
     @property
-    def sure(self) -> tuple[bool, bool, float, list[str]]:
+    def sureness(self) -> tuple[bool, bool, float, list[str]]:
         """Larger for what tells more; the tools decide ties."""
-        right = lower_bound(self.told.right, self.told.turns - self.told.right)
-        return self.told.reliable, self.told.conditions.checked, right, sorted(self.advice.better)
+        evidence = self.evidence
+        right = lower_bound(evidence.right, evidence.turns - evidence.right)
+        return evidence.reliable, evidence.conditions.checked, right, sorted(self.advice.better)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class EqualLessons:
         held_back: Why few agents or none are told so (`DISAGREE`, `UNTOLD`); "" for others.
         lessons: In order of arrival.
         key: Equal for lessons that say the same, whatever else is known by then.
-        said: None of a lesson that is told in its own words.
+        placed: None of a lesson that keeps its own words.
     """
 
     text: str
@@ -73,7 +74,7 @@ class EqualLessons:
     held_back: str
     lessons: tuple[StoredLesson, ...]
     key: Hashable
-    said: Said | None = None
+    placed: PlacedAdvice | None = None
 
     @property
     def first(self) -> StoredLesson:
@@ -83,43 +84,49 @@ class EqualLessons:
     @property
     def sources(self) -> tuple[Source, ...]:
         """The runs behind them, each once."""
-        return tuple({source.run: source for one in self.lessons for source in one.row.sources}.values())
+        by_run: dict[str, Source] = {}
+        for lesson in self.lessons:
+            by_run.update({source.run: source for source in lesson.row.sources})
+        return tuple(by_run.values())
 
     @property
     def uses(self) -> Uses:
-        """Those of the lesson that was told most: the lessons of one sentence are told, and credited, together."""
-        return max((one.uses for one in self.lessons), key=lambda uses: (uses.uses, uses.shown, uses.successes))
+        """Those of the lesson that was shown most: the lessons of one sentence are shown, and credited, together."""
+        uses = [lesson.uses for lesson in self.lessons]
+        return max(uses, key=lambda of_one: (of_one.uses, of_one.shown, of_one.successes))
 
     @property
     def tools(self) -> tuple[ToolName, ...]:
         """The tools it is about."""
-        if self.said is None:
+        if self.placed is None:
             return self.first.row.tools
-        better, worse = self.said.advice
-        named = (*sorted(self.said.after - {START}), *sorted(better), *sorted(worse))
+        better, worse = self.placed.advice
+        named = [*sorted(self.placed.after - {START}), *sorted(better), *sorted(worse)]
         return tuple(dict.fromkeys(named))
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The kinds of principles, of a counted sentence its own; zones and then stages of experiences."""
-        if self.said is not None and self.first.row.kind == "principle":
+        if self.placed is not None and self.first.row.kind == "principle":
             return ("guiding" if self.works else "cautionary",)
-        named = [
-            str(one.row.properties[name]) for name in _LABELS for one in self.lessons if name in one.row.properties
-        ]
-        return tuple(dict.fromkeys(named))
+        labels: dict[str, None] = {}
+        for name in _LABELS:
+            for lesson in self.lessons:
+                if name in lesson.row.properties:
+                    labels[str(lesson.row.properties[name])] = None
+        return tuple(labels)
 
     @property
     def line(self) -> str:
         """The sentence with its evidence, or with why it is held back."""
-        told = "; ".join(filter(None, (self.evidence, self.held_back)))
-        return f"{self.text} ({told})" if told else self.text
+        remarks = "; ".join(filter(None, (self.evidence, self.held_back)))
+        return f"{self.text} ({remarks})" if remarks else self.text
 
     @property
     def works(self) -> bool:
         """Whether it says what works, and not what fails."""
-        if self.said is not None:
-            return bool(self.said.advice.better)
+        if self.placed is not None:
+            return bool(self.placed.advice.better)
         properties = self.first.row.properties
         return properties.get("kind", properties.get("zone")) not in ("cautionary", "warning")
 
@@ -127,33 +134,41 @@ class EqualLessons:
     def conditions(self) -> Conditions:
         """When it holds."""
         own = Conditions.read(self.first.row.properties)
-        if self.said is None:
+        if self.placed is None:
             return own
-        found = self.said.told.conditions
-        return replace(found, environments=own.environments, user=own.user or found.user)
+        counted = self.placed.evidence.conditions
+        return replace(counted, environments=own.environments, user=own.user or counted.user)
 
 
 def equal_lessons(lessons: Iterable[StoredLesson], occasions: Occasions | None, names: ToolNames) -> list[EqualLessons]:
     """Experiences and principles by what they say, in order of the first arrival; live ones and retired ones apart.
 
-    Where a lesson names the way of a run, it is told as the step of it that the runs bear out best: of a way, a prompt
-    says the next call alone.
+    Where a lesson names the way of a run, it stands for the step of it that the runs bear out best: of a way, a prompt
+    names the next call alone.
 
     Args:
         occasions: None if runs cannot be read now: then nothing is counted.
         names: The tools' own names; what is retired does not matter here.
     """
-    found: defaultdict[tuple[Hashable, str], list[tuple[StoredLesson, Said | None]]] = defaultdict(list)
-    known: dict[Hashable, tuple[Hashable, Said | None]] = {}
-    for one in lessons:
-        words = _words(one.row)
-        if words not in known:
-            said = _said(one.row, occasions, names)
-            known[words] = _key(one.row, said), said
-        key, said = known[words]
-        found[key, one.row.retired].append((one, said))
-    places = {one.row.properties["environments"] for group in found.values() for one, _ in group}
-    return [_as_one(group, key, name_environments=len(places) > 1) for (key, _), group in found.items()]
+    groups: defaultdict[tuple[Hashable, str], list[_ReadLesson]] = defaultdict(list)
+    read: dict[Hashable, tuple[Hashable, PlacedAdvice | None]] = {}
+    scopes: set[object] = set()
+    for lesson in lessons:
+        words = _words(lesson.row)
+        if words not in read:
+            placed = _placed_advice(lesson.row, occasions, names)
+            read[words] = _key(lesson.row, placed), placed
+        key, placed = read[words]
+        groups[key, lesson.row.retired].append(_ReadLesson(lesson, placed))
+        scopes.add(lesson.row.properties["environments"])
+    return [_as_one(group, key, name_environments=len(scopes) > 1) for (key, _), group in groups.items()]
+
+
+class _ReadLesson(NamedTuple):
+    """A stored lesson, and what it says; None of one that keeps its own words."""
+
+    stored: StoredLesson
+    placed: PlacedAdvice | None
 
 
 def _lesson(row: LessonRow) -> Principle | Experience:
@@ -164,27 +179,33 @@ def _words(row: LessonRow) -> Hashable:
     """Equal for rows that say the same in the same words, as most experiences do: each is read once."""
     if row.kind == "principle":
         return row.id
-    own = row.properties
-    told = own["lesson"], own["distilled_by"], own["condition"], own["preconditions"]
-    return *told, own["environments"], own["only_user"], row.tools
+    names = ("lesson", "distilled_by", "condition", "preconditions", "environments", "only_user")
+    return *(row.properties[name] for name in names), row.tools
 
 
-def _said(row: LessonRow, occasions: Occasions | None, names: ToolNames) -> Said | None:
+def _placed_advice(row: LessonRow, occasions: Occasions | None, names: ToolNames) -> PlacedAdvice | None:
     """What a lesson that was made without a model says; None of one that says nothing about the next call."""
     lesson = _lesson(row)
     if lesson.distilled_by != EXTRACTIVE or is_content(row):
         return None
-    sides = _steps(lesson) if isinstance(lesson, Principle) else _compared(lesson)
-    every: list[Said] = []
-    for after, advice in sides:
-        last = frozenset(map(names.own, after)) or frozenset((START,))
-        better, worse = (frozenset(map(names.own, side)) for side in advice)
-        told = Told(replace(lesson.conditions, after=tuple(sorted(last)), environments=(), user=""))
-        if occasions is not None:
-            asked = occasions.told(last, right=better, wrong=worse)
-            told = asked if asked.known else told
-        every.append(Said(last, Advice(better, worse), told))
-    return max(every, key=lambda said: said.sure, default=None)
+    steps = _steps(lesson) if isinstance(lesson, Principle) else _compared(lesson)
+    placed: list[PlacedAdvice] = []
+    for before, (better, worse) in steps:
+        after = frozenset(map(names.own, before)) or frozenset((START,))
+        advice = Advice(frozenset(map(names.own, better)), frozenset(map(names.own, worse)))
+        placed.append(PlacedAdvice(after, advice, _evidence_for(after, advice, lesson.conditions, occasions)))
+    return max(placed, key=lambda one: one.sureness, default=None)
+
+
+def _evidence_for(
+    after: Tools, advice: Advice, conditions: Conditions, occasions: Occasions | None
+) -> OccasionEvidence:
+    """What the runs say of advice; the lesson's own conditions without counts if no run was there."""
+    if occasions is not None:
+        evidence = occasions.evidence(after, right=advice.better, wrong=advice.worse)
+        if evidence.seen:
+            return evidence
+    return OccasionEvidence(replace(conditions, after=tuple(sorted(after)), environments=(), user=""))
 
 
 def _steps(rule: Principle) -> Iterator[tuple[Tools, Advice]]:
@@ -209,7 +230,7 @@ def _steps(rule: Principle) -> Iterator[tuple[Tools, Advice]]:
 def _compared(lesson: Experience) -> Iterator[tuple[Tools, Advice]]:
     if not compares(lesson.lesson):
         return
-    better, worse = sides_of(lesson.lesson, lesson.tools)
+    better, worse = compared_tools(lesson.lesson, lesson.tools)
     if better or worse:
         yield called_before(lesson.conditions.preconditions, lesson.tools), Advice(better, worse)
         return
@@ -217,36 +238,39 @@ def _compared(lesson: Experience) -> Iterator[tuple[Tools, Advice]]:
         yield before, Advice(after)
 
 
-def _key(row: LessonRow, said: Said | None) -> Hashable:
+def _key(row: LessonRow, placed: PlacedAdvice | None) -> Hashable:
     about = row.properties["environments"], row.properties["only_user"]
-    if said is not None:
+    if placed is not None:
         # One condition is known of advice at a place, so that "call a" and "call a rather than b" are one.
-        return *about, said.after, said.advice.better or Advice(worse=said.advice.worse)
+        return *about, placed.after, placed.advice.better or Advice(worse=placed.advice.worse)
     if is_content(row):
         return *about, frozenset(row.triples)
     return *about, in_own_words(_lesson(row))
 
 
-def _as_one(group: list[tuple[StoredLesson, Said | None]], key: Hashable, *, name_environments: bool) -> EqualLessons:
-    lessons = tuple(one for one, _ in group)
-    said = _joined([said for _, said in group if said is not None])
+def _as_one(group: list[_ReadLesson], key: Hashable, *, name_environments: bool) -> EqualLessons:
+    lessons = tuple(read.stored for read in group)
+    placed = _joined([read.placed for read in group if read.placed is not None])
     row = lessons[0].row
-    if said is None:
+    if placed is None:
         if is_content(row):
             return EqualLessons(row.text, counted_runs(row), "", lessons, key)
-        untold = UNTOLD if row.properties["distilled_by"] == EXTRACTIVE else ""
-        return EqualLessons(in_own_words(_lesson(row)), "", untold, lessons, key)
-    text = advice_sentence(said.told.conditions.when, said.advice)
-    if name_environments and (environments := Conditions.read(row.properties).environments):
+        held_back = UNTOLD if row.properties["distilled_by"] == EXTRACTIVE else ""
+        return EqualLessons(in_own_words(_lesson(row)), "", held_back, lessons, key)
+    evidence = placed.evidence
+    text = advice_sentence(evidence.conditions.when, placed.advice)
+    environments = Conditions.read(row.properties).environments
+    if name_environments and environments:
         text = f"In {', '.join(environments)}: {text}"
-    held_back = DISAGREE if said.told.known and not said.told.reliable else ""
-    return EqualLessons(text, evidence_of(said.told, said.advice), held_back, lessons, key, said)
+    held_back = DISAGREE if evidence.seen and not evidence.reliable else ""
+    return EqualLessons(text, evidence_of(evidence, placed.advice), held_back, lessons, key, placed)
 
 
-def _joined(said: list[Said]) -> Said | None:
+def _joined(placed: list[PlacedAdvice]) -> PlacedAdvice | None:
     """One for all: with the tools that most of them are against."""
-    if not said:
+    if not placed:
         return None
-    against = Counter(one.advice.worse for one in said if one.advice.worse)
+    against = Counter(one.advice.worse for one in placed if one.advice.worse)
     worse = min(against, key=lambda tools: (-against[tools], sorted(tools)), default=frozenset[str]())
-    return said[0]._replace(advice=Advice(said[0].advice.better, worse))
+    first = placed[0]
+    return first._replace(advice=Advice(first.advice.better, worse))

@@ -23,7 +23,7 @@ from hepm.experience.lessons import Experience
 from hepm.experience.library import Library
 from hepm.experience.operators import OPERATORS, Evidence, Member, Operator, by_counting, question, reworded
 from hepm.experience.transcript import listed
-from hepm.graph.lessons.rows import Showing
+from hepm.graph.lessons.rows import Exposure
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.mirror.lesson_mirror import rarity, weighted
 from hepm.graph.rows import Float32Array
@@ -136,12 +136,12 @@ class Evolution:
         self._known = set(every)
         self.members = {one.row.id: every[one.row.id] for one in lessons if one.row.live}
         self._seq = {one.row.id: one.seq for one in lessons}
-        self._shown: defaultdict[str, list[Showing]] = defaultdict(list)
+        self._shown: defaultdict[str, list[Exposure]] = defaultdict(list)
         of_run: defaultdict[str, list[str]] = defaultdict(list)
-        for showing in library.store.lessons.showings(namespace=namespace):
-            self._shown[showing.lesson].append(showing)
-            if showing.lesson in every:
-                of_run[showing.run].append(showing.lesson)
+        for exposure in library.store.lessons.exposures(namespace=namespace):
+            self._shown[exposure.lesson].append(exposure)
+            if exposure.lesson in every:
+                of_run[exposure.run].append(exposure.lesson)
         # The newest lesson's number of each run that was shown lessons, by their environments; "" is any.
         self._newest: defaultdict[frozenset[str], list[int]] = defaultdict(list)
         for ids in of_run.values():

@@ -12,7 +12,7 @@ from hepm.experience.distilling import Distiller, DistillReport, Progress, disti
 from hepm.experience.evolution import ITERATIONS, Evolution, EvolutionReport, EvolutionSettings, Undone, undo
 from hepm.experience.lessons import Experience, Zone
 from hepm.experience.library import Library
-from hepm.experience.place import PrincipleAdvice
+from hepm.experience.principle_advice import PrincipleAdvice
 from hepm.experience.transcript import situation_text
 from hepm.experience.zones import stage_of
 from hepm.graph.lessons.rows import Uses
@@ -101,31 +101,38 @@ class Experiences:
             state: What the agent knows now; as text, what the user wants.
             turn, horizon: The agent's current turn, from 1, and its turn limit; 0 if unknown.
             floor: Minimum cosine; None for the embedder's default.
-            here: Where the run is (see `hepm.experience.principles.Principles.place`).
+            here: What principles say after the last tools (see `hepm.experience.principles.Principles.advice_after`).
             model: Chooses among the 20 most similar; if it cannot be reached, similarity does, and a warning is logged.
             keep: Which of these may be given; None for all.
         """
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one experience.")
+        summary = StateSummary(said=(state,)) if isinstance(state, str) else state
         stage = stage_of(min(turn, horizon), horizon) if turn > 0 and horizon > 0 else None
-        known = StateSummary(said=(state,)) if isinstance(state, str) else state
-        found = self._library.search(
-            situation_text(environment, known),
+        similar = self._library.search(
+            situation_text(environment, summary),
             "experience",
             namespace=namespace,
             environment=environment,
             limit=CANDIDATES,
             floor=floor,
         )
-        candidates: list[FoundExperience] = []
-        for stored, cosine in found:
+        candidates: list[tuple[float, FoundExperience]] = []
+        for stored, cosine in similar:
             experience = Experience.of(stored.row)
-            if keep is None or keep(experience):
-                aligned = stage is None or stage in experience.stages
-                candidates.append(FoundExperience(stored.row.id, experience, cosine, aligned, stored.uses))
-        near = {one.id: ABOUT_HERE * (here is not None and here.concerns(one.experience)) for one in candidates}
-        candidates.sort(key=lambda one: (-round(one.similarity + near[one.id], 3), not one.aligned))
-        return candidates[:k] if model is None or not candidates else _chosen(model, known.text, candidates, k)
+            if keep is not None and not keep(experience):
+                continue
+            aligned = stage is None or stage in experience.stages
+            nearness = cosine
+            if here is not None and here.concerns(experience):
+                nearness += ABOUT_HERE
+            candidates.append((nearness, FoundExperience(stored.row.id, experience, cosine, aligned, stored.uses)))
+        # Rounded: the stage decides where the wording hardly differs.
+        candidates.sort(key=lambda pair: (-round(pair[0], 3), not pair[1].aligned))
+        found = [experience for _, experience in candidates]
+        if model is None or not found:
+            return found[:k]
+        return _chosen(model, summary.text, found, k)
 
     def evolve(
         self,
@@ -157,12 +164,12 @@ class Experiences:
 
 def _chosen(model: Client, state: str, candidates: Sequence[FoundExperience], k: int) -> list[FoundExperience]:
     """Those of the candidates that a model calls as tools, in its order, at most k (PRIME, figure 11)."""
-    by_name = {tool_name(one.id): one for one in candidates}
+    by_name = {tool_name(candidate.id): candidate for candidate in candidates}
     messages = (
         Message("system", _TASK.format(k=k)),
         Message("user", f"The present state: {quoted(state, STATE_CHARS)}"),
     )
-    tools = tuple(OfferedTool(name, tool_description(one.experience)) for name, one in by_name.items())
+    tools = tuple(OfferedTool(name, tool_description(candidate.experience)) for name, candidate in by_name.items())
     question = Question("choose", "the present state", messages, ToolsCalled, temperature=0.0, tools=tools)
     try:
         called = model.ask(question).names
@@ -179,9 +186,12 @@ def tool_name(id: str) -> str:
 
 def tool_description(experience: Experience) -> str:
     """When an experience applies and what it teaches, in one line."""
-    when = "; ".join(text for text in (experience.situation, *experience.conditions.preconditions) if text)
+    when = "; ".join(filter(None, (experience.situation, *experience.conditions.preconditions)))
     stage = " and ".join(experience.stages)
-    return (
-        f"{_ZONES[experience.zone]}, in the {stage} of a run. Applies when: {quoted(when, _PART_CHARS)} "
-        f"What was done: {quoted(experience.action, _PART_CHARS // 2)} Lesson: {quoted(experience.lesson, _PART_CHARS)}"
-    )[:_TOOL_CHARS]
+    parts = (
+        f"{_ZONES[experience.zone]}, in the {stage} of a run.",
+        f"Applies when: {quoted(when, _PART_CHARS)}",
+        f"What was done: {quoted(experience.action, _PART_CHARS // 2)}",
+        f"Lesson: {quoted(experience.lesson, _PART_CHARS)}",
+    )
+    return " ".join(parts)[:_TOOL_CHARS]

@@ -9,7 +9,7 @@ from hepm.experience.comparison import says_nothing
 from hepm.experience.known_values import words_of
 from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, Principle, applies_in, is_content
 from hepm.experience.library import Library
-from hepm.experience.place import LEAST_RUNS
+from hepm.experience.principle_advice import LEAST_RUNS
 from hepm.graph.lessons.rows import StoredLesson
 
 AS_USUAL: Final = 0.75

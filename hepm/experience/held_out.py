@@ -18,7 +18,7 @@ from hepm.experience.claims import origin_held
 from hepm.experience.content import content_by_project
 from hepm.experience.lessons import COMES_FROM, FAILS, NEEDS, REPLACED_BY, SOLVED_BY, Experience, Principle
 from hepm.experience.library import Library
-from hepm.experience.place import PrincipleAdvice
+from hepm.experience.principle_advice import PrincipleAdvice
 from hepm.experience.run_steps import Step, steps_of_run, tools_of
 from hepm.experience.transcript import Move, moves_of
 from hepm.graph.lessons.rows import Triple
@@ -187,7 +187,7 @@ class _Advised:
         """The better and the worse tools of each lesson about this place, by id."""
         if tools not in self._known:
             here = PrincipleAdvice((), tools, ToolNames())
-            sides = {id: tuple(here.sides(lesson)) for id, lesson in self._lessons.items()}
+            sides = {id: tuple(here.advice_of(lesson)) for id, lesson in self._lessons.items()}
             self._known[tools] = {id: (better, worse) for id, (better, worse) in sides.items() if better or worse}
         return self._known[tools]
 

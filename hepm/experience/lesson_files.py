@@ -144,10 +144,10 @@ def _support_of(found: Sequence[EqualLessons], library: Library, namespace: str)
 def _asked(one: EqualLessons) -> Lesson:
     """A lesson that says to runs what its sentence says."""
     row = one.first.row
-    if one.said is None:
+    if one.placed is None:
         return Principle.of(row) if row.kind == "principle" else Experience.of(row)
-    better, worse = one.said.advice
-    after = sorted(one.said.after)
+    better, worse = one.placed.advice
+    after = sorted(one.placed.after)
     triples = [Triple(tool, FOLLOWED_BY, target) for tool in after for target in sorted(better)]
     triples += [Triple(target, FAILS_AFTER, tool) for tool in after for target in sorted(worse)]
     kind = "guiding" if better else "cautionary"
@@ -166,7 +166,7 @@ def section_of(lessons: Sequence[FileLesson], library: Library, *, namespace: st
         "## Lessons from recorded runs",
         "",
     ]
-    lines += [f"{_summary(lessons)} Edit or delete lines, then run `hepm library import` on this file.", ""]
+    lines += [f"{_summary(lessons)} Edit or delete lines, then run `hepm import` on this file.", ""]
     for heading, works in ((WORKS, True), (FAILS, False)):
         chosen = [one for one in lessons if one.works is works]
         lines += [f"### {heading}", ""] if chosen else []
@@ -303,7 +303,9 @@ def read_section(text: str, name: str, library: Library, *, namespace: str) -> S
     found = _find(text, name)
     begin = _BEGIN.search(text)
     if found is None or begin is None:
-        raise InputError(f"{name} holds no lessons: `hepm library export {name}` writes them between two markers.")
+        raise InputError(
+            f"{name} holds no lessons: `hepm export {name} --form agents` writes them between two markers."
+        )
     written_in = json.loads(begin["namespace"])
     if written_in != namespace:
         raise InputError(f"the lessons in {name} are of the namespace {written_in!r}: name it with --namespace.")

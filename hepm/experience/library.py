@@ -228,7 +228,7 @@ class Library:
 
     def record_outcome(self, run: str, *, success: bool, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Record how a run ended: lessons shown in it are credited, once. Ingesting the run does the same."""
-        self.deliver(lambda: self.store.lessons.settle({run: success}, namespace=namespace))
+        self.deliver(lambda: self.store.lessons.report_outcomes({run: success}, namespace=namespace))
         self._mirror.catch_up(defer=True)
 
     def deliver(self, *more: Callable[[], object]) -> None:
@@ -248,8 +248,12 @@ class Library:
 
     def shown_in(self, lesson: str, *, namespace: str = DEFAULT_NAMESPACE) -> dict[str, bool | None]:
         """The runs that a lesson was shown in, each with its outcome."""
-        shown = self.store.lessons.showings(namespace=namespace)
+        shown = self.store.lessons.exposures(namespace=namespace)
         return {one.run: one.success for one in shown if one.lesson == lesson}
+
+    def showed_in(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> bool:
+        """Whether lessons were shown in a run, stored or not."""
+        return any(one.run == run for one in self.store.lessons.exposures(namespace=namespace))
 
     def outcomes(self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> dict[str, bool | None]:
         """Whether stored runs succeeded, by id; None without a label. Others are left out."""

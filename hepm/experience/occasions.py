@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.experience.conditions import Conditions, FactCondition
-from hepm.experience.place import lower_bound
+from hepm.experience.principle_advice import lower_bound
 from hepm.experience.transcript import Tools
 from hepm.graph.calls.call_matrix import IN_TURN, CallMatrix
 from hepm.policy.hybrid.known_facts import CALLED, FactTest, tested, words_said
@@ -43,16 +43,16 @@ _SURE_WORD: Final = 0.9
 _Column = NDArray[np.bool_]
 
 
-class Told(NamedTuple):
-    """What the occasions say of a lesson.
+class OccasionEvidence(NamedTuple):
+    """What occasions say of a lesson.
 
     Attributes:
         conditions: The place, with the words and facts under which the lesson is right.
         right, turns: Of the turns under them that count, those that bear the lesson out. Of advice successful turns
             count, and of a warning those that called the tool.
         usual: Share of the other turns there that bear it out too; 0 for advice, which is compared with nothing.
-        all_turns: How many turns of the place count; where hardly any do, all advice is told, and no warning.
-        known: How many turns there are at the place.
+        all_turns: How many turns of the place count; where hardly any do, all advice is given, and no warning.
+        seen: How many turns there are at the place.
         tried, worked: Labelled runs that did what it is about under them, and how many of those succeeded.
     """
 
@@ -61,16 +61,17 @@ class Told(NamedTuple):
     turns: int = 0
     usual: float = 0.0
     all_turns: int = 0
-    known: int = 0
+    seen: int = 0
     tried: int = 0
     worked: int = 0
 
     @property
     def reliable(self) -> bool:
         """Whether enough of the turns under its conditions bear the lesson out for it to be shown there."""
-        enough = self.right >= max(min(FEWEST, self.all_turns), RELIABLE * self.turns, 1)
+        if self.right < max(min(FEWEST, self.all_turns), RELIABLE * self.turns, 1):
+            return False
         # Where nearly all fail, a tool that failed is no worse than the others.
-        return enough and (not self.usual or lower_bound(self.right, self.turns - self.right) > self.usual)
+        return not self.usual or lower_bound(self.right, self.turns - self.right) > self.usual
 
 
 class Occasions:
@@ -83,11 +84,13 @@ class Occasions:
     def __init__(self, calls: CallMatrix, former: Occasions | None = None) -> None:
         self._calls = calls
         self._numbers = {name: number for number, name in enumerate(calls.names)}
-        self._former = {} if former is None else dict(former._places)
+        self._former: dict[Tools, _Place] = {}
+        if former is not None:
+            self._former.update(former._places)
         self._places: dict[Tools, _Place] = {}
         self._lock = Lock()
 
-    def told(self, after: Collection[ToolName], *, right: Tools, wrong: Tools) -> Told:
+    def evidence(self, after: Collection[ToolName], *, right: Tools, wrong: Tools) -> OccasionEvidence:
         """Under which conditions tools were right at a place, or, if none is, under which others were wrong.
 
         Args:
@@ -95,37 +98,44 @@ class Occasions:
             right: Tools that the lesson advises.
             wrong: Tools that it warns of; they count where it advises none.
         """
-        place = self._at(Tools(after) or Tools((START,)))
-        return place.told(right or wrong, works=bool(right))
+        return self._place(after).evidence(right or wrong, works=bool(right))
 
-    def among(self, after: Collection[ToolName], runs: Collection[str], *, right: Tools, wrong: Tools) -> Told:
-        """`told` of the turns of some runs alone, under no other condition."""
-        place = self._at(Tools(after) or Tools((START,)))
-        return place.among(right or wrong, runs, works=bool(right))
+    def evidence_in(
+        self, runs: Collection[str], after: Collection[ToolName], *, right: Tools, wrong: Tools
+    ) -> OccasionEvidence:
+        """`evidence` of the turns of some runs alone, under no other condition."""
+        return self._place(after).evidence_in(runs, right or wrong, works=bool(right))
 
-    def of_user(self, after: Collection[ToolName], user: str, *, right: Tools, wrong: Tools) -> Told:
-        """`told` of the turns of one user's runs alone; nothing of a user with few requests."""
-        place = self._at(Tools(after) or Tools((START,)))
-        return place.of_user(right or wrong, user, works=bool(right))
+    def evidence_of_user(
+        self, user: str, after: Collection[ToolName], *, right: Tools, wrong: Tools
+    ) -> OccasionEvidence:
+        """`evidence` of the turns of one user's runs alone; nothing of a user with few requests."""
+        return self._place(after).evidence_of_user(user, right or wrong, works=bool(right))
 
-    def _at(self, after: Tools) -> _Place:
+    def _place(self, tools: Collection[ToolName]) -> _Place:
+        after = Tools(tools) or Tools((START,))
         with self._lock:
             if after not in self._places:
                 rows_N = self._turns_after(after)
-                known = self._former.pop(after, None)
-                if known is None or len(rows_N) > GROWN * known.turns or len(rows_N) < known.turns:
-                    known = _Place(self._calls, after, rows_N)
-                self._places[after] = known
+                place = self._former.pop(after, None)
+                if place is None or not place.turns <= len(rows_N) <= GROWN * place.turns:
+                    place = _Place(self._calls, after, rows_N)
+                self._places[after] = place
             return self._places[after]
 
     def _turns_after(self, after: Tools) -> NDArray[np.intp]:
         """The first rows of the turns right after one that called some tools."""
         rows_N: NDArray[np.intp] | None = None
+        none = np.zeros(0, dtype=np.intp)
         for tool in after:
-            found = self._calls.by_turn.get(self._numbers.get(tool, -1), np.zeros(0, dtype=np.intp))
-            found = found[self._calls.flags_N[found] & IN_TURN == 0]
-            rows_N = found if rows_N is None else np.intersect1d(rows_N, found)
-        return np.zeros(0, dtype=np.intp) if rows_N is None else rows_N
+            after_tool = self._calls.by_turn.get(self._numbers.get(tool, -1), none)
+            # Of a turn of parallel calls the first row stands for all.
+            after_tool = after_tool[self._calls.flags_N[after_tool] & IN_TURN == 0]
+            if rows_N is None:
+                rows_N = after_tool
+            else:
+                rows_N = np.intersect1d(rows_N, after_tool)
+        return none if rows_N is None else rows_N
 
 
 class _Place:
@@ -139,79 +149,109 @@ class _Place:
         self._runs_N = calls.run_N[self._rows_N]
         self._well_N = calls.success_R[self._runs_N]
         self._called = [_tools_of_turn(calls, row) for row in self._rows_N.tolist()]
-        self._known: dict[tuple[Tools, bool], Told] = {}
+        self._found: dict[tuple[Tools, bool], OccasionEvidence] = {}
 
     @cached_property
     def _tests(self) -> tuple[list[FactTest], NDArray[np.bool_]]:
         """Tests of results and calls, and which is true of which turn, shape (N, F)."""
         fewest = max(FEWEST, len(self._rows_N) // 100)
-        found = tested(self._calls, self._rows_N, fewest=fewest)
-        kept = [at for at, test in enumerate(found.tests) if test.source not in (SAID, SAID_LAST)]
-        return [found.tests[at] for at in kept], found.true_NF[:, kept] > 0
+        calls = tested(self._calls, self._rows_N, fewest=fewest)
+        # What users said is in `_words`.
+        kept = [column for column, test in enumerate(calls.tests) if test.source not in (SAID, SAID_LAST)]
+        return [calls.tests[column] for column in kept], calls.true_NF[:, kept] > 0
 
     @cached_property
     def _words(self) -> tuple[list[str], NDArray[np.bool_]]:
         """What users had said. Equal words all stay: another user may say one of them alone."""
         return words_said(self._calls, self._rows_N, fewest=FEWEST)
 
-    def told(self, tools: Tools, *, works: bool) -> Told:
+    def evidence(self, tools: Tools, *, works: bool) -> OccasionEvidence:
         key = tools, works
-        if key not in self._known:
-            self._known[key] = self._find(tools, works=works)
-        return self._known[key]
+        if key not in self._found:
+            self._found[key] = self._find(tools, works=works)
+        return self._found[key]
 
-    def among(self, tools: Tools, runs: Collection[str], *, works: bool) -> Told:
-        rows = [at for run in runs for at in self._turns_of.get(run, ())]
-        turns = [(not tools.isdisjoint(self._called[at]), bool(self._well_N[at]), self._runs_N[at]) for at in rows]
-        counted = [did == well for did, well, _ in turns if (well if works else did)]
-        tried = {run for did, _, run in turns if did}
-        worked = {run for did, well, run in turns if did and well}
-        right = sum(counted) if works else sum(not well for did, well, _ in turns if did)
-        return Told(self._conditions, right, len(counted), 0.0, len(counted), len(turns), len(tried), len(worked))
+    def evidence_in(self, runs: Collection[str], tools: Tools, *, works: bool) -> OccasionEvidence:
+        tried: set[int] = set()
+        worked: set[int] = set()
+        right = counted = seen = 0
+        for run in runs:
+            for turn in self._turns_of.get(run, ()):
+                seen += 1
+                did = not tools.isdisjoint(self._called[turn])
+                well = bool(self._well_N[turn])
+                if did:
+                    tried.add(int(self._runs_N[turn]))
+                if did and well:
+                    worked.add(int(self._runs_N[turn]))
+                # Of advice successful turns count, of a warning those that called the tool.
+                if works and well:
+                    counted += 1
+                    right += did
+                elif did and not works:
+                    counted += 1
+                    right += not well
+        return OccasionEvidence(self._conditions, right, counted, 0.0, counted, seen, len(tried), len(worked))
 
-    def of_user(self, tools: Tools, user: str, *, works: bool) -> Told:
+    def evidence_of_user(self, user: str, tools: Tools, *, works: bool) -> OccasionEvidence:
         runs = self._runs_of.get(user, ())
-        if len({self._calls.request_R[run] for run in runs}) < FEWEST:
-            return Told(self._conditions)
-        told = self.among(tools, [self._calls.run_ids[run] for run in runs], works=works)
-        return told._replace(conditions=replace(self._conditions, user=user))
+        requests = {self._calls.request_R[run] for run in runs}
+        if len(requests) < FEWEST:
+            return OccasionEvidence(self._conditions)
+        run_ids = [self._calls.run_ids[run] for run in runs]
+        evidence = self.evidence_in(run_ids, tools, works=works)
+        return evidence._replace(conditions=replace(self._conditions, user=user))
 
     @cached_property
     def _runs_of(self) -> dict[str, list[int]]:
         """The runs of each user at this place."""
-        found: defaultdict[str, list[int]] = defaultdict(list)
+        runs_of: defaultdict[str, list[int]] = defaultdict(list)
         runs: list[int] = np.unique(self._runs_N).tolist()
         for run in runs:
-            found[self._calls.user_R[run]].append(run)
-        return found
+            runs_of[self._calls.user_R[run]].append(run)
+        return runs_of
 
     @cached_property
     def _turns_of(self) -> dict[str, list[int]]:
-        found: defaultdict[str, list[int]] = defaultdict(list)
-        for at, run in enumerate(self._runs_N):
-            found[self._calls.run_ids[int(run)]].append(at)
-        return found
+        """The turns of each run, by its id, as numbers from 0 to N - 1."""
+        turns_of: defaultdict[str, list[int]] = defaultdict(list)
+        for turn, run in enumerate(self._runs_N):
+            turns_of[self._calls.run_ids[int(run)]].append(turn)
+        return turns_of
 
-    def _find(self, tools: Tools, *, works: bool) -> Told:
+    def _find(self, tools: Tools, *, works: bool) -> OccasionEvidence:
         did_N = np.array([not tools.isdisjoint(called) for called in self._called], dtype=np.bool_)
         # Advice is right where successful runs followed it, and wrong where they did without; a warning is right where
         # those who called the tool failed, and wrong where they succeeded.
-        among_N = self._well_N if works else did_N
-        right_N = did_N if works else ~self._well_N
-        conditions, under_N = self._conditions, np.ones_like(did_N)
-        if (among_N & right_N).sum() >= FEWEST and (among_N & ~right_N).any():
-            search = _Search(*self._tests, *self._words, among_N, right_N)
-            search.run()
-            conditions = replace(conditions, says=search.says, facts=tuple(search.facts), user=search.user)
-            under_N = search.everywhere
-        right, turns = int((among_N & right_N & under_N).sum()), int((among_N & under_N).sum())
-        tried = set(self._runs_N[did_N & under_N].tolist())
-        worked = set(self._runs_N[did_N & under_N & self._well_N].tolist())
+        if works:
+            among_N, right_N = self._well_N, did_N
+        else:
+            among_N, right_N = did_N, ~self._well_N
+        conditions, under_N = self._narrowed(among_N, right_N)
+        right = int((among_N & right_N & under_N).sum())
+        turns = int((among_N & under_N).sum())
+        tried = np.unique(self._runs_N[did_N & under_N])
+        worked = np.unique(self._runs_N[did_N & under_N & self._well_N])
+        usual = 0.0
         others_N = ~did_N & under_N
-        usual = 0.0 if works or not others_N.any() else float(np.mean(~self._well_N[others_N]))
-        # One failure is no reason to warn of a tool, however little is known.
-        count = int(among_N.sum()) if works else max(int(among_N.sum()), FEWEST)
-        return Told(conditions, right, turns, usual, count, len(did_N), len(tried), len(worked))
+        if not works and others_N.any():
+            usual = float(np.mean(~self._well_N[others_N]))
+        all_turns = int(among_N.sum())
+        if not works:
+            # One failure is no reason to warn of a tool, however little is known.
+            all_turns = max(all_turns, FEWEST)
+        return OccasionEvidence(conditions, right, turns, usual, all_turns, len(did_N), len(tried), len(worked))
+
+    def _narrowed(self, among_N: _Column, right_N: _Column) -> tuple[Conditions, _Column]:
+        """The conditions under which a lesson is right, and which turns they hold in."""
+        enough = (among_N & right_N).sum() >= FEWEST
+        disputed = (among_N & ~right_N).any()
+        if not (enough and disputed):
+            return self._conditions, np.ones_like(among_N)
+        search = _Search(*self._tests, *self._words, among_N, right_N)
+        search.run()
+        conditions = replace(self._conditions, says=search.says, facts=tuple(search.facts), user=search.user)
+        return conditions, search.everywhere
 
 
 class _Search:
@@ -237,17 +277,22 @@ class _Search:
         self.everywhere = np.ones_like(among_N)
         self._among_N, self._right_N = among_N, right_N
         self._words, self._words_NW = words, words_NW
-        self._asked: list[FactCondition] = []
+        self._candidates: list[FactCondition] = []
         columns: list[_Column] = []
         for column, test in enumerate(tests):
             for condition in _conditions_of(test):
-                self._asked.append(condition)
-                columns.append(true_NF[:, column] if condition.true else ~true_NF[:, column])
-        self._true_NF = np.stack(columns, axis=1) if columns else np.zeros((len(among_N), 0), dtype=np.bool_)
-        self._of_user_F = np.array([one.test.source == USER for one in self._asked], dtype=np.bool_)
+                self._candidates.append(condition)
+                true_N = true_NF[:, column]
+                columns.append(true_N if condition.true else ~true_N)
+        if columns:
+            self._true_NF = np.stack(columns, axis=1)
+        else:
+            self._true_NF = np.zeros((len(among_N), 0), dtype=np.bool_)
+        sources = [condition.test.source for condition in self._candidates]
+        self._of_user_F = np.array([source == USER for source in sources], dtype=np.bool_)
 
     def run(self) -> None:
-        """Ask for one more thing as long as it pays."""
+        """Add one condition after another as long as each pays for its description."""
         for _ in range(MOST_FACTS):
             now_N = self._among_N & self.everywhere
             right, wrong = self._counts(now_N)
@@ -261,7 +306,7 @@ class _Search:
             if max(worth, worth_of_words) <= 0:
                 break
             if worth >= worth_of_words:
-                self._add(self._asked[fact])
+                self._add(self._candidates[fact])
                 self.everywhere &= self._true_NF[:, fact]
             else:
                 self.says = words
@@ -282,12 +327,12 @@ class _Search:
         Args:
             users: Whether it may be who the user is.
         """
-        if not self._asked:
+        if not self._candidates:
             return -1, 0.0
         right_F = (self._true_NF & (now_N & self._right_N)[:, None]).sum(axis=0)
         wrong_F = (self._true_NF & (now_N & ~self._right_N)[:, None]).sum(axis=0)
         right, wrong = self._counts(now_N)
-        worth_F = _gain(right_F, wrong_F, right, wrong) - np.log(len(self._asked)) - _SPLIT_COST
+        worth_F = _gain(right_F, wrong_F, right, wrong) - np.log(len(self._candidates)) - _SPLIT_COST
         worth_F[right_F < FEWEST] = -np.inf
         # What is more often right by this condition than without it, not what is less so.
         worth_F[right_F * (right + wrong) <= right * (right_F + wrong_F)] = -np.inf
@@ -347,13 +392,18 @@ def _gain(right_F: NDArray[np.intp], wrong_F: NDArray[np.intp], right: int, wron
         precise = np.asarray(counts, dtype=np.float64)
         return np.asarray(precise * np.log(np.maximum(precise, 1e-9)))
 
-    parts = ((right_F, wrong_F), (right - right_F, wrong - wrong_F))
-    within = sum(information(one) + information(other) - information(one + other) for one, other in parts)
-    whole = information(np.array([right, wrong])).sum() - float(information(np.array([right + wrong]))[0])
-    return np.asarray(within - whole)
+    def purity(right: NDArray[np.intp], wrong: NDArray[np.intp]) -> NDArray[np.float64]:
+        """The log-likelihood of right and wrong turns by their own share."""
+        return information(right) + information(wrong) - information(right + wrong)
+
+    with_it_F = purity(right_F, wrong_F)
+    without_it_F = purity(right - right_F, wrong - wrong_F)
+    all_together = purity(np.array([right]), np.array([wrong]))[0]
+    return with_it_F + without_it_F - all_together
 
 
 def _tools_of_turn(calls: CallMatrix, row: int) -> Tools:
+    """The tools of the turn whose first call is in this row."""
     end = row + 1
     while end < len(calls.run_N) and calls.run_N[end] == calls.run_N[row] and calls.flags_N[end] & IN_TURN:
         end += 1

@@ -1,6 +1,6 @@
 """Principles: rules of one sentence, scored by use, found by similarity or by place (EvolveR).
 
-A place is where a run is: the tools just called. For each next tool, principles give the runs for and against it.
+A place is the tools just called (see `hepm.experience.principle_advice`).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from hepm.experience.matching import (
     ModelJudge,
     judge_literally,
 )
-from hepm.experience.place import LEAST_RUNS, PrincipleAdvice, places_of
+from hepm.experience.principle_advice import LEAST_RUNS, PrincipleAdvice, places_of
 from hepm.graph.calls.call_matrix import RecentlyUsed
-from hepm.graph.lessons.rows import Source, StoredLesson, Uses
+from hepm.graph.lessons.rows import LessonRow, Source, StoredLesson, Uses
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.tool_life import ToolNames
 from hepm.llm import Estimate
@@ -84,24 +84,31 @@ class FoundPrinciple:
     def examples(self) -> Examples:
         """Up to two best and two worst runs behind it; runs without a reward are none."""
         rewarded = [(source.reward, source) for source in self.principle.sources if source.reward is not None]
-        best = sorted(rewarded, key=lambda pair: (-pair[0], pair[1].run))[:EXAMPLES]
-        worse = sorted(pair for pair in rewarded if pair[0] < best[-1][0])[:EXAMPLES]
-        return Examples(tuple(source for _, source in best), tuple(source for _, source in worse))
+        rewarded.sort(key=lambda pair: (-pair[0], pair[1].run))
+        best = rewarded[:EXAMPLES]
+        lower = sorted(pair for pair in rewarded if pair[0] < best[-1][0])
+        worst = lower[:EXAMPLES]
+        return Examples(tuple(source for _, source in best), tuple(source for _, source in worst))
 
     @property
     def standing(self) -> str:
         """Its support in words: "from 14 runs, score 0.67 of 4 uses"."""
-        known = f"from {count_of(len(self.principle.sources), 'run')}"
-        return f"{known}, score {self.score:.2f} of {count_of(self.uses.uses, 'use')}" if self.uses.uses else known
+        support = f"from {count_of(len(self.principle.sources), 'run')}"
+        if not self.uses.uses:
+            return support
+        return f"{support}, score {self.score:.2f} of {count_of(self.uses.uses, 'use')}"
 
     @property
     def line(self) -> str:
         """When it holds, what it says, and why: "When …: before refund, call check_policy (9 of 10 runs)"."""
-        row, when = self.principle.row(), self.principle.conditions.when
-        said = in_brackets(row)
-        if said == row.text and self.principle.sources:
-            said = f"{row.text.rstrip('.')} (from {count_of(len(self.principle.sources), 'run')})"
-        return f"{when[0].upper()}{when[1:]}: {said}" if when and when.casefold() not in said.casefold() else said
+        row = self.principle.row()
+        text = in_brackets(row)
+        if text == row.text and self.principle.sources:
+            text = f"{row.text.rstrip('.')} (from {count_of(len(self.principle.sources), 'run')})"
+        when = self.principle.conditions.when
+        if not when or when.casefold() in text.casefold():
+            return text
+        return f"{when[0].upper()}{when[1:]}: {text}"
 
 
 class Principles:
@@ -146,7 +153,7 @@ class Principles:
         return learn_content(self._library, namespace=namespace)
 
     def content(self, *, namespace: str = DEFAULT_NAMESPACE) -> ContentHere:
-        """What calls need, by moments."""
+        """What calls need, found by tool, by error and by what was called before."""
         return self._library.lessons(namespace).cached(ContentHere)
 
     def estimate(
@@ -158,17 +165,21 @@ class Principles:
         again: bool = False,
     ) -> Estimate:
         """What judging would cost in `distill`, at most, with one long sentence per run; nothing is asked or stored."""
+        new = Principle("guiding", "a" * SENTENCE_CHARS, distilled_by="a model")
+        stored = Principle("guiding", "b" * SENTENCE_CHARS, distilled_by="a model")
+        of_question = judge.estimate([(new, stored)]).usage
         name = distiller_of("principle", distiller).name
         tasks = self._library.tasks(f"principle/{name}", namespace=namespace, again=again)
-        new, known = (Principle("guiding", letter * SENTENCE_CHARS, distilled_by="a model") for letter in "ab")
-        one = judge.estimate([(new, known)]).usage
         questions = sum(len(task.wanted) for task in tasks) * (NEAREST + TWINS)
+        cost_usd = of_question.cost_usd
+        if cost_usd is not None:
+            cost_usd *= questions
         usage = replace(
-            one,
+            of_question,
             calls=questions,
-            input_tokens=one.input_tokens * questions,
-            output_tokens=one.output_tokens * questions,
-            cost_usd=None if one.cost_usd is None else one.cost_usd * questions,
+            input_tokens=of_question.input_tokens * questions,
+            output_tokens=of_question.output_tokens * questions,
+            cost_usd=cost_usd,
         )
         return Estimate(usage, paid_before=0)
 
@@ -211,7 +222,7 @@ class Principles:
         self,
         after: Sequence[ToolName],
         *,
-        said: str = "",
+        user_text: str = "",
         called: Collection[ToolName] = (),
         namespace: str = DEFAULT_NAMESPACE,
         environment: str = "",
@@ -226,24 +237,31 @@ class Principles:
 
         Args:
             after: Tools of the last turn; none before the first call.
-            said: What the user said so far. Runs whose users said the like count most; all count alike without it.
+            user_text: What the user said so far. Runs of similar requests count most; without it all count alike.
             called: What the run called since the user last wrote: advice to call one of these is past.
             least_runs: Minimum number of runs behind a principle, if there are such principles.
             names: What the agent calls its tools.
         """
-        here = self.place(after, said=said, called=called, namespace=namespace, environment=environment, names=names)
+        here = self.advice_after(
+            after, user_text=user_text, called=called, namespace=namespace, environment=environment, names=names
+        )
         return self.found(here.best(k, least_runs=least_runs), namespace=namespace)
 
     def found(self, principles: Iterable[Principle], *, namespace: str = DEFAULT_NAMESPACE) -> list[FoundPrinciple]:
         """Stored principles with their uses; those that are gone are left out."""
         known = self._library.lessons(namespace)
-        return [FoundPrinciple.of(stored) for one in principles if (stored := known.get(one.id)) is not None]
+        found: list[FoundPrinciple] = []
+        for principle in principles:
+            stored = known.get(principle.id)
+            if stored is not None:
+                found.append(FoundPrinciple.of(stored))
+        return found
 
-    def place(
+    def advice_after(
         self,
         after: Sequence[ToolName],
         *,
-        said: str = "",
+        user_text: str = "",
         called: Collection[ToolName] = (),
         namespace: str = DEFAULT_NAMESPACE,
         environment: str = "",
@@ -253,17 +271,23 @@ class Principles:
 
         While the store does not answer, runs whose requests were not read before count alike.
         """
-        names = names or ToolNames.of(self._library.marks(namespace), after, ())
-        here = self._library.lessons(namespace).cached(_Places).at(tuple(after), environment, names)
-        now = here.in_run(called)
-        if not said.strip() or not (sources := here.sources):
-            return now
-        try:
-            here.requests = here.requests or self._library.like_requests(sources, namespace=namespace)
-        except StoreUnavailableError as error:
-            _log.debug("the requests of runs cannot be read for now: %s", error)
-            return now
-        return now.weighed(here.requests.likeness(self._library.vectors([said])[0]))
+        if names is None:
+            names = ToolNames.of(self._library.marks(namespace), after, ())
+        places = self._library.lessons(namespace).cached(_Places)
+        here = places.advice_after(tuple(after), environment, names)
+        in_run = here.in_run(called)
+        sources = here.sources
+        if not user_text.strip() or not sources:
+            return in_run
+        if here.requests is None:
+            try:
+                # Kept with the place, which later runs come to as well.
+                here.requests = self._library.like_requests(sources, namespace=namespace)
+            except StoreUnavailableError as error:
+                _log.debug("the requests of runs cannot be read for now: %s", error)
+                return in_run
+        (vector,) = self._library.vectors([user_text])
+        return in_run.weighed(here.requests.likeness(vector))
 
     def prune(
         self,
@@ -274,39 +298,42 @@ class Principles:
         dry_run: bool = False,
     ) -> list[FoundPrinciple]:
         """Retire principles with a low score after enough uses; worst first, ties by id. `Library.revive` undoes it."""
-        low = [
-            FoundPrinciple.of(stored)
-            for stored in self._library.lessons(namespace).all("principle")
-            if stored.uses.uses >= min_uses and stored.uses.score < below
-        ]
+        low: list[FoundPrinciple] = []
+        for stored in self._library.lessons(namespace).all("principle"):
+            if stored.uses.uses >= min_uses and stored.uses.score < below:
+                low.append(FoundPrinciple.of(stored))
         if low and not dry_run:
             self._library.change(LessonChange(retire={one.id: "pruned" for one in low}), namespace=namespace)
         return sorted(low, key=lambda one: (one.score, one.id))
 
 
 class _Places:
-    """Principles by the tools after which they say something; places that were asked for are kept."""
+    """Principles by the tools after which they say something; what was found for a place is kept."""
 
     def __init__(self, lessons: Collection[StoredLesson]) -> None:
         self._by_tool: defaultdict[ToolName, list[StoredLesson]] = defaultdict(list)
-        for one in lessons:
-            if one.row.live and one.row.kind == "principle" and not says_nothing(one.row):
-                for tool in places_of(Principle.of(one.row)):
-                    self._by_tool[tool].append(one)
-        self._known = RecentlyUsed[Hashable, PrincipleAdvice](_MOST_KEPT)
+        for stored in lessons:
+            if stored.row.live and stored.row.kind == "principle" and not says_nothing(stored.row):
+                for tool in places_of(Principle.of(stored.row)):
+                    self._by_tool[tool].append(stored)
+        self._kept = RecentlyUsed[Hashable, PrincipleAdvice](_MOST_KEPT)
         self._lock = Lock()
 
-    def at(self, after: tuple[ToolName, ...], environment: str, names: ToolNames) -> PrincipleAdvice:
+    def advice_after(self, after: tuple[ToolName, ...], environment: str, names: ToolNames) -> PrincipleAdvice:
         other_names = frozenset(names.aliases.items()), frozenset(names.used.items())
         key = after, environment, names.retired, names.offered, other_names
         with self._lock:
-            found = self._known.use(key)
-        if found is None:
-            spellings = [name for tool in after or (START,) for name in names.spellings(tool)]
-            rows = {one.row.id: one.row for tool in spellings for one in self._by_tool.get(tool, ())}
-            found = PrincipleAdvice(
-                [Principle.of(row) for row in rows.values() if applies_in(row, environment)], after, names
-            )
+            advice = self._kept.use(key)
+        if advice is None:
+            advice = PrincipleAdvice(self._principles(after, environment, names), after, names)
             with self._lock:
-                self._known.put(key, found, len(found.sources))
-        return found
+                self._kept.put(key, advice, len(advice.sources))
+        return advice
+
+    def _principles(self, after: tuple[ToolName, ...], environment: str, names: ToolNames) -> list[Principle]:
+        """The principles about these tools, under any of their names."""
+        rows: dict[str, LessonRow] = {}
+        for tool in after or (START,):
+            for name in names.spellings(tool):
+                rows.update({stored.row.id: stored.row for stored in self._by_tool.get(name, ())})
+        return [Principle.of(row) for row in rows.values() if applies_in(row, environment)]

@@ -1,15 +1,15 @@
 """What memory says at one turn of a run, as text for a prompt.
 
 Everything recalled is quoted as a JSON string, so that it reads as data, and bounded by a number of tokens. What
-changes least comes first, so that a provider's prompt cache works. A lesson is one sentence (`hepm.experience.voice`);
-which ones were told stands beside the text.
+changes least comes first, so that a provider's prompt cache works. A lesson is one sentence
+(`hepm.experience.lesson_lines`); which ones are shown stands beside the text.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import compress, groupby
@@ -18,15 +18,16 @@ from typing import Final, NamedTuple
 from hepm.errors import LlmError
 from hepm.experience.content import Where
 from hepm.experience.experiences import RETRIEVED, Experiences, FoundExperience
-from hepm.experience.lessons import Notes, is_content
+from hepm.experience.lesson_lines import FoundLesson, LessonLine, LessonWriter, fitting
+from hepm.experience.lessons import Experience, Notes, Principle, is_content
 from hepm.experience.library import Library
-from hepm.experience.place import Counts, in_one_voice
 from hepm.experience.preferences import Preferences
+from hepm.experience.principle_advice import reconcile
 from hepm.experience.principles import FoundPrinciple, Principles
 from hepm.experience.run_steps import step_of
-from hepm.experience.voice import LessonTeller, SaidLesson, fitting
 from hepm.graph.delta import said_text, state_key
 from hepm.graph.lessons.rows import StoredLesson
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.tool_life import ToolNames
 from hepm.graph.trials import LEFT_OUT_HERE, hint_id
 from hepm.ingest.chat import read_messages
@@ -66,6 +67,7 @@ FRAME: Final = (
 _NOTES: Final = "What this user prefers:"
 _LESSONS: Final = "What earlier runs taught:"
 _RECALLED: Final = "Of what this user prefers, now:"
+_MOST_RUNS: Final = 100  # that a prompt names as its sources
 _EVIDENCE: Final = re.compile(r"(?<=\") \([^\"]*\)$")
 
 
@@ -111,8 +113,8 @@ class PromptOptions:
     Attributes:
         suggestions, experiences, principles, recalled: Maximum number of each; 0 for none.
         lesson_tokens: Maximum number of tokens of all experiences and principles together, approximately.
-        as_written: Tell lessons in their own words (see `hepm.experience.voice.LessonTeller`), whatever other runs did
-            since.
+        as_written: Show lessons in their own words (see `hepm.experience.lesson_lines.LessonWriter`), whatever other
+            runs did since.
         notes: Whether to include the user's whole notes.
         model: Chooses experiences and lines of the notes; similarity does if None, or if the model cannot be reached.
         redact: Removes secrets from each text; None for no change. What is stored was redacted when it came.
@@ -129,9 +131,21 @@ class PromptOptions:
     model: Client | None = None
     redact: Callable[[str], str] | None = lambda text: Redactor().text(text)
 
+    @property
+    def needs_suggestion(self) -> bool:
+        """Whether a policy is asked: what is unlikely now is left out of lessons, too."""
+        return bool(self.suggestions or self.principles or self.experiences)
 
-class Moment(NamedTuple):
-    """Where a run is: what the agent knows, the tools of its last turn (none at the start), all calls, and the turn."""
+
+class TurnState(NamedTuple):
+    """Where a run is at one turn.
+
+    Attributes:
+        state: What the agent knows.
+        after: The tools of its last turn; none at the start.
+        history: All calls.
+        turn: The agent's next turn, from 1; 0 if unknown.
+    """
 
     state: StateSummary
     after: tuple[ToolName, ...] = ()
@@ -146,20 +160,22 @@ class Moment(NamedTuple):
         after: ToolName | Sequence[ToolName] | None,
         history: Sequence[ToolName],
         turn: int,
-    ) -> Moment:
-        """The moment after these OpenAI chat messages; without messages, as the other arguments describe it."""
-        if messages is None:
-            last = (after,) if isinstance(after, str) else tuple(after or history[-1:])
-            return cls(StateSummary(said=(state,) if state else (), tools=last), last, tuple(history), turn)
-        return cls.after_turns(read_messages(messages), turn)
+    ) -> TurnState:
+        """Where a run is after these OpenAI chat messages; without messages, as the other arguments describe it."""
+        if messages is not None:
+            return cls.after_turns(read_messages(messages), turn)
+        last = (after,) if isinstance(after, str) else tuple(after or history[-1:])
+        user_texts = (state,) if state else ()
+        return cls(StateSummary(said=user_texts, tools=last), last, tuple(history), turn)
 
     @classmethod
-    def after_turns(cls, turns: Sequence[Turn], turn: int = 0) -> Moment:
-        """The moment after these turns; `turn` is the agent's next one if 0."""
-        live = agent_state(turns)
-        last = tuple(tool for tool in live.last if tool != START)
-        spoken = sum(one.is_step for one in turns)
-        return cls(live.state(), last, tuple(live.history), turn or spoken + 1)
+    def after_turns(cls, turns: Sequence[Turn], turn: int = 0) -> TurnState:
+        """Where a run is after these turns; `turn` is the agent's next one if 0."""
+        agent = agent_state(turns)
+        last = tuple(tool for tool in agent.last if tool != START)
+        if not turn:
+            turn = 1 + sum(one.is_step for one in turns)
+        return cls(agent.state(), last, tuple(agent.history), turn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,118 +184,186 @@ class Recollection:
 
     Attributes:
         lessons: As sentences, those that matter most first.
-        unsaid: Ids of lessons for which `PromptOptions.lesson_tokens` has no room.
+        omitted: Ids of lessons for which `PromptOptions.lesson_tokens` has no room.
+        recalled: Lines of the user's notes that matter now.
     """
 
     notes: Notes | None = None
-    lessons: Sequence[SaidLesson] = ()
-    unsaid: Sequence[str] = ()
+    lessons: Sequence[LessonLine] = ()
+    omitted: Sequence[str] = ()
     recalled: Sequence[str] = ()
     suggestions: Suggestions = field(default_factory=Suggestions)
 
 
-def recollect(
-    library: Library,
-    now: Moment,
-    suggest: Callable[[Mapping[ToolName, float]], Suggestions],
-    *,
-    counts: Counts,
-    names: ToolNames,
-    namespace: str,
-    user: str,
-    environment: str,
-    horizon: int,
-    options: PromptOptions,
-) -> Recollection:
-    """Everything that memory has to say at a moment, without contradictions.
+class Recollector:
+    """Finds everything that memory has to say at one turn of a run.
 
-    `suggest` weighs what lessons advise, and gives `FURTHER` more tools than `options` asks for; for `counts` see
-    `in_one_voice`.
-    `names` are what the agent calls its tools.
+    A policy weighs what lessons advise (`advice`), and lessons are chosen by what the policy suggests (`recollect`).
+
+    Args:
+        now: Where the run is.
+        names: What the agent calls its tools.
+        user: "" for none.
+        environment: "" for any.
+        horizon: The maximum number of the agent's turns; 0 if unknown.
     """
-    principles, preferences = Principles(library), Preferences(library)
-    rules: list[FoundPrinciple] = []
-    words = said_text(now.state)
-    called = now.history[now.state.earlier :]
-    place = principles.place(
-        now.after, said=words, called=called, namespace=namespace, environment=environment, names=names
-    )
-    voice = LessonTeller(
-        place,
-        library.occasions(namespace),
-        state=now.state,
-        after=now.after,
-        history=now.history,
-        names=names,
-        environment=environment,
-        user=user,
-        as_written=options.as_written,
-    )
-    asked = options.suggestions or options.principles or options.experiences
-    suggestions = suggest(place.advice()) if asked else Suggestions()
-    if k := options.principles:
-        here = principles.found(place.best(k, chances=suggestions.chances, keep=voice.holds), namespace=namespace)
-        alike = principles.search(" ".join(now.state.said), namespace=namespace, environment=environment, k=k)
-        said = {state_key(one.principle.text) for one in here}
-        # What a call needs is said at its own moment alone.
-        unsaid = [one for one in alike if state_key(one.principle.text) not in said and not is_content(one.principle)]
-        others = [one for one in unsaid if voice.holds(one.principle)]
-        rules = [*here, *others][:k]
-        rules += _content_now(principles, now, suggestions, namespace=namespace, environment=environment)
-    found: list[FoundExperience] = []
-    if options.experiences:
-        search = partial(Experiences(library).search, now.state, namespace=namespace, environment=environment)
-        found = search(
-            turn=now.turn,
-            horizon=horizon,
-            k=options.experiences,
-            here=place,
-            model=options.model,
-            keep=voice.holds,
+
+    def __init__(
+        self,
+        library: Library,
+        mirror: NamespaceMirror,
+        now: TurnState,
+        *,
+        names: ToolNames,
+        user: str,
+        environment: str,
+        horizon: int,
+        options: PromptOptions,
+    ) -> None:
+        self._library = library
+        self._mirror = mirror
+        self._namespace = mirror.name
+        self._now = now
+        self._names = names
+        self._user = user
+        self._environment = environment
+        self._horizon = horizon
+        self._options = options
+        self._principles = Principles(library)
+        # Of calls before the user last wrote, advice is not past: the user may want something else by now.
+        called = now.history[now.state.earlier :]
+        self._here = self._principles.advice_after(
+            now.after,
+            user_text=said_text(now.state),
+            called=called,
+            namespace=self._namespace,
+            environment=environment,
+            names=names,
         )
-    notes = preferences.notes(user, namespace=namespace) if user else None
-    recalled: list[str] = []
-    if notes is not None and options.recalled:
-        recall = partial(preferences.recall, user, now.state.text, namespace=namespace, k=options.recalled)
+        self._writer = LessonWriter(
+            self._here,
+            library.occasions(self._namespace),
+            state=now.state,
+            after=now.after,
+            history=now.history,
+            names=names,
+            environment=environment,
+            user=user,
+            as_written=options.as_written,
+        )
+
+    def advice(self) -> dict[ToolName, float]:
+        """How surely lessons are for each next tool, in [-1, 1]."""
+        return self._here.by_tool()
+
+    def recollect(self, suggestions: Suggestions) -> Recollection:
+        """What there is to say beside a suggestion, without contradictions.
+
+        Args:
+            suggestions: Of a policy that weighed `advice`, with `FURTHER` more tools than the options ask for; empty
+                if they need none.
+        """
+        options = self._options
+        known = self._library.lessons(self._namespace)
+        ages = self._library.ages(self._namespace)
+        rules = self._rules(suggestions)
+        experiences = self._experiences()
+        notes = None
+        if self._user:
+            notes = Preferences(self._library).notes(self._user, namespace=self._namespace)
+        recalled = self._recalled() if notes is not None and options.recalled else []
+        found: list[FoundLesson] = [*ages.in_prompt(rules, known), *ages.in_prompt(experiences, known)]
+        kept, suggestions = reconcile(self._here, [_lesson(one) for one in found], suggestions, self._outcomes)
+        agreeing = list(compress(found, kept))
+        shown = Suggestions()
+        if options.suggestions:
+            shown = replace(suggestions, ranked=suggestions.ranked[: options.suggestions], chances={})
+        lines = self._writer.lines(agreeing, shown, ages.notes(agreeing, known))
+        fitting_lines = fitting(lines, options.lesson_tokens)
+        omitted: list[str] = []
+        for line in lines:
+            if line not in fitting_lines:
+                omitted += line.lessons
+        return Recollection(
+            notes=notes if options.notes else None,
+            lessons=fitting_lines,
+            omitted=omitted,
+            recalled=recalled,
+            suggestions=shown,
+        )
+
+    def _outcomes(self, tool: ToolName) -> tuple[int, int]:
+        """The successful and the failed runs that called a tool from here."""
+        last = tuple(map(self._names.own, self._now.after))
+        return self._mirror.counts(last, self._names.own(tool))
+
+    def _rules(self, suggestions: Suggestions) -> list[FoundPrinciple]:
+        """Principles about the next tool, then those whose text is similar, then what the next calls need."""
+        k = self._options.principles
+        if not k:
+            return []
+        best = self._here.best(k, chances=suggestions.chances, keep=self._writer.holds)
+        here = self._principles.found(best, namespace=self._namespace)
+        texts = {state_key(one.principle.text) for one in here}
+        words = " ".join(self._now.state.said)
+        similar: list[FoundPrinciple] = []
+        for one in self._principles.search(words, namespace=self._namespace, environment=self._environment, k=k):
+            principle = one.principle
+            # What a call needs is shown before that call alone.
+            if state_key(principle.text) not in texts and not is_content(principle) and self._writer.holds(principle):
+                similar.append(one)
+        return [*[*here, *similar][:k], *self._call_content(suggestions)]
+
+    def _call_content(self, suggestions: Suggestions) -> list[FoundPrinciple]:
+        """What helps after the last call, if it failed; and what the calls that are suggested need."""
+        now = self._now
+        content = self._principles.content(namespace=self._namespace)
+        where = Where(self._environment)
+        found: list[StoredLesson] = []
+        if now.state.failed and now.after:
+            failed = ToolCall(now.after[-1], result=now.state.result, error=True)
+            found += content.recipes(step_of(failed, now.turn, ""), where)
+        for suggestion in suggestions.ranked:
+            found += content.checks(suggestion.tool, (*now.history, *now.after), where)
+            found += content.of_arguments(suggestion.tool, where)
+        return [FoundPrinciple.of(stored) for stored in found[:CONTENT]]
+
+    def _experiences(self) -> list[FoundExperience]:
+        if not self._options.experiences:
+            return []
+        return Experiences(self._library).search(
+            self._now.state,
+            namespace=self._namespace,
+            environment=self._environment,
+            turn=self._now.turn,
+            horizon=self._horizon,
+            k=self._options.experiences,
+            here=self._here,
+            model=self._options.model,
+            keep=self._writer.holds,
+        )
+
+    def _recalled(self) -> list[str]:
+        """Lines of the user's notes that matter now."""
+        recall = partial(
+            Preferences(self._library).recall,
+            self._user,
+            self._now.state.text,
+            namespace=self._namespace,
+            k=self._options.recalled,
+        )
         try:
-            recalled = recall(model=options.model)
+            return recall(model=self._options.model)
         except LlmError as error:
             _log.warning("notes are recalled by similarity, as the model could not be asked: %s", error)
-            recalled = recall()
-    known, ages = library.lessons(namespace), library.ages(namespace)
-    rules, found = ages.in_prompt(rules, known), ages.in_prompt(found, known)
-    recalled_lessons = (*(one.principle for one in rules), *(one.experience for one in found))
-    kept, suggestions = in_one_voice(place, recalled_lessons, suggestions, counts)
-    k = options.suggestions
-    shown = replace(suggestions, ranked=suggestions.ranked[:k], chances={}) if k else Suggestions()
-    agreeing = list(compress([*rules, *found], kept))
-    lessons = voice.tell(agreeing, shown, ages.notes(agreeing, known))
-    told = fitting(lessons, options.lesson_tokens)
-    return Recollection(
-        notes=notes if options.notes else None,
-        lessons=told,
-        unsaid=[id for one in lessons if one not in told for id in one.lessons],
-        recalled=recalled,
-        suggestions=shown,
-    )
+            return recall()
 
 
-def _content_now(
-    principles: Principles, now: Moment, suggestions: Suggestions, *, namespace: str, environment: str
-) -> list[FoundPrinciple]:
-    """What helps after the last call, if it failed; and what the calls that are suggested need."""
-    content, where = principles.content(namespace=namespace), Where(environment)
-    found: list[StoredLesson] = []
-    if now.state.failed and now.after:
-        failed = ToolCall(now.after[-1], result=now.state.result, error=True)
-        found += content.recipes(step_of(failed, now.turn, ""), where)
-    for one in suggestions.ranked:
-        found += content.checks(one.tool, (*now.history, *now.after), where)
-        found += content.of_arguments(one.tool, where)
-    return [FoundPrinciple.of(one) for one in found[:CONTENT]]
+def _lesson(found: FoundLesson) -> Principle | Experience:
+    return found.principle if isinstance(found, FoundPrinciple) else found.experience
 
 
-class _Line(NamedTuple):
+class _PromptLine(NamedTuple):
     """A line that may go into the prompt: a smaller rank gets room earlier; part 0 stays through a session."""
 
     rank: tuple[int, int]
@@ -295,23 +379,34 @@ def render(found: Recollection, *, budget: int = BUDGET, redact: Callable[[str],
     The user's notes get up to half of it, so that they are cut alike in every turn. Of the rest the suggestion comes
     first, then recalled lines of the notes, then lessons.
     """
-    lines = list(_lines(found, redact or str))
+    lines = list(_prompt_lines(found, redact or str))
     stable, taken = _fitting([line for line in lines if line.part == 0], budget // 2)
     hint = found.suggestions.prompt()
     if estimate_tokens(hint) > budget - taken:
         hint = ""
     present, _ = _fitting([line for line in lines if line.part == 1], budget - taken - estimate_tokens(hint))
-    lessons = tuple(dict.fromkeys(id for line in (*stable, *present) for id in line.lessons))
-    left_out = dict.fromkeys((*(id for line in lines for id in line.lessons), *found.unsaid))
-    runs = (run for one in found.lessons if one.lessons[0] in lessons for run in one.runs)
+    lessons = _lessons_in([*stable, *present])
+    candidates = dict.fromkeys((*_lessons_in(lines), *found.omitted))
+    runs: dict[str, None] = {}
+    for line in found.lessons:
+        if line.lessons[0] in lessons:
+            runs.update(dict.fromkeys(line.runs))
     return Prompt(
         stable=_block(stable, ""),
         present=_block(present, hint),
         lessons=lessons,
-        runs=tuple(dict.fromkeys(runs))[:100],
-        left_out=tuple(id for id in left_out if id not in lessons),
+        runs=tuple(runs)[:_MOST_RUNS],
+        left_out=tuple(id for id in candidates if id not in lessons),
         suggestions=found.suggestions,
     )
+
+
+def _lessons_in(lines: Sequence[_PromptLine]) -> tuple[str, ...]:
+    """Ids of the lessons that lines stand for, each once."""
+    ids: dict[str, None] = {}
+    for line in lines:
+        ids.update(dict.fromkeys(line.lessons))
+    return tuple(ids)
 
 
 def render_without(
@@ -327,84 +422,98 @@ def render_without(
     """
     whole = render(found, budget=budget, redact=redact)
     notes = found.notes.id if found.notes is not None else ""
-    told = {one.lessons[0]: one.lessons for one in found.lessons}
-    # A sentence stands for all lessons that say it: they are told, or left out, together.
-    lessons = [id for id in whole.lessons if id != notes and id in told and leaves_out(id)]
-    ranked = found.suggestions.ranked
-    tools = [one.tool for one in ranked if leaves_out(hint_id(one.tool))]
-    if not lessons and not tools:
+    by_first = {line.lessons[0]: line.lessons for line in found.lessons}
+    # A sentence stands for all lessons that say it: they are shown, or left out, together.
+    withheld: set[str] = set()
+    for id in whole.lessons:
+        if id != notes and id in by_first and leaves_out(id):
+            withheld.update(by_first[id])
+    tools = [suggestion.tool for suggestion in found.suggestions.ranked if leaves_out(hint_id(suggestion.tool))]
+    if not withheld and not tools:
         return whole
-    suggestions = found.suggestions.without(tools, LEFT_OUT_HERE) if tools else found.suggestions
-    withheld = {id for first in lessons for id in told[first]}
-    kept = replace(
-        found,
-        lessons=[one for one in found.lessons if not withheld.intersection(one.lessons)],
-        suggestions=suggestions,
-    )
-    return replace(render(kept, budget=budget, redact=redact), withheld=(*sorted(withheld), *map(hint_id, tools)))
+    suggestions = found.suggestions
+    if tools:
+        suggestions = suggestions.without(tools, LEFT_OUT_HERE)
+    lessons = [line for line in found.lessons if withheld.isdisjoint(line.lessons)]
+    prompt = render(replace(found, lessons=lessons, suggestions=suggestions), budget=budget, redact=redact)
+    return replace(prompt, withheld=(*sorted(withheld), *map(hint_id, tools)))
 
 
-def _lines(found: Recollection, redact: Callable[[str], str]) -> Iterator[_Line]:
-    def said(text: str) -> str:
+def _prompt_lines(found: Recollection, redact: Callable[[str], str]) -> Iterator[_PromptLine]:
+    def data(text: str) -> str:
         return quoted(redact(text), ITEM_CHARS)
 
-    notes = () if found.notes is None else (found.notes.id,)
-    for number, wish in enumerate(found.notes.text.splitlines() if found.notes is not None else ()):
-        if wish.strip():
-            yield _Line((1, number), 0, _NOTES, f"- {said(wish.strip().removeprefix('- '))}", notes)
-    for number, one in enumerate(found.lessons):
-        sentence = replace(one, text=redact(one.text))
-        yield _Line((3, number), 1, _LESSONS, sentence.line(), one.lessons)
-    for number, wish in enumerate(found.recalled):
-        yield _Line((2, number), 1, _RECALLED, f"- {said(wish)}", notes)
+    notes: tuple[str, ...] = ()
+    if found.notes is not None:
+        notes = (found.notes.id,)
+        for number, text in enumerate(found.notes.text.splitlines()):
+            if text.strip():
+                yield _PromptLine((1, number), 0, _NOTES, f"- {data(text.strip().removeprefix('- '))}", notes)
+    for number, line in enumerate(found.lessons):
+        redacted = replace(line, text=redact(line.text))
+        yield _PromptLine((3, number), 1, _LESSONS, redacted.bullet(), line.lessons)
+    for number, text in enumerate(found.recalled):
+        yield _PromptLine((2, number), 1, _RECALLED, f"- {data(text)}", notes)
 
 
-def _fitting(lines: Sequence[_Line], room: int) -> tuple[list[_Line], int]:
+def _fitting(lines: Sequence[_PromptLine], room: int) -> tuple[list[_PromptLine], int]:
     """The lines of a block that fit, in order, and the tokens they take."""
     left = room - estimate_tokens("\n".join((BLOCK_START, FRAME, BLOCK_END))) - 3
     headers: set[str] = set()
     kept: set[int] = set()
-    for number in sorted(range(len(lines)), key=lambda at: lines[at].rank):
+    for number in sorted(range(len(lines)), key=lambda number: lines[number].rank):
         line = lines[number]
         cost = estimate_tokens(line.text) + 1
-        cost += 0 if line.header in headers else estimate_tokens(line.header) + 1
+        if line.header not in headers:
+            cost += estimate_tokens(line.header) + 1
         if cost <= left:
             left -= cost
             headers.add(line.header)
             kept.add(number)
-    return [line for number, line in enumerate(lines) if number in kept], room - left if kept else 0
+    if not kept:
+        return [], 0
+    return [line for number, line in enumerate(lines) if number in kept], room - left
 
 
-def unsaid(text: str, said: dict[str, str]) -> str:
+def without_repeats(text: str, shown: dict[str, str]) -> str:
     """The text of a prompt for an agent that keeps what it reads: without items and a hint that it has.
 
     Args:
-        said: Of the same agent, each time; "" has its last hint.
+        shown: What the agent has read, by item without its evidence; "" has its last hint. It is updated.
     """
     kept: list[str] = []
     header = hint = ""
     for line in text.splitlines():
         if line.startswith("- "):
-            key = _EVIDENCE.sub("", line)
-            if key not in said:
-                said[key] = line
-                kept += [header, line] if header else [line]
+            item = _EVIDENCE.sub("", line)
+            if item in shown:
+                continue
+            shown[item] = line
+            if header:
+                kept.append(header)
                 header = ""
+            kept.append(line)
         elif line.startswith((HINT, FAILED_HINT)):
             hint = line
         elif line not in (BLOCK_START, BLOCK_END, FRAME):
             header = line
-    new = hint if hint != said.get("") else ""
-    said[""] = hint
+    new_hint = hint if hint != shown.get("") else ""
+    shown[""] = hint
     if not kept:
-        return new
-    return "\n".join([BLOCK_START, FRAME, *kept, *([new] if new else []), BLOCK_END])
+        return new_hint
+    if new_hint:
+        kept.append(new_hint)
+    return "\n".join([BLOCK_START, FRAME, *kept, BLOCK_END])
 
 
-def _block(lines: Sequence[_Line], hint: str) -> str:
+def _block(lines: Sequence[_PromptLine], hint: str) -> str:
     if not lines:
         return hint  # one line needs no frame
     texts = [BLOCK_START, FRAME]
     for header, of_header in groupby(lines, key=lambda line: line.header):
-        texts += [header, *(line.text for line in of_header)]
-    return "\n".join([*texts, *([hint] if hint else []), BLOCK_END])
+        texts.append(header)
+        texts += [line.text for line in of_header]
+    if hint:
+        texts.append(hint)
+    texts.append(BLOCK_END)
+    return "\n".join(texts)

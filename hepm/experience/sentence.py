@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 from hepm.experience.lessons import Experience, Principle
-from hepm.experience.occasions import Told
-from hepm.experience.place import Advice
+from hepm.experience.occasions import OccasionEvidence
+from hepm.experience.principle_advice import Advice
 from hepm.experience.transcript import listed
 from hepm.text import count_of
 
 
-def advice_sentence(when: str, side: Advice) -> str:
+def advice_sentence(when: str, advice: Advice) -> str:
     """Advice in words: "after get_order, when the user says 'cancel', call cancel_order rather than refund"."""
-    better, worse = listed(sorted(side.better)), listed(sorted(side.worse))
-    does = f"call {better}" if better else f"runs that called {worse} failed"
-    if better and worse:
-        does += f" rather than {worse}"
-    text = f"{when}, {does}." if when else f"{does}."
-    return (text[0].upper() + text[1:]).replace('"', "'")
+    better, worse = listed(sorted(advice.better)), listed(sorted(advice.worse))
+    if not better:
+        text = f"runs that called {worse} failed"
+    elif worse:
+        text = f"call {better} rather than {worse}"
+    else:
+        text = f"call {better}"
+    if when:
+        text = f"{when}, {text}"
+    # A prompt quotes the sentence as a JSON string: double quotes would be escaped.
+    return f"{text[0].upper()}{text[1:]}.".replace('"', "'")
 
 
-def evidence_of(told: Told, side: Advice) -> str:
+def evidence_of(evidence: OccasionEvidence, advice: Advice) -> str:
     """Why to believe advice, in a few words: "8 of 8 successful runs"; "" if none counts."""
-    turns = count_of(told.turns, "successful run" if side.better else "run")
-    return f"{told.right} of {turns}" if told.turns else ""
+    if not evidence.turns:
+        return ""
+    noun = "successful run" if advice.better else "run"
+    return f"{evidence.right} of {count_of(evidence.turns, noun)}"
 
 
 def in_own_words(lesson: Principle | Experience) -> str:

@@ -8,12 +8,12 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter
 from typing import Final
 
 from hepm.errors import InputError, StoreDamagedError
 from hepm.graph.delta import Delta, RunRecord
-from hepm.graph.lessons.rows import Showing
+from hepm.graph.lessons.rows import Exposure
 from hepm.graph.retract import readable, retract_runs
 from hepm.graph.rows import (
     Added,
@@ -28,7 +28,7 @@ from hepm.graph.rows import (
 )
 from hepm.graph.tool_life import add_alias, own_names, retire
 from hepm.graph.transaction import Transaction
-from hepm.types import Tool
+from hepm.types import Tool, ToolName
 
 _REBUILD_BATCH: Final = 500
 _NEAR: Final = 1e-3  # so near a threshold a reward may be on either side, as it is a sum of floats
@@ -44,18 +44,27 @@ def add_runs(
     relabel: bool = False,
 ) -> Added:
     """Store those runs that are new or newly labelled (see `Store.add`)."""
-    runs = [run.graded(write.header.success_from) for run in runs]
-    added, new, former = _sort_out(write, runs, relabel=relabel)
-    # A given label that agrees with a rule's changes no count.
-    same = [run for run in new if run.success is not None and run.id in former and former[run.id] == run.success]
-    if same:
-        write.lessons.drop_answers_about([run.id for run in same])
-        write.lessons.write("set_outcome_record", [{"run": r.id, "reward": r.reward, "record": r.record} for r in same])
+    graded = [run.graded(write.header.success_from) for run in runs]
+    added, to_store, former_labels = _sort_out(write, graded, relabel=relabel)
+    agreeing: list[RunRecord] = []
+    rest: list[RunRecord] = []
+    for run in to_store:
+        # A given label that agrees with a rule's changes no count.
+        if run.success is not None and former_labels.get(run.id) == run.success:
+            agreeing.append(run)
+        else:
+            rest.append(run)
+    if agreeing:
+        write.lessons.drop_answers_about([run.id for run in agreeing])
+        _set_outcome_records(write, agreeing)
         write.note_change()
-    agreed = {run.id for run in same}
-    rest = [run for run in new if run.id not in agreed]
-    _store(write, rest, [run.id for run in rest if run.id in former], vectors, replay)
+    _store(write, rest, [run.id for run in rest if run.id in former_labels], vectors, replay)
     return added
+
+
+def _set_outcome_records(write: Transaction, runs: Sequence[RunRecord]) -> None:
+    rows = [{"run": run.id, "reward": run.reward, "record": run.record} for run in runs]
+    write.lessons.write("set_outcome_record", rows)
 
 
 def _store(
@@ -67,46 +76,74 @@ def _store(
 ) -> None:
     """Store runs; those of `relabelled` replace stored ones."""
     new, vectors = _under_own_names(write, new, vectors, replay)
-    shown: list[Showing] = []
+    shown: list[Exposure] = []
     if relabelled:
-        # They are counted anew, with their label, and learned from anew.
-        write.lessons.drop_answers_about(relabelled)
-        unlabelled = {run.id for run in new if run.success is None}.intersection(relabelled)
-        shown = write.lessons.showings([run.id for run in new if run.trusted and run.id in unlabelled])
-        if unlabelled:
-            write.lessons.forget_from(sorted(unlabelled))
-        _remove(write, write.held(relabelled), replay)
-    if new:
-        counted, excluded = _elect(write, new, replay) if write.header.counting == "shortest" else (new, [])
-        write.insert_runs(excluded, vectors, counted=False)
-        write.insert_runs(counted, vectors, counted=True)
-        write.apply(Delta.of(counted, now=time.time()), vectors)
-        write.lessons.settle({run.id: run.success for run in new if run.success is not None})
-        for one in shown:
-            write.lessons.show(one.run, [one.lesson])
-        write.note_change()
+        shown = _take_out(write, new, relabelled, replay)
+    if not new:
+        return
+    counted: Sequence[RunRecord] = new
+    excluded: Sequence[RunRecord] = ()
+    if write.header.counting == "shortest":
+        counted, excluded = _elect(write, new, replay)
+    write.insert_runs(excluded, vectors, counted=False)
+    write.insert_runs(counted, vectors, counted=True)
+    write.apply(Delta.of(counted, now=time.time()), vectors)
+    write.lessons.record_outcomes({run.id: run.success for run in new if run.success is not None})
+    _show_again(write, shown)
+    write.note_change()
+
+
+def _take_out(
+    write: Transaction, new: Sequence[RunRecord], relabelled: Sequence[str], replay: RecordParser
+) -> list[Exposure]:
+    """Remove stored runs that come again with another label: they are counted and learned from anew.
+
+    A run that lost its label teaches nothing any more. What was shown in it is returned, to be shown again.
+    """
+    write.lessons.drop_answers_about(relabelled)
+    unlabelled = {run.id for run in new if run.success is None}.intersection(relabelled)
+    shown = write.lessons.exposures([run.id for run in new if run.trusted and run.id in unlabelled])
+    if unlabelled:
+        write.lessons.forget_from(sorted(unlabelled))
+    _remove(write, write.held(relabelled), replay)
+    return shown
+
+
+def _show_again(write: Transaction, shown: Iterable[Exposure]) -> None:
+    for exposure in shown:
+        write.lessons.show(exposure.run, [exposure.lesson])
 
 
 def _under_own_names(
     write: Transaction, new: Sequence[RunRecord], vectors: Mapping[str, Float32Array], replay: RecordParser
 ) -> tuple[Sequence[RunRecord], Mapping[str, Float32Array]]:
     """Runs that use an alias, read again with the tools' own names; and the vectors of all texts."""
-    for tool in {tool.name: tool for run in new for tool in run.tools if tool.aliases or tool.retired}.values():
+    _copy_marks(write, new, replay)
+    if not write.aliases:
+        return new, vectors
+    numbers = [number for number, run in enumerate(new) if not write.aliases.keys().isdisjoint(run.calls)]
+    records = [new[number].record for number in numbers]
+    again, more = read_each(records, replay, write.aliases, success_from=write.header.success_from)
+    runs = own_names(new, write.aliases)
+    for number, run in zip(numbers, again, strict=True):
+        if isinstance(run, RunRecord):
+            runs[number] = run._replace(digest=new[number].digest, tools=runs[number].tools)
+    return runs, {**vectors, **more}
+
+
+def _copy_marks(write: Transaction, runs: Sequence[RunRecord], replay: RecordParser) -> None:
+    """Set the aliases of tools, and which tools are retired, as the runs bring them along from another store."""
+    marked: dict[ToolName, Tool] = {}
+    for run in runs:
+        for tool in run.tools:
+            if tool.aliases or tool.retired:
+                marked[tool.name] = tool
+    for tool in marked.values():
         write.apply(described(tool), {})
         for alias in tool.aliases:
             add_alias(write, alias, tool.name, replay)
         if tool.retired:
             retire(write, tool.name, retired=True)
-    if not write.aliases:
-        return new, vectors
-    at = [number for number, run in enumerate(new) if not write.aliases.keys().isdisjoint(run.calls)]
-    records = [new[number].record for number in at]
-    again, more = read_each(records, replay, write.aliases, success_from=write.header.success_from)
-    runs = own_names(new, write.aliases)
-    for number, run in zip(at, again, strict=True):
-        if isinstance(run, RunRecord):
-            runs[number] = run._replace(digest=new[number].digest, tools=runs[number].tools)
-    return runs, {**vectors, **more}
 
 
 def described(tool: Tool) -> Delta:
@@ -142,27 +179,41 @@ def rebuild(write: Transaction, replay: RecordParser, embedder: TextEmbedder | N
     counting = write.header.counting
     write.reset_damage()
     write.clear()
-    stored = sorted(write.select(Selection()), key=itemgetter(0))  # in order of arrival
+    stored = sorted(write.select(Selection()), key=attrgetter("seq"))  # in order of arrival
     stored_as: dict[str, str] = {}
     known: list[RunRecord] = []
     for held, runs, vectors in _in_batches(stored, replay, write):
-        for one, run in zip(held, runs, strict=True):
-            if (other := stored_as.setdefault(run.id, one.id)) != one.id:
-                raise StoreDamagedError(stored_twice(run.id, one.id, other))
+        for stored_run, run in zip(held, runs, strict=True):
+            other = stored_as.setdefault(run.id, stored_run.id)
+            if other != stored_run.id:
+                raise StoreDamagedError(stored_twice(run.id, stored_run.id, other))
             if counting == "shortest":
-                known.append(run._replace(record="", transitions=()))
-        write.restate_runs(list(zip(held, runs, strict=True)))
-        words = ((one.seq, vectors.get(run.said)) for one, run in zip(held, runs, strict=True))
-        write.put_vectors("run", {seq: vector for seq, vector in words if vector is not None})
+                known.append(run._replace(record="", transitions=()))  # all runs are kept here: without their texts
+        _restate(write, held, runs, vectors)
         if counting == "all":
             write.apply(Delta.of(runs), vectors)
-    excluded = excluded_of(known, counting)
-    for name in excluded:
-        write.set_counted(name, False)
-    for _, runs, vectors in _in_batches(stored, replay, write) if counting == "shortest" else ():
-        write.apply(Delta.of([run for run in runs if run.id not in excluded]), vectors)
+    if counting == "shortest":
+        excluded = excluded_of(known, counting)
+        for run_id in excluded:
+            write.set_counted(run_id, False)
+        for _, runs, vectors in _in_batches(stored, replay, write):
+            write.apply(Delta.of([run for run in runs if run.id not in excluded]), vectors)
     write.lessons.mend(embedder)
     write.note_change(everything=True)
+
+
+def _restate(
+    write: Transaction, held: Sequence[StoredRun], runs: Sequence[RunRecord], vectors: Mapping[str, Float32Array]
+) -> None:
+    """Set what derives from the records of stored runs, and the vectors of users' words."""
+    pairs = list(zip(held, runs, strict=True))
+    write.restate_runs(pairs)
+    user_vectors: dict[int, Float32Array] = {}
+    for stored_run, run in pairs:
+        vector = vectors.get(run.said)
+        if vector is not None:
+            user_vectors[stored_run.seq] = vector
+    write.put_vectors("run", user_vectors)
 
 
 def read_rewards(write: Transaction, success_from: float, replay: RecordParser) -> list[str]:
@@ -172,12 +223,11 @@ def read_rewards(write: Transaction, success_from: float, replay: RecordParser) 
     be the latest ones for ever.
     """
     changed, relabelled, vectors = _read_otherwise(write, success_from, replay)
-    shown = write.lessons.showings(relabelled)
+    shown = write.lessons.exposures(relabelled)
     if relabelled:
         write.lessons.forget_from(relabelled)
     _store(write, changed, [run.id for run in changed], vectors, replay)
-    for one in shown:
-        write.lessons.show(one.run, [one.lesson])
+    _show_again(write, shown)
     return relabelled
 
 
@@ -186,13 +236,11 @@ def rebuild_by(
 ) -> list[str]:
     """`read_rewards` and `rebuild` in one, so that runs counted by older rules are counted once; the same ids."""
     changed, relabelled, _ = _read_otherwise(write, success_from, replay)
-    shown = write.lessons.showings(relabelled)
+    shown = write.lessons.exposures(relabelled)
     if relabelled:
         write.lessons.forget_from(relabelled)
-    records = [{"run": run.id, "reward": run.reward, "record": run.record} for run in changed]
-    write.lessons.write("set_outcome_record", records)
-    for one in shown:
-        write.lessons.show(one.run, [one.lesson])
+    _set_outcome_records(write, changed)
+    _show_again(write, shown)
     write.header = replace(write.header, success_from=success_from)
     rebuild(write, replay, embedder)
     return relabelled
@@ -202,23 +250,31 @@ def _read_otherwise(
     write: Transaction, success_from: float, replay: RecordParser
 ) -> tuple[list[RunRecord], list[str], Mapping[str, Float32Array]]:
     """Runs with another label or another end by this threshold; the ids of the former; the vectors of their texts."""
-    header, now = write.header, time.time()
-    low, high = sorted((header.success_from, success_from))
-    rows = write.lessons.rows("rewarded_runs", low=low - _NEAR, high=high, now=now)
-    held = write.stored(rows)
-    records = [_ended_by(one.record, now) for one in held]
+    now = time.time()
+    low, high = sorted((write.header.success_from, success_from))
+    held = write.stored(write.lessons.rows("rewarded_runs", low=low - _NEAR, high=high, now=now))
+    records = [_ended_by(stored_run.record, now) for stored_run in held]
     runs, vectors = read_each(records, replay, write.aliases, success_from=success_from)
-    pairs = [(one, run) for one, run in zip(held, runs, strict=True) if isinstance(run, RunRecord)]
-    relabelled = [run.id for one, run in pairs if one.success != run.success]
-    changed = [run for one, run in pairs if one.success != run.success or one.record != run.record]
+    changed: list[RunRecord] = []
+    relabelled: list[str] = []
+    for stored_run, run in zip(held, runs, strict=True):
+        if not isinstance(run, RunRecord):
+            continue  # its record is damaged
+        if stored_run.success != run.success:
+            relabelled.append(run.id)
+            changed.append(run)
+        elif stored_run.record != run.record:
+            changed.append(run)
     return changed, relabelled, vectors
 
 
 def _ended_by(record: str, now: float) -> str:
     """A record whose run does not end after a time."""
     try:
-        about = json.loads(record)
-        return record if about.get("ended_at", 0.0) <= now else _encode({**about, "ended_at": now})
+        values = json.loads(record)
+        if values.get("ended_at", 0.0) <= now:
+            return record
+        return _encode({**values, "ended_at": now})
     except (ValueError, AttributeError, TypeError):  # `hepm doctor` names a damaged record
         return record
 
@@ -226,14 +282,15 @@ def _ended_by(record: str, now: float) -> str:
 def _in_batches(
     stored: Sequence[StoredRun], replay: RecordParser, write: Transaction
 ) -> Iterator[tuple[Sequence[StoredRun], Sequence[RunRecord], Mapping[str, Float32Array]]]:
+    """Stored runs with the runs that their records hold, and the vectors of their texts; StoreDamagedError."""
     for start in range(0, len(stored), _REBUILD_BATCH):
         held = stored[start : start + _REBUILD_BATCH]
-        records = [one.record for one in held]
-        found, vectors = read_each(records, replay, write.aliases, success_from=write.header.success_from)
+        records = [stored_run.record for stored_run in held]
+        parsed, vectors = read_each(records, replay, write.aliases, success_from=write.header.success_from)
         runs: list[RunRecord] = []
-        for one, run in zip(held, found, strict=True):
+        for stored_run, run in zip(held, parsed, strict=True):
             if not isinstance(run, RunRecord):
-                raise damaged_run(one.id, run) from run
+                raise damaged_run(stored_run.id, run) from run
             runs.append(run)
         yield held, runs, vectors
 
@@ -242,7 +299,10 @@ def excluded_of(runs: Iterable[RunRecord], counting: Counting) -> set[str]:
     """Ids of the stored runs that do not count: those of a task's successful runs that are not the shortest."""
     if counting == "all":
         return set()
-    return {run.id for group in _rivals(runs) for run in group[1:]}
+    excluded: set[str] = set()
+    for _, *longer in _rivals(runs):
+        excluded.update(run.id for run in longer)
+    return excluded
 
 
 def stored_twice(run: str, name: str, other: str) -> str:
@@ -281,20 +341,22 @@ def _sort_out(
     write: Transaction, runs: Sequence[RunRecord], *, relabel: bool
 ) -> tuple[Added, list[RunRecord], dict[str, bool | None]]:
     """What happens to each run; the runs to store; and the former labels of those that are stored."""
-    fresh: dict[str, RunRecord] = {}  # a run may come twice in a batch
+    fresh: dict[str, RunRecord] = {}
     duplicates: list[str] = []
     conflicts: list[str] = []
     former: dict[str, bool | None] = {}
     known = write.known([run.id for run in runs])
     for run in runs:
-        before = known.get(run.id) or (Known.of(fresh[run.id]) if run.id in fresh else None)
-        given = relabel and (run.success is None or not run.outcome_by)
+        before = known.get(run.id)
+        if before is None and run.id in fresh:
+            before = Known.of(fresh[run.id])  # a run may come twice in a batch
+        relabels_by_hand = relabel and (run.success is None or not run.outcome_by)
         if before is None:
             if not relabel:
                 fresh[run.id] = run
         elif before.digest != run.digest:
             conflicts.append(run.id)
-        elif given or replaces(run, before):
+        elif relabels_by_hand or replaces(run, before):
             if known.pop(run.id, None) is not None:
                 former[run.id] = before.success
             fresh[run.id] = run
@@ -309,13 +371,13 @@ def _elect(
     """Split new runs into those that count and those that do not; a stored run may stop counting."""
     counted = [run for run in new if not _competes(run)]
     excluded: list[RunRecord] = []
-    for first, *rest in _rivals(new):
-        excluded.extend(rest)
-        stored = write.shortest_success(*_task(first))
-        if stored is not None and (stored.steps, stored.id) < (first.steps, first.id):
-            excluded.append(first)
+    for shortest, *longer in _rivals(new):
+        excluded.extend(longer)
+        stored = write.shortest_success(*_task(shortest))
+        if stored is not None and (stored.steps, stored.id) < (shortest.steps, shortest.id):
+            excluded.append(shortest)
             continue
-        counted.append(first)
+        counted.append(shortest)
         if stored is not None:
             write.set_counted(stored.id, False)
             retract_runs(write, [stored], replay)
@@ -323,14 +385,21 @@ def _elect(
 
 
 def _remove(write: Transaction, gone: Sequence[StoredRun], replay: RecordParser) -> None:
-    retract_runs(write, [run for run in gone if run.counted], replay)
+    counted = [run for run in gone if run.counted]
+    retract_runs(write, counted, replay)
     write.drop_runs([run.id for run in gone])
     if write.header.counting == "shortest":
-        for environment, task in sorted({_task(run) for run in gone if run.counted and _competes(run)}):
-            if best := write.shortest_success(environment, task):
-                write.set_counted(best.id, True)
-                runs, vectors = readable(write, [best.record], replay)
-                write.apply(Delta.of(runs), vectors)
+        for environment, task in sorted({_task(run) for run in counted if _competes(run)}):
+            _count_next_shortest(write, environment, task, replay)
+
+
+def _count_next_shortest(write: Transaction, environment: str, task: str, replay: RecordParser) -> None:
+    """Count the shortest successful run that a task still has, if it has one."""
+    shortest = write.shortest_success(environment, task)
+    if shortest is not None:
+        write.set_counted(shortest.id, True)
+        runs, vectors = readable(write, [shortest.record], replay)
+        write.apply(Delta.of(runs), vectors)
 
 
 def _competes(run: RunRecord | StoredRun) -> bool:

@@ -187,13 +187,10 @@ class RunRecord(NamedTuple):
         for call in made_calls:
             made, failed, known = calls.get(call.name, (0, 0, 0))
             calls[call.name] = made + 1, failed + (call.error is True), known + (call.error is not None)
-        own_only = OWN_STATES in t.tags
-        rows: list[TransitionRow] = []
-        for passed in transitions:
-            text = passed.state.own if own_only else passed.state.text
-            key = 0 if own_only and not text else state_key(text)
-            flags = flags_of(passed.state) | _hinted(passed)
-            rows.append(TransitionRow(passed.sources, passed.targets, flags, key, text, passed.learned))
+        own_only = OWN_STATES in t.tags  # only the agent's own summaries are kept, not the user's words
+        said = ""
+        if transitions:
+            said = said_text(transitions[-1].state)
         return cls(
             id=t.id,
             digest=digest,
@@ -209,8 +206,8 @@ class RunRecord(NamedTuple):
             calls=calls,
             called=tuple([call.name for call in made_calls]),
             tools=t.tools,
-            transitions=tuple(rows),
-            said=said_text(transitions[-1].state) if transitions else "",
+            transitions=tuple([_transition_row(passed, own_only=own_only) for passed in transitions]),
+            said=said,
             record=record,
             trusted=t.trusted,
             outcome_by=t.outcome_by,
@@ -223,7 +220,9 @@ class RunRecord(NamedTuple):
     def graded(self, success_from: float) -> RunRecord:
         """The same with the label that it has in a store in which rewards from `success_from` on are successes."""
         success = Outcome(self.reward, self.given).graded(success_from).success
-        return self if success is self.success else self._replace(success=success)
+        if success is self.success:
+            return self
+        return self._replace(success=success)
 
     @property
     def edges(self) -> set[Edge]:
@@ -237,7 +236,19 @@ class RunRecord(NamedTuple):
         `sequence` is JSON: [[targets, flags, facts, key], ...].
         """
         steps = [(t.targets, t.flags, t.learned, t.key) for t in self.transitions]
-        return {name: getattr(self, name) for name in _COLUMNS} | {"sequence": _encode(steps)}
+        columns = {name: getattr(self, name) for name in _COLUMNS}
+        columns["sequence"] = _encode(steps)
+        return columns
+
+
+def _transition_row(passed: Transition, *, own_only: bool) -> TransitionRow:
+    state = passed.state
+    text = state.own if own_only else state.text
+    key = state_key(text)
+    if own_only and not text:
+        key = 0  # the agent gave no summary: no state is kept
+    flags = flags_of(state) | _hinted(passed)
+    return TransitionRow(passed.sources, passed.targets, flags, key, text, passed.learned)
 
 
 def steps_in(
@@ -249,7 +260,8 @@ def steps_in(
         targets = tuple(names)
         # Steps of before schema version 9 have no facts until their runs are counted again.
         learned: Facts = facts[0] if facts else {}
-        yield sources, targets, flags, learned, (StateMove(_sorted_set(sources), _sorted_set(targets), success), key)
+        move = StateMove(_sorted_set(sources), _sorted_set(targets), success)
+        yield sources, targets, flags, learned, (move, key)
         sources = targets
 
 
@@ -296,15 +308,16 @@ class Delta:
 
     def add(self, runs: Iterable[RunRecord], *, sign: int = 1, now: float = 0.0) -> None:
         """Count further runs, of any order."""
-        lists: dict[int, tuple[tuple[Tool, ...], float, float]] = {}  # runs of one file share one list of tools
+        # Runs of one file share one list of tools, which is described once.
+        spans: dict[int, tuple[tuple[Tool, ...], float, float]] = {}
         for run in runs:
             self._count(run, sign)
             if run.tools and sign > 0:
-                at = now if run.ended_at is None else run.ended_at
-                _, first, last = lists.get(id(run.tools), ((), at, at))
-                lists[id(run.tools)] = run.tools, min(first, at), max(last, at)
-        for tools, *span in lists.values():
-            self.describe(tools, *span)
+                ended_at = now if run.ended_at is None else run.ended_at
+                _, first, last = spans.get(id(run.tools), ((), ended_at, ended_at))
+                spans[id(run.tools)] = run.tools, min(first, ended_at), max(last, ended_at)
+        for tools, first, last in spans.values():
+            self.describe(tools, first, last)
 
     @property
     def labelled(self) -> bool:
@@ -316,42 +329,47 @@ class Delta:
         for tool in tools:
             if tool.name == SUMMARY_TOOL:
                 continue
-            _ = self.tools[tool.name]
+            _ = self.tools[tool.name]  # a tool without a description is listed, too
             if tool.description or tool.parameters:
                 text = tool.description, json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
-                known = (*times, *self.described[tool.name].get(text, ()))
-                self.described[tool.name][text] = min(known), max(known)
+                spans = self.described[tool.name]
+                all_times = (*times, *spans.get(text, ()))
+                spans[text] = min(all_times), max(all_times)
 
     def tool_rows(self) -> Iterator[list[dict[str, Any]]]:
         """What a store adds to its tools, by name, in lists to write one after the other: counts, then descriptions.
 
         Of a tool with one description only the last time is given.
         """
-        waiting: list[tuple[ToolName, list[Description]]] = []
-        for name in sorted(self.tools):
-            texts = self.described.get(name, {})
-            found = {Description(at, *text) for text, span in texts.items() for at in span[len(texts) == 1 :]}
-            waiting.append((name, sorted(found, key=lambda one: (one.described_at, *map(len, one[1:]), one))))
-        counts: dict[ToolName, ToolCounts] = self.tools
-        while waiting:
-            yield [
-                {
-                    "name": name,
-                    **vars(counts.get(name, ToolCounts())),
-                    **(texts[0] if texts else Description())._asdict(),
-                }
-                for name, texts in waiting
-            ]
-            waiting, counts = [(name, texts[1:]) for name, texts in waiting if len(texts) > 1], {}
+        remaining = {tool: self._descriptions_of(tool) for tool in sorted(self.tools)}
+        counts: Mapping[ToolName, ToolCounts] = self.tools
+        while remaining:
+            rows: list[dict[str, Any]] = []
+            for tool, descriptions in remaining.items():
+                description = descriptions[0] if descriptions else Description()
+                added = counts.get(tool, ToolCounts())
+                rows.append({"name": tool, **vars(added), **description._asdict()})
+            yield rows
+            remaining = {tool: texts[1:] for tool, texts in remaining.items() if len(texts) > 1}
+            counts = {}  # written with the first description
+
+    def _descriptions_of(self, tool: ToolName) -> list[Description]:
+        """By time, then the shorter first."""
+        spans = self.described.get(tool, {})
+        descriptions: set[Description] = set()
+        for text, (first, last) in spans.items():
+            if len(spans) > 1:
+                descriptions.add(Description(first, *text))
+            descriptions.add(Description(last, *text))
+
+        def order(one: Description) -> tuple[Any, ...]:
+            return one.described_at, len(one.description), len(one.parameters), one
+
+        return sorted(descriptions, key=order)
 
     def _count(self, run: RunRecord, sign: int) -> None:
-        success = run.success
-        inverse = sign * inverse_steps(run.steps) if success else 0
-        one = EdgeCounts(sign * (success is True), inverse, sign * (success is False), sign * (success is None))
         edges = run.edges
-        for edge in edges:
-            self.edges[edge].add(one)
-            self.run_edges[edge].add(run.id)
+        self._count_edges(run, edges, sign)
         targets = {target for _, target in edges}
         for name, (made, failed, known) in run.calls.items():
             tool = self.tools[name]
@@ -359,18 +377,38 @@ class Delta:
             tool.errors += sign * failed
             if known and name in targets and run.trusted:
                 self.outcomes[name, run.id] = run.ended_at or 0.0, failed == known
-        for step, t in enumerate(run.transitions if success is not None else ()):
-            if t.key:
-                states = self.states[StateMove(_sorted_set(t.sources), _sorted_set(t.targets), success is True)]
-                state = StateSeen(t.summary, run.id, step, run.ended_at or 0.0)
-                if t.key in states:
-                    states[t.key].add(state)
-                else:
-                    states[t.key] = state
+        if run.success is not None:
+            self._add_states(run, success=run.success)
+
+    def _count_edges(self, run: RunRecord, edges: Iterable[Edge], sign: int) -> None:
+        counts = EdgeCounts()
+        if run.success is None:
+            counts.unlabelled = sign
+        elif run.success:
+            counts.support = sign
+            counts.inverse_steps = sign * inverse_steps(run.steps)
+        else:
+            counts.failures = sign
+        for edge in edges:
+            self.edges[edge].add(counts)
+            self.run_edges[edge].add(run.id)
+
+    def _add_states(self, run: RunRecord, *, success: bool) -> None:
+        for step, passed in enumerate(run.transitions):
+            if not passed.key:
+                continue
+            states = self.states[StateMove(_sorted_set(passed.sources), _sorted_set(passed.targets), success)]
+            state = StateSeen(passed.summary, run.id, step, run.ended_at or 0.0)
+            if passed.key in states:
+                states[passed.key].add(state)
+            else:
+                states[passed.key] = state
 
 
 def _sorted_set(names: tuple[ToolName, ...]) -> tuple[ToolName, ...]:
-    return names if len(names) == 1 else tuple(sorted(set(names)))
+    if len(names) == 1:
+        return names
+    return tuple(sorted(set(names)))
 
 
 @lru_cache(maxsize=65_536)  # runs of one task repeat each other's states
@@ -387,7 +425,10 @@ def said_text(state: StateSummary) -> str:
 
 def request_of(said: str) -> str:
     """What the user asked for first: the first line of what was said."""
-    return next((line for line in said[:REQUEST_CHARS].split("\n") if line.strip()), "")
+    for line in said[:REQUEST_CHARS].split("\n"):
+        if line.strip():
+            return line
+    return ""
 
 
 @lru_cache(maxsize=65_536)  # of every run of a memory, and asked for anew with each fit
@@ -405,9 +446,13 @@ def _hinted(passed: Transition) -> int:
     """`ADVISED` and the bits of the targets that a hint had named."""
     if not passed.hinted:
         return 0
-    return ADVISED | sum(_FIRST_HINTED << at for at, target in enumerate(passed.targets) if target in passed.hinted)
+    flags = ADVISED
+    for position, target in enumerate(passed.targets):
+        if target in passed.hinted:
+            flags |= _FIRST_HINTED << position
+    return flags
 
 
-def hints_to(flags: int, at: int) -> int:
-    """`HINTED` and `ADVISED` of the target at a place, from the flags of its transition."""
-    return flags & ADVISED | HINTED * bool(flags & _FIRST_HINTED << at)
+def hints_to(flags: int, position: int) -> int:
+    """`HINTED` and `ADVISED` of the target at a position, from the flags of its transition."""
+    return flags & ADVISED | HINTED * bool(flags & _FIRST_HINTED << position)

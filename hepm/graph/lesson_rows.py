@@ -1,4 +1,4 @@
-"""Lessons, users, concepts and showings of a store, as the rows of the graph model (docs/graph-model.md)."""
+"""Lessons, users, concepts and exposures of a store, as the rows of the graph model (docs/reference/graph-model.md)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class LessonTables:
         concepts = dict.fromkeys(name for triple in triples for name in (triple.subject, triple.object))
         yield Table("User"), self._named("User", namespace, users)
         yield Table("Concept"), self._named("Concept", namespace, concepts)
-        yield Table("Showing"), self._showings(namespace, known)
+        yield Table("Showing"), self._exposures(namespace, known)
 
     def _named(self, label: str, namespace: str, names: Iterable[str]) -> list[Row]:
         return [(self._node(label, namespace, name)[1], namespace, name) for name in names]
@@ -99,13 +99,13 @@ class LessonTables:
         values = {**row.columns, "namespace": namespace, "seq": seq, **counts, "record": to_record(row)}
         return (number, *(_value(values.get(name), kind) for name, kind in NODES[label].items()))
 
-    def _showings(self, namespace: str, known: Mapping[str, Node]) -> Iterator[Row]:
+    def _exposures(self, namespace: str, known: Mapping[str, Node]) -> Iterator[Row]:
         outcomes = self._store.lessons.outcomes(namespace=namespace)
-        showings = self._store.lessons.showings(namespace=namespace)
-        for run, lesson, success in showings:
+        exposures = self._store.lessons.exposures(namespace=namespace)
+        for run, lesson, success in exposures:
             if lesson in known:
                 self._link("SHOWED", self._node("Showing", namespace, run), known[lesson], success)
-        for run in dict.fromkeys((*(showing.run for showing in showings), *outcomes)):
+        for run in dict.fromkeys((*(exposure.run for exposure in exposures), *outcomes)):
             yield self._node("Showing", namespace, run)[1], namespace, run, outcomes.get(run)
 
 

@@ -1,4 +1,4 @@
-"""The content of any store as rows of the graph model (docs/graph-model.md), and its read-only copy for Cypher."""
+"""Any store as rows of the graph model (docs/reference/graph-model.md), and its read-only copy for Cypher."""
 
 from __future__ import annotations
 

@@ -85,10 +85,13 @@ class Known(NamedTuple):
 
 def known_runs(rows: Callable[..., Iterable[Sequence[Any]]], ids: Sequence[str]) -> dict[str, Known]:
     """Those of the ids that are stored; `rows` reads a named statement."""
-    found = {name: Known(digest, as_bool(success)) for name, digest, success, *_ in rows("find_runs", ids=list(ids))}
-    for (name,) in rows("derived_labels", ids=list(found)) if found else ():
-        found[name] = found[name]._replace(derived=True)
-    return found
+    known: dict[str, Known] = {}
+    for run_id, digest, success, *_ in rows("find_runs", ids=list(ids)):
+        known[run_id] = Known(digest, as_bool(success))
+    if known:
+        for (run_id,) in rows("derived_labels", ids=list(known)):
+            known[run_id] = known[run_id]._replace(derived=True)
+    return known
 
 
 class StoredRun(NamedTuple):
@@ -141,10 +144,11 @@ class ToolRow(NamedTuple):
 def tool_row(row: Sequence[Any]) -> ToolRow:
     """A tool as a store keeps it."""
     *values, retired, aliases = row
-    found = json.loads(aliases) if isinstance(aliases, str) else aliases
+    if isinstance(aliases, str):
+        aliases = json.loads(aliases)  # SQLite keeps lists as JSON
     if [*map(type, values[:5])] != [str, str, str, int, int]:
         raise ValueError(f"the row of the tool {values[0]!r} holds values of other kinds")
-    return ToolRow._make((*values, bool(retired), tuple(sorted(found))))
+    return ToolRow._make((*values, bool(retired), tuple(sorted(aliases))))
 
 
 class ToolSpan(NamedTuple):
@@ -182,7 +186,9 @@ def marks_of(rows: Iterable[Sequence[Any]]) -> Marks:
     aliases: dict[ToolName, ToolName] = {}
     retired: set[ToolName] = set()
     for tool, is_retired, names in rows:
-        aliases.update(dict.fromkeys(json.loads(names) if isinstance(names, str) else names, tool))
+        if isinstance(names, str):
+            names = json.loads(names)  # noqa: PLW2901 - SQLite keeps lists as JSON
+        aliases.update(dict.fromkeys(names, tool))
         if is_retired:
             retired.add(tool)
     return Marks(aliases, frozenset(retired))
@@ -304,7 +310,8 @@ class Totals:
 
 def spread_over(size: int, count: int) -> list[int]:
     """Numbers below `size`, `count` of them, one in each of equal parts at uneven distances: logs may be periodic."""
-    return [int((at + at * _GOLDEN % 1) * size / count) for at in range(count)]
+    # Multiples of the golden ratio, modulo 1, never repeat and leave no large gap.
+    return [int((part + part * _GOLDEN % 1) * size / count) for part in range(count)]
 
 
 def read_each(
@@ -320,13 +327,21 @@ def read_each(
     except FormatError as error:
         if len(records) == 1:
             return [error], {}
-    parts = [read_each([record], replay, aliases, success_from=success_from) for record in records]
-    return [run for runs, _ in parts for run in runs], {text: v for _, found in parts for text, v in found.items()}
+    # One of them is damaged: each is read alone, so that the others are read.
+    all_runs: list[RunRecord | FormatError] = []
+    all_vectors: dict[str, Float32Array] = {}
+    for record in records:
+        runs, vectors = read_each([record], replay, aliases, success_from=success_from)
+        all_runs.extend(runs)
+        all_vectors.update(vectors)
+    return all_runs, all_vectors
 
 
 def as_bool(stored: int | None) -> bool | None:
     """A stored outcome."""
-    return None if stored is None else bool(stored)
+    if stored is None:
+        return None
+    return bool(stored)
 
 
 def check_embedder(embedder: str | None, vectors: Vectors, *, header: Header, where: str) -> None:
@@ -338,14 +353,16 @@ def check_embedder(embedder: str | None, vectors: Vectors, *, header: Header, wh
             f"{where} was given vectors of {header.embedder!r} in the meantime, and these are of {embedder!r}. "
             "Nothing was changed; open the memory again."
         )
-    if wrong := next((len(vector) for vector in vectors if len(vector) != header.dimensions), 0):
-        raise EmbedderMismatchError(
-            f"{where} holds vectors of {embedder!r} with {header.dimensions} numbers, and now {wrong} came under that "
-            f"name: another model answers by it. Nothing was changed; run `hepm reembed --embedder {embedder}`."
-        )
+    for vector in vectors:
+        if len(vector) != header.dimensions:
+            raise EmbedderMismatchError(
+                f"{where} holds vectors of {embedder!r} with {header.dimensions} numbers, and now {len(vector)} came "
+                f"under that name: another model answers by it. Nothing was changed; run "
+                f"`hepm reembed --embedder {embedder}`."
+            )
 
 
 def no_text(error: UnicodeEncodeError) -> InputError:
     """The error for text that cannot be written as UTF-8."""
-    at = error.object[max(error.start - 20, 0) : error.start + 20]
-    return InputError(f"{at!r} holds half of a surrogate pair, which is no character: it cannot be stored.")
+    around = error.object[max(error.start - 20, 0) : error.start + 20]
+    return InputError(f"{around!r} holds half of a surrogate pair, which is no character: it cannot be stored.")

@@ -7,9 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import groupby, islice
-from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hepm.errors import InputError
 from hepm.graph.backend import Backend
@@ -49,6 +47,14 @@ from hepm.graph.trials import TrialSession, trial_session
 from hepm.types import Tool, ToolName
 
 _REEMBED_BATCH: Final = 1000
+
+
+class _WithoutVector(NamedTuple):
+    """Texts of one namespace and kind that have no vector, by the key that `Store.put_vectors` takes."""
+
+    namespace: str
+    of: Vectored
+    by_key: Mapping[Any, str]
 
 
 class Store(Backend):
@@ -99,8 +105,8 @@ class Store(Backend):
 
     def copy_tools(self, rows: Sequence[ToolRow], *, namespace: str, replay: RecordParser) -> None:
         """Set everything about tools but their counts, as another store holds it; nothing if that is so already."""
-        known = {row.name: row._replace(calls=0, errors=0) for row in self.tools(namespace=namespace)}
-        different = [row for row in rows if known.get(row.name) != row._replace(calls=0, errors=0)]
+        stored = {row.name: row._replace(calls=0, errors=0) for row in self.tools(namespace=namespace)}
+        different = [row for row in rows if stored.get(row.name) != row._replace(calls=0, errors=0)]
         if not different:
             return
 
@@ -159,8 +165,11 @@ class Store(Backend):
         Raises:
             StoreDamagedError: a record cannot be read; the text names its run, and nothing was changed.
         """
-        name = None if embedder is None else embedder.name
-        self.write(namespace, partial(rebuild, replay=replay, embedder=embedder), embedder=name)
+        work = partial(rebuild, replay=replay, embedder=embedder)
+        if embedder is None:
+            self.write(namespace, work)
+        else:
+            self.write(namespace, work, embedder=embedder.name)
 
     def rebuild_by(self, success_from: float, *, namespace: str, replay: RecordParser, embedder: TextEmbedder) -> int:
         """`rebuild` as if `read_rewards` had been before, which must follow; how many runs got another label.
@@ -180,11 +189,13 @@ class Store(Backend):
         if not 0 < success_from <= 1:
             raise InputError(f"a reward from which on runs succeed is above 0 and at most 1, not {success_from:g}.")
         work = partial(read_rewards, success_from=success_from, replay=replay)
-        return sum(map(len, self.set_success_from(success_from, work)))
+        changed_by_namespace = self.set_success_from(success_from, work)
+        return sum(map(len, changed_by_namespace))
 
     def differs_from_first_record(self, *, namespace: str, replay: RecordParser) -> bool:
         """Whether the first stored run that called a tool is not what its record says by today's rules."""
-        aliases, success_from = self.marks(namespace=namespace).aliases, self.header.success_from
+        aliases = self.marks(namespace=namespace).aliases
+        success_from = self.header.success_from
         for held in self.iter_runs(namespace=namespace):
             ((run,), _) = read_each([held.record], replay, aliases, success_from=success_from)
             if not isinstance(run, RunRecord):
@@ -212,24 +223,35 @@ class Store(Backend):
 
         Every batch is a transaction of its own: an interrupted call continues where it stopped.
         """
-        waiting: list[tuple[str, Vectored, Any, str]] = []
-        for name in self.namespaces():
-            lessons = self.lessons.list(namespace=name)
-            waiting.extend((name, "lesson", one.row.id, one.row.text) for one in lessons if one.vector is None)
-            states = self.iter_states(namespace=name, without_vector=True)
-            waiting.extend((name, "state", row.id, row.summary) for row in states)
-            runs = self.read("runs_without_vector", namespace=name)
-            waiting.extend((name, "run", number, said) for number, said in runs)
+        waiting: list[_WithoutVector] = []
+        for namespace in self.namespaces():
+            waiting += self._without_vector(namespace)
+        total = sum(len(texts.by_key) for texts in waiting)
         done = 0
-        for (name, of), group in groupby(waiting, key=itemgetter(0, 1)):
-            while batch := list(islice(group, _REEMBED_BATCH)):
-                vectors = embedder.embed([text for *_, text in batch])
-                found = {key: vector for (*_, key, _), vector in zip(batch, vectors, strict=True)}
-                self.put_vectors(of, found, namespace=name, embedder=embedder.name)
+        for texts in waiting:
+            keys = list(texts.by_key)
+            for start in range(0, len(keys), _REEMBED_BATCH):
+                batch = keys[start : start + _REEMBED_BATCH]
+                vectors = embedder.embed([texts.by_key[key] for key in batch])
+                by_key = dict(zip(batch, vectors, strict=True))
+                self.put_vectors(texts.of, by_key, namespace=texts.namespace, embedder=embedder.name)
                 done += len(batch)
                 if on_progress is not None:
-                    on_progress(done, len(waiting))
+                    on_progress(done, total)
         return done
+
+    def _without_vector(self, namespace: str) -> list[_WithoutVector]:
+        lessons: dict[Any, str] = {}
+        for lesson in self.lessons.list(namespace=namespace):
+            if lesson.vector is None:
+                lessons[lesson.row.id] = lesson.row.text
+        states = {row.id: row.summary for row in self.iter_states(namespace=namespace, without_vector=True)}
+        runs = dict(self.read("runs_without_vector", namespace=namespace))
+        return [
+            _WithoutVector(namespace, "lesson", lessons),
+            _WithoutVector(namespace, "state", states),
+            _WithoutVector(namespace, "run", runs),
+        ]
 
     # Reading
 
@@ -261,8 +283,12 @@ class Store(Backend):
     def outcomes_by_level(self, levels: Sequence[str], *, namespace: str, most: int) -> dict[str, tuple[int, int]]:
         """Of the `most` latest sessions of each level with an outcome: how many succeeded, and how many there are."""
         rows = self.read("outcomes_by_level", namespace=namespace, levels=levels, most=most)
-        ended = {level: [int(one) for one in succeeded] for level, succeeded in rows}
-        return {level: (sum(successes), len(successes)) for level, successes in ended.items()}
+        counts: dict[str, tuple[int, int]] = {}
+        for level, outcomes in rows:
+            # SQLite gives a text of digits, such as "0110", Neo4j a list of numbers.
+            successes = sum(int(outcome) for outcome in outcomes)
+            counts[level] = successes, len(outcomes)
+        return counts
 
     def trial_sessions(self, *, namespace: str) -> list[TrialSession]:
         """Sessions of experiments, in order of arrival."""
@@ -306,7 +332,9 @@ class Store(Backend):
 
     def tool_spans(self, tools: Sequence[ToolName], *, namespace: str) -> dict[ToolName, ToolSpan]:
         """When runs called each of the tools; those that no run called are left out. O(calls of these tools)."""
-        rows = self.read("tool_spans", namespace=namespace, tools=list(tools)) if tools else []
+        if not tools:
+            return {}
+        rows = self.read("tool_spans", namespace=namespace, tools=list(tools))
         return {tool: ToolSpan(*span) for tool, *span in rows}
 
     def records_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
@@ -326,21 +354,24 @@ class Store(Backend):
 
         By the end of the runs; those of unknown end come first, in order of arrival.
         """
-        rows = self.read("latest_outcomes", namespace=namespace, tools=tools, most=MOST_RUNS)
-        return {
-            tool: failed if isinstance(failed, str) else "".join(str(int(one)) for one in failed or ())
-            for tool, failed in rows
-        }
+        latest: dict[ToolName, str] = {}
+        for tool, failed in self.read("latest_outcomes", namespace=namespace, tools=tools, most=MOST_RUNS):
+            if isinstance(failed, str):
+                latest[tool] = failed
+            else:  # Neo4j gives a list of truth values, or nothing
+                latest[tool] = "".join(str(int(flag)) for flag in failed or ())
+        return latest
 
     def drifts(self, tools: Sequence[ToolName], *, namespace: str) -> dict[ToolName, Drift | None]:
         """Which of the tools have begun to fail, by runs of more than one source (see `hepm.graph.drift`)."""
-        found: dict[ToolName, Drift | None] = {}
+        drifts: dict[ToolName, Drift | None] = {}
         for tool, latest in self.latest_outcomes(tools, namespace=namespace).items():
-            found[tool] = None
+            drifts[tool] = None
+            # Most tools have not begun to fail: the sources of their runs need not be read.
             if drift_of(latest) is not None:
                 rows = self.read("outcomes_of_tool", namespace=namespace, tool=tool, most=MOST_RUNS)
-                found[tool] = vouched_drift([Observation.of(*row) for row in rows])
-        return found
+                drifts[tool] = vouched_drift([Observation.of(*row) for row in rows])
+        return drifts
 
     def iter_outcomes(self, *, namespace: str) -> Iterator[tuple[ToolName, str, float, bool]]:
         """Tool, run, when it ended and whether its calls to the tool failed, by the arrival of the runs; lazy.
@@ -368,8 +399,12 @@ class Store(Backend):
 
     def _vectors(self, rows: Iterable[Sequence[Any]]) -> dict[str, Float32Array]:
         dimensions = self.header.dimensions
-        found = ((name, of_size(vector, dimensions)) for name, vector in rows)
-        return {name: vector for name, vector in found if vector is not None}
+        vectors: dict[str, Float32Array] = {}
+        for key, stored in rows:
+            vector = of_size(stored, dimensions)
+            if vector is not None:
+                vectors[key] = vector
+        return vectors
 
     def search_states(self, vector: Float32Array, *, namespace: str, limit: int) -> list[tuple[StateRow, float]]:
         """States of successful runs most similar to a vector of unit length, with their cosines; ties by id.
@@ -383,7 +418,7 @@ class Store(Backend):
             return []
         cosines = batch.vectors_ND @ vector
         best = np.argsort(-cosines, kind="stable")[:limit]
-        return [(batch.rows[at], float(cosines[at])) for at in best]
+        return [(batch.rows[index], float(cosines[index])) for index in best]
 
     def iter_states(self, *, namespace: str, without_vector: bool = False) -> Iterator[StateRow]:
         """All states that kept their text, by id; lazy."""
@@ -411,7 +446,7 @@ class Store(Backend):
         if not first:
             return []
         start = int(first[0][0])
-        points = sorted({start + at for at in spread_over(before - start, most)})
+        points = sorted({start + offset for offset in spread_over(before - start, most)})
         return self._runs(self.read("runs_from_points", namespace=namespace, points=points, before=before))
 
     def latest_on_edges(self, edges: Mapping[Edge, int], *, namespace: str, newer_than: int = 0) -> list[RunRow]:
@@ -420,13 +455,14 @@ class Store(Backend):
         Args:
             newer_than: Row number of the run from which on they are wanted.
         """
+        # One statement for edges of which about as many runs are read: up to the next power of two.
         by_most = defaultdict[int, list[Edge]](list)
         for edge, most in edges.items():
             by_most[1 << (most - 1).bit_length()].append(edge)
         seqs: set[int] = set()
-        for most, of in by_most.items():
-            found = self._latest_on(of, namespace=namespace, most=most, newer_than=newer_than)
-            for edge, numbers in found.items():
+        for most, alike in by_most.items():
+            latest = self._latest_on(alike, namespace=namespace, most=most, newer_than=newer_than)
+            for edge, numbers in latest.items():
                 seqs.update(numbers[: edges[edge]])
         return self.runs_at(sorted(seqs), namespace=namespace)
 
@@ -435,7 +471,7 @@ class Store(Backend):
     ) -> dict[Edge, list[int]]:
         """Row numbers of the latest runs that took each edge, the latest first."""
         rows = self.read("latest_on_edges", namespace=namespace, edges=edges, most=most, newer_than=newer_than)
-        return {(a, b): json.loads(found) if isinstance(found, str) else found for a, b, found in rows}
+        return {(source, target): _from_json(numbers) for source, target, numbers in rows}
 
     def latest_ends_on(
         self, edges: Sequence[Edge], *, namespace: str, most: int
@@ -445,10 +481,15 @@ class Store(Backend):
         Of those stored last, `most` of each edge; those of unknown end are left out.
         """
         latest = self._latest_on(edges, namespace=namespace, most=most)
-        seqs = sorted({seq for numbers in latest.values() for seq in numbers})
-        rows = self.read("ends_at", namespace=namespace, seqs=seqs)
+        seqs: set[int] = set()
+        for numbers in latest.values():
+            seqs.update(numbers)
+        rows = self.read("ends_at", namespace=namespace, seqs=sorted(seqs))
         ends = {seq: (ended_at, as_bool(success)) for seq, ended_at, success in rows}
-        return {edge: [ends[seq] for seq in numbers if seq in ends] for edge, numbers in latest.items()}
+        by_edge: dict[Edge, list[tuple[float, bool | None]]] = {}
+        for edge, numbers in latest.items():
+            by_edge[edge] = [ends[seq] for seq in numbers if seq in ends]
+        return by_edge
 
     def runs_on_edges(self, edges: Sequence[Edge], *, namespace: str) -> list[RunRow]:
         """All labelled, counted runs that took one of the edges, in order of arrival, without their vectors."""
@@ -460,21 +501,25 @@ class Store(Backend):
 
     def _runs(self, rows: Iterable[Sequence[Any]]) -> list[RunRow]:
         dimensions: int | None = None
-        found: list[RunRow] = []
-        for number, name, success, sequence, task, user, said, vector in rows:
-            if vector is not None and dimensions is None:
-                dimensions = self.header.dimensions
+        runs: list[RunRow] = []
+        for seq, run_id, success, sequence, task, user, said, stored in rows:
+            vector = None
+            if stored is not None:
+                if dimensions is None:
+                    dimensions = self.header.dimensions  # read only if a run has a vector
+                vector = of_size(stored, dimensions)
             request = request_of(said)
-            of_run = of_size(vector, dimensions or 0)
-            found.append(RunRow(number, name, bool(success), sequence, task, user or "", request, of_run))
-        return found
+            runs.append(RunRow(seq, run_id, bool(success), sequence, task, user or "", request, vector))
+        return runs
 
     def states_at(self, places: Sequence[StatePlace], *, namespace: str) -> tuple[list[StatePlace], Float32Array]:
         """Those of the states that have a vector, and the vectors, shape (N, dimensions)."""
         size = self.header.dimensions
-        rows = self.read("states_at", namespace=namespace, places=list(places)) if size else []
+        if not size:
+            return [], vectors_of([], size)
+        rows = self.read("states_at", namespace=namespace, places=list(places))
         rows = [row for row in rows if dimensions_of(row[1]) == size]
-        return [places[at] for at, _ in rows], vectors_of([vector for _, vector in rows], size)
+        return [places[index] for index, _ in rows], vectors_of([vector for _, vector in rows], size)
 
     def called_tools(self, *, namespace: str) -> set[ToolName]:
         """Tools that any run called."""
@@ -491,15 +536,17 @@ class Store(Backend):
     def changes_since(self, revision: int) -> list[RevisionChange] | None:
         """What later revisions changed, oldest first; None where the journal no longer reaches back that far."""
         rows = self.read("changes_since", namespace="", revision=revision)
-        if not (rows and rows[0][0] == revision + 1) and self.header.revision > revision:
+        reaches_back = bool(rows) and rows[0][0] == revision + 1
+        if not reaches_back and self.header.revision > revision:
             return None
-        return [
-            RevisionChange(
-                number, namespace, None if tools is None else tuple(tools), bool(rewritten), int(rewritten) > 1
-            )
-            for number, namespace, sources, rewritten in rows
-            for tools in [json.loads(sources)]
-        ]
+        changes: list[RevisionChange] = []
+        for number, namespace, sources, rewritten in rows:
+            tools = json.loads(sources)
+            if tools is not None:  # None: everything may have changed
+                tools = tuple(tools)
+            removed = int(rewritten) > 1  # see `Transaction.how_rewritten`
+            changes.append(RevisionChange(number, namespace, tools, bool(rewritten), removed))
+        return changes
 
     def _check_counting(self, counting: Counting | None, where: str) -> None:
         stored = self.header.counting
@@ -517,8 +564,15 @@ class Store(Backend):
         return StateBatch([self._state(row) for row in right], vectors_of([row[-1] for row in right], size))
 
     def _state(self, row: Sequence[Any]) -> StateRow:
-        number, *sides, success = row[:4]
-        sources, targets = (tuple(json.loads(side) if isinstance(side, str) else side) for side in sides)
+        number, sources, targets, success = row[:4]
+        sources, targets = tuple(_from_json(sources)), tuple(_from_json(targets))
         if not {*map(type, sources), *map(type, targets)} <= {str}:
             raise ValueError(f"the tools of state {number} are no texts")
         return StateRow(number, sources, targets, bool(success), *row[4:10])
+
+
+def _from_json(value: Any) -> Any:
+    """A list as a store keeps it: SQLite as JSON, Neo4j as it is."""
+    if isinstance(value, str):
+        return json.loads(value)
+    return value

@@ -7,14 +7,14 @@ that of runs which always used the tool's own name.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from hepm.errors import InputError
 from hepm.graph.delta import Delta, RunRecord
 from hepm.graph.retract import retract_runs
-from hepm.graph.rows import Aliases, Marks, RecordParser, ToolRow, read_each
+from hepm.graph.rows import Aliases, Marks, RecordParser, StoredRun, ToolRow, read_each
 from hepm.graph.transaction import Transaction
 from hepm.text import count_of
 from hepm.types import START, SUMMARY_TOOL, Tool, ToolName, Trajectory, Turn, normal
@@ -46,9 +46,13 @@ class ToolNames:
         available = set(available)
         if not marks.aliases:
             return cls(marks.aliases, marks.retired, offered=frozenset(map(normal, available)))
-        used = {marks.aliases.get(name, name): name for names in (called, sorted(available)) for name in names}
+        used: dict[ToolName, ToolName] = {}
+        for name in (*called, *sorted(available)):  # a later name of a tool replaces an earlier one
+            own = marks.aliases.get(name, name)
+            used[own] = name
+        for own in available:
+            used.pop(own, None)
         offered = frozenset(marks.aliases.get(name, name) for name in map(normal, available))
-        used = {own: name for own, name in used.items() if own not in available}
         return cls(marks.aliases, marks.retired, used, offered)
 
     def own(self, name: ToolName) -> ToolName:
@@ -69,7 +73,7 @@ class ToolNames:
 
 def with_own_names(run: Trajectory, aliases: Aliases) -> Trajectory:
     """The run as if its agent had used each tool's own name; itself if no alias is in it."""
-    if not aliases or not any(name in aliases for turn in run.turns for name in _names_in(turn)):
+    if not aliases or not _names_any(run, aliases):
         return run
 
     def renamed(turn: Turn) -> Turn:
@@ -79,22 +83,33 @@ def with_own_names(run: Trajectory, aliases: Aliases) -> Trajectory:
     return replace(run, turns=tuple(map(renamed, run.turns)))
 
 
-def _names_in(turn: Turn) -> Iterator[ToolName]:
-    yield from turn.hinted
-    for call in turn.calls:
-        yield call.name
+def _names_any(run: Trajectory, tools: Container[ToolName]) -> bool:
+    for turn in run.turns:
+        if any(name in tools for name in turn.hinted) or any(call.name in tools for call in turn.calls):
+            return True
+    return False
 
 
 def own_names(runs: Sequence[RunRecord], aliases: Aliases) -> list[RunRecord]:
     """The runs with the descriptions of tools under their own names; these win over those under an alias."""
-    lists: dict[int, tuple[Tool, ...]] = {}
+    # Runs of one file share one list of tools.
+    renamed: dict[int, tuple[Tool, ...]] = {}
     for run in runs:
-        if id(run.tools) not in lists and any(tool.name in aliases for tool in run.tools):
-            own = {tool.name for tool in run.tools}
-            renamed = (replace(tool, name=aliases.get(tool.name, tool.name)) for tool in run.tools)
-            kept = zip(run.tools, renamed, strict=True)
-            lists[id(run.tools)] = tuple(new for old, new in kept if old.name == new.name or new.name not in own)
-    return [run._replace(tools=lists.get(id(run.tools), run.tools)) for run in runs]
+        if id(run.tools) not in renamed and any(tool.name in aliases for tool in run.tools):
+            renamed[id(run.tools)] = _under_own_names(run.tools, aliases)
+    return [run._replace(tools=renamed.get(id(run.tools), run.tools)) for run in runs]
+
+
+def _under_own_names(tools: Sequence[Tool], aliases: Aliases) -> tuple[Tool, ...]:
+    listed = {tool.name for tool in tools}
+    kept: list[Tool] = []
+    for tool in tools:
+        own = aliases.get(tool.name, tool.name)
+        if own == tool.name:
+            kept.append(tool)
+        elif own not in listed:
+            kept.append(replace(tool, name=own))
+    return tuple(kept)
 
 
 def add_alias(
@@ -112,35 +127,55 @@ def add_alias(
     alias, tool = normal(alias), normal(tool)
     before = write.aliases
     rows = {row.name: row for row in write.tools()}
+    own = _own_name(alias, tool, rows, before, write.namespace, rename=rename)
+    if before.get(alias) == own:
+        return
+    if alias in before:
+        raise InputError(f"{alias!r} is another name of {before[alias]!r}: remove it there with --undo first.")
+    # Aliases of the alias become aliases of the tool.
+    moved = {alias, *(name for name, of in before.items() if of == alias)}
+    _recount(write, moved, {**before, **dict.fromkeys(moved, own)}, replay)
+    former = rows.get(alias)
+    if former is not None:
+        _merge_tool(write, former, own, rename=rename)
+
+
+def _own_name(
+    alias: ToolName,
+    tool: ToolName,
+    rows: Mapping[ToolName, ToolRow],
+    aliases: Aliases,
+    namespace: str,
+    *,
+    rename: bool,
+) -> ToolName:
+    """The name under which `tool` is counted, if `alias` may become another name of it; else InputError."""
     known = alias if rename else tool
     if START in (alias, tool) or not alias.strip() or not tool.strip():
         raise InputError(f"{START!r} and names without a letter are no tools: nothing was changed.")
     if SUMMARY_TOOL in (alias, tool):
         raise InputError(f"{SUMMARY_TOOL!r} is how agents hand over summaries, and no tool: nothing was changed.")
-    if before.get(known, known) not in rows:
-        raise unknown_tool(known, rows, write.namespace)
-    if rename and tool in rows and before.get(alias) != tool:
+    if aliases.get(known, known) not in rows:
+        raise unknown_tool(known, rows, namespace)
+    if rename and tool in rows and aliases.get(alias) != tool:
         raise InputError(f"{tool!r} is a tool already. To count {alias!r} as the same tool, use `hepm tool alias`.")
-    given, tool = tool, tool if rename else before.get(tool, tool)
-    if alias == tool:
-        how = "one name" if alias == given else f"already names of one tool, {tool!r}"
-        raise InputError(f"{alias!r} and {given!r} are {how}: nothing was changed.")
-    if before.get(alias) == tool:
-        return
-    if alias in before:
-        raise InputError(f"{alias!r} is another name of {before[alias]!r}: remove it there with --undo first.")
-    moved = {alias, *(name for name, own in before.items() if own == alias)}
-    former = rows.get(alias)
-    _recount(write, moved, {**before, **dict.fromkeys(moved, tool)}, replay)
-    if former is not None:
-        delta = Delta()
-        parameters = cast("Mapping[str, Any]", json.loads(former.parameters))
-        delta.describe([Tool(tool, former.description, parameters)], former.described_at)
-        write.apply(delta, {})
-        write.mark_tools([(alias, False, ())])
-        write.drop_tool(alias)
-        if rename and former.retired:
-            write.mark_tools([(tool, True, _names_of(write.aliases, tool))])
+    own = tool if rename else aliases.get(tool, tool)
+    if alias == own:
+        how = "one name" if alias == tool else f"already names of one tool, {own!r}"
+        raise InputError(f"{alias!r} and {tool!r} are {how}: nothing was changed.")
+    return own
+
+
+def _merge_tool(write: Transaction, former: ToolRow, own: ToolName, *, rename: bool) -> None:
+    """Delete a tool whose runs are counted under another name now; its description is kept there."""
+    delta = Delta()
+    parameters = cast("Mapping[str, Any]", json.loads(former.parameters))
+    delta.describe([Tool(own, former.description, parameters)], former.described_at)
+    write.apply(delta, {})
+    write.mark_tools([(former.name, False, ())])
+    write.drop_tool(former.name)
+    if rename and former.retired:
+        write.mark_tools([(own, True, _names_of(write.aliases, own))])
 
 
 def remove_alias(write: Transaction, alias: ToolName, replay: RecordParser) -> None:
@@ -181,49 +216,84 @@ def _names_of(aliases: Aliases, tool: ToolName) -> tuple[ToolName, ...]:
 def _recount(write: Transaction, names: Iterable[ToolName], after: Aliases, replay: RecordParser) -> None:
     """Count the runs that name a tool under these aliases: as before without them, and then with the new ones."""
     names = sorted(names)
-    held = list({run.seq: run for name in names for run in write.runs_naming(name)}.values())
-    counted = {run.id for run in held if run.counted}
+    by_number: dict[int, StoredRun] = {}
+    for name in names:
+        by_number.update((run.seq, run) for run in write.runs_naming(name))
+    held = list(by_number.values())
     retract_runs(write, [run for run in held if run.counted], replay)
     before, write.aliases = write.aliases, after
-    changed = {own for of in (before, after) for name, own in of.items() if before.get(name) != after.get(name)}
-    delta = Delta()
-    delta.describe([Tool(tool) for tool in changed], 0.0)  # a tool may be known by its aliases alone
-    write.apply(delta, {})
-    retired = {row.name: row.retired for row in write.tools()}
-    write.mark_tools([(tool, retired.get(tool, False), _names_of(after, tool)) for tool in sorted(changed)])
-    found, vectors = read_each([run.record for run in held], replay, after, success_from=write.header.success_from)
-    pairs = [(one, run) for one, run in zip(held, found, strict=True) if isinstance(run, RunRecord)]
+    changed = _owners_changed(before, after)
+    _mark_owners(write, changed)
+
+    parsed, vectors = read_each([run.record for run in held], replay, after, success_from=write.header.success_from)
+    pairs: list[tuple[StoredRun, RunRecord]] = []
+    counted: list[RunRecord] = []
+    for stored, run in zip(held, parsed, strict=True):
+        if isinstance(run, RunRecord):
+            pairs.append((stored, run))
+            if stored.counted:
+                counted.append(run)
     write.restate_runs(pairs)
-    for one, _ in pairs:
-        if not one.counted:
-            write.set_counted(one.id, False)
-    write.apply(Delta.of([run for one, run in pairs if one.id in counted]), vectors)
+    for stored, _ in pairs:
+        if not stored.counted:
+            write.set_counted(stored.id, False)  # `restate_runs` lets all of them count
+    write.apply(Delta.of(counted), vectors)
     write.lessons.relink({*names, *changed})
     write.note_change(everything=True)
 
 
+def _owners_changed(before: Aliases, after: Aliases) -> set[ToolName]:
+    """The tools that gained or lost an alias."""
+    changed: set[ToolName] = set()
+    for name in before.keys() | after.keys():
+        if before.get(name) != after.get(name):
+            changed.update(aliases[name] for aliases in (before, after) if name in aliases)
+    return changed
+
+
+def _mark_owners(write: Transaction, tools: Collection[ToolName]) -> None:
+    """Set the aliases of tools, of which some may be known by their aliases alone."""
+    delta = Delta()
+    delta.describe([Tool(tool) for tool in tools], 0.0)
+    write.apply(delta, {})
+    retired = {row.name: row.retired for row in write.tools()}
+    marks = [(tool, retired.get(tool, False), _names_of(write.aliases, tool)) for tool in sorted(tools)]
+    write.mark_tools(marks)
+
+
 def what_changed(row: ToolRow) -> str:
     """What differs between a tool's description and its former one, in a few words; "" if nothing does."""
-    found: list[str] = []
+    changes: list[str] = []
     if row.former_description and row.description != row.former_description:
-        found.append("its description is another")
+        changes.append("its description is another")
     now, before = _parameters(row.parameters), _parameters(row.former_parameters)
     if before and now != before:
-        added, removed = sorted(now.keys() - before.keys()), sorted(before.keys() - now.keys())
-        required = [name for name in added if now[name]]
-        if required:
-            found.append(f"{count_of(len(required), 'required parameter')} added ({', '.join(required)})")
-        if optional := [name for name in added if not now[name]]:
-            found.append(f"{count_of(len(optional), 'optional parameter')} added ({', '.join(optional)})")
-        if removed:
-            found.append(f"{count_of(len(removed), 'parameter')} removed ({', '.join(removed)})")
-        if stricter := sorted(name for name in now.keys() & before.keys() if now[name] and not before[name]):
-            found.append(f"now required: {', '.join(stricter)}")
-        if looser := sorted(name for name in now.keys() & before.keys() if before[name] and not now[name]):
-            found.append(f"no longer required: {', '.join(looser)}")
-    if not found and row.former_parameters not in ("{}", row.parameters):
-        found.append("its parameters are described differently")
-    return "; ".join(found)
+        changes += _parameter_changes(now, before)
+    if not changes and row.former_parameters not in ("{}", row.parameters):
+        changes.append("its parameters are described differently")
+    return "; ".join(changes)
+
+
+def _parameter_changes(now: Mapping[str, bool], before: Mapping[str, bool]) -> list[str]:
+    added = sorted(now.keys() - before.keys())
+    removed = sorted(before.keys() - now.keys())
+    both = sorted(now.keys() & before.keys())
+    required = [name for name in added if now[name]]
+    optional = [name for name in added if not now[name]]
+    stricter = [name for name in both if now[name] and not before[name]]
+    looser = [name for name in both if before[name] and not now[name]]
+    changes: list[str] = []
+    if required:
+        changes.append(f"{count_of(len(required), 'required parameter')} added ({', '.join(required)})")
+    if optional:
+        changes.append(f"{count_of(len(optional), 'optional parameter')} added ({', '.join(optional)})")
+    if removed:
+        changes.append(f"{count_of(len(removed), 'parameter')} removed ({', '.join(removed)})")
+    if stricter:
+        changes.append(f"now required: {', '.join(stricter)}")
+    if looser:
+        changes.append(f"no longer required: {', '.join(looser)}")
+    return changes
 
 
 def _parameters(schema: str) -> dict[str, bool]:

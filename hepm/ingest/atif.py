@@ -217,7 +217,9 @@ def is_dataset(source: str) -> bool:
 
 
 def read_dataset(source: str, options: ReadOptions) -> Iterator[Item]:
-    """The runs behind ``NAME``, ``agentpile:NAME``, ``agentpile:PATH`` or ``agentpile:READER:PATH`` (docs/formats.md).
+    """The runs behind ``NAME``, ``agentpile:NAME``, ``agentpile:PATH`` or ``agentpile:READER:PATH``.
+
+    docs/reference/formats.md lists the names.
 
     Raises:
         MissingExtraError: agentpile is not installed, or lacks what downloads a dataset.

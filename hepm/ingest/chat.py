@@ -1,7 +1,7 @@
 """OpenAI chat messages: JSON lines of {"messages": [...]}, the form of most logs and fine-tuning sets.
 
-docs/formats.md lists the other keys of a record. A bare list of messages is a run, too, and a list of such lists holds
-several. Other formats share `chat_turns` and `TurnBuilder`, in which results find the calls that they answer.
+docs/reference/formats.md lists the other keys of a record. A bare list of messages is a run, too, and a list of such
+lists holds several. Other formats share `chat_turns` and `TurnBuilder`, in which results find their calls.
 """
 
 from __future__ import annotations

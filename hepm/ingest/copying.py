@@ -157,7 +157,7 @@ def _copy_lessons(source: Store, target: Store, namespace: str) -> None:
     reported = [Reported(*outcome) for outcome in source.lessons.outcomes(namespace=namespace).items()]
     target.lessons.carry(
         reported=reported,
-        showings=source.lessons.showings(namespace=namespace),
+        exposures=source.lessons.exposures(namespace=namespace),
         answers=source.lessons.all_answers(namespace=namespace),
         namespace=namespace,
     )

@@ -1,7 +1,7 @@
 """What `hepm export` writes and an import reads back the same: runs, and what a store holds beside them.
 
-One a line (see docs/formats.md): tools first, then runs (`hepm.ingest.hepm`), then lessons, reported outcomes, what was
-shown of lessons, and answers of models, each under a key of its own that no run has.
+One a line (see docs/reference/formats.md): tools first, then runs (`hepm.ingest.hepm`), then lessons, reported
+outcomes, what was shown of lessons, and answers of models, each under a key of its own that no run has.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from hepm.graph.lessons.rows import Answer, LessonRow, Reported, Showing, from_record, to_record
+from hepm.graph.lessons.rows import Answer, Exposure, LessonRow, Reported, from_record, to_record
 from hepm.graph.rows import ToolRow
 from hepm.graph.store import Store
 from hepm.ingest import fields
@@ -19,7 +19,7 @@ from hepm.ingest.document import Document, Reader, built
 from hepm.ingest.hepm import VERSION, check_version, flag_at, parse_stored, run_of_record, text_at, tool_of_record
 from hepm.ingest.records import Item, Object, ReadOptions, RecordError, Rejection
 
-Content: TypeAlias = ToolRow | LessonRow | Reported | Showing | Answer
+Content: TypeAlias = ToolRow | LessonRow | Reported | Exposure | Answer
 
 
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
@@ -44,14 +44,14 @@ def exported_lines(store: Store, *, namespace: str) -> Iterator[str]:
     # All are read before the first is written, so that they belong together while others write to the store.
     lessons = store.lessons.list(namespace=namespace)
     outcomes = store.lessons.outcomes(namespace=namespace)
-    showings = store.lessons.showings(namespace=namespace)
+    exposures = store.lessons.exposures(namespace=namespace)
     answers = store.lessons.all_answers(namespace=namespace)
     for held in lessons:
         yield _line(held.row)
     for run_id, success in outcomes.items():
         yield _line(Reported(run_id, success))
-    for showing in showings:
-        yield _line(showing)
+    for exposure in exposures:
+        yield _line(exposure)
     for answer in answers:
         yield _line(answer)
 
@@ -132,8 +132,8 @@ def _reported(record: Object) -> Reported:
     return Reported(_named(record, "run"), success)
 
 
-def _showing(record: Object) -> Showing:
-    return Showing(_named(record, "run"), _named(record, "lesson"), flag_at(record, "success"))
+def _exposure(record: Object) -> Exposure:
+    return Exposure(_named(record, "run"), _named(record, "lesson"), flag_at(record, "success"))
 
 
 def _answer(record: Object) -> Answer:
@@ -155,13 +155,13 @@ _READ: Final[Mapping[str, Callable[[Object], Content]]] = {
     "tool": _tool,
     "lesson": _lesson,
     "reported": _reported,
-    "showing": _showing,
+    "showing": _exposure,
     "answer": _answer,
 }
 _KEYS: Final[Mapping[type, str]] = {
     ToolRow: "tool",
     Reported: "reported",
-    Showing: "showing",
+    Exposure: "showing",
     Answer: "answer",
 }
 

@@ -1,7 +1,7 @@
 """Runs as hepm's own JSON: the records of a store, and the lines of an export (see `hepm.ingest.exported`).
 
-One run a line; docs/formats.md lists the keys. Values that equal their default are left out, and the order of keys
-never changes, so that two exports can be compared.
+One run a line; docs/reference/formats.md lists the keys. Values that equal their default are left out, and
+the order of keys never changes, so that two exports can be compared.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from hepm.embed import Embedder
 from hepm.errors import StoreError, StoreUnavailableError
 from hepm.graph.changes import replaces
 from hepm.graph.delta import RunRecord
-from hepm.graph.lessons.rows import Answer, LessonRow, Reported, Showing
+from hepm.graph.lessons.rows import Answer, Exposure, LessonRow, Reported
 from hepm.graph.rows import Added, Aliases, Float32Array, Known, RecordParser, Selection, ToolRow
 from hepm.graph.store import Store
 from hepm.ingest.exported import Carried, Content
@@ -270,7 +270,7 @@ class Pipeline:
         tools: list[ToolRow] = []
         lessons: list[LessonRow] = []
         reported: list[Reported] = []
-        showings: list[Showing] = []
+        exposures: list[Exposure] = []
         answers: list[Answer] = []
         for content in contents:
             if isinstance(content, ToolRow):
@@ -279,8 +279,8 @@ class Pipeline:
                 lessons.append(content)
             elif isinstance(content, Reported):
                 reported.append(content)
-            elif isinstance(content, Showing):
-                showings.append(content)
+            elif isinstance(content, Exposure):
+                exposures.append(content)
             else:
                 answers.append(content)
         if tools:
@@ -295,7 +295,7 @@ class Pipeline:
             lessons,
             vectors,
             reported=reported,
-            showings=showings,
+            exposures=exposures,
             answers=answers,
             namespace=self._namespace,
             embedder=embedder_name,

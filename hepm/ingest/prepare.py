@@ -95,7 +95,8 @@ class IngestOptions:
             before, that is retracted; stored again as trusted, it counts. Worker processes need `TrustByTags`.
         own_states: Keep only the agents' own summaries as states, as H-EPM does; else an extract of the conversation
             replaces a missing one. A run keeps to how it was first stored; a tag records it.
-        engine: "ray" prepares files on a Ray cluster, with as many processes as it has cores (see docs/count.md).
+        engine: "ray" prepares files on a Ray cluster, with as many processes as it has cores
+            (docs/reference/formats.md).
         outcome_by: Rules that label runs without an outcome (see `hepm.ingest.outcome.RULES`); the first one that
             answers counts. They read results uncut, and a tag names the rule.
         vectors: Whether state summaries get vectors now; `Memory.reembed` adds missing ones later.

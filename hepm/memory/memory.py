@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from hepm.experience.library import Library
     from hepm.experience.preferences import Preferences
     from hepm.experience.principles import Principles
-    from hepm.experience.prompt import Moment, Prompt, PromptOptions
+    from hepm.experience.prompt import Prompt, PromptOptions, TurnState
     from hepm.graph.examination.doctor import ExaminationProgress, Part
     from hepm.graph.examination.findings import Finding
     from hepm.ingest.copying import Copied
@@ -152,9 +152,9 @@ class Memory:
                 what is likely, with its chance, "all" the likeliest tools whatever their chance. Default: "sure", and
                 in sessions what the guard draws.
             guard: Whether sessions draw from which chance on their hints name tools, and outcomes decide which level
-                is in force (docs/session.md). With `speak`, there is no guard.
+                is in force (docs/use/session.md). With `speak`, there is no guard.
             holdout: Share of sessions, drawn by chance, that are recorded and get nothing from memory, so that
-                `memory.sessions.uplift` can say what memory does (docs/uplift.md). At 1 all is computed and nothing
+                `memory.sessions.uplift` can say what memory does (docs/use/uplift.md). At 1 all is computed and nothing
                 shown.
             holdout_notes: Whether those sessions lack the notes on their user, too: what users stated themselves.
         Raises:
@@ -580,7 +580,7 @@ class Memory:
 
     def prompt(
         self,
-        messages: Sequence[object] | Moment | None = None,
+        messages: Sequence[object] | TurnState | None = None,
         *,
         state: str = "",
         after: ToolName | Sequence[ToolName] | None = None,
@@ -600,7 +600,7 @@ class Memory:
         """The text for an agent's prompt now: notes, lessons in one sentence each, the next tools.
 
         Args:
-            messages, state, after, history, tools: The conversation so far, as for `suggest`, or a `Moment` of it.
+            messages, state, after, history, tools: The conversation so far, as for `suggest`, or a `TurnState` of it.
             user: The user whose notes to include, and for whom lessons may hold alone.
             environment: Leave out lessons of other environments.
             turn, horizon: The agent's current turn, from 1, and its maximum number of turns. `messages` give the turn.
@@ -609,35 +609,37 @@ class Memory:
             level: Of the guard (`hepm.memory.levels.LEVELS`), which sessions draw; "" where `speak` decides.
             leaves_out: Whether a lesson, or a tool (`hepm.graph.trials.hint_id`), is left out to measure what it does.
         """
-        from hepm.experience.prompt import FURTHER, Moment, PromptOptions, recollect, render, render_without
-        from hepm.memory.levels import CHANCES, at_level
+        from hepm.experience.prompt import PromptOptions, Recollector, TurnState, render, render_without
 
         options = options or PromptOptions()
-        now = messages if isinstance(messages, Moment) else Moment.of(messages, state, after, history, turn)
-        own = None if tools is None else as_tools(tools)
+        if isinstance(messages, TurnState):
+            now = messages
+        else:
+            now = TurnState.of(messages, state, after, history, turn)
         mirror = self.mirrors.namespace(namespace)
-        available = None if own is None else [tool.name for tool in own]
-        names = ToolNames.of(mirror.marks, map(normal, (*now.history, *now.after)), available or ())
-        last = tuple(map(names.own, now.after))
-
-        def suggest(advice: Mapping[ToolName, float]) -> Suggestions:
-            state, k = for_user(now.state, user) if now.state.text else None, options.suggestions + FURTHER
-            asked = partial(self._suggest, now.after, now.history, state, available, advice=advice, namespace=namespace)
-            found = asked(k=k, policy=options.policy, floors=floors_of(self.speak or "sure", CHANCES.get(level)))
-            return at_level(level, found)
-
-        found = recollect(
+        available = None if tools is None else [tool.name for tool in as_tools(tools)]
+        recollector = Recollector(
             self.lessons,
+            mirror,
             now,
-            suggest,
-            counts=lambda tool: mirror.counts(last, names.own(tool)),
-            names=names,
-            namespace=namespace,
+            names=ToolNames.of(mirror.marks, map(normal, (*now.history, *now.after)), available or ()),
             user=user,
             environment=environment,
             horizon=horizon,
             options=options,
         )
+        suggestions = Suggestions()
+        if options.needs_suggestion:
+            suggestions = self._suggest_for_prompt(
+                now,
+                recollector.advice(),
+                available,
+                user=user,
+                options=options,
+                level=level,
+                namespace=namespace,
+            )
+        found = recollector.recollect(suggestions)
         if leaves_out is None:
             prompt = render(found, budget=budget, redact=options.redact)
         else:
@@ -645,6 +647,35 @@ class Memory:
         if run:
             self.lessons.show(run, prompt.lessons, namespace=namespace)
         return prompt
+
+    def _suggest_for_prompt(
+        self,
+        now: TurnState,
+        advice: Mapping[ToolName, float],
+        available: Sequence[ToolName] | None,
+        *,
+        user: str,
+        options: PromptOptions,
+        level: str,
+        namespace: str,
+    ) -> Suggestions:
+        """What a policy suggests that weighs what lessons advise, with a few more tools than the prompt shows."""
+        from hepm.experience.prompt import FURTHER
+        from hepm.memory.levels import CHANCES, at_level
+
+        state = for_user(now.state, user) if now.state.text else None
+        suggestions = self._suggest(
+            now.after,
+            now.history,
+            state,
+            available,
+            k=options.suggestions + FURTHER,
+            policy=options.policy,
+            floors=floors_of(self.speak or "sure", CHANCES.get(level)),
+            advice=advice,
+            namespace=namespace,
+        )
+        return at_level(level, suggestions)
 
     def search(self, text: str, *, k: int = 5, namespace: str = DEFAULT_NAMESPACE) -> list[Recalled]:
         """The states similar to a text (cosine above 0), over all tools, and what agents did next; best first."""
@@ -666,7 +697,7 @@ class Memory:
         limit: int = 10_000,
         **parameters: Any,
     ) -> Result:
-        """Ask the graph a question of the library by its name, or in Cypher that only reads (docs/cypher.md).
+        """Ask the graph a question of the library by its name, or in Cypher that only reads (docs/use/cypher.md).
 
         Without a server, an embedded engine answers from a copy beside the store.
 

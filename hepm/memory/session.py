@@ -411,7 +411,9 @@ class Session:
             about: dict[str, Any] = {"namespace": self._namespace, "environment": self._run.environment, "k": k}
             principles, now = self._memory.principles, agent_state(self._turns())
             alike = principles.search(query, floor=floor, **about)
-            here = principles.at([tool for tool in now.last if tool != START], said=said_text(now.state()), **about)
+            here = principles.at(
+                [tool for tool in now.last if tool != START], user_text=said_text(now.state()), **about
+            )
             return list({one.id: one for one in (*alike, *here)}.values())[:k]
 
         trial = self.enter()
@@ -433,10 +435,10 @@ class Session:
         return next(said, None)
 
     def _prompt(self, turns: Sequence[Turn], **about: Any) -> Prompt:
-        from hepm.experience.prompt import Moment
+        from hepm.experience.prompt import TurnState
 
         about |= {"environment": self._run.environment, "user": self._run.user, "namespace": self._namespace}
-        return self._memory.prompt(Moment.after_turns(turns), options=self._prompt_options, **about)
+        return self._memory.prompt(TurnState.after_turns(turns), options=self._prompt_options, **about)
 
     def _ask(self, memory: Callable[[], T]) -> T | None:
         try:

@@ -148,7 +148,10 @@ class Sessions:
         before = memory.run(run.id, namespace=namespace)
         if before is None or given_label(before) or len(before.turns) > len(run.turns):
             return report
-        clean = Redactor()(replace(run, turns=run.turns[: len(before.turns)]))
+        redactor = Redactor() if options is None else options.redactor
+        clean = replace(run, turns=run.turns[: len(before.turns)])
+        if redactor is not None:
+            clean = redactor(clean)
         if [(turn.role, turn.text) for turn in clean.turns] != [(turn.role, turn.text) for turn in before.turns]:
             return report
         memory.forget(trajectory=run.id, namespace=namespace)
@@ -190,7 +193,7 @@ class Sessions:
         return Trials(self._memory.store, self._memory.mirrors, lambda: self._memory.lessons)
 
     def uplift(self, *, namespace: str = DEFAULT_NAMESPACE) -> UpliftReport:
-        """What memory does here: sessions with memory beside those that were held out (docs/uplift.md)."""
+        """What memory does here: sessions with memory beside those that were held out (docs/use/uplift.md)."""
         return self.trials.report(namespace=namespace)
 
     def guard(self, *, namespace: str = DEFAULT_NAMESPACE) -> GuardState:

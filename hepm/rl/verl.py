@@ -1,7 +1,7 @@
 """Rollouts with memory in verl, as an agent loop: for those who outgrow one GPU. Written for verl 0.9.
 
 verl is no dependency: it holds transformers back. It makes a loop for each rollout, in several processes; its
-configuration is in docs/training.md. A row of the dataset names its task in `extra_info`, as {"task": id, "split":
+configuration is in docs/use/training.md. A row of the dataset names its task in `extra_info`, as {"task": id, "split":
 "train"}. Rows of another split are evaluated: without hints, and memory learns nothing of them.
 """
 

@@ -2,7 +2,7 @@
 
 Agents of each kind repeat what was not answered, as clients do, but for hooks, which are not repeated. What is
 acknowledged: the turns up to the last reply once the next request is answered; every 200 of /outcome, of a hook and of
-the tools of MCP. See "What is kept" in docs/serve.md.
+the tools of MCP. See "What is kept" in docs/use/serve.md.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from __future__ import annotations
 import json
 import random
 import re
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -35,28 +38,24 @@ TOOLS = [{"type": "function", "function": {"name": f"step_{n}", "parameters": {}
 
 
 class Served:
-    """`hepm serve` as a process that can be killed and started again; `url` is where it is now."""
+    """`hepm serve` as a process that can be killed and started again; `url` is where it is now.
 
-    def __init__(self, store: Path | str, upstream: str, *more: str) -> None:
-        self._command = [
-            HEPM,
-            "serve",
-            "--store",
-            str(store),
-            "--port",
-            "0",
-            "--upstream",
-            upstream,
-            "--speak",
-            "weighed",
-        ]
-        self._command += ["--hint-timeout", "60", *more]
+    Args:
+        settings: Further lines of the table `[serve]` of its `hepm.toml`.
+    """
+
+    def __init__(self, store: Path | str, upstream: str, *more: str, settings: str = "") -> None:
+        self._command = [HEPM, "serve", "--store", str(store), "--port", "0", "--upstream", upstream, *more]
+        self._folder = Path(tempfile.mkdtemp())
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        lines = f'[serve]\nspeak = "weighed"\nhint_timeout_s = 60\n{settings}'
+        (self._folder / "hepm.toml").write_text(lines, "utf-8")
         self.said: list[str] = []
         self.start()
 
     def start(self) -> None:
         """Start it and wait for its address."""
-        self.process = subprocess.Popen(self._command, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(self._command, stderr=subprocess.PIPE, text=True, cwd=self._folder)
         assert self.process.stderr is not None
         self.url = self.process.stderr.readline().split()[-1]
         self._reader = threading.Thread(target=lambda: self.said.extend(self.process.stderr or ()))

@@ -527,7 +527,7 @@ def test_the_agent_in_the_docs_runs_as_written(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "session.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "use/session.md").read_text("utf-8")
     [block] = [one for one in re.findall(r"```py\n(.*?)```", page, re.DOTALL) if "Agent(" in one]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_BASE_URL", loopback.url)

@@ -50,8 +50,8 @@ def suggested(url: str, after: str) -> list[str]:
 def assert_nothing_is_lost_doubled_or_mixed(store: str, folder: Path, endpoint: RawEndpoint, answers: int) -> None:
     ingested = [trajectory(f"ingested-{n}", "look", "buy", goal=f"buy letter {n}") for n in range(300)]
     (folder / "runs.jsonl").write_text("".join(write_run(run) + "\n" for run in ingested))
-    more = ("--sessions", str(folder / "sessions"), "--idle", "3600")
-    servers = Either(Served(store, endpoint.url, *more) for _ in range(2))
+    settings = f'sessions = "{folder / "sessions"}"\nidle_s = 3600\n'
+    servers = Either(Served(store, endpoint.url, settings=settings) for _ in range(2))
     agents = Agents(servers, folder / "sessions")
     try:
         report = hepm("ingest", folder / "runs.jsonl", "--store", store, "--json")

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from hepm import Memory
 from hepm.cli.commands import GROUPS
 from hepm.cli.options import NAMESPACE, STORE
+from hepm.ingest.prepare import IngestOptions
 from hepm.memory import DEFAULT_STORE
 from hepm.types import DEFAULT_NAMESPACE
 from tests.cli.chats import chat, chats, write
@@ -154,12 +156,6 @@ def test_names_of_tools_cannot_break_the_line_or_steer_the_terminal(tmp_path: Pa
     assert "[/b]" in quick("stats", "--store", store).out
 
 
-@pytest.mark.parametrize("c", ["inf", "nan", "-1", "-inf", "much"])
-def test_a_weight_that_is_no_number_to_weigh_with_is_a_misuse(store: Path, c: str) -> None:
-    answer = quick("suggest", "--c", c, "--store", store)
-    assert (answer.code, answer.out) == (2, "")
-
-
 def test_stats_as_json_count_each_namespace(store: Path, log: Path) -> None:
     quick("ingest", log, "--store", store, "--namespace", "other", "--assume-success")
     found = quick("stats", "--store", store, "--json").json
@@ -284,7 +280,8 @@ def test_a_count_changed_by_hand_is_found_and_mended(store: Path) -> None:
 
 def test_states_without_vectors_are_found_and_embedded(log: Path, tmp_path: Path) -> None:
     store = tmp_path / "bare.hepm"
-    quick("ingest", log, "--store", store, "--no-vectors")
+    with Memory.open(store) as memory:
+        memory.ingest(log, options=IngestOptions(vectors=False))
     assert "repair: reembed" in quick("doctor", "--store", store).out
     assert re.fullmatch(r"[1-9]\d* texts embedded\n", quick("reembed", "--store", store).out)
     assert quick("doctor", "--store", store).code == 0

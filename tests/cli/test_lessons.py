@@ -153,23 +153,42 @@ def test_a_file_without_chat_messages_is_refused_in_a_sentence(taught: Path, tmp
 
 def test_a_library_goes_through_a_file_into_another_store_and_comes_back_the_same(taught: Path, tmp_path: Path) -> None:
     file, other = tmp_path / "lessons.jsonl", tmp_path / "other.hepm"
-    assert quick("library", "export", file, "--store", taught).code == 0
-    first = found(other, "library", "import", str(file))
+    lessons = ("export", "--form", "lessons")
+    assert quick(*lessons, file, "--store", taught).code == 0
+    first = found(other, "import", str(file))
     assert (first["read"], first["new"], first["known"]) == (first["read"], first["read"], 0)
     again = tmp_path / "again.jsonl"
-    assert quick("library", "export", again, "--store", other).code == 0
+    assert quick(*lessons, again, "--store", other).code == 0
     assert again.read_text("utf-8") == file.read_text("utf-8")
-    assert found(other, "library", "import", str(file))["new"] == 0
-    assert quick("library", "export", "--kind", "principle", "--store", other).out.count('"kind": "experience"') == 0
+    assert found(other, "import", str(file))["new"] == 0
+    principles = quick("export", "--kind", "principle", "--store", other).out
+    assert ('"kind": "experience"' in principles, '"kind": "principle"' in principles) == (False, True)
 
 
 def test_a_library_that_is_broken_is_refused_with_the_line_and_nothing_changes(taught: Path, tmp_path: Path) -> None:
     file = tmp_path / "lessons.jsonl"
-    quick("library", "export", file, "--store", taught)
-    before = quick("library", "export", "--store", taught).out
+    quick("export", "--form", "lessons", file, "--store", taught)
+    before = quick("export", "--store", taught).out
     file.write_text(file.read_text("utf-8").replace('"golden"', '"gold"', 1), "utf-8")
-    assert "line" in one_sentence(quick("library", "import", file, "--store", taught))
-    assert quick("library", "export", "--store", taught).out == before
+    assert "line" in one_sentence(quick("import", file, "--store", taught))
+    assert quick("export", "--store", taught).out == before
+
+
+def test_a_lesson_that_a_file_lacks_is_retired_if_that_is_asked(taught: Path, tmp_path: Path) -> None:
+    file = tmp_path / "lessons.jsonl"
+    quick("export", "--kind", "principle", file, "--store", taught)
+    file.write_text("".join(file.read_text("utf-8").splitlines(keepends=True)[1:]), "utf-8")
+    assert found(taught, "import", str(file))["retired"] == 0
+    assert found(taught, "import", str(file), "--retire-missing", "principle")["retired"] == 1
+
+
+def test_lessons_and_runs_are_imported_each_by_a_command_of_their_own(taught: Path, tmp_path: Path) -> None:
+    runs, lessons = tmp_path / "runs.jsonl", tmp_path / "lessons.jsonl"
+    quick("export", runs, "--store", taught)
+    quick("export", "--kind", "principle", lessons, "--store", taught)
+    assert quick("import", runs, lessons, "--store", tmp_path / "other.hepm").code == 2
+    assert quick("import", runs, "--retire-missing", "principle", "--store", tmp_path / "other.hepm").code == 2
+    assert not (tmp_path / "other.hepm").exists()
 
 
 # With a model
@@ -297,8 +316,12 @@ def test_an_export_carries_the_lessons_and_what_a_step_has_seen_into_another_sto
     taught: Path, tmp_path: Path
 ) -> None:
     out, other = tmp_path / "out.jsonl", tmp_path / "other.hepm"
-    assert quick("prompt", "--run", "r-new", "--state", "an order", "--store", taught).code == 0
-    assert quick("library", "settle", "r-new", "--success", "--store", taught).code == 0
+    told = found(
+        taught, "prompt", "--run", "r-new", "--state", "to cancel", "--after", "find_user,get_order", "-k", "0"
+    )
+    assert quick("label", "another", "--success", "--store", taught).code == 1
+    assert found(taught, "label", "r-new", "--success") == {"run": "r-new", "success": True, "before": None, "by": ""}
+    assert found(taught, "lesson", "show", told["lessons"][0])["shown_in"] == {"r-new": True}
     lessons = lessons_of(taught)
     said = quick("export", out, "--store", taught).out
     assert said == f"24 runs and {len(lessons)} lessons written to {out}\n"
@@ -350,29 +373,29 @@ def lessons_of(store: Path) -> list[Any]:
 def test_a_section_for_agents_is_written_edited_and_read_back(taught: Path, tmp_path: Path) -> None:
     file = tmp_path / "AGENTS.md"
     file.write_text("# Ours\n")
-    assert quick("library", "export", file, "--all", "--store", taught).code == 0
+    assert quick("export", file, "--all", "--store", taught).code == 0
     whole = file.read_text()
     assert whole.startswith("# Ours\n\n<!-- hepm lessons of")
     line = next(line for line in whole.splitlines() if line.startswith("- "))
     file.write_text(whole.replace(line + "\n", "", 1))
-    assert "1 edit not imported" in one_sentence(quick("library", "export", file, "--store", taught))
+    assert "1 edit not imported" in one_sentence(quick("export", file, "--store", taught))
     # The advice and the warning that say the same go together.
-    assert found(taught, "library", "import", str(file))["retired"] == 2
-    assert quick("library", "export", file, "--all", "--store", taught).code == 0
+    assert found(taught, "import", str(file))["retired"] == 2
+    assert quick("export", file, "--all", "--store", taught).code == 0
     assert line not in file.read_text()
 
 
 def test_a_skill_is_written_into_its_folder_and_read_back_from_it(taught: Path, tmp_path: Path) -> None:
     folder = tmp_path / "skills" / "shop-desk"
-    assert quick("library", "export", folder, "--form", "skill", "--all", "--store", taught).code == 0
+    assert quick("export", folder, "--form", "skill", "--all", "--store", taught).code == 0
     assert (folder / "SKILL.md").read_text().startswith("---\nname: shop-desk\ndescription: ")
-    again = found(taught, "library", "import", str(folder))
+    again = found(taught, "import", str(folder))
     assert (again["read"] > 0, again["new"], again["edited"], again["retired"]) == (True, 0, 0, 0)
 
 
 def test_where_no_lesson_is_supported_nothing_is_written(store: Path, tmp_path: Path) -> None:
     file = tmp_path / "CLAUDE.md"
-    assert "hepm lesson distill" in one_sentence(quick("library", "export", file, "--store", store))
+    assert "hepm lesson distill" in one_sentence(quick("export", file, "--store", store))
     assert not file.exists()
 
 
@@ -381,10 +404,11 @@ def test_where_no_lesson_is_supported_nothing_is_written(store: Path, tmp_path: 
     [
         ("export", "AGENTS.md", "--retired"),
         ("export", "lessons.jsonl", "--all"),
+        ("export", "AGENTS.md", "--sft"),
         ("import", "AGENTS.md", "--retire-missing", "principle"),
     ],
 )
 def test_options_that_a_form_lacks_are_refused(taught: Path, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     file = tmp_path / arguments[1]
-    assert quick("library", "export", tmp_path / "AGENTS.md", "--all", "--store", taught).code == 0
-    assert quick("library", arguments[0], file, *arguments[2:], "--store", taught).code == 2
+    assert quick("export", tmp_path / "AGENTS.md", "--all", "--store", taught).code == 0
+    assert quick(arguments[0], file, *arguments[2:], "--store", taught).code == 2

@@ -23,7 +23,7 @@ def store(tmp_path: Path) -> Path:
     [
         ["prompt", "--messages", "-"],
         ["lesson", "edit", "alice", "-"],
-        ["library", "import", "-"],
+        ["import", "-"],
         ["ingest", "-"],
         ["cypher", "-"],
     ],
@@ -40,7 +40,6 @@ def test_a_closed_standard_input_is_a_misuse(store: Path, command: list[str]) ->
     [
         ["prompt", "--messages", "-"],
         ["lesson", "edit", "alice", "-"],
-        ["library", "import", "-"],
         ["cypher", "-"],
     ],
     ids=" ".join,

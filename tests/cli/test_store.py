@@ -95,7 +95,7 @@ ASKED: list[list[str]] = [
     ["label", "good-0", "--json"],
     ["lesson", "list"],
     ["lesson", "list", "--query", "return an order"],
-    ["library", "export", "-"],
+    ["export", "-", "--form", "lessons"],
     ["export", "-"],
     ["cypher", "first_tools"],
     ["view", "page.html"],

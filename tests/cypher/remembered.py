@@ -185,7 +185,7 @@ def learn(store: Store, namespace: str) -> None:
     lessons.show("under way", [GO_ON.id, RETURN.id], namespace=namespace)
     lessons.show("elsewhere", [RETURN.id], namespace=namespace)
     lessons.show("elsewhere too", [RETURN.id], namespace=namespace)
-    lessons.settle({"elsewhere": True, "elsewhere too": True, "told before": False}, namespace=namespace)
+    lessons.report_outcomes({"elsewhere": True, "elsewhere too": True, "told before": False}, namespace=namespace)
 
 
 VALUES = {

@@ -105,7 +105,7 @@ def test_the_list_names_every_question_and_show_prints_one(store: Path):
         (["strongest_next_tools", "-p", "tol=x"], "has no parameter 'tol': it has namespace, tool, limit = 10", 1),
         (["strongest_next_tool"], "did you mean strongest_next_tools?", 1),
         (["MATCH (t:Tool) SET t.calls = 0"], "read-only", 1),
-        (["MATCH (t:Tool) RETURN toInteger(t.calls)"], "Its Cypher is a dialect (docs/cypher.md)", 1),
+        (["MATCH (t:Tool) RETURN toInteger(t.calls)"], "Its Cypher is a dialect (docs/use/cypher.md)", 1),
         (["RETURN $x AS x"], "--param x=…", 1),
         (["environments", "-p", "limit"], "is not of the form k=v", 2),
         (["environments", "--write"], "only a store in Neo4j can be changed", 2),

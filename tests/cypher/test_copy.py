@@ -144,7 +144,7 @@ def test_what_happens_to_lessons_alone_is_seen_too(file: Path, learned: SQLiteSt
     assert counted(file)[RULE.id] == 1
     score = "MATCH (p:Principle) RETURN p.score"
     assert ask(file, score).rows == ((0.5,),)
-    learned.lessons.settle({"elsewhere": True}, namespace=NS)
+    learned.lessons.report_outcomes({"elsewhere": True}, namespace=NS)
     assert ask(file, score).rows == ((pytest.approx(2 / 3),),)
     learned.lessons.change(LessonChange(retire={RULE.id: "pruned"}), {}, namespace=NS)
     assert ask(file, "MATCH (l:Experience|Principle|Notes) WHERE NOT l.live RETURN l.retired").rows == (("pruned",),)

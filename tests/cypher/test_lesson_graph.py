@@ -62,7 +62,7 @@ def forget_user(user: str) -> History:
 
 
 def settle(**outcomes: bool) -> History:
-    return lambda store, namespace: store.lessons.settle(outcomes, namespace=namespace)
+    return lambda store, namespace: store.lessons.report_outcomes(outcomes, namespace=namespace)
 
 
 HISTORIES: dict[str, list[History]] = {

@@ -39,7 +39,7 @@ from tests.cypher.remembered import (
 from tests.faults.command import quick
 from tests.neo4j_server import Neo4jServer
 
-PAGE = Path(__file__).parents[2] / "docs" / "cypher.md"
+PAGE = Path(__file__).parents[2] / "docs" / "use/cypher.md"
 AIRLINE = "tau-bench/historical_trajectories/gpt-4o-airline.json.xz"
 
 

@@ -69,7 +69,7 @@ class Bench:
         """All that a store holds of lessons."""
         lessons = [(one.seq, one.row, one.uses, None if one.vector is None else one.vector.tobytes())
                    for one in self.all()]  # fmt: skip
-        return [*lessons, self.library.store.lessons.showings(namespace=NS)]
+        return [*lessons, self.library.store.lessons.exposures(namespace=NS)]
 
     def living(self) -> list[Experience]:
         return [Experience.of(one.row) for one in self.all() if one.row.live]

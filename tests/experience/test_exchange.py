@@ -45,7 +45,7 @@ def ours(tmp_path: Path) -> Iterator[Library]:
     rows = [ASK.row(), RULE.row(), NOTES.row()]
     made.change(LessonChange(put=rows, imported=True), namespace=NS)
     made.store.lessons.show("r9", [ASK.id], namespace=NS)
-    made.store.lessons.settle({"r9": True}, namespace=NS)
+    made.store.lessons.report_outcomes({"r9": True}, namespace=NS)
     made.lessons(NS).follow(made.store.header)
     yield made
     made.store.close()

@@ -61,7 +61,9 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 
 def test_the_occasions_of_a_tool_are_the_request_and_the_fact_that_decide(memory: Memory) -> None:
-    told = memory.lessons.occasions("default").told(["get_order"], right=frozenset({"cancel_order"}), wrong=frozenset())
+    told = memory.lessons.occasions("default").evidence(
+        ["get_order"], right=frozenset({"cancel_order"}), wrong=frozenset()
+    )
     assert told.reliable
     assert (told.right, told.turns) == (10, 10)
     assert told.conditions.says == ("cancel",)
@@ -119,7 +121,7 @@ def test_a_tool_is_warned_of_after_three_failures_and_not_after_one(
 ) -> None:
     with Memory.open(tmp_path) as memory:
         memory.ingest(trajectory(f"{n}", "look", "drop", success=False) for n in range(failures))
-        told = memory.lessons.occasions("default").told(["look"], right=frozenset(), wrong=frozenset({"drop"}))
+        told = memory.lessons.occasions("default").evidence(["look"], right=frozenset(), wrong=frozenset({"drop"}))
         assert told.right == failures
         assert told.reliable == warned
 
@@ -234,7 +236,7 @@ def test_no_user_is_told_the_name_of_another_one(office: Memory) -> None:
 def test_a_user_whose_request_is_told_apart_by_its_words_is_no_condition(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory:
         memory.ingest(office_runs(400, own_thing=True))
-        told = memory.lessons.occasions("default").told(
+        told = memory.lessons.occasions("default").evidence(
             ["get_order"], right=frozenset({"issue_voucher"}), wrong=frozenset()
         )
         assert (told.conditions.user, "piano" in told.conditions.says) == ("", True), told

@@ -153,7 +153,7 @@ def used(library: Library, lesson: str, successes: int, failures: int) -> None:
     told = {f"use-{number}": number < successes for number in range(successes + failures)}
     for run in told:
         library.store.lessons.show(run, [lesson], namespace=NS)
-    library.store.lessons.settle(told, namespace=NS)
+    library.store.lessons.report_outcomes(told, namespace=NS)
 
 
 # Two writers

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
+from hepm.experience.lesson_lines import SENTENCE_TOKENS, LessonLine
 from hepm.experience.lessons import Notes
-from hepm.experience.prompt import ITEM_CHARS, PromptOptions, Recollection, render, unsaid
-from hepm.experience.voice import SENTENCE_TOKENS, SaidLesson
+from hepm.experience.prompt import ITEM_CHARS, PromptOptions, Recollection, render, without_repeats
 from hepm.graph.lessons.rows import Uses
 from hepm.ingest.prepare import IngestOptions, prepare_in_process
 from hepm.ingest.records import ReadOptions
@@ -69,9 +69,9 @@ a_text = st.one_of(
 )
 
 
-def lesson(number: int, text: str = "Look first.", evidence: str = "3 of 4 runs") -> SaidLesson:
+def lesson(number: int, text: str = "Look first.", evidence: str = "3 of 4 runs") -> LessonLine:
     """A sentence that two lessons say."""
-    return SaidLesson(text, evidence, (f"p-{number}", f"e-{number}"), (f"run-{number}",))
+    return LessonLine(text, evidence, (f"p-{number}", f"e-{number}"), (f"run-{number}",))
 
 
 def suggested(*tools: str) -> Suggestions:
@@ -129,13 +129,13 @@ def test_what_is_quoted_is_json_of_the_text_itself(text: str) -> None:
     _, short, whole = parted(told.text)[1]
     assert whole == as_json(as_told(text))
     assert whole.startswith(short.removesuffix("…"))
-    assert short == whole or estimate_tokens(lesson(1, text).line()) > SENTENCE_TOKENS - 20
+    assert short == whole or estimate_tokens(lesson(1, text).bullet()) > SENTENCE_TOKENS - 20
 
 
 @given(text=a_text)
 def test_a_lesson_takes_at_most_sixty_tokens_whatever_its_length(text: str) -> None:
-    assert estimate_tokens(lesson(1, text * 50).line()) <= SENTENCE_TOKENS
-    assert lesson(1, text * 50).line().startswith('- "')
+    assert estimate_tokens(lesson(1, text * 50).bullet()) <= SENTENCE_TOKENS
+    assert lesson(1, text * 50).bullet().startswith('- "')
 
 
 @given(texts=st.lists(a_text, min_size=16, max_size=16))
@@ -333,7 +333,7 @@ def test_equal_lessons_of_a_memory_are_one_line_and_all_are_credited(memory: Mem
 
 def test_nothing_is_remembered_of_a_prompt_for_no_run(memory: Memory) -> None:
     memory.prompt(LOOKED)
-    assert memory.lessons.store.lessons.showings(namespace=NS) == []
+    assert memory.lessons.store.lessons.exposures(namespace=NS) == []
 
 
 # What memory told is not learned back
@@ -379,7 +379,7 @@ def test_what_memory_told_is_not_learned_back(place: Callable[[str], list[Turn]]
 
 def test_an_agent_that_keeps_what_it_reads_is_told_a_lesson_once_whatever_its_counts() -> None:
     said: dict[str, str] = {}
-    first = unsaid(render(Recollection(lessons=[lesson(1, "Look first.")])).text, said)
+    first = without_repeats(render(Recollection(lessons=[lesson(1, "Look first.")])).text, said)
     assert '- "Look first." (3 of 4 runs)' in first
     later = Recollection(lessons=[lesson(1, "Look first.", "4 of 5 runs"), lesson(2, "Then buy.")])
-    assert re.findall(r'- "(.*)" ', unsaid(render(later).text, said)) == ["Then buy."]
+    assert re.findall(r'- "(.*)" ', without_repeats(render(later).text, said)) == ["Then buy."]

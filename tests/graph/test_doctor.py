@@ -202,11 +202,11 @@ EDITS = {
     ),
     "lesson that is none": Edit("UPDATE lesson SET record = '[1]' WHERE kind = 'principle'", "cannot be read"),
     "showing gone": Edit("DELETE FROM showing WHERE run = 'one'", "uses of 1 lessons", "MATCH (s:Showing {run: 'one'}) DETACH DELETE s"),
-    "showing of another lesson": Edit("UPDATE showing SET lesson = 'x' WHERE run = 'one'", "showings lack their lesson"),
+    "showing of another lesson": Edit("UPDATE showing SET lesson = 'x' WHERE run = 'one'", "exposures lack their lesson"),
     "showing of another outcome": Edit(
-        "UPDATE showing SET success = 0 WHERE run = 'one'", "outcomes of 1 showings differ"
+        "UPDATE showing SET success = 0 WHERE run = 'one'", "outcomes of 1 exposures differ"
     ),
-    "showing not settled": Edit("UPDATE showing SET success = NULL WHERE run = 'one'", "outcomes of 1 showings differ"),
+    "showing not settled": Edit("UPDATE showing SET success = NULL WHERE run = 'one'", "outcomes of 1 exposures differ"),
     "answer about no run": Edit(
         "UPDATE answer SET run = 'x'",
         "answers of a model are about runs that are gone",
@@ -239,7 +239,7 @@ def fill(store: Store) -> None:
         store.lessons.change(LessonChange(put=rows), vectors, namespace="default")
         store.lessons.show("one", [EXPERIENCE], namespace="default")
         store.lessons.show("elsewhere", [RULE.row().id], namespace="default")
-        store.lessons.settle({"elsewhere": True}, namespace="default")
+        store.lessons.report_outcomes({"elsewhere": True}, namespace="default")
         store.lessons.put_answers([Answer("k", "distill", "one", "x", "{}")], namespace="default")
         assert memory.examine() == []
 

@@ -214,13 +214,13 @@ def test_an_outcome_counts_once_whenever_and_however_often_it_is_told_and_a_corr
 ) -> None:
     row = experience("ask").row()
     put(filled, row)
-    filled.lessons.settle({"early": True}, namespace=NS)
+    filled.lessons.report_outcomes({"early": True}, namespace=NS)
     filled.lessons.show("early", [row.id], namespace=NS)
     filled.lessons.show("late", [row.id], namespace=NS)
     for _ in range(3):
-        filled.lessons.settle({"early": True, "late": False, "never shown": True}, namespace=NS)
+        filled.lessons.report_outcomes({"early": True, "late": False, "never shown": True}, namespace=NS)
     assert uses(filled, row) == Uses(2, 2, 1)
-    filled.lessons.settle({"late": True}, namespace=NS)
+    filled.lessons.report_outcomes({"late": True}, namespace=NS)
     assert uses(filled, row) == Uses(2, 2, 2)
     assert filled.lessons.outcomes(namespace=NS) == {"early": True, "late": True, "never shown": True}
 
@@ -249,7 +249,7 @@ def test_forgetting_a_run_takes_what_it_taught_what_it_was_shown_and_what_was_as
     (stored,) = filled.lessons.list(namespace=NS)
     assert stored.row == replace(merged, sources=(Source("lost", 0.0),))
     assert stored.uses == Uses()
-    assert filled.lessons.showings(namespace=NS) == []
+    assert filled.lessons.exposures(namespace=NS) == []
     assert [answer.key for answer in filled.lessons.answers(["k1", "k2"], namespace=NS)] == ["k2"]
 
 
@@ -361,10 +361,10 @@ def test_uses_are_what_the_showings_say_whatever_happened_in_whatever_order(
         if what == "show":
             store.lessons.show(run, [rows[flag].id], namespace=NS)
         elif what == "settle":
-            store.lessons.settle({run: flag}, namespace=NS)
+            store.lessons.report_outcomes({run: flag}, namespace=NS)
         else:
             store.forget(Selection(trajectory=run), namespace=NS, replay=RUNS.replay)
-    counted = recount(store.lessons.showings(namespace=NS))
+    counted = recount(store.lessons.exposures(namespace=NS))
     assert {one.row.id: one.uses for one in store.lessons.list(namespace=NS) if any(one.uses)} == counted
     store.forget(Selection(user="ann"), namespace=NS, replay=RUNS.replay)
 
@@ -381,7 +381,7 @@ def test_a_copy_holds_every_lesson_with_what_was_shown_and_paid_for(make_two_sto
     source.lessons.change(LessonChange(put=[child], retire={first.id: "superseded"}, by="v1"), {}, namespace=NS)
     source.lessons.show("won", [first.id, second.id], namespace=NS)
     source.lessons.show("elsewhere", [second.id], namespace=NS)
-    source.lessons.settle({"elsewhere": False, "never shown": True}, namespace=NS)
+    source.lessons.report_outcomes({"elsewhere": False, "never shown": True}, namespace=NS)
     source.lessons.put_answers([Answer("k", "distill", "won", "{}", "{}", "ann")], namespace=NS)
     for _ in range(2):
         (copied,) = copy_store(source, target, namespaces=[NS])
@@ -423,7 +423,7 @@ def act(memory: Memory, what: str, about: Any, namespace: str) -> None:
         case "show":
             lessons.show(run, [about.id], **at)
         case "settle":
-            lessons.settle({run: about}, **at)
+            lessons.report_outcomes({run: about}, **at)
         case "answer":
             lessons.put_answers([Answer(f"k{about}", "distill", about, "{}", "")], **at)
         case "describe":

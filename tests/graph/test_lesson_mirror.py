@@ -123,7 +123,7 @@ def test_uses_follow_what_another_process_wrote(store: SQLiteStore) -> None:
     mirror = LessonMirror(store, NS)
     other = SQLiteStore(store.path)
     other.lessons.show("run", [row("ask").id], namespace=NS)
-    other.lessons.settle({"run": True}, namespace=NS)
+    other.lessons.report_outcomes({"run": True}, namespace=NS)
     other.close()
     mirror.follow(store.header)
     (stored,) = mirror.all("principle")

@@ -143,7 +143,7 @@ LESSON_READS: dict[str, Callable[[LessonStore, str], Any]] = {
     "list": lambda lessons, ns: [told(one) for one in lessons.list(namespace=ns)],
     "from_runs": lambda lessons, ns: [row.id for row in lessons.from_runs(["r1", "r2", "r3"], namespace=ns)],
     "get": lambda lessons, ns: [told(one) for one in lessons.get([LESSON.id, NOTES.id, CHILD.id], namespace=ns)],
-    "showings": lambda lessons, ns: lessons.showings(namespace=ns),
+    "exposures": lambda lessons, ns: lessons.exposures(namespace=ns),
     "outcomes": lambda lessons, ns: list(lessons.outcomes(namespace=ns).items()),
     "all_answers": lambda lessons, ns: lessons.all_answers(namespace=ns),
     "answers": lambda lessons, ns: lessons.answers(["k", "other"], namespace=ns),
@@ -158,7 +158,7 @@ LESSON_WRITES: dict[str, Callable[[LessonStore, str], Any]] = {
     ),
     "carry": lambda lessons, ns: lessons.carry([CHILD], {CHILD.text: VECTOR}, namespace=ns),
     "show": lambda lessons, ns: lessons.show("r2", [LESSON.id], namespace=ns),
-    "settle": lambda lessons, ns: lessons.settle({"r1": False, "elsewhere": True}, namespace=ns),
+    "report_outcomes": lambda lessons, ns: lessons.report_outcomes({"r1": False, "elsewhere": True}, namespace=ns),
     "put_answers": lambda lessons, ns: lessons.put_answers([Answer("other", "distill", "r1", "", "")], namespace=ns),
     "forget_user": lambda lessons, ns: lessons.forget_user("u", namespace=ns),
 }
@@ -209,7 +209,7 @@ def learn(store: Store, namespace: str) -> None:
         LessonChange(put=[LESSON, NOTES]), {LESSON.text: VECTOR, NOTES.text: VECTOR}, namespace=namespace
     )
     store.lessons.show("r1", [LESSON.id], namespace=namespace)
-    store.lessons.settle({"another run": True}, namespace=namespace)
+    store.lessons.report_outcomes({"another run": True}, namespace=namespace)
     store.lessons.put_answers([Answer("k", "distill", "r1", "", "")], namespace=namespace)
 
 

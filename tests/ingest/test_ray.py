@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from hepm import Memory
 from hepm.graph.examination.differences import differences
 from hepm.graph.open_store import open_store
+from hepm.graph.rows import Counting
 from tests.ingest.test_parts import chat
 
 pytestmark = [
@@ -49,8 +51,8 @@ def hepm(*arguments: str) -> str:
     return done.stdout
 
 
-def start_ingest(archive: Path, store: Path, *more: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "hepm", "ingest", str(archive), "--store", str(store), "--engine", "ray", *more]
+def start_ingest(archive: Path, store: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "hepm", "ingest", str(archive), "--store", str(store), "--engine", "ray"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(
         [*command, "--processes", "2", "--json"],
@@ -79,11 +81,15 @@ def assert_same(one: Path, other: Path) -> None:
     assert "all is well" in hepm("doctor", "--store", str(other))
 
 
-@pytest.mark.parametrize("more", [[], ["--shortest"]], ids=["all", "shortest"])
-def test_ten_killed_workers_change_nothing_in_store_and_report(archive: Path, tmp_path: Path, more: list[str]) -> None:
+@pytest.mark.parametrize("counting", ["all", "shortest"])
+def test_ten_killed_workers_change_nothing_in_store_and_report(
+    archive: Path, tmp_path: Path, counting: Counting
+) -> None:
     alone, counted = tmp_path / "alone.hepm", tmp_path / "counted.hepm"
-    report = hepm("ingest", str(archive), "--store", str(alone), "--processes", "1", "--json", *more)
-    started = start_ingest(archive, counted, *more)
+    for store in (alone, counted):
+        Memory.open(store, counting=counting).close()
+    report = hepm("ingest", str(archive), "--store", str(alone), "--processes", "1", "--json")
+    started = start_ingest(archive, counted)
     killed = 0
     while started.poll() is None and killed < KILLS:
         for worker in workers_of(counted)[:1]:

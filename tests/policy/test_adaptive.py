@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from hepm import START, Memory, Outcome, ToolCall, Trajectory, Turn
-from hepm.cli.commands import app
 from hepm.ingest.hepm import write_run
 from hepm.ingest.prepare import IngestOptions
 from hepm.types import SUMMARY_TOOL
@@ -87,11 +85,10 @@ def test_a_run_keeps_to_how_its_states_were_first_stored(memory: Memory, tmp_pat
         assert list(other.export()) == list(memory.export())
 
 
-def test_the_shell_makes_such_a_graph_and_rewards_of_turns_come_back(tmp_path: Path) -> None:
+def test_such_a_graph_is_made_of_a_file_and_rewards_of_turns_come_back(tmp_path: Path) -> None:
     (tmp_path / "runs.jsonl").write_text("\n".join(map(write_run, RUNS)))
-    store = str(tmp_path / "memory.hepm")
-    assert CliRunner().invoke(app, ["ingest", str(tmp_path / "runs.jsonl"), "--own-states", "-s", store]).exit_code == 0
-    with Memory.open(store, speak="weighed") as memory:
+    with Memory.open(tmp_path / "memory.hepm", speak="weighed") as memory:
+        memory.ingest(tmp_path / "runs.jsonl", options=IngestOptions(own_states=True))
         assert memory.totals().states == 2
         (stored,) = memory.lessons.runs(["back"], namespace="default")
         assert [turn.reward for turn in stored.turns] == [None, 0.5, 0.5, 0.5]

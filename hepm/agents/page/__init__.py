@@ -34,7 +34,6 @@ from hepm.graph.rows import Totals
 from hepm.graph.trials import Trial
 from hepm.ingest.fields import is_list
 from hepm.ingest.hepm import parse_stored
-from hepm.ingest.redact import Redactor
 from hepm.memory.latest import latest_trajectories, read_latest
 from hepm.types import Trajectory, Turn
 from hepm.uplift.saying import COLUMNS, figures
@@ -200,7 +199,7 @@ class _Page:
             "revision": revision,
             "totals": asdict(totals),
             "counts": counts,
-            "runs": [_run(one) for one in under_way[:MOST_LISTED]],
+            "runs": [self._summary(one) for one in under_way[:MOST_LISTED]],
             "open_runs": len(under_way),
             "hints": hints,
             "guard": self._guard_sentence(namespace),
@@ -295,7 +294,7 @@ class _Page:
         known = live.session.so_far if live is not None else self._memory.run(id, namespace=namespace)
         if known is None:
             raise NotFoundError(f"there is no run {id!r} in {namespace!r}")
-        known = Redactor()(known)
+        known = self._runs.page_redactor()(known)
         trial = Trial.of(known)
         turns = [turn for turn in known.turns if turn.role != "system"]
         return {
@@ -319,6 +318,13 @@ class _Page:
             known = self._advice[namespace] = _Advised(revision, found, ended + _PAUSE_FACTOR * (ended - now))
         return {"advice": known.found}
 
+    def _summary(self, run: LiveRun) -> Json:
+        return {"id": run.id, "door": run.door, "at": run.touched, "request": self._request(run)}
+
+    def _request(self, run: LiveRun) -> str:
+        """What the user asked for first, without secrets; "" if it is not known."""
+        return _line(self._runs.page_redactor().text(run.session.request[:_READ_CHARS]))
+
     def _requests_of(self, runs: Sequence[str], namespace: str) -> dict[str, str]:
         """What was asked for in each run; "" if it is not known."""
         live = {one.id: one for one in self._runs.under_way(namespace)}
@@ -327,7 +333,7 @@ class _Page:
         records = self._memory.lessons.store.records_of(missing, namespace=namespace) if missing else {}
         for name, text in found.items():
             if name in live:
-                found[name] = _request(live[name])
+                found[name] = self._request(live[name])
             elif text is None and name in records:
                 found[name] = self._requests[namespace, name] = _line(_asked(name, records[name]))
         while len(self._requests) > _MOST_REQUESTS:
@@ -416,15 +422,6 @@ def _kind(name: str) -> Kind:
     if name not in _KINDS:
         raise InputError(f"there are no lessons of the kind {name!r}; there are {', '.join(_KINDS)}")
     return _KINDS[name]
-
-
-def _run(run: LiveRun) -> Json:
-    return {"id": run.id, "door": run.door, "at": run.touched, "request": _request(run)}
-
-
-def _request(run: LiveRun) -> str:
-    """What the user asked for first, without secrets; "" if it is not known."""
-    return _line(Redactor().text(run.session.request[:_READ_CHARS]))
 
 
 def _asked(name: str, record: str) -> str:

@@ -19,7 +19,7 @@ _TEXT: Final = ("question", "Question")
 _ID: Final = ("id", "_id", "question_id", "QuestionId")
 _ANSWERS: Final = ("golden_answers", "answers", "answer", "Answer", "possible_answers")
 _ALIASES: Final = ("aliases", "Aliases", "answer_aliases")
-_FORMATS: Final = "JSON, JSON lines, CSV or TSV, as published (docs/environments.md)"
+_FORMATS: Final = "JSON, JSON lines, CSV or TSV, as published (docs/reference/environments.md)"
 
 csv.field_size_limit(2**24)
 

@@ -52,8 +52,8 @@ def _content(store: Store, namespace: str) -> Iterator[tuple[str, Iterable[tuple
     )
     lessons = store.lessons.list(namespace=namespace)
     yield "lessons", ((one.row.id, (str(one.row), one.uses, one.vector is None)) for one in lessons)
-    showings = store.lessons.showings(namespace=namespace)
-    yield "showings", ((str((one.run, one.lesson)), one.success) for one in showings)
+    exposures = store.lessons.exposures(namespace=namespace)
+    yield "exposures", ((str((one.run, one.lesson)), one.success) for one in exposures)
     yield "outcomes of runs", store.lessons.outcomes(namespace=namespace).items()
 
 

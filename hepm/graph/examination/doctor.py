@@ -16,7 +16,7 @@ from hepm.graph.delta import Delta, Edge, EdgeCounts, RunRecord, StateMove, Tool
 from hepm.graph.examination.findings import SHOWN, Columns, Differing, Finding, Vectors
 from hepm.graph.examination.scratch import HeldState, ScratchNamespace
 from hepm.graph.lessons.rows import UNUSED, from_record
-from hepm.graph.lessons.transaction import recount, wrong_showings
+from hepm.graph.lessons.transaction import recount, wrong_exposures
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import EdgeRow, HeldRun, RecordParser, TextEmbedder, read_each
 from hepm.graph.store import Store
@@ -319,8 +319,8 @@ def _mirror_findings(store: Store, mirror: NamespaceMirror) -> Iterator[Finding]
 
 def _lesson_findings(store: Store, namespace: str, vectors: Vectors | None) -> Iterator[Finding]:
     lessons = store.lessons
-    showings = lessons.showings(namespace=namespace)
-    counted = recount(showings)
+    exposures = lessons.exposures(namespace=namespace)
+    counted = recount(exposures)
     differing = Differing("lesson", right="what their records say")
     wrong: list[str] = []
     for held in store.held_lessons(namespace=namespace):
@@ -338,8 +338,8 @@ def _lesson_findings(store: Store, namespace: str, vectors: Vectors | None) -> I
     yield from differing.findings()
     if wrong:
         yield Finding(f"the uses of {len(wrong)} lessons differ from what was shown ({', '.join(wrong[:SHOWN])})")
-    runs = store.find_known(list({showing.run for showing in showings}), namespace=namespace)
+    runs = store.find_known(list({exposure.run for exposure in exposures}), namespace=namespace)
     ended = {run: known.success for run, known in runs.items()}
-    if apart := wrong_showings(showings, ended, lessons.outcomes(namespace=namespace)):
-        shown = ", ".join(sorted({showing.run for showing, _ in apart})[:SHOWN])
-        yield Finding(f"the outcomes of {len(apart)} showings differ from those of their runs ({shown})")
+    if apart := wrong_exposures(exposures, ended, lessons.outcomes(namespace=namespace)):
+        shown = ", ".join(sorted({exposure.run for exposure, _ in apart})[:SHOWN])
+        yield Finding(f"the outcomes of {len(apart)} exposures differ from those of their runs ({shown})")

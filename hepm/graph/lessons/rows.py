@@ -159,7 +159,7 @@ class HeldLesson(NamedTuple):
     vector: bytes | None
 
 
-class Showing(NamedTuple):
+class Exposure(NamedTuple):
     """One lesson shown in one run; `success` is how the run ended, None while that is unknown."""
 
     run: str
@@ -260,10 +260,10 @@ def stored_lessons(rows: Iterable[Sequence[Any]], *, damaged: Sequence[str] | No
     return found
 
 
-def showings_of(rows: Iterable[Sequence[Any]]) -> list[Showing]:
-    """Showings of stored rows, by run and lesson."""
-    found = (Showing(run, lesson, None if success is None else bool(success)) for run, lesson, success in rows)
-    return sorted(found, key=lambda showing: showing[:2])
+def exposures_of(rows: Iterable[Sequence[Any]]) -> list[Exposure]:
+    """Exposures of stored rows, by run and lesson."""
+    found = (Exposure(run, lesson, None if success is None else bool(success)) for run, lesson, success in rows)
+    return sorted(found, key=lambda exposure: exposure[:2])
 
 
 @lru_cache(maxsize=1_000)  # once in a process

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from hepm.graph.backend import Backend
-from hepm.graph.lessons.rows import Answer, LessonRow, Reported, Showing, StoredLesson, showings_of, stored_lessons
+from hepm.graph.lessons.rows import Answer, Exposure, LessonRow, Reported, StoredLesson, exposures_of, stored_lessons
 from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.rows import Float32Array
 from hepm.graph.transaction import Transaction
@@ -45,12 +45,12 @@ class LessonStore:
         """
         return self._noted(namespace, lambda write: write.lessons.show(run, lessons))
 
-    def settle(self, outcomes: Mapping[str, bool], *, namespace: str) -> int:
+    def report_outcomes(self, outcomes: Mapping[str, bool], *, namespace: str) -> int:
         """Credit what was shown in runs with their outcomes, which replace former ones; how many lessons were.
 
         Idempotent. An outcome that comes before what was shown waits for it.
         """
-        return self._noted(namespace, lambda write: write.lessons.tell(outcomes))
+        return self._noted(namespace, lambda write: write.lessons.report_outcomes(outcomes))
 
     def carry(
         self,
@@ -58,7 +58,7 @@ class LessonStore:
         vectors: Mapping[str, Float32Array] | None = None,
         *,
         reported: Sequence[Reported] = (),
-        showings: Sequence[Showing] = (),
+        exposures: Sequence[Exposure] = (),
         answers: Sequence[Answer] = (),
         namespace: str,
         embedder: str | None = None,
@@ -67,11 +67,11 @@ class LessonStore:
 
         What is stored here already stays, and nothing is counted twice.
 
-        A showing of an unknown lesson is skipped, and so is an answer about an unknown run or user.
+        An exposure of an unknown lesson is skipped, and so is an answer about an unknown run or user.
         """
 
         def work(write: Transaction) -> int:
-            new = write.lessons.carry(lessons, vectors or {}, reported, showings, answers)
+            new = write.lessons.carry(lessons, vectors or {}, reported, exposures, answers)
             write.note_change()
             return new
 
@@ -106,9 +106,9 @@ class LessonStore:
         ((live, shown),) = self._store.read("lessons_shown", namespace=namespace)
         return live, shown
 
-    def showings(self, *, namespace: str) -> list[Showing]:
+    def exposures(self, *, namespace: str) -> list[Exposure]:
         """All that was shown, by run and lesson."""
-        return showings_of(self._store.read("showings", namespace=namespace))
+        return exposures_of(self._store.read("showings", namespace=namespace))
 
     def outcomes(self, *, namespace: str) -> dict[str, bool]:
         """Reported outcomes of runs that are not stored, by run."""

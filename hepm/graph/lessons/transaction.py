@@ -1,4 +1,4 @@
-"""Learning, showing, crediting and forgetting lessons in one write transaction: the same for every store."""
+"""Store, show, credit and forget lessons in one write transaction: the same for every store."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 from hepm.graph.lessons.rows import (
     UNUSED,
     Answer,
+    Exposure,
     LessonRow,
     Reported,
-    Showing,
     StoredLesson,
     Uses,
+    exposures_of,
     from_record,
-    showings_of,
     stored_lessons,
 )
-from hepm.graph.rows import Float32Array, TextEmbedder
+from hepm.graph.rows import Float32Array, TextEmbedder, as_bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class LessonTransaction(ABC):
     def relink(self, tools: Collection[str]) -> None:
         """Link lessons about tools again, whose names now stand for others."""
         known = stored_lessons(self.rows("lessons", newer_than=-1))
-        self.put([one.row for one in known if not set(one.row.tools).isdisjoint(tools)], {})
+        self.put([lesson.row for lesson in known if not set(lesson.row.tools).isdisjoint(tools)], {})
 
     def put_answers(self, answers: Sequence[Answer]) -> None:
         """See `LessonStore.put_answers`."""
@@ -97,213 +97,288 @@ class LessonTransaction(ABC):
     def get(self, ids: Iterable[str]) -> dict[str, StoredLesson]:
         """Stored lessons by id."""
         wanted = list(dict.fromkeys(ids))
-        return {one.row.id: one for one in stored_lessons(self.rows("find_lessons", ids=wanted))} if wanted else {}
+        if not wanted:
+            return {}
+        found = stored_lessons(self.rows("find_lessons", ids=wanted))
+        return {lesson.row.id: lesson for lesson in found}
 
     def _outcomes(self, runs: Iterable[str]) -> dict[str, bool | None]:
         """Outcomes of stored runs by id; runs that are not stored are left out."""
         rows = self.rows("find_runs", ids=list(runs))
-        return {run: None if success is None else bool(success) for run, _, success, *_ in rows}
+        return {run: as_bool(success) for run, _, success, *_ in rows}
 
     def _reported(self, runs: Sequence[str]) -> dict[str, bool]:
         return {run: bool(success) for run, success in self.rows("told_outcomes_of", runs=runs)}
 
-    def showings(self, runs: Sequence[str]) -> list[Showing]:
+    def exposures(self, runs: Sequence[str]) -> list[Exposure]:
         """What was shown in runs."""
-        return showings_of(self.rows("showings_in", runs=runs))
+        return exposures_of(self.rows("showings_in", runs=runs))
 
     def change(self, change: LessonChange, vectors: Mapping[str, Float32Array]) -> Changed:
         """See `LessonStore.change`."""
         self._drop(change.drop)
-        reasons, unlink = change.retire or {}, change.unlink or {}
-        known = self.get({*reasons, *change.revive})
-        rows = [
-            replace(known[name].row, retired=why, retired_by=change.by)
-            for name, why in reasons.items()
-            if name in known and known[name].row.live
-        ]
-        rows += [replace(known[name].row, retired="", retired_by="") for name in change.revive if name in known]
-        self.put(rows, {})
-        unlinked = [
-            replace(one.row, sources=tuple(s for s in one.row.sources if s.words or s.run not in unlink[name]))
-            for name, one in self.get(unlink).items()
-        ]
-        self.put(unlinked, {})
+        self._retire_and_revive(change)
+        self._unlink(change.unlink or {})
+
+        # A lesson may come twice in a change, taught by different runs.
         put: dict[str, LessonRow] = {}
         for row in change.put:
-            put[row.id] = put[row.id].with_sources(row.sources) if row.id in put else row
-        known = self.get({*put, *(parent.id for row in put.values() for parent in row.parents)})
-        runs = self._outcomes({source.run for row in put.values() for source in row.sources})
+            if row.id in put:
+                put[row.id] = put[row.id].with_sources(row.sources)
+            else:
+                put[row.id] = row
+        needed = set(put)
+        runs: set[str] = set()
+        for row in put.values():
+            needed.update(parent.id for parent in row.parents)
+            runs.update(source.run for source in row.sources)
+        known = self.get(needed)
+        stored_runs = self._outcomes(runs).keys()
+
         new: list[LessonRow] = []
         merged: list[LessonRow] = []
         refused: list[str] = []
-        for name, row in put.items():
-            there = [source for source in row.sources if source.run in runs]
-            gone = [source for source in row.sources if source.run not in runs]
-            if name in known:
-                stored = known[name].row
-                # What searches compare of an experience is no part of its id, and changed once.
-                same_words = row.kind == "experience" or stored.text == row.text
-                if (stored.kind, stored.user) != (row.kind, row.user) or not same_words:
-                    refused.append(name)
-                elif (
-                    both := replace(stored, text=row.text).with_sources(row.sources).with_counts(row.properties)
-                ) != stored:
+        for row in put.values():
+            if row.id in known:
+                both = _merged(known[row.id].row, row)
+                if both is None:
+                    refused.append(row.id)
+                elif both != known[row.id].row:
                     merged.append(both)
             elif change.imported:
                 new.append(row)
-            elif (
-                (there or not row.sources)
-                and not any(source.words or row.user for source in gone)
-                and all(parent.id in known or parent.id in put for parent in row.parents)
-            ):
-                new.append(replace(row, sources=tuple(there)))
             else:
-                refused.append(name)
+                linked = _of_stored_runs(row, stored_runs)
+                parents_stored = all(parent.id in known or parent.id in put for parent in row.parents)
+                if linked is None or not parents_stored:
+                    refused.append(row.id)
+                else:
+                    new.append(linked)
         self.put([*new, *merged], vectors)
         return Changed(tuple(row.id for row in new), tuple(row.id for row in merged), tuple(refused))
+
+    def _retire_and_revive(self, change: LessonChange) -> None:
+        reasons = change.retire or {}
+        known = self.get({*reasons, *change.revive})
+        rows: list[LessonRow] = []
+        for lesson, reason in reasons.items():
+            if lesson in known and known[lesson].row.live:
+                rows.append(replace(known[lesson].row, retired=reason, retired_by=change.by))
+        for lesson in change.revive:
+            if lesson in known:
+                rows.append(replace(known[lesson].row, retired="", retired_by=""))
+        self.put(rows, {})
+
+    def _unlink(self, unlink: Mapping[str, Collection[str]]) -> None:
+        """Remove runs from the sources of lessons; a run whose words a lesson is in stays."""
+        rows: list[LessonRow] = []
+        for lesson, stored in self.get(unlink).items():
+            kept = [source for source in stored.row.sources if source.words or source.run not in unlink[lesson]]
+            rows.append(replace(stored.row, sources=tuple(kept)))
+        self.put(rows, {})
 
     def carry(
         self,
         lessons: Sequence[LessonRow],
         vectors: Mapping[str, Float32Array],
         reported: Sequence[Reported],
-        showings: Sequence[Showing],
+        exposures: Sequence[Exposure],
         answers: Sequence[Answer],
     ) -> int:
         """See `LessonStore.carry`."""
         changed = self.change(LessonChange(put=lessons, imported=True), vectors)
-        before = self._reported([one.run for one in reported])
-        new = {run: success for run, success in reported if before.get(run) != success}
-        if new:
-            self.tell(new)
-        runs = list(dict.fromkeys(one.run for one in showings))
-        known = {(one.run, one.lesson) for one in self.showings(runs)}
-        held = self.get(one.lesson for one in showings)
-        fresh = {one[:2]: one for one in showings if one.lesson in held and one[:2] not in known}
-        for one, right in wrong_showings(fresh.values(), self._outcomes(runs), self._reported(runs)):
-            fresh[one[:2]] = one._replace(success=right)
-        self.write("put_showings", [one._asdict() for one in fresh.values()])
-        self._credit(recount(fresh.values()))
+        before = self._reported([report.run for report in reported])
+        new_outcomes = {run: success for run, success in reported if before.get(run) != success}
+        if new_outcomes:
+            self.report_outcomes(new_outcomes)
+        self._add_exposures(exposures)
         self.put_answers(answers)
         return len(changed.new)
 
+    def _add_exposures(self, exposures: Sequence[Exposure]) -> None:
+        """Store and credit those that are not stored yet, each with the outcome that its run has here."""
+        runs = list(dict.fromkeys(exposure.run for exposure in exposures))
+        stored = {(exposure.run, exposure.lesson) for exposure in self.exposures(runs)}
+        lessons = self.get(exposure.lesson for exposure in exposures)
+        fresh: dict[tuple[str, str], Exposure] = {}
+        for exposure in exposures:
+            key = exposure.run, exposure.lesson
+            if exposure.lesson in lessons and key not in stored:
+                fresh[key] = exposure
+        for exposure, right in wrong_exposures(fresh.values(), self._outcomes(runs), self._reported(runs)):
+            fresh[exposure.run, exposure.lesson] = exposure._replace(success=right)
+        self.write("put_showings", [exposure._asdict() for exposure in fresh.values()])
+        self._credit(recount(fresh.values()))
+
     def show(self, run: str, lessons: Sequence[str]) -> int:
         """See `LessonStore.show`."""
-        before = {showing.lesson for showing in self.showings([run])}
-        fresh = [name for name in self.get(lessons) if name not in before]
+        shown_before = {exposure.lesson for exposure in self.exposures([run])}
+        fresh = [lesson for lesson in self.get(lessons) if lesson not in shown_before]
         if not fresh:
             return 0
         success = self._outcomes([run]).get(run)
         if success is None:
             success = self._reported([run]).get(run)
-        self.write("put_showings", [Showing(run, name, success)._asdict() for name in fresh])
+        self.write("put_showings", [Exposure(run, lesson, success)._asdict() for lesson in fresh])
         self._credit(dict.fromkeys(fresh, Uses.of(success)))
         return len(fresh)
 
-    def settle(self, outcomes: Mapping[str, bool]) -> int:
+    def record_outcomes(self, outcomes: Mapping[str, bool]) -> int:
         """Credit what was shown in stored runs with their outcomes."""
-        shown = self.showings(list(outcomes)) if outcomes else []
-        changed = [one for one in shown if one.success != outcomes[one.run]]
+        if not outcomes:
+            return 0
+        changed: list[Exposure] = []
         more: defaultdict[str, Uses] = defaultdict(Uses)
-        for run, lesson, before in changed:
-            more[lesson] = more[lesson].plus(Uses.of(outcomes[run])).plus(Uses.of(before), -1)
-        self.write("put_showings", [{**one._asdict(), "success": outcomes[one.run]} for one in changed])
+        for exposure in self.exposures(list(outcomes)):
+            success = outcomes[exposure.run]
+            if exposure.success != success:
+                changed.append(exposure._replace(success=success))
+                before, now = Uses.of(exposure.success), Uses.of(success)
+                more[exposure.lesson] = more[exposure.lesson].plus(now).plus(before, -1)
+        self.write("put_showings", [exposure._asdict() for exposure in changed])
         self._credit(more)
         return len(changed)
 
-    def tell(self, outcomes: Mapping[str, bool]) -> int:
-        """See `LessonStore.settle`."""
+    def report_outcomes(self, outcomes: Mapping[str, bool]) -> int:
+        """See `LessonStore.report_outcomes`."""
         before = self._reported(list(outcomes))
-        changed = [{"run": run, "success": how} for run, how in outcomes.items() if before.get(run) != how]
+        changed = [{"run": run, "success": success} for run, success in outcomes.items() if before.get(run) != success]
         self.write("put_told_outcomes", changed)
-        return self.settle(outcomes)
+        return self.record_outcomes(outcomes)
 
     def forget_from(self, runs: Sequence[str]) -> bool:
         """Delete what was learned from runs, shown in them and asked about them; whether any lesson was touched."""
         gone = set(runs)
-        touched = [one.row for one in stored_lessons(self.rows("lessons_from", runs=runs), damaged=runs)]
-        lost = {
-            row.id
-            for row in touched
-            if any(source.words and source.run in gone for source in row.sources)
-            or (not row.user and all(source.run in gone for source in row.sources))
-        }
-        stay = [row for row in touched if row.id not in lost]
-        rest = [replace(row, sources=tuple(one for one in row.sources if one.run not in gone)) for row in stay]
-        # Lessons that one of the lost superseded are found again.
-        successors = {(parent.id, row.made_by) for row in touched if row.id in lost for parent in row.parents}
-        freed = [
-            replace(one.row, retired="", retired_by="")
-            for name, one in self.get(name for name, _ in successors if name not in lost).items()
-            if one.row.retired == "superseded" and (name, one.row.retired_by) in successors
-        ]
-        showings = self.showings(runs)
-        more: defaultdict[str, Uses] = defaultdict(Uses)
-        for showing in showings:
-            more[showing.lesson] = more[showing.lesson].plus(Uses.of(showing.success), -1)
-        self.put([*rest, *freed], {})
-        self._credit(more)
+        touched = [stored.row for stored in stored_lessons(self.rows("lessons_from", runs=runs), damaged=runs)]
+        lost = {row.id for row in touched if _lost_with(row, gone)}
+        changed: list[LessonRow] = []
+        for row in touched:
+            if row.id not in lost:
+                kept = tuple(source for source in row.sources if source.run not in gone)
+                changed.append(replace(row, sources=kept))
+        changed += self._freed_by([row for row in touched if row.id in lost])
+
+        exposures = self.exposures(runs)
+        less: defaultdict[str, Uses] = defaultdict(Uses)
+        for exposure in exposures:
+            less[exposure.lesson] = less[exposure.lesson].plus(Uses.of(exposure.success), -1)
+        self.put(changed, {})
+        self._credit(less)
         self.write("drop_showings", [{"run": run} for run in runs])
         self.drop_answers_about(runs)
         self._drop(lost)
-        return bool(touched or showings)
+        return bool(touched or exposures)
+
+    def _freed_by(self, lost: Sequence[LessonRow]) -> list[LessonRow]:
+        """The lessons that one of the lost superseded, found again by searches."""
+        lost_ids = {row.id for row in lost}
+        superseded: set[tuple[str, str]] = set()
+        for row in lost:
+            superseded.update((parent.id, row.made_by) for parent in row.parents if parent.id not in lost_ids)
+        freed: list[LessonRow] = []
+        for lesson, stored in self.get(parent for parent, _ in superseded).items():
+            row = stored.row
+            if row.retired == "superseded" and (lesson, row.retired_by) in superseded:
+                freed.append(replace(row, retired="", retired_by=""))
+        return freed
 
     def forget_user(self, user: str) -> list[str]:
         """See `LessonStore.forget_user`."""
-        names = [name for (name,) in self.rows("lessons_of_user", user=user)]
-        self._drop(names)
+        lessons = [lesson for (lesson,) in self.rows("lessons_of_user", user=user)]
+        self._drop(lessons)
         self.write("drop_answers_of", [{"user": user}])
-        return names
+        return lessons
 
     def mend(self, embedder: TextEmbedder | None) -> None:
-        """Rebuild everything derived from the records, and the uses from the showings; drop unreadable lessons."""
-        rows: dict[str, LessonRow] = {}
-        lost: list[str] = []
-        for _, name, record, *_ in self.rows("lessons", newer_than=-1):
-            try:
-                row = from_record(record)
-            except ValueError:
-                lost.append(name)
-                continue
-            if row.id != name:
-                lost.append(name)
-            rows.setdefault(row.id, row)
-        self._drop(lost)
+        """Rebuild everything derived from the records, and the uses from the exposures; drop unreadable lessons."""
+        rows = self._drop_unreadable()
         vectors: dict[str, Float32Array] = {}
         if embedder is not None and rows:
-            texts = sorted({row.text for row in rows.values()})
+            texts = sorted({row.text for row in rows})
             vectors = dict(zip(texts, embedder.embed(texts), strict=True))
             self.write("drop_lesson_vectors")
             self.write("count_removal")
         self.write("drop_orphan_answers")
-        self.put(list(rows.values()), vectors)
-        showings = showings_of(self.rows("showings"))
-        runs = list(dict.fromkeys(showing.run for showing in showings))
-        wrong = wrong_showings(showings, self._outcomes(runs), self._reported(runs))
-        self.write("put_showings", [{**showing._asdict(), "success": right} for showing, right in wrong])
-        counted = recount(showings_of(self.rows("showings")))
-        off = {
-            one.row.id: counted.get(one.row.id, UNUSED).plus(one.row.prior).plus(one.uses, -1)
-            for one in stored_lessons(self.rows("lessons", newer_than=-1))
-        }
-        self._credit({name: more for name, more in off.items() if more != UNUSED})
+        self.put(rows, vectors)
+        self._mend_exposures()
+        self._mend_uses()
+
+    def _drop_unreadable(self) -> list[LessonRow]:
+        """Drop the lessons whose records cannot be read or have another id; the others."""
+        rows: dict[str, LessonRow] = {}
+        lost: list[str] = []
+        for _, lesson, record, *_ in self.rows("lessons", newer_than=-1):
+            try:
+                row = from_record(record)
+            except ValueError:
+                lost.append(lesson)
+                continue
+            if row.id != lesson:
+                lost.append(lesson)
+            rows.setdefault(row.id, row)
+        self._drop(lost)
+        return list(rows.values())
+
+    def _mend_exposures(self) -> None:
+        exposures = exposures_of(self.rows("showings"))
+        runs = list(dict.fromkeys(exposure.run for exposure in exposures))
+        wrong = wrong_exposures(exposures, self._outcomes(runs), self._reported(runs))
+        self.write("put_showings", [exposure._replace(success=right)._asdict() for exposure, right in wrong])
+
+    def _mend_uses(self) -> None:
+        counted = recount(exposures_of(self.rows("showings")))
+        differences: dict[str, Uses] = {}
+        for stored in stored_lessons(self.rows("lessons", newer_than=-1)):
+            right = counted.get(stored.row.id, UNUSED).plus(stored.row.prior)
+            if right != stored.uses:
+                differences[stored.row.id] = right.plus(stored.uses, -1)
+        self._credit(differences)
 
 
-def wrong_showings(
-    showings: Iterable[Showing], stored: Mapping[str, bool | None], reported: Mapping[str, bool]
-) -> list[tuple[Showing, bool | None]]:
-    """Showings whose outcome is neither that of the stored run nor the reported one, each with the right one."""
-    wrong: list[tuple[Showing, bool | None]] = []
-    for showing in showings:
-        right = [how for how in (stored.get(showing.run), reported.get(showing.run)) if how is not None] or [None]
-        if showing.success not in right:
-            wrong.append((showing, right[0]))
+def _merged(stored: LessonRow, row: LessonRow) -> LessonRow | None:
+    """A stored lesson with the runs and counts of another one of the same id; None if they are not the same lesson."""
+    # What searches compare of an experience is no part of its id, and changed once.
+    same_text = row.kind == "experience" or stored.text == row.text
+    if not same_text or (stored.kind, stored.user) != (row.kind, row.user):
+        return None
+    return replace(stored, text=row.text).with_sources(row.sources).with_counts(row.properties)
+
+
+def _of_stored_runs(row: LessonRow, stored_runs: Collection[str]) -> LessonRow | None:
+    """A new lesson linked to the stored ones of its runs alone; None if it cannot stand on these."""
+    stored = [source for source in row.sources if source.run in stored_runs]
+    missing = [source for source in row.sources if source.run not in stored_runs]
+    if row.sources and not stored:
+        return None
+    # A lesson in the words of a run goes with it, and one about a user needs all of its runs.
+    if missing and (row.user or any(source.words for source in missing)):
+        return None
+    return replace(row, sources=tuple(stored))
+
+
+def _lost_with(row: LessonRow, gone: Collection[str]) -> bool:
+    """Whether a lesson goes with runs: its words are those of one of them, or no other run stands behind it."""
+    if any(source.words and source.run in gone for source in row.sources):
+        return True
+    return not row.user and all(source.run in gone for source in row.sources)
+
+
+def wrong_exposures(
+    exposures: Iterable[Exposure], stored: Mapping[str, bool | None], reported: Mapping[str, bool]
+) -> list[tuple[Exposure, bool | None]]:
+    """Exposures whose outcome is neither that of the stored run nor the reported one, each with the right one."""
+    wrong: list[tuple[Exposure, bool | None]] = []
+    for exposure in exposures:
+        outcomes = (stored.get(exposure.run), reported.get(exposure.run))
+        right = [success for success in outcomes if success is not None] or [None]
+        if exposure.success not in right:
+            wrong.append((exposure, right[0]))
     return wrong
 
 
-def recount(showings: Iterable[Showing]) -> dict[str, Uses]:
-    """The uses of each lesson by its showings."""
-    found: defaultdict[str, Uses] = defaultdict(Uses)
-    for showing in showings:
-        found[showing.lesson] = found[showing.lesson].plus(Uses.of(showing.success))
-    return dict(found)
+def recount(exposures: Iterable[Exposure]) -> dict[str, Uses]:
+    """The uses of each lesson by its exposures."""
+    uses: defaultdict[str, Uses] = defaultdict(Uses)
+    for exposure in exposures:
+        uses[exposure.lesson] = uses[exposure.lesson].plus(Uses.of(exposure.success))
+    return dict(uses)

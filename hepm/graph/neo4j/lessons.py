@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from hepm.graph.lessons.rows import LessonRow, Showing, to_record
+from hepm.graph.lessons.rows import Exposure, LessonRow, to_record
 from hepm.graph.lessons.transaction import LessonTransaction
 from hepm.graph.neo4j.connection import ROWS, VECTOR_ROWS, Sender, bound, to_floats, uid
 from hepm.graph.rows import Float32Array
@@ -39,8 +39,8 @@ class Neo4jLessonTransaction(LessonTransaction):
     def rows(self, name: str, /, **values: Any) -> list[tuple[Any, ...]]:
         return self._write.run(name, **bound(name, self._write.space, values))
 
-    def showings(self, runs: Sequence[str]) -> list[Showing]:
-        return super().showings(runs) if self._shown else []
+    def exposures(self, runs: Sequence[str]) -> list[Exposure]:
+        return super().exposures(runs) if self._shown else []
 
     def write(self, name: str, /, rows: Iterable[Mapping[str, object]] = ({},)) -> None:
         keyed = [self._keyed(row) for row in rows]

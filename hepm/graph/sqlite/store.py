@@ -47,7 +47,7 @@ _ORPHANS: Final = (
     ("orphan_state_after", "links lead from a tool to a state that is gone or another tool's"),
     ("unlinked_states", "states lack a link from a tool before them"),
     ("orphan_run_edges", "run edges lack their run or their edge"),
-    ("orphan_showings", "showings lack their lesson"),
+    ("orphan_showings", "exposures lack their lesson"),
     ("orphan_lesson_sources", "links lead from a run to a lesson that is gone"),
     ("orphan_answers", "answers of a model are about runs that are gone"),
     ("journal_ahead", "journal is ahead of the revision"),

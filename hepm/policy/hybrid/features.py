@@ -1,5 +1,5 @@
 """Features of candidates that mean the same in every environment (no tool names, no ids), and the shipped weight of
-each, made by benchmarks/fit_hybrid.py; benchmarks/LOG.md says how, docs/policies.md describes each feature.
+each, made by benchmarks/fit_hybrid.py; benchmarks/LOG.md says how, docs/understand/policies.md describes each feature.
 
 Counts and states are those of successful runs: read from all runs, they would repeat what agents usually do wrong.
 Outcomes of failed runs are weighed apart (`hepm.policy.hybrid.outcomes`).

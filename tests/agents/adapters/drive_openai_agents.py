@@ -1,4 +1,4 @@
-"""Runs of the OpenAI Agents SDK with `HepmHooks`."""
+"""Runs of the OpenAI Agents SDK with `HepmRunHooks`."""
 
 from __future__ import annotations
 

@@ -177,10 +177,13 @@ def test_the_bytes_of_a_reply_are_the_upstreams(tmp_path: Path, path: str, strea
 @pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.exhaustive)])
 def test_the_client_of_mcp_asks_and_records_over_standard_input(tmp_path: Path, mode: str) -> None:
     seed(tmp_path / "m.hepm")
+    (tmp_path / "hepm.toml").write_text('[serve]\nspeak = "weighed"\n')
 
     async def talk() -> tuple[str, Any]:
-        command = [sys.executable, "-m", "hepm", "mcp", "--store", str(tmp_path / "m.hepm"), "--speak", "weighed"]
-        async with Client(StdioServerParameters(command=command[0], args=command[1:]), mode=mode) as client:
+        command = [sys.executable, "-m", "hepm", "mcp", "--store", str(tmp_path / "m.hepm")]
+        async with Client(
+            StdioServerParameters(command=command[0], args=command[1:], cwd=tmp_path), mode=mode
+        ) as client:
             asked = {"session_id": "s1", "history": ["get_order", "get_photo"]}
             found = await client.call_tool("suggest_next_tools", asked)
             done = {"session_id": "s1", "success": True, "calls": ["get_order", "refund"]}

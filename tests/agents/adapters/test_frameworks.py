@@ -287,8 +287,8 @@ def test_requests_that_fail_and_are_repeated_are_one_run_with_its_last_reply(pla
 
 
 def blocks_of_the_page() -> dict[str, str]:
-    """The example of each section of docs/adapters.md, after the tools that all of them share."""
-    text = (ROOT / "docs" / "adapters.md").read_text("utf-8")
+    """The example of each section of docs/use/adapters.md, after the tools that all of them share."""
+    text = (ROOT / "docs" / "use/adapters.md").read_text("utf-8")
     blocks = [code for title, code in re.findall(r"^## ([^\n]+)\n+```py\n(.*?)^```$", text, re.M | re.S)]
     titles = re.findall(r"^## ([^\n]+)\n+```py\n", text, re.M)
     tools = re.findall(r"^```py\n(.*?)^```$", text, re.M | re.S)[0]

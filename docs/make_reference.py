@@ -1,0 +1,96 @@
+"""Write the parts of the docs that are made from the code: `python docs/make_reference.py`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hepm.cli.commands import find_command
+from hepm.cli.config import TABLES, ConfigFile, allowed_values, settings_of
+
+DOCS = Path(__file__).parent
+BLOCK = re.compile(r"(<!-- made from the code: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def config_table() -> str:
+    """The keys of `hepm.toml` as a table."""
+    lines = ["| Key | | Value | Default |", "|---|---|---|---|"]
+    for prefix, table in {"": ConfigFile, **TABLES}.items():
+        defaults: Any = table()
+        for name, (base, setting) in settings_of(table).items():
+            default = getattr(defaults, name)
+            shown = "" if default in (None, (), {}) else f"`{_toml(default)}`"
+            key = f"`{prefix}.{name}`" if prefix else f"`{name}`"
+            lines.append(f"| {key} | {setting.help} | {allowed_values(base, setting)} | {shown} |")
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return f'"{value}"' if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def option_table(name: str) -> str:
+    """The arguments and options of a command, such as `hepm lesson list`, as a table."""
+    first, *rest = name.split()[1:]
+    command = find_command(first)
+    for word in rest:
+        assert isinstance(command, click.Group)
+        command = command.commands[word]
+    context = click.Context(command, info_name=name)
+    lines = ["| Option | |", "|---|---|"]
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            lines.append(f"| {_names_of(parameter, context)} | {_meaning_of(parameter)} |")
+        else:
+            lines.append(f"| `{parameter.make_metavar(context)}` | {getattr(parameter, 'about', '')} |")
+    return "\n".join(lines) + "\n"
+
+
+def _names_of(option: click.Option, context: click.Context) -> str:
+    """`--store TEXT`, `-s`."""
+    long, *others = sorted([*option.opts, *option.secondary_opts], key=lambda name: not name.startswith("--"))
+    value = "" if option.is_flag else " " + option.make_metavar(context).removesuffix(" RANGE")
+    return ", ".join([f"`{long}{value}`", *(f"`{other}`" for other in others)]).replace("|", "\\|")
+
+
+def _meaning_of(option: click.Option) -> str:
+    """The help of an option, its default, and what else sets it."""
+    sentences = [option.help or ""]
+    if option.show_default and option.default is not None:
+        sentences.append(f"Default: `{option.default}`.")
+    if option.multiple and "repeatable" not in sentences[0]:
+        sentences.append("Repeatable.")
+    others = [str(option.envvar)] if option.envvar else []
+    config = getattr(option, "config", "")
+    others += [f"{config}` in `hepm.toml"] if config else []
+    if others:
+        sentences.append(f"Also: {', '.join(f'`{other}`' for other in others)}.")
+    return " ".join(sentences).replace("|", "\\|")
+
+
+def part_of(name: str) -> str:
+    """The part of a page with this name."""
+    return config_table() if name == "config" else option_table(name)
+
+
+def made(text: str) -> str:
+    """A page with its marked parts made anew."""
+    return BLOCK.sub(lambda block: block[1] + part_of(block[2]) + block[3], text)
+
+
+def pages() -> dict[Path, str]:
+    """Each page that has such parts, as it should be."""
+    return {page: made(page.read_text("utf-8")) for page in (DOCS / "reference/settings.md", DOCS / "reference/cli.md")}
+
+
+if __name__ == "__main__":
+    for page, text in pages().items():
+        page.write_text(text, "utf-8")

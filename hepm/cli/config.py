@@ -1,0 +1,243 @@
+"""`hepm.toml`: what commands go by where neither an option nor a variable says it."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast, get_args, get_origin, get_type_hints
+
+from hepm.errors import InputError
+
+if TYPE_CHECKING:
+    from hepm.ingest.redact import Redactor, Rule
+
+FILE_NAME: Final = "hepm.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a key of `hepm.toml` means, and the range of a number. It marks a field of a table."""
+
+    help: str
+    min: float = -math.inf
+    max: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class ServeTable:
+    """The table `[serve]`: how `hepm serve` and `hepm mcp` behave."""
+
+    host: Annotated[str, Setting("Address to listen on; others than this machine need a token.")] = "127.0.0.1"
+    port: Annotated[int, Setting("Port; 0 for any free one.", min=0, max=65_535)] = 8765
+    upstream: Annotated[str, Setting("The endpoint behind the proxy, with its /v1.")] = "https://api.openai.com/v1"
+    tokens: Annotated[
+        Path | None,
+        Setting('JSON file of tokens: {"TOKEN": {"name": "ann", "namespaces": ["desk"], "write": true}}.'),
+    ] = None
+    distrust: Annotated[
+        tuple[str, ...], Setting("Names of tokens whose runs are stored, while nothing is learned from them.")
+    ] = ()
+    placement: Annotated[
+        Literal["auto", "behind", "tail", "system", "message"],
+        Setting("Where a hint goes: behind the results, in the last message, in the system's, or in its own."),
+    ] = "auto"
+    speak: Annotated[
+        Literal["sure", "weighed", "all"] | None,
+        Setting("What hints name, as in `hepm suggest`, in place of the guard's level."),
+    ] = None
+    guard: Annotated[bool, Setting("Let outcomes decide from which chance on hints name tools.")] = True
+    holdout: Annotated[
+        float, Setting("Share of sessions, drawn by chance, that memory tells nothing.", min=0, max=1)
+    ] = 0.0
+    holdout_notes: Annotated[bool, Setting("Hold back what users stated themselves, too.")] = False
+    outcome_by: Annotated[
+        tuple[str, ...], Setting("Rules that label runs without an outcome: tests, exit-code, user.")
+    ] = ("tests",)
+    idle_s: Annotated[float, Setting("Seconds after which a resting run is stored.", min=1)] = 1_800.0
+    hint_timeout_s: Annotated[float, Setting("Seconds that a request waits for a hint.", min=0.001)] = 1.0
+    sessions: Annotated[
+        Path | None,
+        Setting("Folder for runs under way; beside the file, or hepm-sessions for a server, if it is not given."),
+    ] = None
+    requests_per_s: Annotated[float, Setting("Requests a second of one client; 0 for no limit.", min=0)] = 0.0
+    max_body_bytes: Annotated[int, Setting("Size limit of a request.", min=1)] = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class RedactionTable:
+    """The table `[redaction]`: what `hepm ingest`, `serve` and `mcp` remove from runs before they are stored."""
+
+    rules: Annotated[
+        Mapping[str, str], Setting("More rules: a kind and its regular expression, such as ticket = 'T-[0-9]+'.")
+    ] = field(default_factory=dict[str, str])
+    keep_secrets: Annotated[bool, Setting("Store texts unchanged, including keys and passwords.")] = False
+
+    def redactor(self) -> Redactor | None:
+        """What removes secrets; None to keep them."""
+        from hepm.ingest.redact import DEFAULT_RULES, Redactor
+
+        if self.keep_secrets:
+            return None
+        rules: list[Rule | tuple[str, str]] = [*DEFAULT_RULES, *self.rules.items()]
+        return Redactor(rules)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """The content of a `hepm.toml`.
+
+    Attributes:
+        path: Where it is; None if there is none.
+    """
+
+    store: Annotated[str | None, Setting("The memory: a file, a folder that contains one, or a Neo4j address.")] = None
+    namespace: Annotated[str | None, Setting("The partition to work in.")] = None
+    serve: ServeTable = field(default_factory=ServeTable)
+    redaction: RedactionTable = field(default_factory=RedactionTable)
+    path: Path | None = None
+
+    def value(self, key: str) -> Any:
+        """The value of a dotted key, such as `serve.port`; None if it has none."""
+        found: Any = self
+        for name in key.split("."):
+            found = getattr(found, name)
+        return found
+
+
+TABLES: Final = {"serve": ServeTable, "redaction": RedactionTable}
+
+
+def find_config() -> Path | None:
+    """`hepm.toml` in the working folder, else in the user's folder of settings; None if there is none."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    folder = Path(base) if os.path.isabs(base) else Path(os.path.expanduser("~")) / ".config"
+    for candidate in (Path(FILE_NAME), folder / "hepm" / FILE_NAME):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+def read_config() -> ConfigFile:
+    """The settings of `hepm.toml`; the defaults if there is none.
+
+    Raises:
+        InputError: it is not TOML, or a key or value is wrong; the message says what is allowed.
+    """
+    path = find_config()
+    if path is None:
+        return ConfigFile()
+    import tomllib
+
+    try:
+        content = tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not TOML: {error}.") from error
+    tables: dict[str, Any] = {}
+    for name, table in TABLES.items():
+        if name in content:
+            inner = cast(object, content.pop(name))
+            if not isinstance(inner, dict):
+                raise InputError(f"{path}: {name} is a table: write [{name}] above its keys.")
+            tables[name] = table(**_checked(cast(dict[str, Any], inner), table, path, f"{name}."))
+    config = ConfigFile(**_checked(content, ConfigFile, path), **tables, path=path)
+    _check_rules(config)
+    return config
+
+
+def _check_rules(config: ConfigFile) -> None:
+    """Refuse rules of redaction that are no regular expressions, and rules of outcomes that do not exist."""
+    for kind, expression in config.redaction.rules.items():
+        try:
+            re.compile(expression)
+        except re.error as error:
+            wrong = f"redaction.rules.{kind} = {expression!r} is not a regular expression"
+            raise InputError(f"{config.path}: {wrong}: {error}.") from error
+    if config.serve.outcome_by != ServeTable().outcome_by:
+        from hepm.ingest.outcome import check_rules
+
+        try:
+            check_rules(config.serve.outcome_by)
+        except InputError as error:
+            raise InputError(f"{config.path}: serve.outcome_by: {error}") from error
+
+
+def settings_of(table: type) -> dict[str, tuple[Any, Setting]]:
+    """The keys of a table with their types and meanings; of the file, those outside of tables."""
+    hints = get_type_hints(table, include_extras=True)
+    found: dict[str, tuple[Any, Setting]] = {}
+    for name, hint in hints.items():
+        if get_origin(hint) is Annotated:
+            base, setting = get_args(hint)
+            found[name] = base, setting
+    return found
+
+
+def allowed_values(base: Any, setting: Setting) -> str:
+    """What a key takes, in words: "a number from 0 to 1"."""
+    base = _without_none(base)
+    if get_origin(base) is Literal:
+        return "one of " + ", ".join(map(repr, get_args(base)))
+    words = {str: "a string", Path: "a path as a string", bool: "true or false", int: "a whole number"}
+    words |= {float: "a number", tuple: "a list of strings", Mapping: "a table of strings"}
+    text = words[get_origin(base) if get_origin(base) in (tuple, Mapping) else base]
+    if setting.max < math.inf:
+        return f"{text} from {setting.min:g} to {setting.max:,g}".replace(",", "")
+    if setting.min > -math.inf:
+        return f"{text} from {setting.min:g} on"
+    return text
+
+
+def _checked(content: Mapping[str, Any], table: type, path: Path, prefix: str = "") -> dict[str, Any]:
+    """The values of a table in the types of its keys."""
+    settings = settings_of(table)
+    checked: dict[str, Any] = {}
+    for name, value in content.items():
+        key = prefix + name
+        if name not in settings:
+            where, known = (f"[{prefix.rstrip('.')}]", [*settings]) if prefix else ("it", [*settings, *TABLES])
+            raise InputError(f"{path}: there is no key {key!r}; {where} may have {', '.join(known)}.")
+        base, setting = settings[name]
+        try:
+            checked[name] = _value(value, _without_none(base), setting)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{path}: {key} = {value!r} is not {allowed_values(base, setting)}.") from error
+    return checked
+
+
+def _value(value: Any, base: Any, setting: Setting) -> Any:
+    """A value of TOML as the type of its key; else TypeError or ValueError."""
+    origin = get_origin(base)
+    if origin is Literal:
+        if value not in get_args(base):
+            raise ValueError(value)
+        return value
+    if origin is tuple:
+        if not isinstance(value, list):
+            raise TypeError(value)
+        return tuple(_value(part, str, setting) for part in value)  # pyright: ignore[reportUnknownVariableType]
+    if origin is Mapping:
+        if not isinstance(value, dict):
+            raise TypeError(value)
+        return {name: _value(part, str, setting) for name, part in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    if base is Path:
+        return Path(_value(value, str, setting)).expanduser()
+    # A whole number serves as a number, but true is none.
+    if base is float and type(value) is int:
+        value = float(value)
+    if type(value) is not base:
+        raise TypeError(value)
+    if base in (int, float) and not setting.min <= value <= setting.max:
+        raise ValueError(value)
+    return value
+
+
+def _without_none(base: Any) -> Any:
+    """`X` of `X | None`."""
+    arguments = get_args(base)
+    if type(None) in arguments:
+        [base] = [part for part in arguments if part is not type(None)]
+    return base

@@ -1,0 +1,248 @@
+"""How `hepm export` and `hepm import` treat files of lessons: to review, to edit, to carry to another store."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+
+import click
+
+from hepm.cli.commands import Option
+from hepm.cli.lesson_list import LessonKind, stored_kind
+from hepm.cli.options import (
+    Place,
+    check_target,
+    no_empty_store,
+    print_json,
+    print_lines,
+    read_text,
+    write_lines,
+)
+from hepm.errors import InputError
+from hepm.text import count_of, on_one_line
+
+if TYPE_CHECKING:
+    from hepm.graph.lessons.rows import Kind
+
+LessonForm: TypeAlias = Literal["lessons", "markdown", "agents", "skill"]
+SKILL_FILE: Final = "SKILL.md"
+
+_AGENT_FILES: Final = ("agents.md", "claude.md", "gemini.md")
+_HEAD: Final = 4_096  # first bytes of a file that tell whether it holds lessons
+_NO_TEXT: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffd]")
+_BEGINS_A_LESSON: Final = re.compile(r'\{\s*"hepm":\s*"lesson"')
+
+
+# Export
+
+
+@dataclass(frozen=True, slots=True)
+class LessonExport:
+    """The options of `hepm export` that write lessons alone."""
+
+    form: Annotated[
+        LessonForm | None,
+        Option(help="Lessons alone: lines of JSON to edit, Markdown, a section for agents, or a skill."),
+    ] = None
+    kinds: Annotated[
+        list[LessonKind] | None, Option("--kind", help="Lessons alone, only of this kind; repeatable.")
+    ] = None
+    retired: Annotated[
+        bool, Option("--retired", help="Of lessons alone: include retired ones (lessons and markdown).")
+    ] = False
+    every: Annotated[
+        bool, Option("--all", help="Include lessons that no held-out runs support, and old ones (agents and skill).")
+    ] = False
+
+    def form_for(self, path: str) -> LessonForm | None:
+        """The form that is named, or that the file's name stands for; None for an export of runs and lessons."""
+        from hepm.ingest.sources import uncompressed_name
+
+        name = uncompressed_name(Path(path).name.lower())
+        if self.form is not None:
+            return self.form
+        if name in _AGENT_FILES:
+            return "agents"
+        if name == SKILL_FILE.lower():
+            return "skill"
+        if name.endswith((".md", ".markdown")):
+            return "markdown"
+        return "lessons" if self.kinds or self.retired else None
+
+    @property
+    def stored_kinds(self) -> list[Kind]:
+        """The kinds that are named, as stores call them."""
+        return [stored_kind(kind) for kind in self.kinds or ()]
+
+
+def export_lessons_alone(place: Place, path: str, form: LessonForm, chosen: LessonExport) -> None:
+    """Write lessons to a file, or to stdout for -."""
+    if form in ("agents", "skill"):
+        if chosen.retired:
+            raise click.UsageError(f"--retired is not for --form {form}: agents read such a file.")
+        _export_for_agents(place, path, chosen, skill=form == "skill")
+        return
+    if chosen.every:
+        raise click.UsageError("--all is for --form agents and --form skill: this file gets all lessons.")
+    from hepm.experience.exchange import export_lessons, write_documents
+    from hepm.graph.lessons.rows import KINDS
+
+    kinds = chosen.stored_kinds or KINDS
+    with place.open() as memory:
+        found = export_lessons(memory.lessons, namespace=place.namespace, kinds=kinds, retired=chosen.retired)
+        lines = write_documents(found, "jsonl" if form == "lessons" else "markdown")
+        if path == "-":
+            print_lines(lines)
+            return
+        write_lines(lines, Path(path), "the lessons")
+    print(on_one_line(f"lessons written to {path}"))
+
+
+def _export_for_agents(place: Place, path: str, chosen: LessonExport, *, skill: bool) -> None:
+    """Write the section of a file; what the file holds beside it stays, and edits that were not imported stop it."""
+    from hepm.experience.lesson_files import (
+        has_section,
+        lessons_for_file,
+        read_section,
+        section_of,
+        skill_text,
+        with_section,
+    )
+
+    target = Path(path)
+    if path != "-" and skill and target.name.lower() != SKILL_FILE.lower():
+        target /= SKILL_FILE
+    former = read_text(target, "PATH") if path != "-" and target.exists() else ""
+    with place.open() as memory:
+        library, namespace = memory.lessons, place.namespace
+        if has_section(former):
+            edits = read_section(former, str(target), library, namespace=namespace).edits
+            if edits:
+                raise InputError(
+                    f"{target} has {count_of(edits, 'edit')} not imported, which would be lost: "
+                    f"run `hepm import {target}` first."
+                )
+        kinds = chosen.stored_kinds or ("principle",)
+        lessons, left_out = lessons_for_file(library, namespace=namespace, kinds=kinds, every=chosen.every)
+        if not lessons and not has_section(former):
+            raise InputError(_why_nothing(left_out))
+        if skill:
+            folder = target.absolute().parent.name if path != "-" else namespace
+            text = skill_text(former, lessons, library, namespace=namespace, folder=folder)
+        else:
+            text = with_section(former, section_of(lessons, library, namespace=namespace), str(target))
+    if path == "-":
+        print_lines(text.splitlines())
+        return
+    if skill:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    check_target(target, place.store)
+    write_lines([text.removesuffix("\n")], target, "the lessons")
+    rest = f"; {left_out:,} left out: held-out runs do not support them, or they are old (--all)" if left_out else ""
+    print(on_one_line(f"{count_of(len(lessons), 'lesson')} written to {target}{rest}"))
+
+
+def _why_nothing(left_out: int) -> str:
+    if not left_out:
+        return "there are no lessons to write: `hepm lesson distill` makes them."
+    return (
+        f"no lesson is supported by runs that it was not made from ({left_out:,} are not): nothing was "
+        "written. --all writes them all the same; more runs may support them."
+    )
+
+
+# Import
+
+
+def holds_lessons(path: str) -> bool:
+    """Whether a file holds lessons alone: a skill's folder, a text, or lines of JSON of which the first is a lesson."""
+    if path == "-":
+        return _begins_with_lessons(_head_of_stdin())
+    file = Path(path)
+    if file.is_dir():
+        return (file / SKILL_FILE).is_file()
+    if not file.is_file():
+        return False
+    from hepm.ingest.sources import STREAM_ERRORS, is_archive, open_file
+
+    if is_archive(file.name):
+        return False
+    try:
+        with open_file(file) as stream:
+            return _begins_with_lessons(stream.read(_HEAD))
+    except STREAM_ERRORS:
+        return False  # the reader of runs says what is wrong
+
+
+def _head_of_stdin() -> bytes:
+    """The first bytes of standard input, which will be read again."""
+    stream: Any = sys.stdin.buffer
+    if hasattr(stream, "peek"):
+        return stream.peek(_HEAD)
+    start = stream.tell()
+    head = stream.read(_HEAD)
+    stream.seek(start)
+    return head
+
+
+def _begins_with_lessons(head: bytes) -> bool:
+    from hepm.graph.lessons.rows import KINDS
+
+    text = head.decode("utf-8-sig", "replace").lstrip()
+    if not text.startswith(("{", "[")):
+        # An export of runs is JSON; compressed bytes are no text.
+        return bool(text) and _NO_TEXT.search(text[:200]) is None
+    try:
+        document = json.loads(text.partition("\n")[0])
+    except (ValueError, RecursionError):
+        return _BEGINS_A_LESSON.match(text) is not None  # a long line that is cut off here
+    if not isinstance(document, dict):
+        return False
+    about: dict[str, Any] = document  # pyright: ignore[reportUnknownVariableType]
+    # Lessons that a person wrote name their kind alone.
+    return about.get("hepm") == "lesson" or about.get("kind") in KINDS
+
+
+def import_lessons_alone(
+    place: Place, path: str, retire_missing: Sequence[LessonKind] | None, *, as_json: bool
+) -> None:
+    """Read lessons from a file, all or none; an edited lesson replaces the original.
+
+    In a section for agents or a skill, a deleted line retires its lesson.
+    """
+    from hepm.experience.exchange import import_lessons, read_documents
+    from hepm.experience.lesson_files import has_section, read_section
+
+    source = path
+    if path != "-" and Path(path).is_dir():
+        source = str(Path(path) / SKILL_FILE)
+    text = read_text(source, "PATHS")
+    name = "stdin" if path == "-" else source
+    if has_section(text):
+        if retire_missing:
+            raise click.UsageError("--retire-missing is for lines of JSON: here a deleted line retires its lesson.")
+        with place.open() as memory:
+            read = read_section(text, name, memory.lessons, namespace=place.namespace)
+            done = import_lessons(memory.lessons, read.lessons, namespace=place.namespace, deleted=read.deleted)
+    else:
+        lines = io.StringIO(text, newline=None)
+        with no_empty_store(place.store), place.create() as memory:
+            done = import_lessons(
+                memory.lessons,
+                read_documents(lines, name),
+                namespace=place.namespace,
+                retire_missing=[stored_kind(kind) for kind in retire_missing or ()],
+            )
+    if as_json:
+        print_json(asdict(done))
+        return
+    print(
+        f"{done.read:,} lessons read: {done.new:,} new, {done.known:,} known, {done.edited:,} edited, "
+        f"{done.retired:,} retired"
+    )

@@ -1,0 +1,273 @@
+"""Lessons as lines of a prompt: where their condition holds, one sentence each, the same thing once.
+
+A lesson that was made without a model is written as the advice that it gives here, under the condition that tells the
+runs apart (`hepm.experience.occasions`). One that a model or a person wrote keeps its own words.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
+
+from hepm.experience.comparison import compares
+from hepm.experience.conditions import Conditions
+from hepm.experience.experiences import FoundExperience
+from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, in_brackets, is_content
+from hepm.experience.occasions import FEWEST, OccasionEvidence, Occasions
+from hepm.experience.principle_advice import Advice, PrincipleAdvice, lower_bound, places_of
+from hepm.experience.principles import FoundPrinciple
+from hepm.experience.sentence import advice_sentence, evidence_of, in_own_words
+from hepm.experience.transcript import plain
+from hepm.graph.tool_life import ToolNames
+from hepm.ingest.facts import facts_of_message
+from hepm.llm.usage import estimate_tokens
+from hepm.policy.hybrid.known_facts import with_calls, with_user
+from hepm.text import count_of, quoted
+from hepm.types import SAID, Facts, StateSummary, Suggestions, ToolName
+
+SENTENCE_TOKENS: Final = 60
+"""Of one lesson with its evidence."""
+FEWEST_ALIKE: Final = 2
+"""Turns of runs with like requests that bear a lesson out, where nothing else tells the runs apart."""
+_WRITTEN_CHARS: Final = 150  # of an experience in its own words; about as many fit into `SENTENCE_TOKENS`
+_FEWEST_CHARS: Final = 30
+_WRITTEN: Final = 0.5  # how surely a lesson is right that nothing counts
+
+FoundLesson: TypeAlias = FoundPrinciple | FoundExperience
+
+
+@dataclass(frozen=True, slots=True)
+class LessonLine:
+    """One sentence for a prompt.
+
+    Attributes:
+        evidence: In a few words: "8 of 8 successful runs"; "" if none was counted.
+        lessons: Ids of the lessons that say it; they are credited together.
+        runs: Ids of runs behind them.
+        advice: The next tools it is for and against; none if it is about something else.
+        sure: How surely it is right, in [0, 1]: the order of a prompt.
+        reasoned: Whether it says when it holds.
+    """
+
+    text: str
+    evidence: str = ""
+    lessons: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
+    advice: Advice = field(default_factory=Advice)
+    sure: float = _WRITTEN
+    reasoned: bool = False
+
+    def bullet(self) -> str:
+        """As a line of a prompt, of at most `SENTENCE_TOKENS`: '- "After a, call b." (8 of 8 successful runs)'."""
+        evidence = f" ({self.evidence})" if self.evidence else ""
+        room = SENTENCE_TOKENS - estimate_tokens(f"- {evidence}")
+        limit = 3 * room  # characters: hardly any token has more
+        while estimate_tokens(quoted(self.text, limit)) > room and limit > 1:
+            limit -= max(limit // 8, 1)
+        return f"- {quoted(self.text, limit)}{evidence}"
+
+
+class LessonWriter:
+    """Writes lessons as lines for one turn of a run.
+
+    Args:
+        here: What principles say after the last tools.
+        occasions: None where runs cannot be read now: what a lesson says is then not counted.
+        state: What the agent knows.
+        history: All calls so far.
+        as_written: Keep the lessons' own words, an experience with its situation, and never count what runs did: as
+            the papers' agents read them, who learn from a run or two.
+    """
+
+    def __init__(
+        self,
+        here: PrincipleAdvice,
+        occasions: Occasions | None,
+        *,
+        state: StateSummary,
+        after: Sequence[ToolName],
+        history: Sequence[ToolName],
+        names: ToolNames,
+        environment: str = "",
+        user: str = "",
+        as_written: bool = False,
+    ) -> None:
+        self._as_written = as_written
+        self._here = here
+        self._occasions = occasions
+        self._names = names
+        self._environment = environment
+        self._user = user
+        self._after = tuple(map(names.own, after))
+        self._known = self._facts_of(state, history)
+        self._evidence: dict[Advice, OccasionEvidence] = {}
+
+    def _facts_of(self, state: StateSummary, history: Sequence[ToolName]) -> Facts:
+        """What is known now, with the calls made and the user; tools by the names that memory has them under."""
+        called = Counter(map(self._names.own, history))
+        for tool in self._after:
+            called.setdefault(tool, 1)
+        facts = {self._names.own(source): of_source for source, of_source in state.facts.items()}
+        if not facts:  # described in words, not read from messages
+            facts = {SAID: facts_of_message("\n".join(state.said))}
+        return with_user(with_calls(facts, called), self._user)
+
+    def holds(self, lesson: Principle | Experience) -> bool:
+        """Whether a lesson may be shown now: its own condition holds, and that of what it advises here."""
+        conditions = lesson.conditions
+        if not self._counted(lesson):
+            return conditions.holds(self._known, self._after, environment=self._environment, user=self._user)
+        if conditions.user not in ("", self._user):
+            return False
+        if self._environment and conditions.environments and self._environment not in conditions.environments:
+            return False
+        # Facts and words in the store are of the day it was distilled; whether the runs bear it out is found anew.
+        return any(self._advice(lesson))
+
+    def _counted(self, lesson: Principle | Experience) -> bool:
+        """Whether a lesson was made without a model, and is about which calls runs made."""
+        if self._as_written or lesson.distilled_by != EXTRACTIVE:
+            return False
+        if isinstance(lesson, Experience):
+            return compares(lesson.lesson)
+        return bool(places_of(lesson))
+
+    def _advice(self, lesson: Principle | Experience) -> Advice:
+        """What a lesson says about the next call; of one that was counted, what the runs bear out now."""
+        advice = self._here.advice_of(lesson)
+        if not self._counted(lesson):
+            return advice
+        better = frozenset(tool for tool in advice.better if self._supports(Advice(better=frozenset((tool,)))))
+        if better:
+            return Advice(better, advice.worse)
+        if advice.better:
+            return Advice()
+        return Advice(
+            worse=frozenset(tool for tool in advice.worse if self._supports(Advice(worse=frozenset((tool,)))))
+        )
+
+    def _supports(self, advice: Advice) -> bool:
+        evidence = self._evidence_for(advice)
+        # Without turns it came with other runs, and nothing speaks against it.
+        return not evidence.seen or evidence.reliable
+
+    def _evidence_for(self, advice: Advice) -> OccasionEvidence:
+        """What is known of advice here and now; nothing reliable if its condition does not hold."""
+        if advice not in self._evidence:
+            self._evidence[advice] = self._find_evidence(advice)
+        return self._evidence[advice]
+
+    def _find_evidence(self, advice: Advice) -> OccasionEvidence:
+        if self._occasions is None:
+            return OccasionEvidence(Conditions())
+        better = frozenset(map(self._names.own, advice.better))
+        worse = frozenset(map(self._names.own, advice.worse))
+        of_all = self._occasions.evidence(self._after, right=better, wrong=worse)
+        if of_all.reliable and of_all.conditions.holds(self._known, self._after, user=self._user):
+            return of_all
+        if self._user:
+            of_user = self._occasions.evidence_of_user(self._user, self._after, right=better, wrong=worse)
+            if of_user.right >= FEWEST and of_user.reliable:
+                return of_user
+        of_like = self._occasions.evidence_in(self._here.alike, self._after, right=better, wrong=worse)
+        if of_like.right >= FEWEST_ALIKE and of_like.reliable:
+            return of_like
+        return of_all._replace(right=0)
+
+    def lines(
+        self, found: Sequence[FoundLesson], suggestions: Suggestions, fading: Mapping[str, str]
+    ) -> list[LessonLine]:
+        """The lessons as sentences, the surest first: each thing once, nothing that `suggestions` says already.
+
+        A line that speaks against a surer one is left out. `fading` says by id why a lesson is no longer fresh.
+        """
+        by_meaning: dict[str | frozenset[ToolName], LessonLine] = {}
+        for lesson in found:
+            line = self._line(lesson, fading.get(lesson.id, ""))
+            # What is advised makes the condition: "call a" and "call a rather than b" are one.
+            meaning = line.advice.better or line.text
+            if meaning in by_meaning:
+                line = _joined(by_meaning[meaning], line)
+            by_meaning[meaning] = line
+        kept: list[LessonLine] = []
+        for line in sorted(by_meaning.values(), key=lambda line: -line.sure):
+            if not _repeats(line, suggestions) and not _opposes_any(line, kept):
+                kept.append(line)
+        return kept
+
+    def _line(self, found: FoundLesson, fading: str) -> LessonLine:
+        lesson = found.principle if isinstance(found, FoundPrinciple) else found.experience
+        runs = tuple(source.run for source in lesson.sources)
+        if isinstance(lesson, Principle) and is_content(lesson):
+            return LessonLine(in_brackets(lesson.row()), fading, (found.id,), runs, sure=1.0)
+        behind = f"from {count_of(len(runs), 'run')}" if runs else ""
+        text = _with_situation(lesson) if self._as_written else in_own_words(lesson)
+        advice = self._advice(lesson)
+        line = LessonLine(text, _joined_evidence(behind, fading), (found.id,), runs, advice)
+        if not any(advice) or not self._counted(lesson):
+            return line
+        evidence = self._evidence_for(advice)
+        if evidence.seen:
+            line = replace(line, evidence=_joined_evidence(evidence_of(evidence, advice), fading))
+        return replace(
+            line,
+            text=advice_sentence(evidence.conditions.when, advice),
+            sure=lower_bound(evidence.right, evidence.turns - evidence.right),
+            reasoned=evidence.conditions.checked,
+        )
+
+
+def _with_situation(lesson: Principle | Experience) -> str:
+    """A lesson in its own words, an experience after its situation."""
+    if isinstance(lesson, Principle):
+        return lesson.text
+    # Where a line is too long, its end is cut: of the two, the situation may be.
+    room = max(_WRITTEN_CHARS - len(lesson.lesson), _FEWEST_CHARS)
+    return f"{plain(lesson.situation, room).rstrip('.')}: {lesson.lesson}"
+
+
+def _joined_evidence(*parts: str) -> str:
+    return "; ".join(filter(None, parts))
+
+
+def _joined(one: LessonLine, other: LessonLine) -> LessonLine:
+    """One line for both; of the same advice, the one that also says what not to do."""
+    if other.advice.worse and not one.advice.worse:
+        one, other = other, one
+    lessons = dict.fromkeys((*one.lessons, *other.lessons))
+    runs = dict.fromkeys((*one.runs, *other.runs))
+    return replace(one, lessons=tuple(lessons), runs=tuple(runs), sure=max(one.sure, other.sure))
+
+
+def _repeats(line: LessonLine, suggestions: Suggestions) -> bool:
+    """Whether the line of suggestions says it already; a condition is more than that line says."""
+    better, worse = line.advice
+    if not (better or worse) or (better and line.reasoned):
+        return False
+    suggested = {suggestion.tool for suggestion in suggestions.ranked}
+    warned = {warning.tool for warning in suggestions.warnings}
+    return better <= suggested and worse <= warned
+
+
+def _opposes_any(line: LessonLine, others: Collection[LessonLine]) -> bool:
+    return any(_opposes(line.advice, other.advice) for other in others)
+
+
+def _opposes(one: Advice, other: Advice) -> bool:
+    """Whether two pieces of advice cannot both be followed."""
+    if one.better & other.worse or one.worse & other.better:
+        return True
+    return bool(one.better and other.better) and one.better.isdisjoint(other.better)
+
+
+def fitting(lines: Sequence[LessonLine], tokens: int) -> list[LessonLine]:
+    """The lines that take at most so many tokens together, the first ones first."""
+    kept: list[LessonLine] = []
+    for line in lines:
+        cost = estimate_tokens(line.bullet()) + 1
+        if cost <= tokens:
+            kept.append(line)
+            tokens -= cost
+    return kept

@@ -1,0 +1,158 @@
+"""`hepm.toml`, with the real command in a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from hepm import Memory
+from hepm.cli.config import TABLES, ConfigFile, settings_of
+from tests.cli.chats import chat, chats, write
+from tests.faults.command import HEPM, Answer, one_sentence
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path / "runs.jsonl", chats())
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str, **variables: str) -> Answer:
+    """`hepm` in a folder."""
+    variables = {**os.environ, **variables}
+    done = subprocess.run(
+        [HEPM, *arguments], cwd=folder, env=variables, capture_output=True, text=True, timeout=60, check=False
+    )
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def configure(folder: Path, text: str) -> None:
+    (folder / "hepm.toml").write_text(text, "utf-8")
+
+
+def test_the_file_names_store_and_namespace_of_all_commands(folder: Path) -> None:
+    configure(folder, 'store = "desk.hepm"\nnamespace = "retail"\n')
+    assert run(folder, "ingest", "runs.jsonl").code == 0
+    assert (folder / "desk.hepm").exists()
+    assert not (folder / "memory.hepm").exists()
+    assert set(json.loads(run(folder, "stats", "--json").out)["namespaces"]) == {"retail"}
+    assert "return_items" in run(folder, "suggest", "--after", "get_order", "--speak", "all").out
+
+
+def test_an_option_wins_over_a_variable_and_that_over_the_file_and_that_over_the_default(folder: Path) -> None:
+    configure(folder, 'store = "file.hepm"\n')
+    named = ("stats", "--store", "option.hepm")
+    assert "option.hepm, from --store" in run(folder, *named, HEPM_STORE="variable.hepm").err
+    assert "variable.hepm, from HEPM_STORE" in run(folder, "stats", HEPM_STORE="variable.hepm").err
+    assert "file.hepm, from hepm.toml" in run(folder, "stats").err
+    (folder / "hepm.toml").unlink()
+    assert "memory.hepm, the default in this folder" in run(folder, "stats").err
+
+
+def test_the_users_file_is_read_where_the_folder_has_none(folder: Path, tmp_path: Path) -> None:
+    settings = tmp_path / "settings"
+    (settings / "hepm").mkdir(parents=True)
+    configure(settings / "hepm", 'store = "mine.hepm"\n')
+    at_home = {"XDG_CONFIG_HOME": str(settings)}
+    assert f"mine.hepm, from {settings}/hepm/hepm.toml" in run(folder, "stats", **at_home).err
+    configure(folder, 'store = "ours.hepm"\n')
+    assert "ours.hepm, from hepm.toml" in run(folder, "stats", **at_home).err
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("store = 7", "hepm.toml: store = 7 is not a string."),
+        ("port = 80", "hepm.toml: there is no key 'port'; it may have store, namespace, serve, redaction."),
+        ("serve = 80", "hepm.toml: serve is a table: write [serve] above its keys."),
+        ("[serve]\nport = '80'", "hepm.toml: serve.port = '80' is not a whole number from 0 to 65535."),
+        ("[serve]\nport = true", "hepm.toml: serve.port = True is not a whole number from 0 to 65535."),
+        ("[serve]\nport = 70000", "hepm.toml: serve.port = 70000 is not a whole number from 0 to 65535."),
+        ("[serve]\nspeak = 'loud'", "hepm.toml: serve.speak = 'loud' is not one of 'sure', 'weighed', 'all'."),
+        ("[serve]\nholdout = nan", "hepm.toml: serve.holdout = nan is not a number from 0 to 1."),
+        ("[serve]\ndistrust = 'ann'", "hepm.toml: serve.distrust = 'ann' is not a list of strings."),
+        ("[serve]\noutcome_by = ['luck']", "hepm.toml: serve.outcome_by: no rule is called 'luck'"),
+        ("[redaction]\nkeep_secrets = 1", "hepm.toml: redaction.keep_secrets = 1 is not true or false."),
+        ("[redaction]\nrules = ['x']", "hepm.toml: redaction.rules = ['x'] is not a table of strings."),
+        ("[redaction.rules]\nticket = '('", "hepm.toml: redaction.rules.ticket = '(' is not a regular expression: "),
+        ("[[[", "hepm.toml is not TOML: "),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_said_in_a_sentence_with_what_is_allowed(
+    folder: Path, text: str, sentence: str
+) -> None:
+    configure(folder, text)
+    assert sentence in one_sentence(run(folder, "serve"))
+    assert not (folder / "memory.hepm").exists()
+
+
+def test_a_file_that_is_no_text_or_cannot_be_read_is_said(folder: Path) -> None:
+    (folder / "hepm.toml").write_bytes(b"store = '\xff'")
+    assert "hepm.toml is not TOML" in one_sentence(run(folder, "stats"))
+
+
+def test_a_broken_file_keeps_nobody_from_help(folder: Path) -> None:
+    configure(folder, "[[[")
+    assert run(folder, "serve", "--help").code == 0
+
+
+def test_rules_of_the_file_redact_what_an_ingest_stores(folder: Path) -> None:
+    configure(folder, "[redaction.rules]\nticket = 'T-[0-9]+'\n")
+    write(folder / "runs.jsonl", [chat("one", ["look"], task="a", wish="see T-17")])
+    assert run(folder, "ingest", "runs.jsonl").code == 0
+    stored = run(folder, "export").out
+    assert "T-17" not in stored
+    assert "[redacted:ticket]" in stored
+
+
+def test_an_import_is_not_redacted_again(folder: Path) -> None:
+    write(folder / "runs.jsonl", [chat("one", ["look"], task="a", wish="see T-17")])
+    run(folder, "ingest", "runs.jsonl")
+    run(folder, "export", "out.jsonl")
+    configure(folder, "store = 'other.hepm'\n[redaction.rules]\nticket = 'T-[0-9]+'\n")
+    assert run(folder, "import", "out.jsonl").code == 0
+    assert "see T-17" in run(folder, "export").out
+
+
+def test_secrets_are_kept_where_the_file_says_so(folder: Path) -> None:
+    secret = "password: hunter22-of-mine"
+    write(folder / "runs.jsonl", [chat("one", ["look"], task="a", wish=secret)])
+    configure(folder, "store = 'plain.hepm'\n[redaction]\nkeep_secrets = true\n")
+    run(folder, "ingest", "runs.jsonl")
+    assert secret in run(folder, "export").out
+
+
+def test_a_server_goes_by_the_file_and_removes_its_secrets(folder: Path) -> None:
+    lines = "[serve]\nport = 0\nhost = '127.0.0.1'\nsessions = 'under-way'\n[redaction.rules]\nticket = 'T-[0-9]+'\n"
+    configure(folder, f"store = 'served.hepm'\n{lines}")
+    with subprocess.Popen([HEPM, "serve"], cwd=folder, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        try:
+            said = server.stderr.readline()
+            assert "served.hepm" in said
+            assert "by hepm.toml" in said
+            url = said.split()[-1]
+            prompt = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "solve T-17", "cwd": "/x"}
+            assert httpx2.post(f"{url}/hooks/claude-code", json=prompt).status_code == 200
+            page = httpx2.get(f"{url}/api/run", params={"id": "s"}).text
+            assert "T-17" not in page
+            kept = [file.read_text("utf-8") for file in (folder / "under-way").rglob("*") if file.is_file()]
+            assert kept
+            assert "T-17" not in "".join(kept)
+        finally:
+            server.terminate()
+            server.wait(60)
+    with Memory.open(folder / "served.hepm") as memory:
+        assert "T-17" not in "".join(memory.export())
+
+
+def test_every_setting_has_a_meaning_and_a_default_within_what_is_allowed() -> None:
+    for table in (ConfigFile, *TABLES.values()):
+        for name, (_, setting) in settings_of(table).items():
+            assert re.fullmatch(r"[A-Z].*\.", setting.help), name
