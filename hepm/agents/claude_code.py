@@ -20,6 +20,7 @@ from hepm.agents.live_run import LiveRun
 from hepm.agents.runs import LiveRuns
 from hepm.agents.wire import Object, objects
 from hepm.errors import StoreError
+from hepm.experience.prompt import without_repeats
 from hepm.ingest.chat import OpenCall
 from hepm.ingest.shells import command_name
 from hepm.types import ToolCall, ToolName
