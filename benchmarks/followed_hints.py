@@ -4,7 +4,7 @@ usage: python benchmarks/followed_hints.py [--quick] [--desks 10] [--policy NAME
 
 Prints one JSON line: the first hint at the decision on exact logs, and the success of agents that follow hints with
 probability p after so many runs, beside agents without memory and an oracle. --markdown prints the tables for
-benchmarks/LOG.md instead. docs/use/evaluation.md describes the desks. Two desks are measured side by side.
+benchmarks/LOG.md instead. docs/reference/environments.md describes the desks. Two desks are measured side by side.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 usage: python benchmarks/hint_reading.py ROWS [--runs RUNS] [--model smollm2] [--domain NAME]... [--points 30]
            [--minutes 60] [--context 1536] [--markdown]
 
-RUNS is a folder of recorded runs ($HEPM_RECORDED_RUNS, else ../shared/data). The points are those of `hepm replay`
-where the hybrid suggests tools, from a memory of other task families. At each one the local model
-(docs/use/bench.md) is asked for the probability of each given tool as the next call: without a hint, with the line
+RUNS is a folder of recorded runs ($HEPM_RECORDED_RUNS, else ../shared/data). The points are those of the environment
+`recorded` where the hybrid suggests tools, from a memory of other task families. At each one the local model
+(benchmarks/README.md) is asked for the probability of each given tool as the next call: without a hint, with the line
 that memory writes, with a line that names as many tools that are neither hinted nor right, with other wordings, and
 with the line in the system prompt. For the model's sake, ten tools are offered, and conversations are cut to the system
 message, the first request and the last turns. A row a point is written to ROWS; a repeated command goes on behind them.
@@ -33,9 +33,10 @@ import numpy as np
 from benchmarks.local_model.model import LocalModel, find_model
 from hepm.agents.wire import Object, Placement, with_hint
 from hepm.evals.bench.arms import find_arms
-from hepm.evals.domains import ten_domains
+from hepm.evals.domains import by_request, ten_domains
+from hepm.evals.environments.recorded import points_in
 from hepm.evals.metrics import Bootstrap, interval
-from hepm.evals.replay import Point, points_of
+from hepm.evals.replay import HintedPoint, hinted_points
 from hepm.ingest import Rejection, read_runs
 from hepm.llm import Endpoint
 from hepm.types import HINT
@@ -73,10 +74,13 @@ def measured(arguments: argparse.Namespace, known: set[str]) -> Iterator[dict[st
     """A row for each point, until there are no more or time is up."""
     records = [(name, run) for name, run in read_runs([arguments.runs]) if not isinstance(run, Rejection)]
     wanted = arguments.domain or DOMAINS
-    points: list[Point] = []
-    for domain in ten_domains(records):
+    points: list[HintedPoint] = []
+    draws = random.Random(0)
+    for domain in map(by_request, ten_domains(records)):
         if domain.name in wanted:
-            points += points_of(domain, find_arms(["hybrid"], trials=1), most=arguments.points)
+            found = points_in(domain, "divergence")
+            drawn = draws.sample(found, min(len(found), arguments.points))
+            points += hinted_points(domain, drawn, find_arms(["hybrid"], trials=1))
             print(f"{domain.name}: {len(points)} points", file=sys.stderr, flush=True)
     random.Random(0).shuffle(points)  # so that any part of them is a sample of all domains
     cache = user_cache() / "models"
@@ -84,19 +88,21 @@ def measured(arguments: argparse.Namespace, known: set[str]) -> Iterator[dict[st
     until = time.monotonic() + 60 * arguments.minutes
     with arguments.rows.open("a") as file:
         for point in points:
-            if point.key in known or not point.prompts["hybrid"].suggestions.ranked:
+            if point.point.key in known or not point.prompts["hybrid"].suggestions.ranked:
                 continue
             if time.monotonic() > until:
                 break
-            if row := row_of(model, point):
+            row = row_of(model, point)
+            if row is not None:
                 file.write(json.dumps(row) + "\n")
                 file.flush()
                 yield row
 
 
-def row_of(model: LocalModel, point: Point) -> dict[str, object] | None:
+def row_of(model: LocalModel, hinted_point: HintedPoint) -> dict[str, object] | None:
     """Probabilities at a point by form of the hint; None where no tool could be named wrongly."""
-    prompt = point.prompts["hybrid"]
+    point = hinted_point.point
+    prompt = hinted_point.prompts["hybrid"]
     ranked, shown = prompt.suggestions.ranked, prompt.present
     hinted = [one.tool for one in ranked]
     names = [tool["function"]["name"] for tool in point.tools]
@@ -122,7 +128,7 @@ def row_of(model: LocalModel, point: Point) -> dict[str, object] | None:
         "system": (shown, "system"),
         "system, wrong tools": (HINT + ", ".join(wrong), "system"),
     }
-    body = shortened(point)
+    body = shortened(hinted_point)
     found = {
         name: model.tool_probabilities(
             with_hint("chat", body, stable="", present=text, placement=placement)["messages"], specs
@@ -142,9 +148,9 @@ def row_of(model: LocalModel, point: Point) -> dict[str, object] | None:
     }
 
 
-def shortened(point: Point) -> Object:
+def shortened(hinted_point: HintedPoint) -> Object:
     """The request at a point: the system message, the first request and the last turns, each cut in its middle."""
-    body = replace(point, prompts={}).body(Endpoint("local", "http://127.0.0.1/v1"), {})
+    body = replace(hinted_point, prompts={}).body(Endpoint("local", "http://127.0.0.1/v1"), {})
     messages: list[Object] = body["messages"]
     first = next((at for at, message in enumerate(messages) if message["role"] == "user"), 0)
     kept = [*messages[: first + 1], *messages[max(first + 1, len(messages) - LAST_TURNS) :]]

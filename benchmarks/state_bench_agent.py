@@ -1,4 +1,4 @@
-"""STATE-Bench's learning track: label its training runs, and try the agent of docs/use/bench.md with a loopback model.
+"""STATE-Bench's learning track: label its training runs, and try the agent of README.md with a loopback model.
 
 usage: python benchmarks/state_bench_agent.py label CHECKOUT OUT [--domain travel]
        python benchmarks/state_bench_agent.py try CHECKOUT STORE [--domain travel] [--tasks 3]
@@ -29,13 +29,13 @@ from threading import Thread
 from typing import Any, ClassVar
 
 Object = dict[str, Any]
-BENCH = Path(__file__).parent.parent / "docs" / "use/bench.md"
+BENCH = Path(__file__).parent / "README.md"
 ADAPTER = re.compile(r"^```py\n(# agents/hepm_agent\.py\n.*?)^```$", re.MULTILINE | re.DOTALL)
 IDS = re.compile(r"\b(?:BK|ORD)-\w+")
 
 
 def adapter() -> str:
-    """The agent's source, as docs/use/bench.md has it."""
+    """The agent's source, as benchmarks/README.md has it."""
     found = ADAPTER.search(BENCH.read_text("utf-8"))
     assert found is not None, f"{BENCH} has no adapter"
     return found[1]

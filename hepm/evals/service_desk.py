@@ -1,6 +1,6 @@
 """Generate service desks from a seed: kinds of trouble, ways that work and that fail, and agents' behaviour.
 
-docs/use/evaluation.md says what each kind of trouble stands for, and why its answer can be found in a log.
+docs/reference/environments.md says what each kind of trouble stands for, and why its answer can be found in a log.
 """
 
 from __future__ import annotations

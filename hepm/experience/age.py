@@ -117,11 +117,18 @@ class Ages:
 
     def of(self, rows: Sequence[LessonRow]) -> list[Age]:
         """The age of each lesson; while the store does not answer, all are fresh."""
-        sources = {row.id: [source.run for source in row.sources[-_SOURCES:]] for row in rows}
+        sources: dict[str, list[str]] = {}
+        runs: list[str] = []
+        for row in rows:
+            sources[row.id] = [source.run for source in row.sources[-_SOURCES:]]
+            runs += sources[row.id]
         try:
             self._refresh()
-            self._read_ends([run for runs in sources.values() for run in runs])
-            self._read_edges([edge for row in rows for edge in self._edges(row)])
+            self._read_ends(runs)
+            edges: list[Edge] = []
+            for row in rows:
+                edges += self._edges(row)
+            self._read_edges(edges)
         except StoreUnavailableError as error:
             _log.debug("the ages of lessons cannot be read for now: %s", error)
             return [Age()] * len(rows)
@@ -165,14 +172,27 @@ class Ages:
         """The moves that support a principle: those it advises, or of a warning all from its places."""
         if _is_warning(row):
             places = self._own([triple.object for triple in row.triples if triple.predicate == FAILS_AFTER])
-            return [(place, edge.target) for place in places for edge in self._mirror.edges_from(place)]
+            edges: list[Edge] = []
+            for place in places:
+                edges += [(place, edge.target) for edge in self._mirror.edges_from(place)]
+            return edges
         advice = [triple for triple in row.triples if triple.predicate == FOLLOWED_BY]
-        return [(self._own_name(one.subject), self._own_name(one.object)) for one in advice]
+        return [(self._own_name(triple.subject), self._own_name(triple.object)) for triple in advice]
+
+    def _supporting_ends(self, row: LessonRow) -> list[float]:
+        """When runs ended that took the moves of a lesson: of advice the successful ones, of a warning all."""
+        ends: list[float] = []
+        for edge in self._edges(row):
+            for end, success in self._taken[edge]:
+                if success or _is_warning(row):
+                    ends.append(end)
+        return ends
 
     def _age(self, row: LessonRow, sources: Sequence[str]) -> Age:
-        ends = [end for run in sources if (end := self._ended.get(run)) is not None]
-        taken = [one for edge in self._edges(row) for one in self._taken[edge]] if ends else []
-        ends += [end for end, success in taken if success or _is_warning(row)]
+        known_ends = [self._ended.get(run) for run in sources]
+        ends = [end for end in known_ends if end is not None]
+        if ends:
+            ends += self._supporting_ends(row)
         failing = tuple(self._mirror.drifts(self._own(self._advised(row))))
         if not ends:
             return Age(failing=failing)

@@ -73,15 +73,18 @@ class FileLesson(NamedTuple):
     @property
     def evidence(self) -> str:
         """Why to believe it, in a few words: "9 of 10 runs that did so succeeded, 2 of 8 others"."""
-        runs = len(self.equal.sources)
-        parts = [f"from {count_of(runs, 'run')}"] if runs else []
+        return "; ".join(filter(None, (self._support, self.age.note)))
+
+    @property
+    def _support(self) -> str:
+        if self.by_hand:
+            return "by hand"
         if self.runs.enough:
             did, others = ("that did so", "others") if self.works else ("without it", "with it")
             heeded = f"{self.runs.heeded_successes} of {self.runs.heeded} runs {did} succeeded"
-            parts = [f"{heeded}, {self.runs.others_successes} of {self.runs.others} {others}"]
-        if self.by_hand:
-            parts = ["by hand"]
-        return "; ".join([*parts, *([self.age.note] if self.age.note else [])])
+            return f"{heeded}, {self.runs.others_successes} of {self.runs.others} {others}"
+        runs = len(self.equal.sources)
+        return f"from {count_of(runs, 'run')}" if runs else ""
 
 
 class Chosen(NamedTuple):
@@ -103,20 +106,33 @@ def lessons_for_file(
         kinds: Notes are not written: they are about one user.
         every: Include lessons that no such runs support, or that runs disagree on, and old ones.
     """
-    found = _equal(library, kinds, namespace)
+    equal = _equal(library, kinds, namespace)
     refused = {one.key for one in _equal(library, kinds, namespace, refused=True)}
-    supported = _support_of(found, library, namespace)
-    rows = [each.row for one in found for each in one.lessons]
-    ages = dict(zip((row.id for row in rows), library.ages(namespace).of(rows), strict=True))
-    lessons = [
-        FileLesson(one, supported[one.first.row.id], freshest(ages[each.row.id] for each in one.lessons))
-        for one in found
-    ]
-    lessons = [one for one in lessons if one.by_hand or one.equal.key not in refused]
-    kept = [one for one in lessons if every or one.by_hand or _is_sound(one)]
-    kept = [one for one in kept if every or one.age.weight > 0]
-    kept.sort(key=lambda one: (not one.works, _line_of(one.equal), one.row.id))
-    return Chosen(kept, len(lessons) - len(kept))
+    supported = _support_of(equal, library, namespace)
+    ages = _ages_of(equal, library, namespace)
+    kept: list[FileLesson] = []
+    left_out = 0
+    for one in equal:
+        lesson = FileLesson(one, supported[one.first.row.id], ages[one.first.row.id])
+        if one.key in refused and not lesson.by_hand:
+            continue
+        sound = lesson.by_hand or _is_sound(lesson)
+        if every or (sound and lesson.age.weight > 0):
+            kept.append(lesson)
+        else:
+            left_out += 1
+    kept.sort(key=lambda lesson: (not lesson.works, _line_of(lesson.equal), lesson.row.id))
+    return Chosen(kept, left_out)
+
+
+def _ages_of(equal: Sequence[EqualLessons], library: Library, namespace: str) -> dict[str, Age]:
+    """The age of each of some lessons by the id that stands for it: the freshest one of those that say it."""
+    rows: list[LessonRow] = []
+    for one in equal:
+        rows += [stored.row for stored in one.lessons]
+    # Asked of all at once: their runs are read together.
+    by_id = dict(zip((row.id for row in rows), library.ages(namespace).of(rows), strict=True))
+    return {one.first.row.id: freshest(by_id[stored.row.id] for stored in one.lessons) for one in equal}
 
 
 def _is_sound(one: FileLesson) -> bool:
@@ -125,27 +141,42 @@ def _is_sound(one: FileLesson) -> bool:
 
 def _equal(library: Library, kinds: Sequence[Kind], namespace: str, *, refused: bool = False) -> list[EqualLessons]:
     """The lessons that a file may get; or those that a person deleted or edited, which come back in no other words."""
-    stored = [one for kind in kinds if kind != "notes" for one in library.list(kind, namespace=namespace, retired=True)]
-    wanted = ("deleted", "superseded") if refused else ("",)
-    kept = [one for one in stored if one.row.retired in wanted]
-    kept = [one for one in kept if not (one.row.properties.get("only_user") or says_nothing(one.row))]
+    reasons = ("deleted", "superseded") if refused else ("",)
+    kept: list[StoredLesson] = []
+    for kind in kinds:
+        if kind == "notes":
+            continue
+        for stored in library.list(kind, namespace=namespace, retired=True):
+            row = stored.row
+            if row.retired in reasons and not row.properties.get("only_user") and not says_nothing(row):
+                kept.append(stored)
     return [one for one in library.equal(kept, namespace=namespace) if not one.conditions.user]
 
 
 def _support_of(found: Sequence[EqualLessons], library: Library, namespace: str) -> dict[str, HeldOutRuns]:
     """What held-out runs say of each, by the id that stands for it, under the condition that its sentence names."""
-    needs = {one.first.row.id: Principle.of(one.first.row) for one in found if is_content(one.first.row)}
-    others = {one.first.row.id: _asked(one) for one in found if one.first.row.id not in needs}
+    needs: dict[str, Principle] = {}
+    others: dict[str, Lesson] = {}
+    for one in found:
+        row = one.first.row
+        if is_content(row):
+            needs[row.id] = Principle.of(row)
+        else:
+            others[row.id] = _as_written(one)
     supported = support_of(others, latest_labelled(library, namespace=namespace))
-    runs = [*islice(latest_labelled(library, namespace=namespace), MOST_RUNS)] if needs else []
-    return supported | support_of_content(needs, runs)
+    if needs:
+        runs = list(islice(latest_labelled(library, namespace=namespace), MOST_RUNS))
+        supported |= support_of_content(needs, runs)
+    return supported
 
 
-def _asked(one: EqualLessons) -> Lesson:
-    """A lesson that says to runs what its sentence says."""
+def _as_written(one: EqualLessons) -> Lesson:
+    """A lesson that says what the sentence for all of them says."""
     row = one.first.row
     if one.placed is None:
-        return Principle.of(row) if row.kind == "principle" else Experience.of(row)
+        if row.kind == "principle":
+            return Principle.of(row)
+        return Experience.of(row)
     better, worse = one.placed.advice
     after = sorted(one.placed.after)
     triples = [Triple(tool, FOLLOWED_BY, target) for tool in after for target in sorted(better)]
@@ -168,13 +199,15 @@ def section_of(lessons: Sequence[FileLesson], library: Library, *, namespace: st
     ]
     lines += [f"{_summary(lessons)} Edit or delete lines, then run `hepm import` on this file.", ""]
     for heading, works in ((WORKS, True), (FAILS, False)):
-        chosen = [one for one in lessons if one.works is works]
-        lines += [f"### {heading}", ""] if chosen else []
-        for one in chosen:
-            evidence = f" ({_without_brackets(one.evidence)})" if one.evidence else ""
-            text = _line_of(one.equal)
-            lines.append(f"- {text}{evidence} <!-- {short[one.row.id]} {_digest(text, works=works)} -->")
-        lines += [""] if chosen else []
+        chosen = [lesson for lesson in lessons if lesson.works is works]
+        if not chosen:
+            continue
+        lines += [f"### {heading}", ""]
+        for lesson in chosen:
+            evidence = f" ({_without_brackets(lesson.evidence)})" if lesson.evidence else ""
+            text = _line_of(lesson.equal)
+            lines.append(f"- {text}{evidence} <!-- {short[lesson.row.id]} {_digest(text, works=works)} -->")
+        lines.append("")
     return "\n".join([*lines, END])
 
 
@@ -184,8 +217,11 @@ def with_section(text: str, section: str, name: str) -> str:
     if found is not None:
         start, end = found
         return text[:start] + section + text[end:]
-    gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
-    return f"{text}{gap}{section}\n"
+    if text and not text.endswith("\n"):
+        text += "\n"
+    if text and not text.endswith("\n\n"):
+        text += "\n"
+    return f"{text}{section}\n"
 
 
 def skill_text(former: str, lessons: Sequence[FileLesson], library: Library, *, namespace: str, folder: str) -> str:
@@ -201,14 +237,31 @@ def skill_text(former: str, lessons: Sequence[FileLesson], library: Library, *, 
         for key, value in facts.items():
             head = re.sub(rf"^  {key}: .*$", f'  {key}: "{value}"', head, flags=re.MULTILINE)
         return with_section(f"---\n{head}\n---\n{former[front.end() :]}", section, "SKILL.md")
-    tools = list(dict.fromkeys(tool for one in lessons for tool in one.equal.tools))
-    named = ", ".join(tools[:_NAMED_TOOLS]) + (" and others" if len(tools) > _NAMED_TOOLS else "")
-    about = f"What worked and what failed in recorded runs of {namespace}."
-    about += f" Read it before a task with {named}." if named else ""
     name = _SKILL_NAME.sub("-", folder.lower()).strip("-")[:_SKILL_NAME_CHARS].strip("-") or "lessons"
-    head = [f"name: {name}", f"description: {quoted(about, 1_000)}", "metadata:", "  from: hepm"]
-    head += [f"  namespace: {quoted(namespace, _NAMESPACE_CHARS)}", *(f'  {key}: "{facts[key]}"' for key in facts)]
-    return with_section("\n".join(["---", *head, "---", "", former]), section, "SKILL.md")
+    lines = [
+        "---",
+        f"name: {name}",
+        f"description: {quoted(_skill_description(lessons, namespace), 1_000)}",
+        "metadata:",
+        "  from: hepm",
+        f"  namespace: {quoted(namespace, _NAMESPACE_CHARS)}",
+    ]
+    lines += [f'  {key}: "{value}"' for key, value in facts.items()]
+    return with_section("\n".join([*lines, "---", "", former]), section, "SKILL.md")
+
+
+def _skill_description(lessons: Sequence[FileLesson], namespace: str) -> str:
+    """What a skill is about, and when to read it."""
+    tools: dict[str, None] = {}
+    for lesson in lessons:
+        tools.update(dict.fromkeys(lesson.equal.tools))
+    about = f"What worked and what failed in recorded runs of {namespace}."
+    if not tools:
+        return about
+    named = ", ".join(list(tools)[:_NAMED_TOOLS])
+    if len(tools) > _NAMED_TOOLS:
+        named += " and others"
+    return f"{about} Read it before a task with {named}."
 
 
 def _runs(lessons: Sequence[FileLesson]) -> set[str]:
@@ -228,14 +281,14 @@ def _summary(lessons: Sequence[FileLesson]) -> str:
 
 def _line_of(one: EqualLessons) -> str:
     """What lessons say, on one line that ends no marker."""
-    said = " ".join(one.text.split())
-    return on_one_line(said.replace("<!--", "<! --").replace("-->", "-- >"))
+    text = " ".join(one.text.split())
+    return on_one_line(text.replace("<!--", "<! --").replace("-->", "-- >"))
 
 
 def _digest(text: str, *, works: bool) -> str:
     """A hash of a line as it was written: its condition may have other words by the time that it is read back."""
-    said = f"{WORKS if works else FAILS}\n{text}"
-    return hashlib.blake2b(said.encode("utf-8", "replace"), digest_size=4).hexdigest()
+    written = f"{WORKS if works else FAILS}\n{text}"
+    return hashlib.blake2b(written.encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
 def _without_brackets(text: str) -> str:
@@ -254,8 +307,13 @@ def _short_ids(library: Library, namespace: str) -> Mapping[str, str]:
 
 
 def _shared(one: str, other: str) -> int:
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+    """How many characters two ids share at their beginning."""
+    shared = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        shared += 1
+    return shared
 
 
 # Read back
@@ -310,10 +368,14 @@ def read_section(text: str, name: str, library: Library, *, namespace: str) -> S
     if written_in != namespace:
         raise InputError(f"the lessons in {name} are of the namespace {written_in!r}: name it with --namespace.")
     lines = list(_lines(text[begin.end() : found[1]]))
-    stored = {id: _stored(library, id, name, namespace) for id in {*begin["ids"].split(), *(one.id for one in lines)}}
-    kept = {one.id for one in lines}
-    gone = [row for id in begin["ids"].split() if id not in kept and (row := stored[id]) is not None]
-    deleted = [row for row in gone if row.live]
+    kept = {line.id for line in lines}
+    written = begin["ids"].split()
+    stored = {id: _stored(library, id, name, namespace) for id in {*written, *kept}}
+    deleted: list[LessonRow] = []
+    for id in written:
+        row = stored[id]
+        if id not in kept and row is not None and row.live:
+            deleted.append(row)
     if len(deleted) > 1 and not lines:
         raise InputError(f"{name} holds no lesson any more: all {len(deleted)} would be retired. Nothing changed.")
     tools = [tool.name for tool in library.store.tools(namespace=namespace)]
@@ -325,12 +387,17 @@ def read_section(text: str, name: str, library: Library, *, namespace: str) -> S
         if row is not None and _is_untouched(line, row, library, namespace):
             lessons.append(Read(row, row.id, digest_of(row)))
             continue
-        made = _new(line, tools) if row is None else _edited(line, _alone(row, library, namespace))
+        if row is None:
+            made = _new(line, tools)
+            lessons.append(Read(made, "", ""))
+        else:
+            made = _edited(line, _alone(row, library, namespace))
+            lessons.append(Read(made, row.id, ""))
+            edited.append(row)
         imported = library.lessons(namespace).get(made.id) is not None
         forgotten = row is None and line.id
-        edits += not (imported or forgotten)
-        lessons.append(Read(made, "" if row is None else row.id, ""))
-        edited += [row] if row is not None else []
+        if not imported and not forgotten:
+            edits += 1
     gone_too = {row.id for row in deleted} | _saying_the_same([*deleted, *edited], library, namespace)
     return SectionRead(lessons, sorted(gone_too.difference(row.id for row in edited)), edits)
 
@@ -353,8 +420,11 @@ def _saying_the_same(rows: Sequence[LessonRow], library: Library, namespace: str
     same: set[str] = set()
     for kind in KINDS:
         keys = {_alone(row, library, namespace).key for row in rows if row.kind == kind}
-        every = library.equal(library.list(kind, namespace=namespace), namespace=namespace) if keys else []
-        same.update(each.row.id for one in every if one.key in keys for each in one.lessons)
+        if not keys:
+            continue
+        for one in library.equal(library.list(kind, namespace=namespace), namespace=namespace):
+            if one.key in keys:
+                same.update(stored.row.id for stored in one.lessons)
     return same
 
 
@@ -376,16 +446,19 @@ def _lines(section: str) -> Iterator[_Line]:
     for line in section.splitlines():
         heading, item = _HEADING.match(line), _ITEM.match(line)
         if heading is not None:
-            works = False if heading[1] == FAILS else True if heading[1] == WORKS else works
+            if heading[1] in (WORKS, FAILS):
+                works = heading[1] == WORKS
         elif item is not None:
             items.append((works, [item[1]]))
         elif items and line.startswith((" ", "\t")) and line.strip():
             items[-1][1].append(line.strip())
     for under, parts in items:
-        text, id, digest = " ".join(parts).replace("\\_", "_"), "", ""
+        text = " ".join(parts).replace("\\_", "_")
+        id = digest = ""
         named = _ID.search(text)
         if named is not None:
-            text, id, digest = text[: named.start()], named["id"], named["digest"] or ""
+            text = text[: named.start()]
+            id, digest = named["id"], named["digest"] or ""
         text = " ".join(_EVIDENCE.sub("", text).split())
         if text:
             yield _Line(under, text, id, digest)
@@ -412,17 +485,22 @@ def _edited(line: _Line, former: EqualLessons) -> LessonRow:
         when = Conditions(environments=when.environments)
     tools = tuple(tool for tool in row.tools if _names(line.text, tool))
     if row.kind == "experience":
-        told = replace(Experience.of(row), lesson=line.text, tools=tools, conditions=when, distilled_by=HAND)
-        return told.row()
-    lost = set(row.tools).difference(tools)
-    triples = tuple(one for one in row.triples if lost.isdisjoint((one.subject, one.object)))
-    if line.works is not former.works:
-        triples = ()  # they say the opposite of what it says now
-    kind = "guiding" if line.works else "cautionary"
-    told = Principle.of(row)
-    return replace(
-        told, kind=kind, text=line.text, triples=triples, tools=tools, conditions=when, distilled_by=HAND
-    ).row()
+        experience = Experience.of(row)
+        return replace(experience, lesson=line.text, tools=tools, conditions=when, distilled_by=HAND).row()
+    triples: tuple[Triple, ...] = ()
+    if line.works is former.works:  # else they say the opposite of what it says now
+        lost = set(row.tools).difference(tools)
+        triples = tuple(triple for triple in row.triples if lost.isdisjoint((triple.subject, triple.object)))
+    edited = replace(
+        Principle.of(row),
+        kind="guiding" if line.works else "cautionary",
+        text=line.text,
+        triples=triples,
+        tools=tools,
+        conditions=when,
+        distilled_by=HAND,
+    )
+    return edited.row()
 
 
 def _new(line: _Line, tools: Iterable[str]) -> LessonRow:

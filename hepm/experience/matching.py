@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple, TypeAlias
@@ -19,6 +19,7 @@ from hepm.experience.distilling import OUTDATED, Curated, Distilled
 from hepm.experience.lessons import EXTRACTIVE, Principle
 from hepm.experience.library import Library
 from hepm.graph.lessons.rows import LessonRow, StoredLesson
+from hepm.graph.rows import Float32Array
 from hepm.llm import Answered, Client, Estimate, Message, Question
 from hepm.text import quoted
 
@@ -56,11 +57,16 @@ def literally_same(one: Principle, other: Principle) -> bool:
         return True
     if not one.triples or set(one.tools) != set(other.tools):
         return False
-    statements, others = (
-        {tuple(" ".join(part.casefold().split()) for part in triple) for triple in principle.triples}
-        for principle in (one, other)
-    )
-    return statements == others
+    return _statements(one) == _statements(other)
+
+
+def _statements(principle: Principle) -> set[tuple[str, ...]]:
+    """The triples, without case and with single spaces."""
+    return {tuple(map(_folded, triple)) for triple in principle.triples}
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())
 
 
 def judge_literally(pairs: Sequence[Pair]) -> Sequence[bool | str]:
@@ -85,19 +91,25 @@ class ModelJudge:
     def __call__(self, pairs: Sequence[Pair]) -> Sequence[bool | str]:
         """A verdict on each pair; EndpointRefusedError if the model refuses every request."""
         questions = [_question(pair) for pair in pairs]
-        asked = dict.fromkeys(question for question in questions if question is not None)
-        verdicts: dict[Question[Sameness], bool | str] = {
-            result.question: result.value.same if isinstance(result, Answered) else str(result.error)
-            for result in self.client.ask_all(asked, at_once=self.at_once)
-        }
-        return [
-            literally_same(*pair) if question is None else verdicts[question]
-            for pair, question in zip(pairs, questions, strict=True)
-        ]
+        distinct = dict.fromkeys(question for question in questions if question is not None)
+        answers: dict[Question[Sameness], bool | str] = {}
+        for result in self.client.ask_all(distinct, at_once=self.at_once):
+            if isinstance(result, Answered):
+                answers[result.question] = result.value.same
+            else:
+                answers[result.question] = str(result.error)
+        verdicts: list[bool | str] = []
+        for pair, question in zip(pairs, questions, strict=True):
+            if question is None:
+                verdicts.append(literally_same(*pair))
+            else:
+                verdicts.append(answers[question])
+        return verdicts
 
     def estimate(self, pairs: Sequence[Pair]) -> Estimate:
         """The most that judging the pairs would cost."""
-        return self.client.estimate(question for pair in pairs if (question := _question(pair)) is not None)
+        questions = map(_question, pairs)
+        return self.client.estimate(question for question in questions if question is not None)
 
 
 def _question(pair: Pair) -> Question[Sameness] | None:
@@ -146,36 +158,46 @@ class Matcher:
     def __call__(self, batch: Sequence[Distilled]) -> Curated:
         """The rows to store of a batch."""
         lessons = self.library.lessons(self.namespace)
-        found = [one for each in batch for one in each.lessons if isinstance(one, Principle)]
-        found.sort(key=lambda one: (-len(one.sources), [source.run for source in one.sources], one.id))
         fresh: dict[str, Principle] = {}  # the first of each new wording, the best supported one
-        for one in found:
-            if lessons.get(one.id) is None:
-                fresh.setdefault(one.id, one)
+        repeated: list[Principle] = []
+        for principle in _best_supported_first(batch):
+            if lessons.get(principle.id) is None and principle.id not in fresh:
+                fresh[principle.id] = principle
+            else:
+                repeated.append(principle)
         same, unknown = self._decide(self._candidates(list(fresh.values())))
         rows: dict[str, LessonRow] = {}
         taught: defaultdict[str, set[str]] = defaultdict(set)
         failed: dict[str, str] = {}
         merged = dropped = 0
-        for one in [*fresh.values(), *(one for one in found if fresh.get(one.id) is not one)]:
-            first = one.id
+        for principle in [*fresh.values(), *repeated]:
+            first = principle.id
             while first in same:
                 first = same[first].principle.id
+            runs = [source.run for source in principle.sources]
             if first in unknown:
-                failed |= dict.fromkeys((source.run for source in one.sources), unknown[first])
+                failed |= dict.fromkeys(runs, unknown[first])
                 continue
-            taught[first].update(source.run for source in one.sources)
-            before = rows.get(first)
-            if before is None and (stored := lessons.get(first)) is not None:
-                # The runs of an outdated one no longer count.
-                before = replace(stored.row, sources=()) if stored.row.retired == OUTDATED else stored.row
+            taught[first].update(runs)
+            before = rows.get(first) or _stored_row(lessons.get(first))
             if before is None:
-                rows[first] = one.row()
-            elif (after := before.with_sources(one.sources)) != before:
-                rows[first] = after
-                twin = same[one.id].twin if one.id in same else bool(self._tasks(one) & self._tasks(before))
-                merged, dropped = (merged, dropped + 1) if twin else (merged + 1, dropped)
+                rows[first] = principle.row()
+                continue
+            after = before.with_sources(principle.sources)
+            if after == before:
+                continue
+            rows[first] = after
+            if self._is_twin(principle, before, same):
+                dropped += 1
+            else:
+                merged += 1
         return Curated(tuple(rows.values()), taught, merged, dropped, tuple(failed.items()))
+
+    def _is_twin(self, principle: Principle, known: LessonRow, same: Mapping[str, _Near]) -> bool:
+        """Whether a principle repeats one of its own task."""
+        if principle.id in same:
+            return same[principle.id].twin
+        return not self._tasks(principle).isdisjoint(self._tasks(known))
 
     def _tasks(self, one: Principle | LessonRow) -> set[_TaskName]:
         return {self._task_of.get(source.run, ("", source.run)) for source in one.sources}
@@ -184,47 +206,72 @@ class Matcher:
         """Each new principle with those it is judged against, most similar first."""
         if not fresh:
             return []
-        lessons, store = self.library.lessons(self.namespace), self.library.store.lessons
-        vectors_ND = self.library.vectors([one.text for one in fresh])
+        vectors_ND = self.library.vectors([principle.text for principle in fresh])
         cosines_NN = vectors_ND @ vectors_ND.T
-        tasks = [self._tasks(one) for one in fresh]
-        of_task: defaultdict[_TaskName, list[StoredLesson]] = defaultdict(list)
-        rows = () if self.runs is None else store.from_runs(list(self._task_of), namespace=self.namespace)
-        for known in lessons.all("principle") if self.runs is None else (lessons.get(row.id) for row in rows):
-            if known is not None and known.row.kind == "principle" and known.row.live:
-                for task in self._tasks(known.row):
-                    of_task[task].append(known)
-        new_ids = {one.id for one in fresh}
-        twins: list[dict[str, bool]] = []  # of each new principle, by the id of a stored one
-        for at, one in enumerate(fresh):
-
-            def comparable(known: StoredLesson, one: Principle = one) -> bool:
-                # Another process may have stored a new one since: it would be found equal to itself.
-                return known.row.id not in new_ids and _comparable(one, Principle.of(known.row))
-
-            similar = lessons.search(vectors_ND[at], "principle", limit=_COMPARED, keep=comparable)
-            same_task = [known for task in tasks[at] for known in of_task[task] if comparable(known)]
-            twins.append({one.row.id: False for one, _ in similar} | {one.row.id: True for one in same_task})
+        tasks = [self._tasks(principle) for principle in fresh]
+        stored = self._stored_candidates(fresh, vectors_ND, tasks)
         # By their plain cosines, as those inside a batch are compared: searches may weight vectors.
-        wanted = sorted(set[str]().union(*twins))
-        vectors = {one.row.id: one for one in store.get(wanted, namespace=self.namespace)}
-        found: list[tuple[Principle, Sequence[_Near]]] = []
-        for at, one in enumerate(fresh):
-            near = [
-                _Near(float(cosines_NN[at, before]), other, bool(tasks[at] & tasks[before]))
-                for before, other in enumerate(fresh[:at])
-                if _comparable(one, other)
-            ]
-            near += [
-                _Near(float(vectors_ND[at] @ known.vector), Principle.of(known.row), twin)
-                for id, twin in twins[at].items()
-                if (known := vectors.get(id)) is not None and known.vector is not None
-            ]
-            near.sort(key=lambda one: (-one.cosine, one.principle.id))
-            others = [one for one in near if not one.twin and one.cosine >= self.similarity][:NEAREST]
-            chosen = [*[one for one in near if one.twin][:TWINS], *others]
-            found.append((one, sorted(chosen, key=lambda one: -one.cosine)))
-        return found
+        ids = sorted(set[str]().union(*stored))
+        in_store = self.library.store.lessons.get(ids, namespace=self.namespace)
+        by_id = {known.row.id: known for known in in_store}
+        candidates: list[tuple[Principle, Sequence[_Near]]] = []
+        for number, principle in enumerate(fresh):
+            near: list[_Near] = []
+            for before, other in enumerate(fresh[:number]):
+                if _comparable(principle, other):
+                    twin = not tasks[number].isdisjoint(tasks[before])
+                    near.append(_Near(float(cosines_NN[number, before]), other, twin))
+            for id, twin in stored[number].items():
+                known = by_id.get(id)
+                if known is not None and known.vector is not None:
+                    cosine = float(vectors_ND[number] @ known.vector)
+                    near.append(_Near(cosine, Principle.of(known.row), twin))
+            candidates.append((principle, self._nearest(near)))
+        return candidates
+
+    def _nearest(self, near: list[_Near]) -> list[_Near]:
+        """Those that are judged: some of the same task, and some similar ones of others; most similar first."""
+        near.sort(key=lambda one: (-one.cosine, one.principle.id))
+        twins = [one for one in near if one.twin]
+        others = [one for one in near if not one.twin and one.cosine >= self.similarity]
+        return sorted([*twins[:TWINS], *others[:NEAREST]], key=lambda one: -one.cosine)
+
+    def _stored_candidates(
+        self, fresh: Sequence[Principle], vectors_ND: Float32Array, tasks: Sequence[set[_TaskName]]
+    ) -> list[dict[str, bool]]:
+        """For each new principle the stored ones to compare it with, by id, and whether they share a task."""
+        lessons = self.library.lessons(self.namespace)
+        of_task = self._stored_by_task()
+        new_ids = {principle.id for principle in fresh}
+        candidates: list[dict[str, bool]] = []
+        for number, principle in enumerate(fresh):
+
+            def comparable(known: StoredLesson, principle: Principle = principle) -> bool:
+                # Another process may have stored a new one since: it would be found equal to itself.
+                return known.row.id not in new_ids and _comparable(principle, Principle.of(known.row))
+
+            similar = lessons.search(vectors_ND[number], "principle", limit=_COMPARED, keep=comparable)
+            twin_by_id = {known.row.id: False for known, _ in similar}
+            for task in tasks[number]:
+                twin_by_id.update({known.row.id: True for known in of_task[task] if comparable(known)})
+            candidates.append(twin_by_id)
+        return candidates
+
+    def _stored_by_task(self) -> defaultdict[_TaskName, list[StoredLesson]]:
+        """The live principles of the tasks that are distilled."""
+        lessons = self.library.lessons(self.namespace)
+        if self.runs is None:
+            stored = list(lessons.all("principle"))
+        else:
+            rows = self.library.store.lessons.from_runs(list(self._task_of), namespace=self.namespace)
+            found = [lessons.get(row.id) for row in rows]
+            stored = [known for known in found if known is not None and known.row.kind == "principle"]
+        by_task: defaultdict[_TaskName, list[StoredLesson]] = defaultdict(list)
+        for known in stored:
+            if known.row.live:
+                for task in self._tasks(known.row):
+                    by_task[task].append(known)
+        return by_task
 
     def _decide(
         self, candidates: Sequence[tuple[Principle, Sequence[_Near]]]
@@ -232,16 +279,39 @@ class Matcher:
         """By the id of a new principle: the first candidate of the same meaning; and why that is unknown."""
         same: dict[str, _Near] = {}
         unknown: dict[str, str] = {}
-        for place in range(NEAREST + TWINS):
-            asked = [(one, near[place]) for one, near in candidates if one.id not in same and place < len(near)]
-            verdicts = self.judge([(one, other.principle) for one, other in asked]) if asked else ()
-            for (one, other), verdict in zip(asked, verdicts, strict=True):
+        for rank in range(NEAREST + TWINS):
+            compared: list[tuple[Principle, _Near]] = []
+            for principle, near in candidates:
+                if principle.id not in same and rank < len(near):
+                    compared.append((principle, near[rank]))
+            if not compared:
+                continue
+            verdicts = self.judge([(principle, other.principle) for principle, other in compared])
+            for (principle, other), verdict in zip(compared, verdicts, strict=True):
                 if isinstance(verdict, str):
-                    unknown.setdefault(one.id, f"whether its principle is new was not found out: {verdict}")
+                    unknown.setdefault(principle.id, f"whether its principle is new was not found out: {verdict}")
                 elif verdict:
-                    same[one.id] = other
-                    unknown.pop(one.id, None)
+                    same[principle.id] = other
+                    unknown.pop(principle.id, None)
         return same, unknown
+
+
+def _best_supported_first(batch: Sequence[Distilled]) -> list[Principle]:
+    """The principles of a batch: those of most runs first, ties by runs and id."""
+    principles: list[Principle] = []
+    for distilled in batch:
+        principles += [lesson for lesson in distilled.lessons if isinstance(lesson, Principle)]
+    principles.sort(key=lambda one: (-len(one.sources), [source.run for source in one.sources], one.id))
+    return principles
+
+
+def _stored_row(stored: StoredLesson | None) -> LessonRow | None:
+    """The row that a stored principle goes on from: the runs of an outdated one no longer count."""
+    if stored is None:
+        return None
+    if stored.row.retired == OUTDATED:
+        return replace(stored.row, sources=())
+    return stored.row
 
 
 def _comparable(one: Principle, other: Principle) -> bool:

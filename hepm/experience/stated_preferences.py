@@ -198,14 +198,26 @@ def preferences_in(messages: Iterable[str]) -> Iterator[str]:
     for message in messages:
         for raw in _END.split(_CODE.sub("\n", message[:_READ])):
             sentence = _OPENING.sub("", cleaned(raw)).strip()
-            if reminder := _REMINDER.match(sentence.replace("’", "'")):
+            reminder = _REMINDER.match(sentence.replace("’", "'"))
+            if reminder is not None:
+                # Only the wish itself: "I asked before: number the steps" gives "number the steps".
                 sentence = sentence[reminder.end() :]
             plain = sentence.replace("’", "'")
             if not 3 < len(sentence) <= _LONGEST or _STORY.search(plain):
                 continue
             order = _REQUEST.sub("", plain)
-            order = order if order == plain else order.rstrip("?")
-            asked = [pattern.search(text) for pattern in (_ASKED, _FORM) for text in (order, _CASE.sub("", order))]
-            wish = any((*asked, _PREFERRING.search(plain)))
-            if _STANDING.search(order) or _STANDING.search(plain) or (wish and not _TASK.search(order)):
+            if order != plain:  # "Could you always ...?" is no question
+                order = order.rstrip("?")
+            if _is_standing(plain, order):
                 yield sentence
+
+
+def _is_standing(sentence: str, order: str) -> bool:
+    """Whether a sentence is about all answers; `order` is what it asks for, without "could you please"."""
+    if _STANDING.search(order) or _STANDING.search(sentence):
+        return True
+    if _TASK.search(order):
+        return False
+    if _PREFERRING.search(sentence):
+        return True
+    return any(_ASKED.search(text) or _FORM.search(text) for text in (order, _CASE.sub("", order)))

@@ -2,14 +2,14 @@
 
 A level names the chance from which on a session's hints name tools; a silent one names none, and still warns. Every
 session of a guarded memory draws its level once: a share of them none, as a control; a share explores by Thompson
-sampling (Thompson 1933) with Beta(1, 1) over the successes of each level; the others have the level in force. The
-counts are those of stored sessions alone. Ours; benchmarks/guard.py chose the shares.
+sampling (Thompson 1933) with Beta(1, 1) over the successes of each level that may be tried; the others have the level
+in force. The counts are those of stored sessions alone. Ours; benchmarks/guard.py chose the shares.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from random import Random
 from threading import Lock
@@ -33,6 +33,10 @@ FEWEST: Final = 20
 """Sessions with an outcome that a level needs before it may be in force,"""
 SURE_ENOUGH: Final = 0.8
 """and the probability that it is better than silence."""
+FEWEST_TRIED: Final = 6
+"""Sessions with an outcome that a level needs before a bolder one may be tried,"""
+HARMLESS: Final = 0.2
+"""and the least probability that it is better than silence: bold hints harm most where cautious ones harm at all."""
 LATEST: Final = 1_000
 """Sessions of a level that count, the latest ones: the world changes, and a draw must stay cheap."""
 
@@ -95,7 +99,7 @@ def drawn(known: Outcomes, dice: Random) -> str:
     if lot < control:
         return SILENT
     if lot < control + explore:
-        return thompson(known, dice)
+        return thompson(known, dice, levels=may_be_tried(known))
     return in_force(known)
 
 
@@ -103,10 +107,22 @@ def _share(most: float, least: float, expected: float, sessions: int) -> float:
     return max(least, min(most, expected / (sessions + 1)))
 
 
-def thompson(known: Outcomes, dice: Random) -> str:
+def may_be_tried(known: Outcomes) -> list[str]:
+    """Silence and the most cautious level, and bolder ones up to the first that is not known to be harmless."""
+    silent = of_level(known, SILENT)
+    levels = [SILENT]
+    for level in CHANCES:
+        levels.append(level)
+        outcomes = of_level(known, level)
+        if outcomes.sessions < FEWEST_TRIED or outcomes.better_than(silent) < HARMLESS:
+            break
+    return levels
+
+
+def thompson(known: Outcomes, dice: Random, *, levels: Sequence[str] = LEVELS) -> str:
     """The level with the highest share of successes, each drawn from what is known of it."""
     shares: dict[str, float] = {}
-    for level in LEVELS:
+    for level in levels:
         successes, sessions = of_level(known, level)
         shares[level] = dice.betavariate(1 + successes, 1 + sessions - successes)
     return max(shares, key=lambda level: shares[level])

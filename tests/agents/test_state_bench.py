@@ -1,4 +1,4 @@
-"""The agent of docs/use/bench.md, held to what STATE-Bench's harness asks of one; the harness itself is no dependency.
+"""The agent of benchmarks/README.md, held to what STATE-Bench's harness asks of one. The harness is no dependency.
 
 `benchmarks/state_bench_agent.py try` plays the same source in the real harness.
 """
@@ -16,7 +16,7 @@ import pytest
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 
-BENCH = Path(__file__).parents[2] / "docs" / "use/bench.md"
+BENCH = Path(__file__).parents[2] / "benchmarks" / "README.md"
 SOURCE = re.compile(r"^```py\n(# agents/hepm_agent\.py\n.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -18,12 +18,12 @@ def test_where_hints_harm_silence_is_in_force_after_60_sessions_with_a_tenth_hel
     assert sum(one.in_force[SOON] == SILENT for one in found) >= 18
 
 
-def test_where_lessons_harm_at_each_level_nearly_all_sessions_are_held_out_at_last() -> None:
+def test_where_lessons_harm_at_each_level_nearly_all_sessions_are_held_out_once_it_is_known() -> None:
     rates = HELD_OUT_CASES[HARMFUL_LESSONS]
-    found = stream(rates, drawn, Random(1), holdout=0.1, control=CONTROL_RATE)
-    assert found.harmed[-1]
-    later = found.controls[found.harmed.index(True) :]
-    assert sum(later) / len(later) > HARMED_HOLDOUT - 0.1
+    found = [stream(rates, drawn, Random(seed), holdout=0.1, control=CONTROL_RATE) for seed in range(8)]
+    assert sum(any(one.harmed) for one in found) >= 7
+    held_out = [control for one in found for control, known in zip(one.controls, one.harmed, strict=True) if known]
+    assert sum(held_out) / len(held_out) > HARMED_HOLDOUT - 0.03
 
 
 def test_a_control_succeeds_as_controls_do_and_draws_no_level() -> None:

@@ -457,7 +457,7 @@ def test_an_export_read_into_another_store_makes_an_equal_one(
             file, reading=ReadOptions("hepm"), options=IngestOptions(redactor=None), namespace=namespace
         )
         assert [one.reason for one in report.rejected if file.stat().st_size] == []
-        stores = source.library.store, target.library.store
+        stores = source.lessons.store, target.lessons.store
         assert differences(*stores, namespace=namespace) == []
         mine, theirs = (store.lessons.all_answers(namespace=namespace) for store in stores)
         assert mine == theirs

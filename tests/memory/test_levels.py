@@ -17,7 +17,7 @@ import pytest
 
 from hepm import Memory, from_messages
 from hepm.experience.prompt import PromptOptions
-from hepm.memory.levels import LEVELS, SILENT, GuardState, LevelOutcomes, drawn, in_force
+from hepm.memory.levels import LEVELS, SILENT, GuardState, LevelOutcomes, drawn, in_force, may_be_tried
 from hepm.types import HINT, LEVEL
 from tests.memory.test_session import asked
 from tests.runs import trajectory
@@ -92,12 +92,29 @@ def test_shares_of_sessions_are_controls_and_explore_and_both_shrink_as_more_is_
     def silent_share(known: dict[str, LevelOutcomes]) -> float:
         return sum(drawn(known, Random(number)) == SILENT for number in range(4_000)) / 4_000
 
-    # A quarter are controls, .6 explore five equal levels, and the rest is silent, as nothing is proven.
-    assert silent_share({}) == pytest.approx(0.25 + 0.6 / 5 + 0.15, abs=0.03)
+    # A quarter are controls, .6 explore silence and .95 alike, and the rest is silent, as nothing is proven.
+    assert silent_share({}) == pytest.approx(0.25 + 0.6 / 2 + 0.15, abs=0.03)
     # All that explores or is in force speaks: what is left are the controls.
     assert silent_share(outcomes(at_6=(500, 500), silent=(0, 500))) == pytest.approx(0.04, abs=0.01)
     # Hints that only harm are drawn by nobody.
     assert silent_share(outcomes(silent=(500, 500), **dict.fromkeys(("at_95", "at_9", "at_75", "at_6"), (0, 99)))) == 1
+
+
+@pytest.mark.parametrize(
+    ("known", "levels"),
+    [
+        ({}, [SILENT, "0.95"]),
+        (outcomes(at_95=(5, 5)), [SILENT, "0.95"]),  # one session too few
+        (outcomes(at_95=(3, 6), silent=(5, 10)), [SILENT, "0.95", "0.9"]),
+        (outcomes(at_95=(2, 20), at_9=(6, 6), silent=(10, 20)), [SILENT, "0.95"]),  # it harms: .002
+        (outcomes(at_95=(6, 6), at_9=(6, 6), at_75=(6, 6), silent=(5, 10)), list(LEVELS)),
+    ],
+)
+def test_bolder_hints_are_tried_only_once_more_cautious_ones_did_no_harm(
+    known: dict[str, LevelOutcomes], levels: list[str]
+) -> None:
+    assert may_be_tried(known) == levels
+    assert {drawn(known, Random(number)) for number in range(500)} <= set(levels)
 
 
 @pytest.mark.parametrize(
@@ -129,16 +146,16 @@ def test_sessions_of_a_memory_of_logs_alone_explore_at_once(file: Path) -> None:
     with Memory.open(file) as memory:
         levels = Counter(memory.sessions.levels.draw(f"s{number}") for number in range(400))
         assert memory.sessions.guard().level == SILENT
-    assert set(levels) == set(LEVELS)
-    assert sum(levels[level] for level in LEVELS[1:]) / 400 == pytest.approx(0.6 * 4 / 5, abs=0.08)
+    assert set(levels) == {SILENT, "0.95"}
+    assert levels["0.95"] / 400 == pytest.approx(0.6 / 2, abs=0.08)
 
 
 def test_a_silent_session_names_no_tool_and_one_with_hints_does(file: Path) -> None:
     with Memory.open(file) as memory:
-        quiet, loud = (memory.session(id=id_at(memory, level)) for level in (SILENT, "0.6"))
+        quiet, loud = (memory.session(id=id_at(memory, level)) for level in (SILENT, "0.95"))
         assert HINT not in quiet.hint(asked("get_order", wish=WISH))
         assert f"{HINT}refund" in loud.hint(asked("get_order", wish=WISH))
-        assert (quiet.level, loud.level) == (SILENT, "0.6")
+        assert (quiet.level, loud.level) == (SILENT, "0.95")
         assert quiet.prompt().suggestions.abstained == "hints of this session name no tool: `hepm stats` says why"
 
 
@@ -237,32 +254,32 @@ def test_a_run_that_rested_goes_on_at_its_level(file: Path) -> None:
 def test_the_outcomes_by_level_follow_labels_forgetting_export_import_and_rebuild(file: Path, tmp_path: Path) -> None:
     with Memory.open(file) as memory, Memory.open(tmp_path / "copy.hepm") as copy:
         finish(memory, id_at(memory, SILENT), success=True)
-        loud = id_at(memory, "0.6")
+        loud = id_at(memory, "0.95")
         finish(memory, loud, success=False)
-        unlabelled = id_at(memory, "0.6")
+        unlabelled = id_at(memory, "0.95")
         finish(memory, unlabelled, success=None)
         assert memory.sessions.levels.outcomes()[SILENT] == (1, 1)
-        assert memory.sessions.levels.outcomes()["0.6"] == (0, 1)
+        assert memory.sessions.levels.outcomes()["0.95"] == (0, 1)
         memory.label(unlabelled, success=True)
-        assert memory.sessions.levels.outcomes()["0.6"] == (1, 2)
+        assert memory.sessions.levels.outcomes()["0.95"] == (1, 2)
         memory.label(loud, success=True)
-        assert memory.sessions.levels.outcomes()["0.6"] == (2, 2)
+        assert memory.sessions.levels.outcomes()["0.95"] == (2, 2)
         memory.rebuild()
         assert memory.examine() == []
         lines = [json.loads(line) for line in memory.export()]
         copy.ingest(lines)
         assert copy.sessions.levels.outcomes() == memory.sessions.levels.outcomes()
         memory.forget(trajectory=unlabelled)
-        assert memory.sessions.levels.outcomes()["0.6"] == (1, 1)
+        assert memory.sessions.levels.outcomes()["0.95"] == (1, 1)
 
 
 def test_stats_and_the_page_say_nothing_of_outcomes_of_distrusted_sessions(file: Path) -> None:
     from hepm.ingest.prepare import IngestOptions, TrustByTags
 
-    distrust = IngestOptions(trusted=TrustByTags(((LEVEL, "0.6"),)))
+    distrust = IngestOptions(trusted=TrustByTags(((LEVEL, "0.95"),)))
     with Memory.open(file) as memory:
-        session = memory.session(id=id_at(memory, "0.6"), ingest_options=distrust)
+        session = memory.session(id=id_at(memory, "0.95"), ingest_options=distrust)
         session.hint(asked("get_order", wish=WISH))
         session.finish(success=True)
-        assert memory.sessions.levels.outcomes()["0.6"] == (0, 0)
+        assert memory.sessions.levels.outcomes()["0.95"] == (0, 0)
         assert memory.sessions.guard().sentence == "silent, since no hinted session has an outcome yet"

@@ -36,6 +36,8 @@ from hepm.uplift.saying import COLUMNS, MeasuredInBothArms, effect_sentence
 from hepm.uplift.sequence import Effect
 
 FEWEST_TASKS: Final = 10
+CHANGED: Final = "changed"
+"""A score of points of recorded runs: whether other tools were called there than without memory."""
 _SHOWN_DIFFERENCES: Final = ("success", "calls", "tokens")
 _SESSION_DIFFERENCES: Final = tuple(SESSION_MEASURES)
 _SHOWN: Final = 2  # won tasks, and lost ones, of each arm on a terminal
@@ -161,6 +163,7 @@ def report_on(
     failed: Mapping[Key, str],
     paid_before: int = 0,
     seed: int = 0,
+    families: Mapping[str, str] | None = None,
     sessions: bool = False,
     without_memory: Sequence[str] = (),
     unreflected: int = 0,
@@ -168,6 +171,7 @@ def report_on(
     """Compare the arms on the tasks that all of them have finished.
 
     Args:
+        families: The family of each task, where tasks of one are no independent evidence: families are resampled.
         sessions: Whether the trials of a task are sessions of one user: reported one by one, with the user's effort.
         without_memory: Arms of sessions that no sentence compares.
     """
@@ -181,9 +185,10 @@ def report_on(
     scores: dict[str, ArmScores] = {}
     sentences: list[str] = []
     if finished:
-        bootstrap = Bootstrap(finished, seed=seed)  # one for all arms: they are compared on the same draws of tasks
+        drawn = [families[task] for task in finished] if families else finished
+        bootstrap = Bootstrap(drawn, seed=seed)  # one for all arms: they are compared on the same draws
         for arm in arms:
-            scores[arm] = _scores(finished, runs[arm], runs[reference], bootstrap)
+            scores[arm] = _scores(finished, drawn, runs[arm], runs[reference], bootstrap)
             if sessions:
                 scores[arm] = _with_sessions(scores[arm], runs[arm], runs[reference], bootstrap)
             elif arm != reference:
@@ -230,11 +235,16 @@ def _finished_in_all(ended: Mapping[Key, Ended], arms: Sequence[str], tasks: Seq
 
 
 def _scores(
-    tasks: Sequence[str], runs: Sequence[Sequence[Facts]], others: Sequence[Sequence[Facts]], bootstrap: Bootstrap
+    tasks: Sequence[str],
+    drawn: Sequence[str],
+    runs: Sequence[Sequence[Facts]],
+    others: Sequence[Sequence[Facts]],
+    bootstrap: Bootstrap,
 ) -> ArmScores:
     """The scores of an arm beside the reference; `runs` and `others` hold the trials of each task.
 
-    For the reference itself, `others` is `runs`, the same object.
+    `drawn` has what is resampled, by task: the task itself or its family. For the reference, `others` is `runs`, the
+    same object.
     """
     every = list(chain.from_iterable(runs))
     means: dict[str, float | None] = {}
@@ -242,7 +252,7 @@ def _scores(
     for name, measure in _measures_of(every).items():
         means[name] = _mean(every, measure)
         if runs is not others:
-            difference = _paired_difference(tasks, runs, others, measure, bootstrap)
+            difference = _paired_difference(drawn, runs, others, measure, bootstrap)
             if difference is not None:
                 differences[name] = difference
     success_T = np.array([_mean(of_task, _MEASURES["success"]) for of_task in runs], dtype=np.float64)
@@ -279,7 +289,7 @@ def _measures_of(runs: Sequence[Facts]) -> dict[str, _Measure]:
 
 
 def _paired_difference(
-    tasks: Sequence[str],
+    drawn: Sequence[str],
     runs: Sequence[Sequence[Facts]],
     others: Sequence[Sequence[Facts]],
     measure: _Measure,
@@ -288,15 +298,15 @@ def _paired_difference(
     """The mean difference over the tasks where both arms have a value; None without any such task."""
     both: list[str] = []
     differences: list[float] = []
-    for task, mine, theirs in zip(tasks, runs, others, strict=True):
+    for label, mine, theirs in zip(drawn, runs, others, strict=True):
         value, other = _mean(mine, measure), _mean(theirs, measure)
         if value is not None and other is not None:
-            both.append(task)
+            both.append(label)
             differences.append(value - other)
     if not both:
         return None
     values_T = np.array(differences)
-    if len(both) < len(tasks):
+    if len(both) < len(drawn):
         bootstrap = Bootstrap(both)
     return MethodDifference(float(values_T.mean()), interval(bootstrap.means(values_T)))
 
@@ -375,7 +385,9 @@ def _first_difference(moves: Sequence[str], others: Sequence[str]) -> int:
 def _sentence(arm: str, scores: ArmScores, reference: str, tasks: int) -> str:
     besides = ""
     for name in scores.difference:
-        if name not in _MEASURES:  # what the environment judges besides, as "security"
+        if name == CHANGED:
+            besides += f" It changed {100 * (scores.means[name] or 0.0):.1f} % of the calls."
+        elif name not in _MEASURES:  # what the environment judges besides, as "security"
             besides += f" {_judgement(name, scores, reference)}."
     if not scores.won and not scores.lost:
         hints = " hints" if ARMS[arm].strategy != "off" else ""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Ask: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 """Gives the chat completion for the body of a request."""
-FROM_SOURCE: Final = ("acebench", "toolsandbox", "users")
+FROM_SOURCE: Final = ("acebench", "toolsandbox", "users", "recorded")
 """What runs from its authors' checkout, or on files, begins so."""
 Schema: TypeAlias = Mapping[str, Any]
 """A tool as endpoints take it: {"type": "function", "function": {"name", "description", "parameters"}}."""
@@ -154,7 +154,17 @@ def place_of(environment: Environment, task: Task) -> str:
 def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
     from hepm.evals import desk_environment
     from hepm.evals.collaboration import environment as collaboration
-    from hepm.evals.environments import acebench, agentdojo, bfcl, functions, gyms, questions, tau2, toolsandbox
+    from hepm.evals.environments import (
+        acebench,
+        agentdojo,
+        bfcl,
+        functions,
+        gyms,
+        questions,
+        recorded,
+        tau2,
+        toolsandbox,
+    )
 
     named: dict[str, tuple[Callable[[str], Environment], Sequence[str]]] = {
         "bfcl": (bfcl.bfcl, bfcl.PARTS),
@@ -172,6 +182,8 @@ def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
         "functions": functions.FunctionEnvironment,
         "users": partial(collaboration.UsersEnvironment, source),
         "users-played": partial(collaboration.PlayedUsersEnvironment, source),
+        "recorded": partial(recorded.RecordedRuns, "divergence", source),
+        "recorded-calls": partial(recorded.RecordedRuns, "call", source),
         "questions": questions.island_questions,
         "questions-files": questions.file_questions,
     }
@@ -192,7 +204,8 @@ def find_environment(name: str, source: str = "") -> Environment:
     """The environment of that name. Its package is installed when its tasks are first asked for.
 
     Args:
-        source: The checkout that it runs from, for those that are on no package index; files of problems for users.
+        source: The checkout that it runs from, for those that are on no package index; files of problems for users,
+            recorded runs.
 
     Raises:
         NotFoundError: there is none; the message lists the known ones.
