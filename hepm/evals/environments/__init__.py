@@ -6,6 +6,7 @@ process of its own.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -144,6 +145,23 @@ class JoinedEnvironment(Environment, Protocol):
     def part_of(self, task: Task) -> str:
         """The name of the environment that a task is from."""
         ...
+
+
+def endpoint_of_user(environment: str, does: str) -> Endpoint:
+    """The model HEPM_USER_MODEL, at `Endpoint.of_user`; `does` says what the environment needs it for.
+
+    Raises:
+        InputError: no model is named.
+    """
+    from hepm.llm import Endpoint
+
+    model = os.environ.get("HEPM_USER_MODEL")
+    if not model:
+        raise InputError(
+            f"{environment} needs a model that {does}: name it in HEPM_USER_MODEL, its endpoint in "
+            "HEPM_USER_BASE_URL (default: OPENAI_BASE_URL), and its key in HEPM_USER_API_KEY (OPENAI_API_KEY)."
+        )
+    return Endpoint.of_user(model)
 
 
 def place_of(environment: Environment, task: Task) -> str:
