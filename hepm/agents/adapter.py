@@ -135,39 +135,55 @@ class AgentRun:
                 self._waiting = (outcome, *end)
                 return
         verdict: Verdict = None
-        with fail_open("has no outcome"):
-            verdict = None if outcome is None else outcome(*end)
-        success, reward = (verdict, None) if isinstance(verdict, bool) else (None, verdict)
+        if outcome is not None:
+            with fail_open("has no outcome"):
+                verdict = outcome(*end)
         with fail_open("is not stored"), self._lock:
             self._ended = True
-            self._live.session.finish(success=success, reward=reward)
+            if isinstance(verdict, bool):
+                self._live.session.finish(success=verdict)
+            else:
+                self._live.session.finish(reward=verdict)
 
     @property
     def marks(self) -> tuple[str, ...]:
         """Marks of the conversation so far."""
-        return () if self._live is None else (*self._live.before, *self._live.marks)
+        if self._live is None:
+            return ()
+        return (*self._live.before, *self._live.marks)
 
     def _begin(self) -> LiveRun:
-        if self._live is None or self._ended:
-            session, namespace = self._source, self._about.get("namespace", DEFAULT_NAMESPACE)
-            if not isinstance(session, Session):
-                own = free_id(session, self.id, namespace=namespace)
-                session = session.session(id=own, **self._about)
-            self._live, self._ended = LiveRun(session, namespace, "adapter"), False
-            if isinstance(self._source, Memory) and session.id != self.id:  # what came before has its outcome
-                self._live.before = self._before
+        if self._live is not None and not self._ended:
+            return self._live
+        namespace = self._about.get("namespace", DEFAULT_NAMESPACE)
+        if isinstance(self._source, Session):
+            session = self._source
+        else:
+            own = free_id(self._source, self.id, namespace=namespace)
+            session = self._source.session(id=own, **self._about)
+        self._live = LiveRun(session, namespace, "adapter")
+        self._ended = False
+        if isinstance(self._source, Memory) and session.id != self.id:  # what came before has its outcome
+            self._live.before = self._before
         return self._live
 
     def _with_error(self, message: Object) -> Object:
         """A message; the result of a known call with whether it failed."""
-        known = self._results.get(message.get("tool_call_id", ""), {}).get("is_error")
-        return message if known is None else {**message, "is_error": known}
+        result = self._results.get(message.get("tool_call_id", ""), {})
+        is_error = result.get("is_error")
+        if is_error is None:
+            return message
+        return {**message, "is_error": is_error}
 
     def _write(self, live: LiveRun) -> None:
         """Write the record of the session: the conversation, and the results that it does not contain yet."""
-        answered = {one.get("tool_call_id") for one in live.messages}
-        issued = [call.get("id") for one in live.messages for call in objects(one.get("tool_calls"))]
-        late = [self._results[id] for id in issued if id in self._results and id not in answered]
+        answered = {message.get("tool_call_id") for message in live.messages}
+        late: list[Object] = []
+        for message in live.messages:
+            for call in objects(message.get("tool_calls")):
+                id = call.get("id")
+                if id in self._results and id not in answered:
+                    late.append(self._results[id])
         self._record[:] = [*live.messages, *late]
 
 
@@ -175,7 +191,8 @@ class AgentRuns:
     """The runs of one agent."""
 
     def __init__(self, source: Source, **about: Any) -> None:
-        self._source, self._about = source, about
+        self._source = source
+        self._about = about
         self._under_way: OrderedDict[str, AgentRun] = OrderedDict()
         self._ended: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._lock = RLock()
@@ -187,7 +204,8 @@ class AgentRuns:
     def find(self, id: str) -> AgentRun:
         """The run with an id; a new one if none is under way."""
         with self._lock:
-            run = self._under_way[id] = self._under_way.pop(id, None) or self.new(id)
+            run = self._under_way.pop(id, None) or self.new(id)
+            self._under_way[id] = run  # the latest is the last
             if len(self._under_way) > MOST:  # a stream that its reader left has no end; its run is on disk
                 self._under_way.popitem(last=False)
             return run

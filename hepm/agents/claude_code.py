@@ -41,7 +41,8 @@ class ClaudeCode:
 
     def answer(self, event: Object, namespace: str) -> Object:
         """The body of the answer to one event; {} if there is nothing to say."""
-        session, kind = event.get("session_id"), event.get("hook_event_name")
+        session = event.get("session_id")
+        kind = event.get("hook_event_name")
         if not isinstance(session, str) or not session:
             return {}
         if kind == "SessionEnd" and self._runs.is_over(session, namespace=namespace):
@@ -63,7 +64,9 @@ class ClaudeCode:
                 text = self._said(run, event, calls, begins=begins)
         except StoreError:
             return {}
-        return {"hookSpecificOutput": {"hookEventName": kind, "additionalContext": text}} if text else {}
+        if not text:
+            return {}
+        return {"hookSpecificOutput": {"hookEventName": kind, "additionalContext": text}}
 
     def _take(self, run: LiveRun, event: Object) -> list[ToolCall]:
         """Record what an event tells; the calls of a turn that it ends."""
@@ -96,7 +99,9 @@ class ClaudeCode:
         """What memory says about tools of MCP servers, if runs called any."""
         known = self._runs.memory.mirror(run.namespace).called()
         served = [tool for tool in sorted(known) if tool.startswith(_SERVED)]
-        return without_repeats(self._runs.hint(run, tools=served).text, run.said) if served else ""
+        if not served:
+            return ""
+        return without_repeats(self._runs.hint(run, tools=served).text, run.said)
 
     def _record(self, run: LiveRun, event: Object) -> list[ToolCall]:
         """Record the calls of a turn; returns them."""
@@ -105,9 +110,15 @@ class ClaudeCode:
         for call in objects(event.get("tool_calls")):
             read = OpenCall(call.get("tool_use_id"), call.get("tool_name"), call.get("tool_input"))
             name = command_name(read.name, read.arguments)
-            response: Any = call.get("tool_response")
+            # Another hook told of the error before this one, which has an empty response then.
             error = run.failed.pop(str(read.id), None)
-            result = error if error is not None else response if isinstance(response, str) else json.dumps(response)
+            response: Any = call.get("tool_response")
+            if error is not None:
+                result = error
+            elif isinstance(response, str):
+                result = response
+            else:
+                result = json.dumps(response)
             run.session.record(name, read.arguments, result, error=error is not None, together=bool(names))
             names.append(name)
             calls.append(ToolCall(name, read.arguments, result, error is not None))

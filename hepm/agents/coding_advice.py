@@ -5,7 +5,7 @@ An agent keeps what it reads, so no lesson is given twice in a session.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Final
 
 from hepm.agents.live_run import LiveRun
@@ -33,51 +33,61 @@ class CodingAdvice:
 
     def at_start(self, run: LiveRun, prompt: str) -> str:
         """Up to two lessons of runs whose first message was like this one."""
-        where, library = _where(run), self._memory.lessons
-        found = self._content(run).at_start(where)
-        sources = {one.row.id: [source.run for source in one.row.sources] for one in found}
-        every = list(dict.fromkeys(name for names in sources.values() for name in names))
-        if not every or not prompt.strip():
+        if not prompt.strip():
             return ""
-        likeness = library.like_requests(every, namespace=run.namespace).likeness(library.vectors([prompt])[0])
-        alike = [
-            one
-            for one in found
-            if len(likeness.alike.intersection(sources[one.row.id])) >= BEGAN_ALIKE * len(sources[one.row.id])
-        ]
-        return self._told(run, alike, most=AT_START)
+        lessons = self._content(run).at_start(_where(run))
+        sources: dict[str, list[str]] = {}
+        runs: dict[str, None] = {}  # of all lessons, in order, each once
+        for lesson in lessons:
+            sources[lesson.row.id] = [source.run for source in lesson.row.sources]
+            runs |= dict.fromkeys(sources[lesson.row.id])
+        if not runs:
+            return ""
+        library = self._memory.lessons
+        likeness = library.like_requests(list(runs), namespace=run.namespace).likeness(library.vectors([prompt])[0])
+        began_alike: list[StoredLesson] = []
+        for lesson in lessons:
+            behind = sources[lesson.row.id]
+            if len(likeness.alike.intersection(behind)) >= BEGAN_ALIKE * len(behind):
+                began_alike.append(lesson)
+        return self._told(run, began_alike, most=AT_START)
 
     def before(self, run: LiveRun, tool: ToolName, arguments: Any) -> str:
         """What is known to fail of a call that is about to be made, and what should be read before it."""
-        where, content = _where(run), self._content(run)
+        where = _where(run)
+        content = self._content(run)
         call = ToolCall(tool, arguments if isinstance(arguments, dict) else {})  # pyright: ignore[reportUnknownArgumentType]
-        found = content.traps(actions_of(call, project=where.project), where)
-        found += content.checks(tool, run.session.calls, where)
-        return self._told(run, found)
+        lessons = content.traps(actions_of(call, project=where.project), where)
+        lessons += content.checks(tool, run.session.calls, where)
+        return self._told(run, lessons)
 
     def after(self, run: LiveRun, calls: Iterable[ToolCall]) -> str:
         """What helped runs that succeeded after the errors of these calls."""
-        where, content = _where(run), self._content(run)
-        steps = (step_of(call, 0, where.project) for call in calls)
-        return self._told(run, [one for step in steps for one in content.recipes(step, where)])
+        where = _where(run)
+        content = self._content(run)
+        lessons: list[StoredLesson] = []
+        for call in calls:
+            lessons += content.recipes(step_of(call, 0, where.project), where)
+        return self._told(run, lessons)
 
     def _content(self, run: LiveRun) -> ContentHere:
         return self._memory.principles.content(namespace=run.namespace)
 
-    def _told(self, run: LiveRun, found: Iterable[StoredLesson], *, most: int = 2) -> str:
+    def _told(self, run: LiveRun, lessons: Iterable[StoredLesson], *, most: int = 2) -> str:
         """The text of lessons that the session has not read yet; as in prompts, they do not depend on its level."""
-        fresh = {one.row.id: one for one in [one for one in found if one.row.id not in run.said][:most]}
-        run.said.update((id, one.row.text) for id, one in fresh.items())
+        unread = [lesson for lesson in lessons if lesson.row.id not in run.said]
+        fresh: dict[str, StoredLesson] = {}
+        for lesson in unread[:most]:
+            fresh[lesson.row.id] = lesson
+            run.said[lesson.row.id] = lesson.row.text
         return run.session.tell_lessons(list(fresh), lambda ids: _block([fresh[id] for id in ids]))
 
 
 def _block(lessons: Iterable[StoredLesson]) -> str:
-    return "\n".join([BLOCK_START, _INTRODUCTION, *(f"- {line}" for line in _lines(lessons)), BLOCK_END])
-
-
-def _lines(lessons: Iterable[StoredLesson]) -> Iterator[str]:
-    for one in lessons:
-        yield on_one_line(in_brackets(one.row))
+    lines = [BLOCK_START, _INTRODUCTION]
+    for lesson in lessons:
+        lines.append(f"- {on_one_line(in_brackets(lesson.row))}")
+    return "\n".join([*lines, BLOCK_END])
 
 
 def _where(run: LiveRun) -> Where:

@@ -76,8 +76,8 @@ def namespace_of(request: Request) -> str:
 def read_tokens(path: Path) -> dict[str, Access]:
     """Tokens of a JSON file: {"TOKEN": {"name": "ann", "namespaces": ["desk"], "write": true}}; else InputError."""
     try:
-        found: Any = json.loads(path.read_text("utf-8"))
-        return {token: _access(token, about) for token, about in found.items()}
+        tokens: Any = json.loads(path.read_text("utf-8"))
+        return {token: _access(token, about) for token, about in tokens.items()}
     except OSError as error:
         raise InputError(f"the tokens in {path} cannot be read: {error.strerror}") from error
     except (ValueError, AttributeError, TypeError, RecursionError) as error:
@@ -86,15 +86,18 @@ def read_tokens(path: Path) -> dict[str, Access]:
 
 
 def _access(token: str, about: dict[str, Any]) -> Access:
-    names, write, own = about.get("namespaces"), about.get("write", True), about.get("name", "")
     check_token(token)
-    if unknown := sorted(about.keys() - {"namespaces", "write", "name"}):
+    unknown = sorted(about.keys() - {"namespaces", "write", "name"})
+    if unknown:
         raise ValueError(f"unknown key {unknown[0]!r}")
-    listed = cast("list[Any]", names) if isinstance(names, list) else []
-    named = isinstance(names, list | None) and all(isinstance(name, str) for name in listed)
-    if not (named and isinstance(write, bool) and isinstance(own, str)):
+    namespaces = about.get("namespaces")
+    write = about.get("write", True)
+    name = about.get("name", "")
+    listed = cast("list[Any]", namespaces) if isinstance(namespaces, list) else []
+    are_names = isinstance(namespaces, list | None) and all(isinstance(namespace, str) for namespace in listed)
+    if not (are_names and isinstance(write, bool) and isinstance(name, str)):
         raise ValueError('"namespaces" is a list of names, "write" is true or false, "name" is a text')
-    return Access(None if names is None else frozenset(listed), write, own)
+    return Access(None if namespaces is None else frozenset(listed), write, name)
 
 
 def name_of_token(token: str) -> str:
@@ -104,7 +107,8 @@ def name_of_token(token: str) -> str:
 
 def check_token(token: str) -> None:
     """InputError for a token that no header can hold, or that is soon guessed."""
-    if not (token.isascii() and token.isprintable() and token == token.strip() and len(token) >= 8):
+    fits_a_header = token.isascii() and token.isprintable() and token == token.strip()
+    if not fits_a_header or len(token) < 8:
         raise InputError("a token has at least 8 ASCII characters")
 
 
@@ -117,7 +121,9 @@ async def json_object(request: Request) -> dict[str, Any] | None:
         body: Any = json.loads(raw)
     except (ValueError, RecursionError):
         return None
-    return cast("dict[str, Any]", body) if isinstance(body, dict) else None
+    if not isinstance(body, dict):
+        return None
+    return cast("dict[str, Any]", body)
 
 
 def refused(status: int, message: str, **more: Any) -> Response:
@@ -128,7 +134,10 @@ def refused(status: int, message: str, **more: Any) -> Response:
 def token_of(headers: Headers) -> str:
     """hepm's own token; clients of the proxy may give the endpoint's key as Authorization."""
     kind, _, token = headers.get("authorization", "").partition(" ")
-    return headers.get("x-hepm-token", "").strip() or (token.strip() if kind.lower() == "bearer" else "")
+    own = headers.get("x-hepm-token", "").strip()
+    if own:
+        return own
+    return token.strip() if kind.lower() == "bearer" else ""
 
 
 class Guard:
@@ -144,10 +153,9 @@ class Guard:
     def __init__(self, app: ASGIApp, *, host: str, tokens: Mapping[str, Access], rate: float, max_body: int) -> None:
         self._app = app
         self._host = host
-        self._tokens = {
-            token: access if access.name else replace(access, name=name_of_token(token))
-            for token, access in tokens.items()
-        }
+        self._tokens: dict[str, Access] = {}
+        for token, access in tokens.items():
+            self._tokens[token] = access if access.name else replace(access, name=name_of_token(token))
         self._rate = rate
         self._max_body = max_body
         self._requests = _Allowance(rate, max(1.0, 10 * rate))
@@ -188,8 +196,11 @@ class Guard:
             await self._app(scope, limited, unless_over)
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
-        if self._host in LOCAL and not self._tokens and (refusal := _from_a_page(scope, headers)) is not None:
-            return refusal
+        if self._host in LOCAL and not self._tokens:
+            # Without tokens, any page in a browser on this machine could send requests here.
+            refusal = _from_a_page(scope, headers)
+            if refusal is not None:
+                return refusal
         if "upgrade" in headers.get("connection", "").lower() and headers.get("upgrade", "").lower() == "websocket":
             return refused(426, "hepm speaks HTTP, not WebSocket")
         if scope["path"] == "/health" or (scope["path"] == "/" and scope["method"] == "GET"):  # they hold no data
@@ -197,7 +208,8 @@ class Guard:
         return self._unauthorised(scope, headers) or self._too_much(scope, headers)
 
     def _unauthorised(self, scope: Scope, headers: Headers) -> Response | None:
-        access, namespace = self._access(headers), scope["hepm.namespace"]
+        access = self._access(headers)
+        namespace = scope["hepm.namespace"]
         if self._tokens and self._guesses_too_often(access, token_of(headers), _address(scope)):
             return _too_often("too many wrong tokens from this address")
         if access is None:
@@ -215,12 +227,16 @@ class Guard:
         return None
 
     def _too_much(self, scope: Scope, headers: Headers) -> Response | None:
-        if self._rate and not self._requests.take(token_of(headers) if self._tokens else _address(scope)):
-            return _too_often(f"more than {self._rate:g} requests a second")
+        if self._rate:
+            client = token_of(headers) if self._tokens else _address(scope)
+            if not self._requests.take(client):
+                return _too_often(f"more than {self._rate:g} requests a second")
         length = headers.get("content-length", "0")
         if not length.isdecimal():
             return refused(400, "content-length is no number")
-        return self._too_large() if int(length) > self._max_body else None
+        if int(length) > self._max_body:
+            return self._too_large()
+        return None
 
     def _too_large(self) -> Response:
         return refused(413, f"the body is larger than {self._max_body:,} bytes")
@@ -228,11 +244,12 @@ class Guard:
     def _access(self, headers: Headers) -> Access | None:
         if not self._tokens:
             return Access()
-        given, found = token_of(headers).encode(), None
+        given = token_of(headers).encode()
+        allowed = None
         for token, access in self._tokens.items():  # all of them, so that the time says nothing
             if hmac.compare_digest(token.encode(), given):
-                found = access
-        return found
+                allowed = access
+        return allowed
 
     def _guesses_too_often(self, access: Access | None, token: str, address: str) -> bool:
         """Whether a client tries tokens. One that is known from its address works on, whatever others try there."""
@@ -255,20 +272,23 @@ class _Allowance:
     def __init__(self, a_second: float, most: float) -> None:
         self._a_second = a_second
         self._most = most
-        self._of: dict[str, tuple[float, float]] = {}
+        self._left: dict[str, tuple[float, float]] = {}  # by client, with when that was
 
     def left(self, client: str) -> float:
         now = time.monotonic()
-        left, at = self._of.get(client, (self._most, now))
-        return min(self._most, left + (now - at) * self._a_second)
+        left, then = self._left.get(client, (self._most, now))
+        return min(self._most, left + (now - then) * self._a_second)
 
     def take(self, client: str) -> bool:
         """Use one; False if there is none left."""
         left = self.left(client)
-        if len(self._of) > _CLIENTS:
-            self._of.clear()
-        self._of[client] = (left - 1 if left >= 1 else left, time.monotonic())
-        return left >= 1
+        if len(self._left) > _CLIENTS:
+            self._left.clear()
+        enough = left >= 1
+        if enough:
+            left -= 1
+        self._left[client] = left, time.monotonic()
+        return enough
 
 
 def _address(scope: Scope) -> str:
@@ -283,8 +303,11 @@ def _too_often(message: str) -> Response:
 
 def _from_a_page(scope: Scope, headers: Headers) -> Response | None:
     """Why a request may come from a page in a browser that is not this server's own; None if it does not."""
-    host, path, reads = headers.get("host", ""), scope["path"], scope["method"] in ("GET", "HEAD")
-    if (name := _without_port(host)) not in LOCAL:  # a page's own name for this machine (DNS rebinding)
+    host = headers.get("host", "")
+    path = scope["path"]
+    reads = scope["method"] in ("GET", "HEAD")
+    name = _without_port(host)
+    if name not in LOCAL:  # a page's own name for this machine (DNS rebinding)
         return refused(421, f"this server is reached as 127.0.0.1 or localhost, not as {name!r}")
     visit = reads and headers.get("sec-fetch-mode") == "navigate" and not path.startswith("/v1/")
     elsewhere = headers.get("sec-fetch-site", "none") not in ("same-origin", "none") and not visit
@@ -293,7 +316,8 @@ def _from_a_page(scope: Scope, headers: Headers) -> Response | None:
         return refused(403, "pages of other sites and ports may not use this server")
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     upload = kind == "multipart/form-data" and path.startswith("/v1/") and api_of(path.removeprefix("/v1/")) is None
-    if scope["method"] == "POST" and kind in _UNASKED and headers.get("content-length", "0") != "0" and not upload:
+    has_body = scope["method"] == "POST" and headers.get("content-length", "0") != "0"
+    if has_body and kind in _UNASKED and not upload:
         return refused(415, "send JSON, with Content-Type: application/json")
     return None
 
@@ -311,4 +335,6 @@ def _with_namespace(scope: Scope, headers: Headers) -> Scope:
 
 
 def _without_port(address: str) -> str:
-    return address.partition("]")[0].strip("[") if address.startswith("[") else address.partition(":")[0]
+    if address.startswith("["):  # IPv6: [::1]:8765
+        return address.partition("]")[0].strip("[")
+    return address.partition(":")[0]

@@ -180,8 +180,10 @@ class Agent:
             with session, nullcontext(self.complete) if self.complete else ChatModel(self.endpoint) as complete:
                 done = self.conversation(self, complete, session, own).work(request, answer)
                 verdict = outcome(done)
-                is_verdict = isinstance(verdict, bool)
-                session.finish(success=verdict if is_verdict else None, reward=None if is_verdict else verdict)
+                if isinstance(verdict, bool):
+                    session.finish(success=verdict)
+                else:
+                    session.finish(reward=verdict)
         except StoreError as error:  # the answer is there all the same
             if done is None:
                 raise
@@ -196,19 +198,25 @@ class Agent:
     @property
     def instructions(self) -> str:
         """The system prompt as the model is sent it (H-EPM, E.3)."""
-        return f"{self.system}\n\n{_IMPLICIT}".strip() if self.strategy == "implicit" else self.system
+        if self.strategy == "implicit":
+            return f"{self.system}\n\n{_IMPLICIT}".strip()
+        return self.system
 
     def toolbox(self) -> Toolbox:
         """The tools that can be called now."""
         tools = self.tools() if callable(self.tools) else self.tools
-        return Toolbox([*tools, summarize_the_task] if self.strategy == "implicit" else tools, self.execute)
+        if self.strategy == "implicit":
+            tools = [*tools, summarize_the_task]
+        return Toolbox(tools, self.execute)
 
     @property
     def _prompt_options(self) -> PromptOptions | None:
         options = self.prompt_options or PromptOptions()
         if self.strategy == "off":
             return replace(options, suggestions=0)
-        return replace(options, policy="procedural") if self.strategy == "weight" else self.prompt_options
+        if self.strategy == "weight":
+            return replace(options, policy="procedural")
+        return self.prompt_options
 
 
 class Conversation:
@@ -217,11 +225,19 @@ class Conversation:
     offers_tools: ClassVar[bool] = True
 
     def __init__(self, agent: Agent, complete: Complete, session: Session, own: Toolbox) -> None:
-        self.agent, self.complete, self.session, self.tools = agent, complete, session, own
-        self.messages: list[Object] = [{"role": "system", "content": agent.instructions}] * bool(agent.instructions)
+        self.agent = agent
+        self.complete = complete
+        self.session = session
+        self.tools = own
+        self.messages: list[Object] = []
+        if agent.instructions:
+            self.messages.append({"role": "system", "content": agent.instructions})
         self.placement: Placement = resolved(agent.placement, agent.endpoint.base_url)
-        self.tokens, self.stable = 0, ""  # what memory said first, kept so that a provider's prompt cache works
-        self.memory_s, self.steps, self.malformed = 0.0, list[LoopStep](), 0
+        self.tokens = 0
+        self.stable = ""  # what memory said first, kept so that a provider's prompt cache works
+        self.memory_s = 0.0
+        self.steps: list[LoopStep] = []
+        self.malformed = 0
         self.first_token: tuple[float, ...] = ()  # of the last answer
 
     def work(self, request: str, answer: Callable[[str], str | None]) -> Done:
@@ -237,12 +253,17 @@ class Conversation:
             if heard is not None:
                 self.hear(heard)
             self.steps[-1] = replace(self.steps[-1], memory_s=self.memory_s)
-            turns, spent = len(self.steps), self.tokens >= self.agent.max_tokens
-            answered = not acted and heard is None
-            if answered or spent or turns >= self.agent.max_turns:
-                ended = "answered" if answered else "tokens" if spent else "turns"
-                known = (self.session.id, text, self.messages, ended, turns, self.tokens, self.steps, self.malformed)
-                return Done(*known)
+            if not acted and heard is None:
+                return self._done(text, "answered")
+            if self.tokens >= self.agent.max_tokens:
+                return self._done(text, "tokens")
+            if len(self.steps) >= self.agent.max_turns:
+                return self._done(text, "turns")
+
+    def _done(self, text: str, ended: Literal["answered", "turns", "tokens"]) -> Done:
+        return Done(
+            self.session.id, text, self.messages, ended, len(self.steps), self.tokens, self.steps, self.malformed
+        )
 
     def turn(self) -> tuple[str, bool]:
         """One turn of the model: its text, and whether the run goes on without an answer to it."""
@@ -258,16 +279,18 @@ class Conversation:
             self.session.say("user", text)
 
     def _ask_for_summary(self) -> None:
-        # The summary goes into the record alone: it decides what memory finds (H-EPM, E.1 and E.4).
-        def answer(question: str) -> str:
-            placement: Placement = "tail" if self.placement == "tail" else "behind"
-            return _text_of(self.ask(stable=self.stable, present=question, placement=placement, calls=False))
-
-        wanted = self.agent.strategy == "always" or answer(_ASKED).casefold().startswith("yes")
-        summary = answer(_SUMMARY) if wanted else ""
+        if self.agent.strategy != "always" and not self._answer(_ASKED).casefold().startswith("yes"):
+            return
+        summary = self._answer(_SUMMARY)
         if summary:
+            # It goes into the record alone: it decides what memory finds (H-EPM, E.1 and E.4).
             with self.metered():
                 self.session.record(SUMMARY_TOOL, {"summary": summary}, hidden=True)
+
+    def _answer(self, question: str) -> str:
+        """The model's answer to a question of this loop, which stays out of the conversation."""
+        placement: Placement = "tail" if self.placement == "tail" else "behind"
+        return _text_of(self.ask(stable=self.stable, present=question, placement=placement, calls=False))
 
     def _step(self) -> tuple[str, list[Object]]:
         if callable(self.agent.tools) and self.steps:
@@ -301,13 +324,16 @@ class Conversation:
         body: Object = {**self.agent.options, "model": self.agent.endpoint.model, "messages": self.messages}
         if self.tools.specs and self.offers_tools:
             body["tools"] = self.tools.specs  # also where none may be called: messages with calls need them
-            body |= {} if calls else {"tool_choice": "none"}
+            if not calls:
+                body["tool_choice"] = "none"
         completion = self._completion(partial(with_hint, "chat", body, stable=stable, present=present), placement)
         message: Object = completion["choices"][0]["message"]
         self.first_token = _first_token(completion["choices"][0])
         usage: Object = completion.get("usage") or {}
         self.tokens += int(usage.get("total_tokens") or estimate_tokens(str((self.messages, message))))
-        return message if message.get("tool_calls") else {"content": "", **message}
+        if message.get("tool_calls"):
+            return message
+        return {"content": "", **message}  # endpoints refuse a message with neither
 
     def _completion(self, hinted: Callable[..., Object], placement: Placement) -> Object:
         """The answer to a request. Some chat templates take no user's message behind a result."""
@@ -337,8 +363,9 @@ class Conversation:
 def _first_token(choice: Object) -> tuple[float, ...]:
     logprobs: Object = choice.get("logprobs") or {}
     tokens = objects(logprobs.get("content"))
-    likeliest = objects(tokens[0].get("top_logprobs")) if tokens else []
-    return tuple(float(one["logprob"]) for one in likeliest)
+    if not tokens:
+        return ()
+    return tuple(float(token["logprob"]) for token in objects(tokens[0].get("top_logprobs")))
 
 
 def _text_of(message: Object) -> str:

@@ -113,14 +113,21 @@ class _Tools:
         if self._is_control(session_id, run):
             return NextTools(tools=[], prompt="", no_opinion=HELD_OUT)
         level = "" if run is None else run.session.draw()
-        asked: dict[str, Any] = {"tools": tools, "k": k, "floor": CHANCES.get(level), "namespace": NAMESPACE.get()}
         with _explained():
-            found = at_level(level, self._runs.memory.suggest(history=history, state=state or None, **asked))
+            suggestions = self._runs.memory.suggest(
+                history=history,
+                state=state or None,
+                tools=tools,
+                k=k,
+                floor=CHANCES.get(level),
+                namespace=NAMESPACE.get(),
+            )
+            suggestions = at_level(level, suggestions)
         if run is not None:
-            found = run.session.tell_tools(found, calls=len(history))
-        ranked = [NextTool.model_validate(one, from_attributes=True) for one in found]
-        told.named[len(history)] = [one.tool for one in ranked]
-        return NextTools(tools=ranked, prompt=found.prompt(), no_opinion=found.abstained)
+            suggestions = run.session.tell_tools(suggestions, calls=len(history))
+        ranked = [NextTool.model_validate(suggestion, from_attributes=True) for suggestion in suggestions]
+        told.named[len(history)] = [tool.tool for tool in ranked]
+        return NextTools(tools=ranked, prompt=suggestions.prompt(), no_opinion=suggestions.abstained)
 
     def _run_of(self, session_id: str) -> LiveRun | None:
         """The run of a session; in an experiment it begins with its first question, as it draws its arm then.
@@ -145,9 +152,11 @@ class _Tools:
                 raise ToolError("give the session_id of this task: an experiment is under way")
             return True
         run = self._run_of(session_id)
-        trial = None if run is None else run.session.enter()
-        shadow = trial is not None and trial.shadow
-        return not (shadow or self._is_control(session_id, run))
+        if run is not None:
+            trial = run.session.enter()
+            if trial is not None and trial.shadow:
+                return False
+        return not self._is_control(session_id, run)
 
     def _is_control(self, session_id: str, run: LiveRun | None) -> bool:
         """Whether memory says nothing to a session; one that this token cannot record has the same arm."""

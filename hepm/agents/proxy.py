@@ -133,7 +133,7 @@ class Proxy:
             tools = wire.tools_of(body)
             run = self._runs.continued(
                 wire.messages_of(api, body),
-                id=next((id for name in _SESSION if (id := headers.get(name, "").strip())), wire.session_id_of(body)),
+                id=_session_in(headers) or wire.session_id_of(body),
                 sequel=sequel,
                 group=wire.cache_key_of(body),
                 namespace=namespace,
@@ -163,7 +163,10 @@ class Proxy:
 
     def _came_late(self, hinted: Future[_Request]) -> None:
         """The request went on without its run, so that the run waits for no reply to it."""
-        if not hinted.cancelled() and (run := hinted.result().run) is not None:
+        if hinted.cancelled():
+            return
+        run = hinted.result().run
+        if run is not None:
             self._runs.replied(run, wire.Reply())
 
     async def _pass_on(self, request: Request, url: httpx2.URL, outgoing: _Request, api: Api | None) -> Response:
@@ -187,7 +190,8 @@ class Proxy:
             return refused(502, f"the endpoint redirects to {elsewhere}: give the address that answers as --upstream")
         response = StreamingResponse(self._tee(upstream, api, run), upstream.status_code)
         named = _named(upstream.headers.get_list("connection"))
-        response.raw_headers = [(k, v) for k, v in headers if k == b"content-length" or k not in _HOP | named]
+        dropped = (_HOP | named) - {b"content-length"}
+        response.raw_headers = [(name, value) for name, value in headers if name not in dropped]
         response.raw_headers += _SANDBOX
         if run is not None and run.id.isascii() and run.id.isprintable():
             response.headers[SESSION_HEADER] = run.id
@@ -235,30 +239,38 @@ class Proxy:
         return answer
 
     def _headers(self, request: Request) -> list[tuple[bytes, bytes]]:
+        """The headers for the endpoint: it sees no header and no token of hepm."""
         dropped = _HOP | _named(request.headers.getlist("connection"))
-        own = [token.encode() for token in self._own_tokens]
-        found = [
-            (k, v)
-            for k, v in request.headers.raw
-            if k not in dropped and not k.startswith(_OWN) and not any(token in v for token in own)
-        ]
-        found.append((b"accept-encoding", b"identity"))  # so that the copy can be read
-        if self._key and not any(k == b"authorization" and v.partition(b" ")[2].strip() for k, v in found):
-            found = [(k, v) for k, v in found if k != b"authorization"]
-            found.append((b"authorization", f"Bearer {self._key}".encode()))
-        return found
+        own_tokens = [token.encode() for token in self._own_tokens]
+        headers: list[tuple[bytes, bytes]] = []
+        has_key = False
+        for name, value in request.headers.raw:
+            if name in dropped or name.startswith(_OWN):
+                continue
+            if any(token in value for token in own_tokens):
+                continue
+            headers.append((name, value))
+            if name == b"authorization" and value.partition(b" ")[2].strip():
+                has_key = True
+        headers.append((b"accept-encoding", b"identity"))  # so that the copy can be read
+        if self._key and not has_key:
+            headers = [(name, value) for name, value in headers if name != b"authorization"]  # "Bearer" alone
+            headers.append((b"authorization", f"Bearer {self._key}".encode()))
+        return headers
 
     async def _tee(self, upstream: httpx2.Response, api: Api | None, run: LiveRun | None) -> AsyncIterator[bytes]:
         copy: list[bytes] = []
         size, ended = 0, False
-        kind, length = (upstream.headers.get(name, "") for name in ("content-type", "content-length"))
+        kind = upstream.headers.get("content-type", "")
+        length = upstream.headers.get("content-length", "")
 
         def end(whole: bool) -> Future[None] | None:
             nonlocal ended
             if ended:
                 return None
             ended = True
-            return self._end(run, api, kind, copy if whole and upstream.status_code < 300 and size <= _MAX_COPY else ())
+            recordable = whole and upstream.status_code < 300 and size <= _MAX_COPY
+            return self._end(run, api, kind, copy if recordable else ())
 
         async def kept() -> None:
             recorded = end(True)
@@ -315,7 +327,13 @@ def _with_locations_here(upstream: httpx2.Response, base: str) -> list[tuple[byt
     headers = [(k.lower(), v) for k, v in upstream.headers.raw]
     if not 300 <= upstream.status_code < 400:
         return headers
-    return [(k, _location_here(v, httpx2.URL(f"{base}/")) if k == b"location" else v) for k, v in headers]
+    redirected: list[tuple[bytes, bytes]] = []
+    for name, value in headers:
+        if name == b"location":
+            redirected.append((name, _location_here(value, httpx2.URL(f"{base}/"))))
+        else:
+            redirected.append((name, value))
+    return redirected
 
 
 def _location_here(location: bytes, base: httpx2.URL) -> bytes:
@@ -351,7 +369,20 @@ def _encoded(request: Request, path: str) -> str:
 
 def _named(connection: list[str]) -> frozenset[bytes]:
     """Headers that belong to one connection alone."""
-    return frozenset(name.strip().lower().encode("latin-1") for one in connection for name in one.split(","))
+    named: set[bytes] = set()
+    for value in connection:
+        for name in value.split(","):
+            named.add(name.strip().lower().encode("latin-1"))
+    return frozenset(named)
+
+
+def _session_in(headers: Mapping[str, str]) -> str:
+    """The session as the client names it in a header; "" if it does not."""
+    for name in _SESSION:
+        id = headers.get(name, "").strip()
+        if id:
+            return id
+    return ""
 
 
 async def _left(request: Request) -> None:

@@ -92,7 +92,8 @@ class ServeOptions:
 
     def __post_init__(self) -> None:
         names = sorted(access.name or name_of_token(token) for token, access in self.tokens.items())
-        if unknown := [name for name in self.distrust if name not in names]:
+        unknown = [name for name in self.distrust if name not in names]
+        if unknown:
             raise InputError(f"no token is called {unknown[0]!r}; there are {', '.join(names) or 'none'}.")
         if self.host not in LOCAL and not self.tokens:
             raise InputError(
@@ -177,51 +178,59 @@ class Server:
         """Agents go on without the store and without room on the disk, so that the status is 200 all the same."""
         del request
         lost = self.memory.lost_since
-        store = "ok" if lost is None else f"no answer for {max(0.0, time.time() - lost):.0f} s"
+        store = "ok"
+        if lost is not None:
+            store = f"no answer for {max(0.0, time.time() - lost):.0f} s"
         if time.monotonic() >= self._probe_at:
             self._probe_at = time.monotonic() + _PROBE_S
             self._sessions = await asyncio.to_thread(self.runs.why_not_kept) or "ok"
-        found: dict[str, Any] = {
-            "status": "ok" if store == self._sessions == "ok" else "degraded",
+        healthy = store == "ok" and self._sessions == "ok"
+        health: dict[str, Any] = {
+            "status": "ok" if healthy else "degraded",
             "store": store,
             "sessions": self._sessions,
             "uptime_s": round(time.monotonic() - self.started),
         }
         if not self.options.tokens:  # else it is for those who have one to know
-            found["open_runs"] = len(self.runs)
-        return JSONResponse(found)
+            health["open_runs"] = len(self.runs)
+        return JSONResponse(health)
 
     async def _metrics(self, request: Request) -> Response:
         access = access_of(request)
         lines = ["# TYPE hepm_open_runs gauge"]
-        known = {name for _, name in list(self.runs.counts)}
-        lines += [
-            f'hepm_open_runs{{namespace="{_label(name)}"}} {len(self.runs.under_way(name))}'
-            for name in sorted(known)
-            if access.to(name)
-        ]
-        counts = sorted((what, name, n) for (what, name), n in list(self.runs.counts.items()) if access.to(name))
-        for at, (what, name, count) in enumerate(counts):
-            if not at or counts[at - 1][0] != what:
+        # Copied: other threads add counts meanwhile.
+        counts = {key: count for key, count in list(self.runs.counts.items()) if access.to(key[1])}
+        for namespace in sorted({namespace for _, namespace in counts}):
+            open_runs = len(self.runs.under_way(namespace))
+            lines.append(f'hepm_open_runs{{namespace="{_label(namespace)}"}} {open_runs}')
+        last = ""
+        for (what, namespace), count in sorted(counts.items()):
+            if what != last:
                 lines.append(f"# TYPE hepm_{what}_total counter")
-            lines.append(f'hepm_{what}_total{{namespace="{_label(name)}"}} {count}')
+            last = what
+            lines.append(f'hepm_{what}_total{{namespace="{_label(namespace)}"}} {count}')
         if self.memory.holdout:
             lines += await asyncio.to_thread(self._uplift_lines, access)
         return PlainTextResponse("\n".join([*lines, ""]), media_type="text/plain; version=0.0.4")
 
     def _uplift_lines(self, access: Access) -> list[str]:
         """What memory does to success, with its interval, and the sessions behind it, as far as it is known."""
-        namespaces = filter(access.to, self.memory.namespaces())
-        found = {name: self.memory.sessions.trials.lately(namespace=name) for name in sorted(namespaces)}
         gauges: dict[str, dict[str, float]] = {"sessions": {}, "controls": {}, "success": {}, "low": {}, "high": {}}
-        for name, report in found.items():
-            gauges["sessions"][name], gauges["controls"][name] = report.sessions, report.controls
+        for namespace in sorted(filter(access.to, self.memory.namespaces())):
+            report = self.memory.sessions.trials.lately(namespace=namespace)
+            gauges["sessions"][namespace] = report.sessions
+            gauges["controls"][namespace] = report.controls
             if report.success is not None:
-                gauges["success"][name], gauges["low"][name], gauges["high"][name], *_ = report.success
+                success, low, high, *_ = report.success
+                gauges["success"][namespace] = success
+                gauges["low"][namespace] = low
+                gauges["high"][namespace] = high
         lines: list[str] = []
         for what, values in gauges.items():
-            lines += [f"# TYPE hepm_uplift_{what} gauge"] if values else []
-            lines += [f'hepm_uplift_{what}{{namespace="{_label(name)}"}} {value:g}' for name, value in values.items()]
+            if values:
+                lines.append(f"# TYPE hepm_uplift_{what} gauge")
+            for namespace, value in values.items():
+                lines.append(f'hepm_uplift_{what}{{namespace="{_label(namespace)}"}} {value:g}')
         return lines
 
     async def _outcome(self, request: Request) -> Response:
@@ -233,9 +242,10 @@ class Server:
         session, success, reward = body.get("session"), body.get("success"), body.get("reward")
         if not isinstance(session, str) or not session:
             return refused(400, '"session" is missing: the header x-hepm-session of each reply names it')
-        if not (success is None or isinstance(success, bool)):
+        if not isinstance(success, bool | None):
             return refused(400, '"success" is neither true nor false')
-        if not (reward is None or (isinstance(reward, int | float) and not isinstance(reward, bool))):
+        # In Python true and false are numbers, too.
+        if isinstance(reward, bool) or not isinstance(reward, int | float | None):
             return refused(400, '"reward" is no number')
         await asyncio.to_thread(
             self.runs.finish, session, namespace=namespace_of(request), success=success, reward=reward
@@ -269,7 +279,10 @@ def _label(name: str) -> str:
 
 async def _explained(request: Request, error: Exception) -> Response:
     del request
-    return refused(next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 409), str(error))
+    for kind, status in _STATUSES.items():
+        if isinstance(error, kind):
+            return refused(status, str(error))
+    return refused(409, str(error))
 
 
 async def _unrouted(request: Request, error: Exception) -> Response:

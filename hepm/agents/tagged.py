@@ -88,10 +88,12 @@ class TaggedAgent(Agent):
 
 def tag_instructions(specs: Sequence[Mapping[str, Any]], *, searches: bool = True) -> str:
     """What an agent is told of the tags, with these tools."""
-    query, knowledge = "your query", _ONE_TOOL
+    query = "your query"
+    knowledge = _ONE_TOOL
     if _searched(specs) is None:
         query = "name {arguments}"
-        knowledge = "\n".join((_TOOLS, *(json.dumps(spec["function"], ensure_ascii=False) for spec in specs)))
+        functions = [json.dumps(spec["function"], ensure_ascii=False) for spec in specs]
+        knowledge = "\n".join([_TOOLS, *functions])
     return _INSTRUCTIONS.format(experience=_EXPERIENCE if searches else "", query=query, knowledge=knowledge)
 
 
@@ -121,10 +123,10 @@ class _TaggedConversation(Conversation):
         searches = self.agent.searches
         if action == "search_experience" and searches:
             with self.metered():
-                found = self.session.search_principles(query, floor=NO_FLOOR)
-            said = principles_text(found, self.agent.prompt_options) if found else ""
-            self.steps[-1] = LoopStep(said)
-            return self.written(f"<experience>\n{said or NO_PRINCIPLE}\n</experience>")
+                principles = self.session.search_principles(query, floor=NO_FLOOR)
+            text = principles_text(principles, self.agent.prompt_options) if principles else ""
+            self.steps[-1] = LoopStep(text)
+            return self.written(f"<experience>\n{text or NO_PRINCIPLE}\n</experience>")
         called = _called(query, self.tools.specs) if action == "search_knowledge" else None
         if called is None:
             self.malformed += 1
@@ -150,9 +152,13 @@ def read_action(text: str) -> tuple[str, str, str]:
     What follows the first action is dropped: models invent the result, and go on with it.
     """
     for match in _ACTION.finditer(text):
-        if match[1] and match[2].strip():
-            action = match[1].lower()
-            return text[: match.end()] + ("" if match[3] else f"</{match[1]}>"), action, match[2].strip()
+        tag, content, closing = match[1], match[2], match[3]
+        if not tag or not content.strip():  # a thought, or nothing between the tags
+            continue
+        written = text[: match.end()]
+        if not closing:  # endpoints that stop at the closing tag leave it out
+            written += f"</{tag}>"
+        return written, tag.lower(), content.strip()
     return text, "", ""
 
 
@@ -164,17 +170,20 @@ def spans_of(run: Trajectory, *, absorb: bool = False) -> list[Span]:
     What the agent wrote is trained. What memory said is trained only with `absorb` (EvolveR, table 4, "exp-absorb",
     which did not help there).
     """
-    found: list[Span] = []
+    spans: list[Span] = []
     for turn in run.turns:
         if turn.role != "assistant":
-            found.append(Span(disarmed(turn.text) if turn.role == "user" else turn.text, "prompt", False))
+            text = disarmed(turn.text) if turn.role == "user" else turn.text
+            spans.append(Span(text, "prompt", False))
             continue
-        found.append(Span(turn.text, "agent", True))
-        if turn.read:
-            by_memory = turn.read.startswith("<experience>")
-            found.append(Span(turn.read, "memory" if by_memory else "prompt", by_memory and absorb))
-        found += [Span(_information(call.result or ""), "tool", False) for call in turn.calls]
-    return found
+        spans.append(Span(turn.text, "agent", True))
+        if turn.read.startswith("<experience>"):
+            spans.append(Span(turn.read, "memory", absorb))
+        elif turn.read:
+            spans.append(Span(turn.read, "prompt", False))
+        for call in turn.calls:
+            spans.append(Span(_information(call.result or ""), "tool", False))
+    return spans
 
 
 def principles_text(found: Sequence[FoundPrinciple], options: PromptOptions | None) -> str:
@@ -184,16 +193,19 @@ def principles_text(found: Sequence[FoundPrinciple], options: PromptOptions | No
     """
     redact = (options or PromptOptions()).redact or str
     lines: list[str] = []
-    for one in found:
-        made = one.principle
-        lines.append(f"- [{one.id}] {made.kind}, score {one.score:.2f}: {quoted(redact(made.text), ITEM_CHARS)}")
-        if made.triples:
-            statements = "; ".join(f"({', '.join(triple)})" for triple in made.triples)
-            lines[-1] += f" as statements: {quoted(redact(statements), ITEM_CHARS)}"
-        behind = [source for sources in one.examples for source in sources]
-        if behind:
-            runs = ", ".join(f"{source.run} (reward {source.reward:g})" for source in behind)
-            lines[-1] += f" from runs: {quoted(runs, ITEM_CHARS)}"
+    for match in found:
+        principle = match.principle
+        text = quoted(redact(principle.text), ITEM_CHARS)
+        line = f"- [{match.id}] {principle.kind}, score {match.score:.2f}: {text}"
+        if principle.triples:
+            statements = "; ".join(f"({', '.join(triple)})" for triple in principle.triples)
+            line += f" as statements: {quoted(redact(statements), ITEM_CHARS)}"
+        runs: list[str] = []
+        for sources in match.examples:
+            runs += [f"{source.run} (reward {source.reward:g})" for source in sources]
+        if runs:
+            line += f" from runs: {quoted(', '.join(runs), ITEM_CHARS)}"
+        lines.append(line)
     return "\n".join((BLOCK_START, FRAME, *lines, BLOCK_END))
 
 
@@ -209,7 +221,9 @@ def _searched(specs: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
     parameters: dict[str, Any] = function.get("parameters") or {}
     properties: dict[str, dict[str, Any]] = parameters.get("properties") or {}
     texts = [name for name, schema in properties.items() if schema.get("type") == "string"]
-    return (function["name"], texts[0]) if len(properties) == len(texts) == 1 else None
+    if len(properties) != 1 or len(texts) != 1:
+        return None
+    return function["name"], texts[0]
 
 
 def _called(query: str, specs: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
@@ -219,9 +233,20 @@ def _called(query: str, specs: Sequence[Mapping[str, Any]]) -> tuple[str, str] |
         query = f"{written['name']} {json.dumps(written.get('arguments') or {})}"
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         pass
-    names = sorted((spec["function"]["name"] for spec in specs), key=len, reverse=True)
-    name = next((name for name in names if re.match(rf"{re.escape(name)}(?![\w.-])", query)), "")
+    name = _named(query, specs)
     arguments = query[len(name) :].strip().removeprefix("(").removesuffix(")").strip()
-    if (searched := _searched(specs)) is not None and not (name and arguments.startswith("{")):
-        return searched[0], json.dumps({searched[1]: query})
-    return (name, arguments) if name else None
+    searched = _searched(specs)
+    if searched is not None and not (name and arguments.startswith("{")):
+        tool, argument = searched
+        return tool, json.dumps({argument: query})
+    if not name:
+        return None
+    return name, arguments
+
+
+def _named(query: str, specs: Sequence[Mapping[str, Any]]) -> str:
+    """The tool that a query begins with; "" for none. The longest name first: one may begin with another."""
+    for name in sorted((spec["function"]["name"] for spec in specs), key=len, reverse=True):
+        if re.match(rf"{re.escape(name)}(?![\w.-])", query):
+            return name
+    return ""

@@ -99,7 +99,8 @@ class Traces:
             RecordError: it is no OTLP request. Nothing of it was taken.
             StoreError: the store does not answer.
         """
-        spans, rejected = list[Any](), list[str]()
+        spans: list[TraceSpan] = []
+        rejected: list[str] = []
         for span in spans_of(export, _OPTIONS):
             if isinstance(span, RecordError):
                 rejected.append(str(span))
@@ -113,9 +114,12 @@ class Traces:
                 if (namespace, _part(span)) in before:
                     continue  # sent again, as its answer was lost
                 id = self._conversation(namespace, span.trace, sessions.get(span.trace, ""))
-                span.session = span.session or (id if id != span.trace else "")  # as spans before a restart named it
+                if not span.session and id != span.trace:
+                    span.session = id  # as spans before a restart named it
                 self._conversations[namespace, id].add(span)
-                touched[id] = touched.get(id, False) or (not span.parent.strip("0") and not span.session)
+                # A trace is whole with its root, which ends last; a conversation may go on in another trace.
+                is_root = not span.parent.strip("0")
+                touched[id] = touched.get(id, False) or (is_root and not span.session)
             for id, is_whole in touched.items():
                 self._update(namespace, id, is_whole)
             self._forget_rest()
@@ -137,33 +141,38 @@ class Traces:
         id = session or known or trace
         spans = self._conversations.setdefault((namespace, id), Spans())
         self._conversations.move_to_end((namespace, id))
-        if known is not None and known != id and (before := self._conversations.pop((namespace, known), None)):
-            spans.take(before)
-            self._runs.discard(known, namespace=namespace)
+        if known is not None and known != id:
+            before = self._conversations.pop((namespace, known), None)
+            if before:
+                spans.take(before)
+                self._runs.discard(known, namespace=namespace)
         self._of_trace[namespace, trace] = id
         return id
 
     def _update(self, namespace: str, id: str, is_whole: bool) -> None:
-        found = False
+        has_run = False
         spans = self._conversations[namespace, id]
         # The run of the conversation itself comes last: once it names its spans, all they belong to is on disk.
         for item in sorted(spans.runs("otlp", _OPTIONS), key=lambda item: getattr(item, "id", "") == id):
             if not isinstance(item, Trajectory):
                 _log.debug("a trace is not recorded: %s", item.reason)
                 continue
-            found = True
+            has_run = True
             if self._is_over(item, namespace):
                 continue
             about: dict[str, Any] = {"user": item.user, "environment": item.environment, "model": item.model}
             run = self._runs.named(item.id, namespace=namespace, door="otlp", tools=item.tools or None, **about)
             with run.lock:
                 run.messages = list(as_messages(item.turns))
-                run.session.parts |= frozenset(map(_part, spans)) if item.id == id else frozenset()
+                if item.id == id:
+                    run.session.parts |= frozenset(map(_part, spans))
                 run.outcome = item.outcome
+                run.touched = time()
                 # A trace that is over need not wait as long as a conversation.
-                run.touched = time() - (max(0.0, self._runs.idle_s - REST_S) if is_whole else 0.0)
+                if is_whole:
+                    run.touched -= max(0.0, self._runs.idle_s - REST_S)
                 run.session.follow(run.messages)
-        if is_whole and not found:  # such as a trace of a web server
+        if is_whole and not has_run:  # such as a trace of a web server
             self._drop(namespace, id)
 
     def _is_over(self, run: Trajectory, namespace: str) -> bool:
@@ -171,11 +180,17 @@ class Traces:
 
         Exporters send the last spans some seconds late: they are added to a run that has its outcome.
         """
+        if self._runs.has(run.id, namespace=namespace):
+            return False
         memory = self._runs.memory
-        stored = None if self._runs.has(run.id, namespace=namespace) else memory.run(run.id, namespace=namespace)
-        if stored is None or not given_label(stored):
-            return stored is not None and _contains(stored, run, self._runs.ingest_options().redactor)
-        tags = {**run.tags, **{key: value for key, value in stored.tags.items() if key == RECORDED_BY}}
+        stored = memory.run(run.id, namespace=namespace)
+        if stored is None:
+            return False
+        if not given_label(stored):
+            return _contains(stored, run, self._runs.ingest_options().redactor)
+        tags = dict(run.tags)
+        if RECORDED_BY in stored.tags:
+            tags[RECORDED_BY] = stored.tags[RECORDED_BY]
         again = replace(run, outcome=stored.outcome, tags=tags)
         memory.ingest([again], namespace=namespace, options=self._runs.ingest_options())
         return True
@@ -183,15 +198,19 @@ class Traces:
     def _forget_rest(self) -> None:
         """Drop the spans of runs that are stored, and the oldest of traces without a run."""
         while len(self._conversations) > len(self._runs) + _WITHOUT_RUN:
-            keys = (key for key in self._conversations if not self._runs.has(key[1], namespace=key[0]))
-            if (key := next(keys, None)) is None:
+            for namespace, id in self._conversations:
+                if not self._runs.has(id, namespace=namespace):
+                    break
+            else:
                 return
-            self._drop(*key)
+            self._drop(namespace, id)
 
     def _drop(self, namespace: str, id: str) -> None:
-        if (spans := self._conversations.pop((namespace, id), None)) is not None:
-            for trace in spans.traces:
-                self._of_trace.pop((namespace, trace), None)
+        spans = self._conversations.pop((namespace, id), None)
+        if spans is None:
+            return
+        for trace in spans.traces:
+            self._of_trace.pop((namespace, trace), None)
 
 
 def _part(span: TraceSpan) -> str:
@@ -200,10 +219,13 @@ def _part(span: TraceSpan) -> str:
 
 def _contains(stored: Trajectory, run: Trajectory, redactor: Redactor | None) -> bool:
     """Whether a stored run has the turns of another in a row: an exporter sends them again after a restart."""
+    # As ingest stores it: read from messages, shortened and without secrets.
     sent = shorten(replace(run, turns=read_messages([*as_messages(run.turns)])))
-    turns = (sent if redactor is None else redactor(sent)).turns
-    starts = range(len(stored.turns) - len(turns) + 1)
-    return any(stored.turns[at : at + len(turns)] == turns for at in starts)
+    if redactor is not None:
+        sent = redactor(sent)
+    count = len(sent.turns)
+    starts = range(len(stored.turns) - count + 1)
+    return any(stored.turns[start : start + count] == sent.turns for start in starts)
 
 
 def _inflated(body: bytes, encoding: str, limit: int) -> bytes:

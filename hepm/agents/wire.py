@@ -26,6 +26,7 @@ Object: TypeAlias = dict[str, Any]
 
 MOST_MESSAGES: Final = 20_000
 """Of a conversation that is read: each takes some tens of microseconds."""
+_MESSAGES: Final[dict[Api, str]] = {"chat": "messages", "responses": "input"}
 _IDS: Final = ("session_id", "thread_id", "conversation_id")
 _TEXTS: Final = {"message": "content", "function_call_output": "output", "custom_tool_call_output": "output"}
 """Items of the Responses API that the model does not write, and where their text is."""
@@ -55,7 +56,10 @@ def resolved(placement: Placement, base_url: str) -> Placement:
     """What "auto" means for an endpoint: OpenAI takes a message of its own role, most others one of the user's."""
     if placement != "auto":
         return placement
-    return "message" if (urlsplit(base_url).hostname or "").endswith("api.openai.com") else "behind"
+    host = urlsplit(base_url).hostname or ""
+    if host.endswith("api.openai.com"):
+        return "message"
+    return "behind"
 
 
 def placement_for(model: str) -> Placement:
@@ -77,9 +81,10 @@ def read_body(api: Api, raw: bytes) -> Object:
     if not isinstance(body, dict):
         raise InputError("the body is no JSON object")
     body = cast(Object, body)
-    key = "messages" if api == "chat" else "input"
+    key = _MESSAGES[api]
     listed = body.get(key)
-    if not (listed and (objects(listed) == listed or (api == "responses" and isinstance(listed, str)))):
+    is_text = api == "responses" and isinstance(listed, str)
+    if not listed or not (is_text or objects(listed) == listed):
         raise InputError(f'"{key}" holds no messages')
     if len(listed) > MOST_MESSAGES:
         raise InputError(f'"{key}" holds more than {MOST_MESSAGES:,} messages')
@@ -100,11 +105,27 @@ def messages_of(api: Api, body: Object) -> list[Object]:
     """The conversation in a request, as chat messages, without what Codex says of the machine."""
     if api == "chat":
         return objects(body.get("messages"))
-    given = body.get("input")
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else objects(given)
-    said = item_messages([item for item in items if not is_context(item)])
+    messages = item_messages([item for item in _items_of(body) if not is_context(item)])
     instructions = body.get("instructions")
-    return [{"role": "system", "content": instructions}, *said] if isinstance(instructions, str) else said
+    if isinstance(instructions, str):
+        return [{"role": "system", "content": instructions}, *messages]
+    return messages
+
+
+def _items_of(body: Object) -> list[Object]:
+    """The items of a request to the Responses API, which takes a text alone, too."""
+    given = body.get("input")
+    if isinstance(given, str):
+        return [{"role": "user", "content": given}]
+    return objects(given)
+
+
+def _first_text(*values: Any) -> str:
+    """The first of some values that is a text and not empty; "" if none is."""
+    for value in values:
+        if isinstance(value, str) and value:
+            return value
+    return ""
 
 
 def continued(body: Object) -> str:
@@ -112,14 +133,15 @@ def continued(body: Object) -> str:
     conversation = body.get("conversation")
     if isinstance(conversation, dict):
         conversation = cast(Object, conversation).get("id")
-    return next((one for one in map(_text, (conversation, body.get("previous_response_id"))) if one), "")
+    return _first_text(conversation, body.get("previous_response_id"))
 
 
 def session_id_of(body: Object) -> str:
     """The session as the client names it in a request's body; "" if it does not."""
     metadata = body.get("metadata")
-    named: list[Any] = [cast(Object, metadata).get(key) for key in _IDS] if isinstance(metadata, dict) else []
-    return next((one for one in map(_text, named) if one), "")
+    if not isinstance(metadata, dict):
+        return ""
+    return _first_text(*map(cast(Object, metadata).get, _IDS))
 
 
 def cache_key_of(body: Object) -> str:
@@ -129,7 +151,7 @@ def cache_key_of(body: Object) -> str:
 
 def user_of(body: Object) -> str:
     """The end user a request names; "" if none."""
-    return next((one for one in map(_text, (body.get("user"), body.get("safety_identifier"))) if one), "")
+    return _first_text(body.get("user"), body.get("safety_identifier"))
 
 
 def tools_of(body: Object) -> list[Object]:
@@ -137,17 +159,19 @@ def tools_of(body: Object) -> list[Object]:
 
     Codex sends some as an item of its input (`additional_tools`), and groups them in namespaces.
     """
-    added = [item for item in objects(body.get("input")) if item.get("type") == "additional_tools"]
-    given = [tool for place in (body, *added) for tool in objects(place.get("tools"))]
-    found: list[Object] = []
+    given = objects(body.get("tools"))
+    for item in objects(body.get("input")):
+        if item.get("type") == "additional_tools":
+            given += objects(item.get("tools"))
+    tools: list[Object] = []
     for tool in given:
         if tool.get("type") == "namespace":
-            found.extend(tools_of({"tools": tool.get("tools")}))
+            tools.extend(tools_of({"tools": tool.get("tools")}))
             continue
         inner = tool.get("function") or tool.get("custom") or tool
         if isinstance(inner, dict) and _text(cast(Object, inner).get("name")):
-            found.append({"type": "function", "function": inner})
-    return found
+            tools.append({"type": "function", "function": inner})
+    return tools
 
 
 def without_foreign_hints(api: Api, body: Object) -> Object:
@@ -155,14 +179,17 @@ def without_foreign_hints(api: Api, body: Object) -> Object:
 
     `body` itself if that is so. Both hold texts of others: see `disarmed`. What the system and the model say stays.
     """
-    key = "messages" if api == "chat" else "input"
+    key = _MESSAGES[api]
     given = body.get(key)
+    harmless: Any
     if isinstance(given, str):
-        said: Any = disarmed(given)
-        return body if said is given else {**body, key: said}
-    messages = objects(given)
-    said = [_without_foreign_hints(message) for message in messages]
-    return body if all(map(is_, said, messages)) else {**body, key: said}
+        harmless = disarmed(given)
+        unchanged = harmless is given
+    else:
+        messages = objects(given)
+        harmless = [_without_foreign_hints(message) for message in messages]
+        unchanged = all(map(is_, harmless, messages))
+    return body if unchanged else {**body, key: harmless}
 
 
 def _without_foreign_hints(message: Object) -> Object:
@@ -179,17 +206,23 @@ def without_foreign_hint(value: Any) -> Any:
         return disarmed(value)
     if isinstance(value, dict):
         members = cast(Object, value)
-        changed = {key: new for key, old in members.items() if (new := without_foreign_hint(old)) is not old}
+        changed: Object = {}
+        for key, old in members.items():
+            new = without_foreign_hint(old)
+            if new is not old:
+                changed[key] = new
         return {**members, **changed} if changed else members
     if not isinstance(value, list):
         return value
     parts = cast("list[Any]", value)
-    made = [without_foreign_hint(part) for part in parts]
-    texts = [part for part in objects(made) if isinstance(part.get("text"), str)]
+    harmless = [without_foreign_hint(part) for part in parts]
+    texts = [part for part in objects(harmless) if isinstance(part.get("text"), str)]
     whole = "".join(part["text"] for part in texts)
+    # Models read parts as one text: the beginning of a hint may stand in one and its end in the next.
     if len(texts) > 1 and disarmed(whole) != whole:
-        return [{**texts[0], "text": disarmed(whole)}, *(part for part in made if part not in texts)]
-    return parts if all(map(is_, made, parts)) else made
+        others = [part for part in harmless if part not in texts]
+        return [{**texts[0], "text": disarmed(whole)}, *others]
+    return parts if all(map(is_, harmless, parts)) else harmless
 
 
 def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: Placement) -> Object:
@@ -211,14 +244,16 @@ def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: P
     if not all(isinstance(message.get("content"), str | list | None) for message in messages):
         return body
     if stable:
-        first = next((at for at, message in enumerate(messages) if message.get("role") == "user"), -1)
-        _append(messages, _index_of_system(messages, default=first), stable)
+        place = _index_of(messages, ("system", "developer"))
+        if place < 0:
+            place = _index_of(messages, ("user",))
+        _append(messages, place, stable)
     if present and placement == "system":
-        at = _index_of_system(messages, default=-1)
-        if at < 0:
+        place = _index_of(messages, ("system", "developer"))
+        if place < 0:
             messages.insert(0, {"role": "system", "content": present})
         else:
-            _append(messages, at, present)
+            _append(messages, place, present)
     elif present and placement == "message":
         messages.append({"role": "developer", "content": present})
     elif present and placement == "behind" and is_behind_results(messages):
@@ -234,12 +269,16 @@ def _responses_with_hint(body: Object, stable: str, present: str, placement: Pla
         return body
     # What goes into `input` stays on the provider's server if the conversation is kept there; instructions do not.
     kept = bool(continued(body)) or body.get("store") is not False
-    into_instructions = [stable, present if placement == "system" or kept else ""]
-    said = "\n\n".join(part for part in (instructions, *into_instructions) if part)
-    changed: Object = {**body, "instructions": said} if said else dict(body)
-    if present and not into_instructions[1]:
-        given = body.get("input")
-        items = [{"role": "user", "content": given}] if isinstance(given, str) else objects(given)
+    into_instructions = placement == "system" or kept
+    parts = [instructions, stable]
+    if into_instructions:
+        parts.append(present)
+    changed: Object = dict(body)
+    with_hints = "\n\n".join(part for part in parts if part)
+    if with_hints:
+        changed["instructions"] = with_hints
+    if present and not into_instructions:
+        items = _items_of(body)
         if placement == "message":
             changed["input"] = [*items, {"role": "developer", "content": present}]
         elif placement == "behind" and is_behind_results(items):
@@ -252,8 +291,10 @@ def _responses_with_hint(body: Object, stable: str, present: str, placement: Pla
 def is_behind_results(messages: Sequence[Object]) -> bool:
     """Whether the last message, or item, is a result of a tool."""
     last = messages[-1]
-    is_result = last.get("role") in ("tool", "function") or _text(last.get("type")).endswith("_output")
-    return is_result or any(part.get("type") == "tool_result" for part in objects(last.get("content")))
+    if last.get("role") in ("tool", "function") or _text(last.get("type")).endswith("_output"):
+        return True
+    # Messages of Anthropic's form hold results as parts of the user's.
+    return any(part.get("type") == "tool_result" for part in objects(last.get("content")))
 
 
 def _item_appended(items: Sequence[Object], text: str) -> list[Object]:
@@ -267,25 +308,33 @@ def _item_appended(items: Sequence[Object], text: str) -> list[Object]:
 
 def tagged(text: str) -> str:
     """A line of memory with tags, so that it is not taken for a part of the message that it ends."""
-    return f"{BLOCK_START}\n{text}\n{BLOCK_END}" if text.startswith((HINT, FAILED_HINT)) else text
+    if not text.startswith((HINT, FAILED_HINT)):
+        return text
+    return f"{BLOCK_START}\n{text}\n{BLOCK_END}"
 
 
-def _index_of_system(messages: Sequence[Object], *, default: int) -> int:
-    roles = [message.get("role") for message in messages]
-    return next((at for at, role in enumerate(roles) if role in ("system", "developer")), default)
+def _index_of(messages: Sequence[Object], roles: Sequence[str]) -> int:
+    """Place of the first message of one of these roles; -1 if there is none."""
+    for place, message in enumerate(messages):
+        if message.get("role") in roles:
+            return place
+    return -1
 
 
 def _last_given(messages: Sequence[Object]) -> int:
-    """The last message that the model did not write."""
-    return next((at for at in reversed(range(len(messages))) if messages[at].get("role") != "assistant"), -1)
+    """Place of the last message that the model did not write; -1 if there is none."""
+    for place in reversed(range(len(messages))):
+        if messages[place].get("role") != "assistant":
+            return place
+    return -1
 
 
-def _append(messages: list[Object], at: int, text: str) -> None:
+def _append(messages: list[Object], place: int, text: str) -> None:
     """Add a text to a message, in a copy of it; to a new user message if there is none."""
-    if not 0 <= at < len(messages):
+    if not 0 <= place < len(messages):
         messages.append({"role": "user", "content": text})
         return
-    messages[at] = {**messages[at], "content": appended(messages[at].get("content"), text)}
+    messages[place] = {**messages[place], "content": appended(messages[place].get("content"), text)}
 
 
 def appended(content: object, text: str, *, kind: str = "text") -> Any:
@@ -312,8 +361,12 @@ def read_reply(api: Api, content_type: str, raw: bytes) -> Reply:
     body = cast(Object, body)
     if api == "responses":
         return Reply(tuple(item_messages(objects(body.get("output")))), _text(body.get("id")))
-    message = next((one.get("message") for one in objects(body.get("choices")) if not one.get("index")), None)
-    return Reply((cast(Object, message),) if isinstance(message, dict) else ())
+    for choice in objects(body.get("choices")):
+        if choice.get("index"):  # of several choices, clients go on with the first
+            continue
+        message = choice.get("message")
+        return Reply((cast(Object, message),) if isinstance(message, dict) else ())
+    return Reply()
 
 
 def _events(raw: bytes) -> Iterator[Object]:
@@ -333,8 +386,7 @@ def _streamed_chat(events: Sequence[Object]) -> Reply:
     Groq and Ollama send several whole calls at one index, and no id after the first delta: another id begins a call.
     """
     text: list[str] = []
-    calls: list[Object] = []
-    at: dict[str, Object] = {}
+    calls = _StreamedCalls()
     for event in events:
         for choice in objects(event.get("choices")):
             delta = choice.get("delta")
@@ -343,29 +395,47 @@ def _streamed_chat(events: Sequence[Object]) -> Reply:
             delta = cast(Object, delta)
             text.append(_text(delta.get("content")))
             for part in objects(delta.get("tool_calls")):
-                place, id = str(part.get("index")), part.get("id")  # as a text: a list could not be looked up
-                call = at.get(place)
-                if call is None or (id and call["id"] and id != call["id"]):
-                    call = at[place] = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
-                    calls.append(call)
-                call["id"] = call["id"] or _text(id)
-                inner = part.get("function") or part.get("custom")
-                if isinstance(inner, dict):
-                    inner = cast(Object, inner)
-                    function = call["function"]
-                    function["name"] = function["name"] or _text(inner.get("name"))
-                    function["arguments"] += _text(inner.get("arguments") or inner.get("input"))
-    calls = [call for call in calls if call["function"]["name"]]
-    if not (calls or any(text)):
+                calls.add(part)
+    named = [call for call in calls.all if call["function"]["name"]]
+    if not named and not any(text):
         return Reply()
-    return Reply(({"role": "assistant", "content": "".join(text), **({"tool_calls": calls} if calls else {})},))
+    message: Object = {"role": "assistant", "content": "".join(text)}
+    if named:
+        message["tool_calls"] = named
+    return Reply((message,))
+
+
+class _StreamedCalls:
+    """Tool calls that come in parts."""
+
+    def __init__(self) -> None:
+        self.all: list[Object] = []
+        self._by_index: dict[str, Object] = {}  # the latest call at each; as a text: a list could not be looked up
+
+    def add(self, part: Object) -> None:
+        """Add a part to its call: the first one has the name, each some of the arguments."""
+        index, id = str(part.get("index")), part.get("id")
+        call = self._by_index.get(index)
+        if call is None or (id and call["id"] and id != call["id"]):
+            function: Object = {"name": "", "arguments": ""}
+            call = {"id": "", "type": "function", "function": function}
+            self._by_index[index] = call
+            self.all.append(call)
+        call["id"] = call["id"] or _text(id)
+        inner = part.get("function") or part.get("custom")
+        if isinstance(inner, dict):
+            inner = cast(Object, inner)
+            function = cast(Object, call["function"])
+            function["name"] = function["name"] or _text(inner.get("name"))
+            function["arguments"] += _text(inner.get("arguments") or inner.get("input"))
 
 
 def _streamed_response(events: Sequence[Object]) -> Reply:
     items: list[Object] = []
     id = ""
     for event in events:
-        item, response = event.get("item"), event.get("response")
+        item = event.get("item")
+        response = event.get("response")
         if isinstance(response, dict):
             id = id or _text(cast(Object, response).get("id"))
         if event.get("type") == "response.output_item.done" and isinstance(item, dict):
@@ -375,8 +445,10 @@ def _streamed_response(events: Sequence[Object]) -> Reply:
 
 def objects(value: Any) -> list[Object]:
     """The JSON objects in a list; [] for anything else."""
-    listed = cast("list[Any]", value) if isinstance(value, list) else []
-    return [cast(Object, one) for one in listed if isinstance(one, dict)]
+    if not isinstance(value, list):
+        return []
+    members = cast("list[Any]", value)
+    return [cast(Object, member) for member in members if isinstance(member, dict)]
 
 
 def _text(value: Any) -> str:

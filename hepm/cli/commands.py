@@ -232,7 +232,7 @@ The help imports none of them.
 RARE: Final = {
     "bench": "base_url concurrency distiller max_calls max_cost max_tokens max_turns namespace option plot prices seed "
     "rollouts",
-    "eval": "train test unseen_families leave_model_out ablation rescue",
+    "eval": "train test unseen_families leave_model_out ablation",
     "ingest": "ids command_names processes engine",
     "label": "by at_once max_calls max_tokens max_cost prices reward",
     "lesson distill": "at_once max_tokens max_cost prices",

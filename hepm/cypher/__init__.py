@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -26,13 +26,19 @@ def statement(name: str, folder: str = "store") -> LiteralString:
 @cache
 def migrations() -> tuple[tuple[int, str, tuple[LiteralString, ...]], ...]:
     """Version, name and statements of each migration, oldest first."""
-    found: list[tuple[int, str, tuple[LiteralString, ...]]] = []
+    versions: list[tuple[int, str, tuple[LiteralString, ...]]] = []
     for entry in _FILES.joinpath("schema").iterdir():
-        if match := _MIGRATION.fullmatch(entry.name):
-            texts: list[LiteralString] = [part.strip() for part in _body(entry.read_text("utf-8")).split(";\n")]
-            statements: tuple[LiteralString, ...] = tuple(text.removesuffix(";") for text in texts if text)
-            found.append((int(match[1]), str(match[2]).replace("_", " "), statements))
-    return tuple(sorted(found))
+        match = _MIGRATION.fullmatch(entry.name)
+        if match is None:
+            continue
+        statements: list[LiteralString] = []
+        # A semicolon ends a statement only at the end of a line: texts may hold others.
+        for part in _body(entry.read_text("utf-8")).split(";\n"):
+            text = part.strip()
+            if text:
+                statements.append(text.removesuffix(";"))
+        versions.append((int(match[1]), str(match[2]).replace("_", " "), tuple(statements)))
+    return tuple(sorted(versions))
 
 
 def _body(text: str) -> LiteralString:
@@ -80,33 +86,42 @@ class NamedQuery:
 
     def values(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The given values, checked, with defaults for the others; else a `QueryError` that lists the parameters."""
-        if unknown := sorted(set(given) - {parameter.name for parameter in self.parameters}):
+        values: dict[str, Any] = {}
+        for name, _, default in self.parameters:
+            values[name] = given.get(name, default)
+        unknown = sorted(given.keys() - values.keys())
+        if unknown:
             raise QueryError(f"{self.name} has no parameter {unknown[0]!r}: it has {self.signature}.")
-        values = {name: given.get(name, default) for name, _, default in self.parameters}
         for name, kind, _ in self.parameters:
             value = values[name]
             if value is None:
                 raise QueryError(f"{self.name} needs {name}: give it with --param {name}=…; it has {self.signature}.")
-            if not isinstance(value, _PYTHON[kind]) or (isinstance(value, bool) and kind != "boolean"):
+            # In Python true and false are integers, too.
+            is_other = isinstance(value, bool) and kind != "boolean"
+            if is_other or not isinstance(value, _PYTHON[kind]):
                 raise QueryError(f"{self.name} takes {name} as {kind}, not {value!r}.")
         return values
 
     @property
     def signature(self) -> str:
         """Its parameters in one line."""
-        defaults = {
-            name: "" if default is None else f" = {json.dumps(default)}" for name, _, default in self.parameters
-        }
-        return ", ".join(name + default for name, default in defaults.items())
+        parts: list[str] = []
+        for name, _, default in self.parameters:
+            parts.append(name if default is None else f"{name} = {json.dumps(default)}")
+        return ", ".join(parts)
 
 
 @cache
 def questions() -> Mapping[str, NamedQuery]:
     """All questions by name, sorted."""
-    folder = _FILES.joinpath("library")
-    texts = {entry.name: entry.read_text("utf-8") for entry in folder.iterdir() if entry.name.endswith(".cypher")}
-    names = sorted(file.removesuffix(".cypher") for file in texts if not file.endswith(_EMBEDDED))
-    return {name: _parse(name, texts[f"{name}.cypher"], texts.get(name + _EMBEDDED)) for name in names}
+    texts: dict[str, str] = {}
+    embedded: dict[str, str] = {}
+    for entry in _FILES.joinpath("library").iterdir():
+        if entry.name.endswith(_EMBEDDED):
+            embedded[entry.name.removesuffix(_EMBEDDED)] = entry.read_text("utf-8")
+        elif entry.name.endswith(".cypher"):
+            texts[entry.name.removesuffix(".cypher")] = entry.read_text("utf-8")
+    return {name: _parse(name, text, embedded.get(name)) for name, text in sorted(texts.items())}
 
 
 def question(name: str) -> NamedQuery:
@@ -123,17 +138,28 @@ def question(name: str) -> NamedQuery:
 
 def _parse(name: str, text: str, embedded: str | None) -> NamedQuery:
     """Read a file, whose header is as docs/use/cypher.md says."""
-    asks, *rest = (line.removeprefix("// ") for line in takewhile(lambda line: line[:2] == "//", text.splitlines()))
-    fields = {key: value.strip() for key, _, value in (line.partition(":") for line in rest)}
-    parameters = [_PARAMETER.fullmatch(part.strip()) for part in fields["Params"].split(",")]
-    returns = [part.strip().partition(" ") for part in fields["Returns"].split(",")]
+    asks, *rest = takewhile(lambda line: line.startswith("//"), text.splitlines())
+    fields: dict[str, str] = {}
+    for line in rest:
+        key, _, value = line.removeprefix("// ").partition(":")
+        fields[key] = value.strip()
+    parameters: list[Parameter] = []
+    for part in fields["Params"].split(","):
+        match = _PARAMETER.fullmatch(part.strip())
+        if match is not None:  # "none" is no parameter
+            default = json.loads(match[3]) if match[3] else None
+            parameters.append(Parameter(match[1], cast("ParameterType", match[2]), default))
+    returns: list[tuple[str, str]] = []
+    for part in fields["Returns"].split(","):
+        column, _, kind = part.strip().partition(" ")
+        returns.append((column, kind))
     return NamedQuery(
         name,
-        asks,
+        asks.removeprefix("// "),
         text,
         embedded or text,
-        tuple(Parameter(m[1], cast("ParameterType", m[2]), m[3] and json.loads(m[3])) for m in parameters if m),
-        tuple((column, kind) for column, _, kind in returns),
+        tuple(parameters),
+        tuple(returns),
         fields.get("Note", ""),
         fields.get("Picture") == "yes",
     )
@@ -157,22 +183,32 @@ def scripts() -> Mapping[str, str]:
     Browser uses a script's first line as its name and shows some 25 letters of it, so it begins with the name.
     """
     library = questions()
-    names = sorted({parameter.name for question in library.values() for parameter in question.parameters})
-    prepare = (
-        ("Style", f":style {json.dumps(style(), ensure_ascii=False)}"),
-        ("Draw what is asked for", ":config autoComplete: false"),
-        ("Values for parameters", f":param [{{{', '.join(names)}}}] => {{\n{statement('parameters', 'browser')}\n}}"),
-    )
-    found = {
-        f"hepm/{number}.cypher": f"// {number}. {name}\n{text}\n" for number, (name, text) in enumerate(prepare, 1)
-    }
+    found: dict[str, str] = {}
+    for number, (name, text) in enumerate(_settings(library.values()), 1):
+        found[f"hepm/{number}.cypher"] = f"// {number}. {name}\n{text}\n"
     # Not in the library: only a server has painted edges.
     pictures = {"painted": _FILES.joinpath("browser", "painted.cypher").read_text("utf-8")}
-    pictures |= {name: question.text for name, question in library.items() if question.picture}
-    others = {name: question.text for name, question in library.items() if not question.picture}
-    for folder, texts in (("hepm pictures", pictures), ("hepm questions", others)):
-        found |= {f"{folder}/{name}.cypher": text.replace("// ", f"// {name}: ", 1) for name, text in texts.items()}
+    others: dict[str, str] = {}
+    for name, query in library.items():
+        folder = pictures if query.picture else others
+        folder[name] = query.text
+    for folder_name, texts in (("hepm pictures", pictures), ("hepm questions", others)):
+        for name, text in texts.items():
+            found[f"{folder_name}/{name}.cypher"] = text.replace("// ", f"// {name}: ", 1)
     return found
+
+
+def _settings(library: Iterable[NamedQuery]) -> list[tuple[str, str]]:
+    """Names and texts of the scripts that set Browser up."""
+    names: set[str] = set()
+    for query in library:
+        names.update(parameter.name for parameter in query.parameters)
+    parameters = f":param [{{{', '.join(sorted(names))}}}] => {{\n{statement('parameters', 'browser')}\n}}"
+    return [
+        ("Style", f":style {json.dumps(style(), ensure_ascii=False)}"),
+        ("Draw what is asked for", ":config autoComplete: false"),
+        ("Values for parameters", parameters),
+    ]
 
 
 def style() -> dict[str, dict[str, str]]:

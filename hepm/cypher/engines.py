@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from hepm.cypher.model import PROPERTIES, TABLES, PropertyType, Result, Table, Value, entity
+from hepm.cypher.model import PROPERTIES, TABLES, Properties, PropertyType, Result, Table, Value, entity
 from hepm.errors import MissingExtraError, QueryError, StoreError
 
 if TYPE_CHECKING:
@@ -78,9 +78,9 @@ def ask_server(
     options: Any = {"database": database, "default_access_mode": mode, "bookmark_manager": bookmarks}
     with cast("Any", driver).session(**options) as session, _explained(timeout_s):
         if write:
-            found = session.run(neo4j.Query(cast("Any", text), timeout=timeout_s), values)
-            result = _fetch(found, limit)
-            found.consume()
+            records = session.run(neo4j.Query(cast("Any", text), timeout=timeout_s), values)
+            result = _fetch(records, limit)
+            records.consume()  # to the end, so that the statement is committed
             return result
         check_text(text)
         with session.begin_transaction(timeout=timeout_s) as transaction:
@@ -89,9 +89,11 @@ def ask_server(
             return _fetch(transaction.run(text, values), limit)
 
 
-def _fetch(found: neo4j.Result, limit: int) -> Result:
-    rows = tuple(tuple(map(_from_neo4j, record.values())) for record in islice(found, limit))
-    return Result(tuple(found.keys()), rows, truncated=found.peek() is not None)
+def _fetch(records: neo4j.Result, limit: int) -> Result:
+    rows: list[tuple[Value, ...]] = []
+    for record in islice(records, limit):
+        rows.append(tuple(map(_from_neo4j, record.values())))
+    return Result(tuple(records.keys()), tuple(rows), truncated=records.peek() is not None)
 
 
 def _from_neo4j(value: Any) -> Value:
@@ -107,8 +109,9 @@ def _from_neo4j(value: Any) -> Value:
         return [_from_neo4j(item) for item in cast("Sequence[Any]", value)]
     if isinstance(value, Mapping):
         return {str(key): _from_neo4j(item) for key, item in cast("Mapping[str, Any]", value).items()}
-    # Dates and points, which hepm itself never stores, as texts.
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+    if isinstance(value, bool | int | float | str | None):
+        return value
+    return str(value)  # dates and points, which hepm itself never stores
 
 
 @contextlib.contextmanager
@@ -122,7 +125,8 @@ def _explained(timeout_s: float) -> Generator[None]:
     except (OverflowError, ValueError, TypeError) as error:
         raise QueryError(f"a parameter cannot be sent to Neo4j: {error}.") from error
     except (ClientError, TransientError) as error:
-        code, message = str(error.code or ""), " ".join(str(error.message or error).split())
+        code = str(error.code or "")
+        message = " ".join(str(error.message or error).split())
         if "TimedOut" in code or "Terminated" in code:
             message = _TIMED_OUT.format(timeout_s)
         elif "AccessMode" in code or "ReadOnly" in code or "read access mode" in message:
@@ -160,7 +164,9 @@ def check_text(text: str) -> None:
     for read in {text, _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)}:
         for dot, called in _CALLED.findall(" ".join(_tokens(read))):
             name = called.replace(" . ", ".").replace("`", "")
-            known = _FUNCTION_SPACE.fullmatch(name.partition(".")[0].lower()) or name in PROCEDURES
+            space = name.partition(".")[0].lower()
+            known = _FUNCTION_SPACE.fullmatch(space) or name in PROCEDURES
+            # Functions of Neo4j itself have no dot but in these spaces: date.truncate().
             if (dot or "." in name) and not known:
                 raise QueryError(f"{name}() comes from a plug-in or is not for reading: run it with --write.")
 
@@ -171,15 +177,17 @@ def _check_embedded(text: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     for null.
     """
     tokens = _tokens(text)
-    if (first := tokens[0].upper()) not in _READING:
+    first = tokens[0].upper()
+    if first not in _READING:
         raise QueryError(
             f"{first} is no query that reads: begin with MATCH, UNWIND, WITH or RETURN. An embedded store changes by "
             "ingest, import and forget; one in Neo4j by --write too."
         )
     for before, token, following in zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False):
         word = token.upper()
-        if token[0].isdigit():  # the engine reads 1e0LOAD as a number and a keyword
-            word = "LOAD" if word.endswith("LOAD") else "CALL" if word.endswith("CALL") else ""
+        if token[0].isdigit():
+            # The engine reads 1e0LOAD as a number and a keyword: they are the last four letters.
+            word = word[-4:]
         elif before == "." or following == ":":
             continue  # a property, or a key of a map
         if word == "LOAD":
@@ -187,7 +195,8 @@ def _check_embedded(text: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         if word == "CALL" and following.upper() not in _CATALOG:
             raise QueryError(f"of procedures a query may CALL {', '.join(sorted(_CATALOG)).lower()} alone.")
     used = {token[1:].strip("`") for token in tokens if token[0] == "$" and len(token) > 1}
-    if missing := sorted(used - set(parameters)):
+    missing = sorted(used - parameters.keys())
+    if missing:
         raise QueryError(f"the query uses ${missing[0]}, which has no value: give it one with --param {missing[0]}=…")
     return {name: value for name, value in parameters.items() if name in used}
 
@@ -207,7 +216,8 @@ def _tokens(text: str) -> list[str]:
         raise QueryError("there is no query: the text is empty.")
     if ";" in tokens:
         raise QueryError("one query at a time: there is a second one behind the ; .")
-    if (first := tokens[0].upper()) in {"EXPLAIN", "PROFILE"}:
+    first = tokens[0].upper()
+    if first in {"EXPLAIN", "PROFILE"}:
         raise QueryError(f"{first} comes from hepm itself here: leave it out, or use it in Neo4j Browser.")
     return tokens
 
@@ -254,14 +264,14 @@ class Projection(contextlib.AbstractContextManager["Projection"]):
         used = _check_embedded(text, parameters)
         try:
             self._connection.set_query_timeout(max(1, round(1000 * timeout_s)))
-            found: Any = self._connection.execute(text, used)
-            columns: tuple[str, ...] = tuple(found.get_column_names())
+            answer: Any = self._connection.execute(text, used)
+            columns: tuple[str, ...] = tuple(answer.get_column_names())
             if len(set(columns)) < len(columns):
                 raise QueryError(f"two columns have one name ({', '.join(columns)}): tell them apart with AS.")
             rows: list[tuple[Value, ...]] = []
-            while len(rows) <= limit and found.has_next():
-                rows.append(tuple(_plain(value) for value in found.get_next()))
-            found.close()
+            while len(rows) <= limit and answer.has_next():  # one more than the limit tells that there are more
+                rows.append(tuple(map(_plain, answer.get_next())))
+            answer.close()
             return Result(columns, tuple(rows[:limit]), len(rows) > limit)
         except QueryError:
             raise
@@ -294,12 +304,12 @@ def _plain(value: Any) -> Value:
         return [_plain(item) for item in cast("list[Any]", value)]
     if not isinstance(value, dict):
         return cast("Value", value)
-    found = {key: _plain(item) for key, item in cast("dict[str, Any]", value).items()}
-    if "_NODES" in found:
-        return {"nodes": found["_NODES"], "relationships": found["_RELS"]}
-    if "_LABEL" in found and "_ID" in found:
-        return entity([str(found["_LABEL"])], found, is_node="_SRC" not in found)
-    return found
+    members = {key: _plain(item) for key, item in cast("dict[str, Any]", value).items()}
+    if "_NODES" in members:  # a path
+        return {"nodes": members["_NODES"], "relationships": members["_RELS"]}
+    if "_LABEL" in members and "_ID" in members:
+        return entity([str(members["_LABEL"])], members, is_node="_SRC" not in members)
+    return members
 
 
 def open_projection(folders: Sequence[Path], state: Callable[[], str], tables: Callable[[], Rows]) -> Projection:
@@ -308,14 +318,12 @@ def open_projection(folders: Sequence[Path], state: Callable[[], str], tables: C
     There is one file per `state()`, a text that differs between states of the store. It is built under another name and
     renamed when it is complete: any number of processes may build and read, and a killed build leaves nothing to read.
     """
-    version, name = _engine().__version__, ""
+    version = _engine().__version__
+    name = ""
     for _ in range(3):
         now = state()
         name = hashlib.blake2b(f"{_LAYOUT}\n{version}\n{now}".encode(), digest_size=16).hexdigest() + _SUFFIX
-        built = next(
-            (folder / name for folder in folders if os.path.exists(folder / name)), None
-        )  # False if closed to us
-        file = built or _build(folders, name, tables)
+        file = _find_built(folders, name) or _build(folders, name, tables)
         try:
             projection = Projection(file)
         except StoreError:
@@ -326,6 +334,14 @@ def open_projection(folders: Sequence[Path], state: Callable[[], str], tables: C
             return projection
         projection.close()  # the store changed while it was read: the copy may contain half of a batch
     return Projection(_build(folders, name, tables))
+
+
+def _find_built(folders: Sequence[Path], name: str) -> Path | None:
+    for folder in folders:
+        # Not Path.exists, which raises where a folder is closed to us.
+        if os.path.exists(folder / name):
+            return folder / name
+    return None
 
 
 def _build(folders: Sequence[Path], name: str, tables: Callable[[], Rows]) -> Path:
@@ -361,17 +377,11 @@ def _fill(file: Path, scratch: Path, tables: Rows) -> None:
     connection = engine.Connection(database)
     try:
         for name, properties in PROPERTIES.items():
-            columns = "".join(f", `{column}` {_TYPES[kind]}" for column, kind in properties.items())
-            pairs = [table.ends for table in TABLES if table.name == name and table.ends]
-            ends = ", ".join(f"FROM `{source}` TO `{target}`" for source, target in pairs)
-            kind, first = ("REL", ends) if ends else ("NODE", "pk INT64 PRIMARY KEY")
-            connection.execute(f"CREATE {kind} TABLE `{name}`({first}{columns})")
+            connection.execute(_create(name, properties))
         files = {table: scratch / f"{number}.csv" for number, table in enumerate(TABLES)}
         for table, rows in tables:
-            # Texts in quotes, null as an unquoted empty cell.
-            lines = (",".join([_cell(value) for value in row]) + "\n" for row in rows)
             with files[table].open("a", encoding="utf-8", newline="") as csv:
-                csv.writelines(lines)
+                csv.writelines(map(_line, rows))
         for table in TABLES:  # relationships find their nodes there
             if files[table].exists():
                 connection.execute(_copy(table, files[table]))
@@ -381,6 +391,19 @@ def _fill(file: Path, scratch: Path, tables: Rows) -> None:
         database.close()
 
 
+def _create(name: str, properties: Properties) -> str:
+    """The statement that makes the table of a label, or of a type with its pairs of labels."""
+    columns = "".join(f", `{column}` {_TYPES[kind]}" for column, kind in properties.items())
+    pairs: list[str] = []
+    for table in TABLES:
+        if table.name == name and table.ends:
+            source, target = table.ends
+            pairs.append(f"FROM `{source}` TO `{target}`")
+    if pairs:
+        return f"CREATE REL TABLE `{name}`({', '.join(pairs)}{columns})"
+    return f"CREATE NODE TABLE `{name}`(pk INT64 PRIMARY KEY{columns})"
+
+
 def _copy(table: Table, path: Path) -> str:
     kinds: dict[str, PropertyType] = {"a": "integer", "b": "integer"} if table.ends else {"pk": "integer"}
     kinds |= {f"c{number}": kind for number, kind in enumerate(PROPERTIES[table.name].values())}
@@ -388,11 +411,19 @@ def _copy(table: Table, path: Path) -> str:
     # The engine's splitting drops empty texts. A CASE in the transformation would mix up the lists of rows that hold
     # more than 2,048 texts together.
     split = f"list_transform(string_split({{0}}, '{_END}')[2:], x -> replace(x, '{_EMPTY}', ''))"
-    returned = ", ".join(split.format(column) if kind == "strings" else column for column, kind in kinds.items())
+    returned: list[str] = []
+    for column, kind in kinds.items():
+        returned.append(split.format(column) if kind == "strings" else column)
     where = str(path).replace("\\", "\\\\").replace("'", "\\'")
     options = "HEADER=false, DELIM=',', QUOTE='\"', ESCAPE='\"', PARALLEL=false, AUTO_DETECT=false"
     ends = f" (from='{table.ends[0]}', to='{table.ends[1]}')" if table.ends else ""
-    return f"COPY `{table.name}` FROM (LOAD WITH HEADERS ({typed}) FROM '{where}' ({options}) RETURN {returned}){ends}"
+    load = f"LOAD WITH HEADERS ({typed}) FROM '{where}' ({options}) RETURN {', '.join(returned)}"
+    return f"COPY `{table.name}` FROM ({load}){ends}"
+
+
+def _line(row: Sequence[object]) -> str:
+    """A row of a CSV file: texts in quotes, null as an unquoted empty cell."""
+    return ",".join([_cell(value) for value in row]) + "\n"
 
 
 def _cell(value: object) -> str:
@@ -406,5 +437,7 @@ def _cell(value: object) -> str:
     if kind is bool:
         return "true" if value else "false"
     # A first item, dropped again, distinguishes an empty list from one of an empty text.
-    texts = (item.replace(_END, " ") or _EMPTY for item in cast("Sequence[str]", value))
-    return _cell(_END.join([".", *texts]))
+    texts = ["."]
+    for item in cast("Sequence[str]", value):
+        texts.append(item.replace(_END, " ") or _EMPTY)
+    return _cell(_END.join(texts))

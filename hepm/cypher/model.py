@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
@@ -66,14 +66,24 @@ class Relationship(NamedTuple):
 
 
 def _properties(text: str) -> Properties:
-    return {name: cast("PropertyType", kind) for name, kind in (part.split() for part in text.split(",") if part)}
+    """Properties by name, of a text such as "id string, seq integer"; the empty text has none."""
+    properties: dict[str, PropertyType] = {}
+    for part in text.split(","):
+        if part:
+            name, kind = part.split()
+            properties[name] = cast("PropertyType", kind)
+    return properties
+
+
+def _relationships() -> dict[str, Relationship]:
+    relationships: dict[str, Relationship] = {}
+    for (sources, name, targets), text in _RELATIONSHIPS.items():
+        relationships[name] = Relationship(tuple(sources.split("|")), tuple(targets.split("|")), _properties(text))
+    return relationships
 
 
 NODES: Final[Mapping[str, Properties]] = {label: _properties(text) for label, text in _NODES.items()}
-RELATIONSHIPS: Final[Mapping[str, Relationship]] = {
-    name: Relationship(tuple(sources.split("|")), tuple(targets.split("|")), _properties(text))
-    for (sources, name, targets), text in _RELATIONSHIPS.items()
-}
+RELATIONSHIPS: Final[Mapping[str, Relationship]] = _relationships()
 
 
 class Table(NamedTuple):
@@ -83,13 +93,21 @@ class Table(NamedTuple):
     ends: tuple[str, str] | None = None
 
 
-TABLES: Final = (
-    *map(Table, NODES),
-    *(Table(name, ends) for name, (sources, targets, _) in RELATIONSHIPS.items() for ends in product(sources, targets)),
-)
+def _tables() -> tuple[Table, ...]:
+    tables = [Table(label) for label in NODES]
+    for name, relationship in RELATIONSHIPS.items():
+        # The embedded engine has one table for each pair of labels.
+        tables += [Table(name, ends) for ends in product(relationship.sources, relationship.targets)]
+    return tuple(tables)
+
+
+TABLES: Final = _tables()
 """All tables of the model, nodes before the relationships that connect them."""
 
-PROPERTIES: Final[Mapping[str, Properties]] = NODES | {name: one.properties for name, one in RELATIONSHIPS.items()}
+PROPERTIES: Final[Mapping[str, Properties]] = {
+    **NODES,
+    **{name: relationship.properties for name, relationship in RELATIONSHIPS.items()},
+}
 """Properties by label or type."""
 
 Value: TypeAlias = "bool | int | float | str | Sequence[Value] | Mapping[str, Value] | None"
@@ -112,12 +130,18 @@ class Result:
 
 def entity(names: Sequence[str], properties: Mapping[str, Value], *, is_node: bool) -> dict[str, Value]:
     """A node by its labels, or a relationship by its type, with the properties of the model alone."""
-    name = next((name for name in names if name in PROPERTIES), None)
-    known = properties if name is None else PROPERTIES[name]
+    labels = sorted(names)
+    known: Iterable[str] = properties
+    for name in names:
+        # A node of another application's label beside one of the model is one of the model.
+        if name in PROPERTIES:
+            labels = [name]
+            known = PROPERTIES[name]
+            break
     kept = {key: properties[key] for key in known if properties.get(key) is not None}
     if not is_node:
         return {"type": names[0], "properties": kept}
-    return {"labels": sorted(names) if name is None else [name], "properties": kept}
+    return {"labels": labels, "properties": kept}
 
 
 def to_json(value: Value) -> Value:

@@ -63,24 +63,36 @@ class Gate:
 
         Divergences are few. The ranker has to earn its place: what may be chance does not speak for it.
         """
-        return self.predicts and (self.divergences < FEWEST_DIVERGENCES or self.gain[1] >= self.gain[0])
+        if not self.predicts:
+            return False
+        return self.divergences < FEWEST_DIVERGENCES or self.gain[1] >= self.gain[0]
 
     def sentence(self) -> str:
         """What was measured, and what follows."""
-        mrr, hit2 = ("{:.3f} → {:.3f}".format(*pair) for pair in (self.mrr, self.hit2))
+        mrr = "{:.3f} → {:.3f}".format(*self.mrr)
+        hit2 = "{:.3f} → {:.3f}".format(*self.hit2)
         low, high = self.interval
-        gain, less = "", "its hints gained less where failed runs diverged"
+        gain = ""
         if self.divergences >= FEWEST_DIVERGENCES:
             gain = ", gain at {} divergences {:+.3f} → {:+.3f}".format(self.divergences, *self.gain)
             if self.gain_interval is not None:
                 gain += " (difference {:+.3f} to {:+.3f})".format(*self.gain_interval)
-                less += ", which may be chance" if self.gain_interval[1] >= 0 else ""
-        why = f"it predicts better, but {less}" if self.predicts else "it did not predict better beyond chance"
         return (
-            f"The hybrid policy {'uses it' if self.passed else f'does not use it: {why}'}. On {self.calls:,} calls of "
+            f"The hybrid policy {self._use()}. On {self.calls:,} calls of "
             f"{self.families} held-out families, without → with it: MRR {mrr} (difference {low:+.3f} to {high:+.3f}), "
             f"hit@2 {hit2}{gain}."
         )
+
+    def _use(self) -> str:
+        """Whether the hybrid policy uses it, and why not, as the end of a sentence."""
+        if self.passed:
+            return "uses it"
+        if not self.predicts:
+            return "does not use it: it did not predict better beyond chance"
+        why = "it predicts better, but its hints gained less where failed runs diverged"
+        if self.gain_interval is not None and self.gain_interval[1] >= 0:
+            why += ", which may be chance"
+        return f"does not use it: {why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +128,12 @@ class Checkpoint:
 
     def about(self) -> dict[str, object]:
         """Everything but the weights, for JSON."""
-        named: dict[str, object] = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "weights"}
-        return named | {"gate": None if self.gate is None else asdict(self.gate)}
+        about: dict[str, object] = {}
+        for field in fields(self):
+            if field.name != "weights":
+                about[field.name] = getattr(self, field.name)
+        about["gate"] = None if self.gate is None else asdict(self.gate)
+        return about
 
     def save(self, target: Path) -> None:
         """Write the file atomically. Equal checkpoints are equal in every byte."""
@@ -143,7 +159,8 @@ class Checkpoint:
             raise InputError(f"there is no ranker at {source}: train one with `hepm rank train`") from error
         except Exception as error:  # safetensors has an error of its own, and a damaged header many
             raise InputError(f"{source} is no ranker of hepm, or it is damaged: train another one") from error
-        if (schema := about.pop("schema")) != SCHEMA:
+        schema = about.pop("schema")
+        if schema != SCHEMA:
             raise InputError(f"{source} has schema {schema}, and this hepm reads {SCHEMA}: train it again")
         gate = about.pop("gate")
         about["tools"] = tuple(about["tools"])
@@ -153,8 +170,9 @@ class Checkpoint:
         """What it is, and whether the hybrid policy uses it."""
         tools = sum(tool != START for tool in self.tools)
         trained = f"A {self.model} ranker of {tools} tools, trained on {self.runs:,} runs of {self.namespace!r}"
-        unmeasured = "The hybrid policy does not use it: whether it gains by it was not measured."
-        return f"{trained}. {unmeasured if self.gate is None else self.gate.sentence()}"
+        if self.gate is None:
+            return f"{trained}. The hybrid policy does not use it: whether it gains by it was not measured."
+        return f"{trained}. {self.gate.sentence()}"
 
     def check(self, header: Header, tools: Sequence[ToolName], source: Path) -> None:
         """Refuse a memory that it does not fit; an older revision of the same memory is fine.
@@ -220,10 +238,10 @@ class Rankers:
             self._loaded[mirror.name] = key, self._load(file, mirror, embedder)
             if isinstance(former, Trained):
                 mirror.fits.drop(former.ranker.on)
-        found = self._loaded[mirror.name][1]
-        if isinstance(found, InputError):
-            raise found
-        return found
+        _, loaded = self._loaded[mirror.name]
+        if isinstance(loaded, InputError):
+            raise loaded
+        return loaded
 
     def _load(self, file: Path, mirror: NamespaceMirror, embedder: Embedder) -> Trained | InputError:
         try:
@@ -239,19 +257,23 @@ class Rankers:
         if not self.file(mirror.name).exists():
             return None
         try:
-            found = self.get(mirror, embedder)
+            trained = self.get(mirror, embedder)
         except HepmError as error:
+            # Once, not at every suggestion.
             if self._warned != str(error):
                 self._warned = str(error)
                 _log.warning("the hybrid policy goes on without its trained ranker: %s", error)
             return None
-        return found.ranker if found.checkpoint.used else None
+        return trained.ranker if trained.checkpoint.used else None
 
 
 def _gate(about: dict[str, Any]) -> Gate:
-    names = ("hit2", "mrr", "interval", "gain", "gain_interval")
-    pairs: dict[str, Any] = {name: tuple(about[name]) for name in names if about.get(name)}
-    return Gate(**{**about, **pairs})
+    # JSON has lists for tuples.
+    restored = dict(about)
+    for name in ("hit2", "mrr", "interval", "gain", "gain_interval"):
+        if about.get(name):
+            restored[name] = tuple(about[name])
+    return Gate(**restored)
 
 
 def _safetensors() -> Any:

@@ -56,7 +56,9 @@ def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
     if calls.reached is not None:
         calls = all_calls(mirror.store, mirror.name)
     described = {tool.name: tool.description for tool in mirror.store.tools(namespace=mirror.name)}
-    edges = [edge for source in mirror.sources() for edge in mirror.edges_from(source)]
+    edges: list[EdgeRow] = []
+    for source in mirror.sources():
+        edges.extend(mirror.edges_from(source))
     return graph_of(calls, edges, described, _tasks(mirror.store, mirror.name), embedder)
 
 
@@ -69,7 +71,12 @@ def read_graph_data(store: Store, namespace: str, embedder: Embedder) -> HeteroD
 
 
 def _tasks(store: Store, namespace: str) -> dict[str, str]:
-    return {run: f"{environment}/{task}" for environment, task, run in store.runs_by_task(namespace=namespace) if task}
+    """The task of each run that has one, with its environment: tasks of two may have one name."""
+    tasks: dict[str, str] = {}
+    for environment, task, run in store.runs_by_task(namespace=namespace):
+        if task:
+            tasks[run] = f"{environment}/{task}"
+    return tasks
 
 
 def graph_of(
@@ -92,12 +99,20 @@ def graph_of(
     family_R = families_of(calls.run_ids, tasks, calls.said_RD, fewest=FEWEST_FAMILIES)
     data["run"].family = torch.from_numpy(family_R)
     data["run"].said = torch.from_numpy(calls.said_RD)
-    columns = {"last": calls.before_NK[:, 0], "second": calls.before_NK[:, 1], "next": calls.next_N}
-    columns |= {"run": calls.run_N, "state": calls.state_N, "position": calls.position_N, "flags": calls.flags_N}
+    columns = {
+        "last": calls.before_NK[:, 0],
+        "second": calls.before_NK[:, 1],
+        "next": calls.next_N,
+        "run": calls.run_N,
+        "state": calls.state_N,
+        "position": calls.position_N,
+        "flags": calls.flags_N,
+    }
     for name, column in columns.items():
         data["call"][name] = torch.from_numpy(column.astype(np.int64))
     data["tool"].stats = tool_stats(data, torch.zeros(len(calls.run_ids), dtype=torch.bool))
-    data["run"].num_nodes, data["call"].num_nodes = len(calls.run_ids), len(calls.next_N)
+    data["run"].num_nodes = len(calls.run_ids)
+    data["call"].num_nodes = len(calls.next_N)
     data[NEXT].taken = _taken(calls, data[NEXT].edge_index.numpy())
     return data
 
@@ -106,10 +121,12 @@ def tool_stats(data: HeteroData, held_R: torch.Tensor) -> torch.Tensor:
     """The statistics of tools without the runs where `held_R` is true, shape (T, 3)."""
     call, tools = data["call"], len(data["tool"].x)
     kept = ~held_R[call["run"]]
+    # Each run once per tool: run and tool in one number.
     pairs = torch.unique(call["run"][kept] * tools + call["next"][kept])
     won = data["run"].success[pairs // tools]
-    counts = [torch.bincount(pairs[side] % tools, minlength=tools).float() for side in (won, ~won)]
-    return torch.stack([torch.log1p(counts[0]), torch.log1p(counts[1]), torch.ones(tools)], dim=1)
+    succeeded_T = torch.bincount(pairs[won] % tools, minlength=tools).float()
+    failed_T = torch.bincount(pairs[~won] % tools, minlength=tools).float()
+    return torch.stack([torch.log1p(succeeded_T), torch.log1p(failed_T), torch.ones(tools)], dim=1)
 
 
 def _add_edges(data: HeteroData, edges: Iterable[EdgeRow], number: Mapping[ToolName, int]) -> None:
@@ -133,11 +150,12 @@ def edge_attributes(runs_E2: torch.Tensor, efficiency_E: torch.Tensor) -> torch.
 def _taken(calls: CallMatrix, ends_2E: NDArray[np.int64]) -> torch.Tensor:
     """Each edge with each run that took it: every pair of tools across two turns."""
     tools = len(calls.names)
-    pairs = [
-        np.stack([tool * tools + calls.next_N[rows].astype(np.int64), calls.run_N[rows]])
-        for tool, rows in sorted(calls.by_turn.items())
-    ]
-    taken = np.unique(np.concatenate(pairs or [np.zeros((2, 0), dtype=np.int64)], axis=1), axis=1)
+    pairs = [np.zeros((2, 0), dtype=np.int64)]
+    for tool, rows in sorted(calls.by_turn.items()):
+        edge_N = tool * tools + calls.next_N[rows].astype(np.int64)
+        pairs.append(np.stack([edge_N, calls.run_N[rows].astype(np.int64)]))
+    taken = np.unique(np.concatenate(pairs, axis=1), axis=1)
+    # The pairs are in the order of the edges, so that each one's place is its edge.
     keys = ends_2E[0] * tools + ends_2E[1]
     taken[0] = np.searchsorted(keys, taken[0])
     return torch.from_numpy(taken)
@@ -146,14 +164,14 @@ def _taken(calls: CallMatrix, ends_2E: NDArray[np.int64]) -> torch.Tensor:
 def _add_states(data: HeteroData, calls: CallMatrix) -> None:
     # A state is of the calls of one turn: the tools of the turn before, and those called then.
     known = calls.state_N >= 0
-    states, tools = calls.state_N[known].astype(np.int64), calls.next_N[known].astype(np.int64)
+    states = calls.state_N[known].astype(np.int64)
+    tools = calls.next_N[known].astype(np.int64)
     success = np.zeros(len(calls.states_SD), dtype=np.bool_)
     success[states] = calls.success_R[calls.run_N[known]]
-    after = [
-        np.stack([calls.state_N[rows].astype(np.int64), np.full(len(rows), tool)])
-        for tool, rows in sorted(calls.by_turn.items())
-    ]
-    after_2P = np.concatenate(after or [np.zeros((2, 0), dtype=np.int64)], axis=1)
+    after = [np.zeros((2, 0), dtype=np.int64)]
+    for tool, rows in sorted(calls.by_turn.items()):
+        after.append(np.stack([calls.state_N[rows].astype(np.int64), np.full(len(rows), tool)]))
+    after_2P = np.concatenate(after, axis=1)
     data["state"].x = torch.from_numpy(calls.states_SD)  # shared: snapshots never change
     data["state"].success = torch.from_numpy(success)
     data[BEFORE].edge_index = _unique(np.stack([states, tools]))
@@ -181,7 +199,7 @@ def families_of(
         fewest: Where likeness leaves fewer families, as with one text for all, tasks alone decide.
     """
     keys = [tasks.get(run, f"run {run}") for run in run_ids]
-    number = {key: at for at, key in enumerate(dict.fromkeys(keys))}
+    number = {key: place for place, key in enumerate(dict.fromkeys(keys))}
     task_R = np.array([number[key] for key in keys], dtype=np.intp)
     said_KD = np.zeros((len(number), said_RD.shape[1]), dtype=np.float32)
     np.add.at(said_KD, task_R, said_RD)
@@ -190,6 +208,7 @@ def families_of(
         _, family_K = np.unique(said_KD.round(4), axis=0, return_inverse=True)
     else:
         family_K = _leaders(said_KD)
+    # Users who said nothing are alike in nothing: each such task is a family of its own.
     silent_K = ~said_KD.any(axis=1)
     family_K[silent_K] = len(number) + np.flatnonzero(silent_K)
     if len(np.unique(family_K)) < fewest:
@@ -199,13 +218,14 @@ def families_of(
 
 def _leaders(vectors_KD: Float32Array) -> NDArray[np.intp]:
     """Each vector joins the most similar leader, or becomes one; by the number of the leader."""
-    found = np.arange(len(vectors_KD))
-    leaders_LD, leaders = np.empty_like(vectors_KD), list[int]()
-    for at, vector in enumerate(vectors_KD):
+    leader_K = np.arange(len(vectors_KD))
+    leaders_LD = np.empty_like(vectors_KD)
+    leaders: list[int] = []
+    for number, vector in enumerate(vectors_KD):
         cosines = leaders_LD[: len(leaders)] @ vector
         if cosines.max(initial=0.0) >= ALIKE:
-            found[at] = leaders[int(cosines.argmax())]
+            leader_K[number] = leaders[int(cosines.argmax())]
         else:
             leaders_LD[len(leaders)] = vector
-            leaders.append(at)
-    return found
+            leaders.append(number)
+    return leader_K

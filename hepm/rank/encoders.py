@@ -59,11 +59,12 @@ class Encoder(nn.Module, ABC):
     def export(self) -> dict[str, Tensor]:
         """What encodes a tool that the graph does not hold, from its text: see `hepm.rank.ranker.Ranker`."""
         unseen = self.stats.weight @ torch.tensor([0.0, 0.0, 1.0], device=self.stats.weight.device)
-        found = {"lone.0.weight": TEXT_SCALE * self.text.weight, "lone.0.bias": TEXT_SCALE * self.text.bias + unseen}
-        for at, (weight, bias) in enumerate(self.lone(), 1):
-            found[f"lone.{at}.weight"] = weight + torch.eye(len(weight), device=weight.device)
-            found[f"lone.{at}.bias"] = bias
-        return found
+        weights = {"lone.0.weight": TEXT_SCALE * self.text.weight, "lone.0.bias": TEXT_SCALE * self.text.bias + unseen}
+        for layer, (weight, bias) in enumerate(self.lone(), 1):
+            # With the identity, as `forward` adds what a layer gives to what was there.
+            weights[f"lone.{layer}.weight"] = weight + torch.eye(len(weight), device=weight.device)
+            weights[f"lone.{layer}.bias"] = bias
+        return weights
 
 
 class Sage(Encoder):
@@ -117,10 +118,14 @@ class Hetero(Encoder):
     def _messages(self, layer: Any, hidden_TH: Tensor, data: HeteroData, states_SH: Tensor | None) -> Tensor:
         tools, ends = (hidden_TH, hidden_TH), data[NEXT].edge_index
         among_tools = layer[0](tools, ends) + layer[1](tools, ends.flip(0))
-        before, after = (data[kind].edge_index for kind in (BEFORE, AFTER))
+        before = data[BEFORE].edge_index
+        after = data[AFTER].edge_index
         return among_tools + layer[2]((states_SH, hidden_TH), before) + layer[3]((states_SH, hidden_TH), after)
 
     def lone(self) -> list[tuple[Tensor, Tensor]]:
-        weights = [torch.stack([conv.lin_r.weight for conv in layer]).sum(0) for layer in self.layers]
-        biases = [torch.stack([conv.lin_l.bias for conv in layer]).sum(0) for layer in self.layers]
-        return list(zip(weights, biases, strict=True))
+        lone: list[tuple[Tensor, Tensor]] = []
+        for layer in self.layers:
+            weight = torch.stack([conv.lin_r.weight for conv in layer]).sum(0)
+            bias = torch.stack([conv.lin_l.bias for conv in layer]).sum(0)
+            lone.append((weight, bias))
+        return lone

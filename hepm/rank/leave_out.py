@@ -35,8 +35,10 @@ def without(data: HeteroData, held_R: Tensor, *, most_edges: int = MOST_EDGES, s
     runs_E2 = data[NEXT].runs.clone()
     runs_E2.index_put_((edge[gone], (~won).long()), torch.tensor(-1.0), accumulate=True)
     left = runs_E2.sum(1) > 0
-    kept["tool"].stats, kept["tool"].num_nodes = tool_stats(data, held_R), len(data["tool"].x)
-    kept["state"].x, kept["state"].success = data["state"].x, data["state"].success
+    kept["tool"].stats = tool_stats(data, held_R)
+    kept["tool"].num_nodes = len(data["tool"].x)
+    kept["state"].x = data["state"].x
+    kept["state"].success = data["state"].success
     kept[NEXT].edge_index = data[NEXT].edge_index[:, left]
     kept[NEXT].edge_attr = edge_attributes(runs_E2[left], data[NEXT].edge_attr[left, 1])
     # States of equal words are stored once: one goes if no run that is left had it.
@@ -62,12 +64,20 @@ class _ToolSampler(BaseSampler):
 
     def sample_from_nodes(self, index: NodeSamplerInput, **kwargs: Any) -> HeteroSamplerOutput:
         drawing = torch.Generator().manual_seed(self._seed)
-        ends: dict[Any, Tensor] = {kind: self._data[kind].edge_index for kind in self._data.edge_types}
-        edges: dict[Any, Tensor | None] = {kind: self._drawn(of[1], index.node, drawing) for kind, of in ends.items()}
-        ends = {kind: of[:, edges[kind]] for kind, of in ends.items()}
+        edges: dict[Any, Tensor | None] = {}
+        ends: dict[Any, Tensor] = {}
+        for kind in self._data.edge_types:
+            ends_2E = self._data[kind].edge_index
+            drawn = self._drawn(ends_2E[1], index.node, drawing)
+            edges[kind] = drawn
+            ends[kind] = ends_2E[:, drawn]
         states = torch.unique(torch.cat([ends[BEFORE][0], ends[AFTER][0]]))
-        row = {kind: of[0] if kind == NEXT else torch.searchsorted(states, of[0]) for kind, of in ends.items()}
-        col = {kind: of[1] for kind, of in ends.items()}
+        row: dict[Any, Tensor] = {}
+        col: dict[Any, Tensor] = {}
+        for kind, (source_E, target_E) in ends.items():
+            # States are numbered anew, as most are left out; tools are all there.
+            row[kind] = source_E if kind == NEXT else torch.searchsorted(states, source_E)
+            col[kind] = target_E
         nodes = {"tool": index.node, "state": states}
         return HeteroSamplerOutput(nodes, row, col, edges, metadata=(index.input_id, index.time))
 
@@ -80,8 +90,9 @@ class _ToolSampler(BaseSampler):
         many = torch.nonzero(count_T > self._each)[:, 0]
         if not len(many):
             return torch.arange(len(target_E))
-        order, start_T = torch.argsort(target_E, stable=True), count_T.cumsum(0) - count_T
-        at = (torch.rand(len(many), self._each, generator=drawing) * count_T[many, None]).long()
-        drawn = order[(start_T[many, None] + at).flatten()]
+        order = torch.argsort(target_E, stable=True)
+        start_T = count_T.cumsum(0) - count_T
+        place = (torch.rand(len(many), self._each, generator=drawing) * count_T[many, None]).long()
+        drawn = order[(start_T[many, None] + place).flatten()]
         few = torch.nonzero(count_T[target_E] <= self._each)[:, 0]
         return torch.unique(torch.cat([few, drawn]))

@@ -19,6 +19,9 @@ from hepm.types import START, Suggestion, Suggestions, ToolName
 
 _SPEAKS: Final = 0.1  # nats that a part adds to the log-chance of a tool, from which it is a reason
 
+_PARTS: Final = ("what is known now speaks for it", "the tools just called do", "the calls so far do")
+"""What is said of each part without which a tool would be less likely, in the order of `_parts`."""
+
 
 class Gnn:
     """Ranks tools by a ranker that was trained on the memory's graph: P = softmax of its scores.
@@ -28,36 +31,45 @@ class Gnn:
     """
 
     def __init__(self, ranker: Ranker, *, floors: Floors = Floors(chance=0.3, further=0.1)) -> None:  # frozen
-        self._ranker, self._floors = ranker, floors
+        self._ranker = ranker
+        self._floors = floors
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, likeliest first, ties by name."""
-        floors, fitted, here = self._floors, mirror.fits.of(FittedMemory), mirror.fits.of(self._ranker.on)
-        further = sorted((query.tools or frozenset()) - fitted.number.keys()) if not floors.support else []
+        floors = self._floors
+        fitted = mirror.fits.of(FittedMemory)
+        snapshot = mirror.fits.of(self._ranker.on)
+        further: list[ToolName] = []
+        if not floors.support and query.tools is not None:
+            further = sorted(query.tools - fitted.number.keys())
         names = (*fitted.names, *further)
-        known = set(fitted.candidates.tolist()) | set(range(len(fitted.names), len(names)))
-        tools = [at for at in sorted(known) if names[at] != START and query.allows(names[at])]
+        numbers = sorted({*fitted.candidates.tolist(), *range(len(fitted.names), len(names))})
+        tools = [tool for tool in numbers if names[tool] != START and query.allows(names[tool])]
         if not tools or (floors.support and not any(map(fitted.knows, query.after))):
             return nothing_known(mirror, query, floors)
         if query.vector is not None and len(query.vector) != fitted.dimensions:
             query = replace(query, vector=None, said_vector=None)
         encoded = [fitted.encode(query, last) for last in sorted(set(query.after))]
-        at = np.array(tools)
-        rows = [self._parts(here, one, further)[:, at] for one in encoded]
-        chances_PC: Float32Array = np.mean([softmax(row) for row in rows], axis=0)
-        chances = chances_PC[0]
+        columns = np.array(tools)
+        scores_Q = [self._parts(snapshot, encoded_query, further)[:, columns] for encoded_query in encoded]
+        chances_PC: Float32Array = np.mean([softmax(scores_PC) for scores_PC in scores_Q], axis=0)
+        chances_C = chances_PC[0]
         floor = floors.chance if query.vector is not None else floors.further
-        if chances.max() < floor:
-            best = f"best {query.names.shown(names[tools[int(chances.argmax())]])} {chances.max():.2f}, floor {floor:g}"
+        if chances_C.max() < floor:
+            likeliest = query.names.shown(names[tools[int(chances_C.argmax())]])
+            best = f"best {likeliest} {chances_C.max():.2f}, floor {floor:g}"
             return Suggestions(abstained=f"no tool is likely enough ({best})")
-        order = sorted(range(len(tools)), key=lambda c: (-round(float(chances[c]), 6), names[tools[c]]))
-        found = [
-            self._suggestion(mirror, query, fitted, names[tools[c]], chances_PC[:, c])
-            for c in order[: query.k]
-            if c == order[0] or chances[c] >= floors.further
-        ]
-        supported = tuple(one for one in found if one.support >= floors.support)
-        return Suggestions(supported) if supported else nothing_known(mirror, query, floors)
+        order = sorted(range(len(tools)), key=lambda place: (-round(float(chances_C[place]), 6), names[tools[place]]))
+        suggestions: list[Suggestion] = []
+        for place in order[: query.k]:
+            if place != order[0] and chances_C[place] < floors.further:
+                continue
+            suggestion = self._suggestion(mirror, query, fitted, names[tools[place]], chances_PC[:, place])
+            if suggestion.support >= floors.support:
+                suggestions.append(suggestion)
+        if not suggestions:
+            return nothing_known(mirror, query, floors)
+        return Suggestions(tuple(suggestions))
 
     def _parts(self, here: Snapshot, query: EncodedQuery, further: list[ToolName]) -> Float32Array:
         """Scores as it is, and without the state, the last tools, and the calls so far; shape (4, K + further)."""
@@ -68,27 +80,34 @@ class Gnn:
             replace(query, before=nowhere),
             replace(query, called=type(query.called)(), distance={}),
         )
-        return np.stack([self._ranker.scores(here, one, further) for one in lacking])
+        return np.stack([self._ranker.scores(here, encoded_query, further) for encoded_query in lacking])
 
     def _suggestion(
         self, mirror: NamespaceMirror, query: Query, fitted: FittedMemory, name: ToolName, chance_P: Float32Array
     ) -> Suggestion:
-        place, chance = place_of(query), float(chance_P[0])
-        at = fitted.number.get(name)
-        here, failures = mirror.counts(query.after, name)
-        anywhere = 0 if at is None else int(fitted.successes_T[at])
-        support, failed = (here, failures) if here else (anywhere, 0 if at is None else int(fitted.failures_T[at]))
-        said = ["what is known now speaks for it", "the tools just called do", "the calls so far do"]
-        lost_P = np.log(chance + 1e-9) - np.log(chance_P[1:] + 1e-9)
-        order: list[int] = np.argsort(-lost_P).tolist() if query.vector is not None and here + anywhere else []
-        reasons = [said[part] for part in order if lost_P[part] > _SPEAKS]
-        share = failed / (support + failed) if support + failed else 0.0
-        if here:
-            ran = f"{count_of(here, 'successful run')} called it {place}"
-        elif anywhere:
-            ran = f"{count_of(anywhere, 'successful run')} called it, none right {place}"
+        place = place_of(query)
+        chance = float(chance_P[0])
+        support, failed = mirror.counts(query.after, name)
+        if support:
+            ran = f"{count_of(support, 'successful run')} called it {place}"
         else:
+            # Where no successful run went on with it, the counts are those of runs that called it at all.
+            tool = fitted.number.get(name)
+            failed = 0
+            if tool is not None:
+                support = int(fitted.successes_T[tool])
+                failed = int(fitted.failures_T[tool])
             ran = "no run called it, so it is placed by its words"
+            if support:
+                ran = f"{count_of(support, 'successful run')} called it, none right {place}"
+        reasons: list[str] = []
+        if query.vector is not None and support:
+            lost_P = np.log(chance + 1e-9) - np.log(chance_P[1:] + 1e-9)
+            parts: list[int] = np.argsort(-lost_P).tolist()
+            for part in parts:
+                if lost_P[part] > _SPEAKS:
+                    reasons.append(_PARTS[part])
+        share = failed / (support + failed) if support + failed else 0.0
         reason = f"the trained ranker gives it {chance:.0%}: {'; '.join([*reasons[:2], ran])}"
         return Suggestion(name, chance, support, share, None, reason, partial(mirror.evidence, query.after, name))
 

@@ -87,25 +87,34 @@ class Ranker:
 
     def encode(self, names: Sequence[ToolName]) -> Float32Array:
         """Vectors of tools, shape (K, H); of one it was not trained on from its text alone."""
-        if new := [name for name in names if name not in self._number and name not in self._lone]:
+        new = [name for name in names if name not in self._number and name not in self._lone]
+        if new:
             self._lone.update(zip(new, self._encode_text(self._vectors_of(new)), strict=True))
         tools_TH = self._weights["tools"]
-        found = [tools_TH[self._number[name]] if name in self._number else self._lone[name] for name in names]
-        return np.stack(found) if found else tools_TH[:0]
+        vectors: list[Float32Array] = []
+        for name in names:
+            vectors.append(tools_TH[self._number[name]] if name in self._number else self._lone[name])
+        return np.stack(vectors) if vectors else tools_TH[:0]
 
     def _encode_text(self, vectors_UD: Float32Array) -> Float32Array:
-        hidden, layer = vectors_UD, 0
+        hidden = vectors_UD
+        layer = 0
         while f"lone.{layer}.weight" in self._weights:
-            weight, bias = self._weights[f"lone.{layer}.weight"], self._weights[f"lone.{layer}.bias"]
-            hidden, layer = np.maximum(hidden @ weight.T + bias, 0), layer + 1
+            weight = self._weights[f"lone.{layer}.weight"]
+            bias = self._weights[f"lone.{layer}.bias"]
+            hidden = np.maximum(hidden @ weight.T + bias, 0)
+            layer += 1
         return hidden
 
     def scores(self, here: Snapshot, query: EncodedQuery, further: Sequence[ToolName] = ()) -> Float32Array:
         """Scores of the K tools and of `further` ones that memory does not know, shape (K + further,)."""
-        found = self._bilinear(here.tools_KH, situation_of(query, len(here.tools_KH), here.calls.states_SD.shape[1]))
+        situation = situation_of(query, len(here.tools_KH), here.calls.states_SD.shape[1])
+        scores_K = self._bilinear(here.tools_KH, situation)
         if self._metric_D is not None:
-            found = found + self._attention(here, query, self._metric_D)
-        return np.concatenate([found, self._by_words(here, query, further, found)]) if further else found
+            scores_K = scores_K + self._attention(here, query, self._metric_D)
+        if not further:
+            return scores_K
+        return np.concatenate([scores_K, self._by_words(here, query, further, scores_K)])
 
     def _by_words(
         self, here: Snapshot, query: EncodedQuery, further: Sequence[ToolName], scores_K: Float32Array
@@ -119,7 +128,8 @@ class Ranker:
         if query.state_D is None or not called_K.any():
             return np.full(len(further), scores_K.min())
         names = [name for name, called in zip(here.calls.names, called_K, strict=True) if called]
-        if new := [name for name in (*names, *further) if name not in self._texts]:
+        new = [name for name in (*names, *further) if name not in self._texts]
+        if new:
             self._texts.update(zip(new, self._vectors_of(new), strict=True))
         likeness = np.stack([self._texts[name] for name in (*names, *further)]) @ query.state_D
         among, scores = likeness[: len(names)], scores_K[called_K]
@@ -140,19 +150,21 @@ class Ranker:
         query_H = query_H + layer("scorer.called", called_H)
         query_H = query_H + layer("scorer.last", before_2H[0]) + layer("scorer.second", before_2H[1])
         query_H = layer("scorer.out", np.maximum(query_H, 0))
+        scores_T = tools_TH @ (query_H / tools_TH.shape[1] ** 0.5 + weights["scorer.bias"])
         own = own_features(now.times_QT, now.distance_QT)
-        found = tools_TH @ (query_H / tools_TH.shape[1] ** 0.5 + weights["scorer.bias"])
-        return found + sum(feature[0] * weight for feature, weight in zip(own, weights["scorer.own"], strict=True))
+        return scores_T + sum(feature[0] * weight for feature, weight in zip(own, weights["scorer.own"], strict=True))
 
     def _linear(self, name: str, values: Float32Array) -> Float32Array:
-        found = self._weights[f"{name}.weight"] @ values
-        return found + self._weights[f"{name}.bias"] if f"{name}.bias" in self._weights else found
+        mapped = self._weights[f"{name}.weight"] @ values
+        bias = self._weights.get(f"{name}.bias")
+        return mapped if bias is None else mapped + bias
 
     def _attention(self, here: Snapshot, query: EncodedQuery, metric_D: Float32Array) -> Float32Array:
         calls, weights = here.calls, self._weights
         smoothing = 1 / (1 + np.exp(-weights["attention.smoothing"]))
         voted_T = here.share_K * smoothing
         if len(here.latest) and query.state_D is not None:
+            # The latest calls are read whatever their last tool; of those after this one, the ones before these.
             after = calls.by_last.get(query.before[0], here.latest[:0])
             after = after[here.read_N[after]]
             after = after[after < here.latest[0]][-MOST_READ:]

@@ -43,12 +43,16 @@ class Situations:
 
 def situation_of(query: EncodedQuery, tools: int, dimensions: int) -> Situations:
     """One query's situation; tools that memory does not know come after those that it does."""
-    times, distance = np.zeros((2, 1, tools), dtype=np.float32)
-    for row, counts in ((times, query.called), (distance, query.distance)):
-        for tool, count in counts.items():
-            row[0, tool] = count
+    times = np.zeros((1, tools), dtype=np.float32)
+    for tool, count in query.called.items():
+        times[0, tool] = count
+    distance = np.zeros((1, tools), dtype=np.float32)
+    for tool, calls_ago in query.distance.items():
+        distance[0, tool] = calls_ago
     before = np.array([[tool if tool >= 0 else tools for tool in query.before[:2]]])
-    state = np.zeros(dimensions, dtype=np.float32) if query.state_D is None else query.state_D
+    state = query.state_D
+    if state is None:
+        state = np.zeros(dimensions, dtype=np.float32)
     return Situations(state[None], before, times, distance, flag_columns(np.array([query.flags])))
 
 
@@ -59,11 +63,11 @@ def situations_of(
     times = np.zeros((len(rows), tools), dtype=np.float32)
     distance = np.zeros((len(rows), tools), dtype=np.float32)
     past = call["position"][rows]
-    at = np.repeat(np.arange(len(rows)), past)
-    ago = np.repeat(np.cumsum(past), past) - np.arange(len(at))  # from the run's first call to the last one
+    situation = np.repeat(np.arange(len(rows)), past)
+    ago = np.repeat(np.cumsum(past), past) - np.arange(len(situation))  # from the run's first call to the last one
     earlier = call["next"][np.repeat(rows, past) - ago]
-    np.add.at(times, (at, earlier), 1)
-    distance[at, earlier] = ago  # later assignments win: the latest call
+    np.add.at(times, (situation, earlier), 1)
+    distance[situation, earlier] = ago  # later assignments win: the latest call
     state = np.zeros((len(rows), states_SD.shape[1]), dtype=np.float32)
     known = call["state"][rows] >= 0
     state[known] = states_SD[call["state"][rows[known]]]
@@ -84,5 +88,10 @@ def own_features(times_QT: Float32Array, distance_QT: Float32Array) -> Sequence[
 
 def tool_vectors(names: Sequence[ToolName], described: Mapping[ToolName, str], embedder: Embedder) -> Float32Array:
     """One vector a tool, shape (T, D): its name in words, and its description if there is one."""
-    texts = [f"{_BETWEEN.sub(' ', name.removeprefix(USER_SIDE))} {described.get(name, '')}".strip() for name in names]
-    return embedder.embed(texts) if texts else embedder.embed([""])[:0]
+    texts: list[str] = []
+    for name in names:
+        words = _BETWEEN.sub(" ", name.removeprefix(USER_SIDE))
+        texts.append(f"{words} {described.get(name, '')}".strip())
+    if not texts:  # no vector, but of the embedder's dimensions
+        return embedder.embed([""])[:0]
+    return embedder.embed(texts)

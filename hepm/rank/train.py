@@ -89,7 +89,9 @@ class GraphRanker(nn.Module):
     ) -> Tensor:
         """Scores of all tools, shape (Q, T); see `StateAttention` for `hidden_QN`."""
         scores = self.scorer(self.encoder(graph), batch)
-        return scores if self.attention is None else scores + self.attention(batch, memory, hidden_QN)
+        if self.attention is None:
+            return scores
+        return scores + self.attention(batch, memory, hidden_QN)
 
 
 def train(
@@ -113,10 +115,7 @@ def train(
     device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     examples = _Examples(data, options, device)
     model = GraphRanker(options.model, data["tool"].x.shape[1], options.hidden).to(device)
-    scalars = [p for p in model.parameters() if p.dim() == 0 or len(p) <= 3]
-    others = [p for p in model.parameters() if not (p.dim() == 0 or len(p) <= 3)]
-    groups = [{"params": others}, {"params": scalars, "lr": 5 * options.rate, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=options.rate, weight_decay=options.decay)
+    optimizer = _optimizer(model, options)
     best, best_loss, best_epoch = copy.deepcopy(model.state_dict()), np.inf, -1
     writer = None
     if options.log is not None:
@@ -151,14 +150,28 @@ def train(
     return model.eval().cpu()
 
 
+def _optimizer(model: nn.Module, options: TrainOptions) -> torch.optim.Optimizer:
+    """AdamW. Temperatures, gains and weights of a few numbers have far to go: they learn faster, without decay."""
+    small: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
+    for parameter in model.parameters():
+        is_small = parameter.dim() == 0 or len(parameter) <= 3
+        (small if is_small else others).append(parameter)
+    groups = [{"params": others}, {"params": small, "lr": 5 * options.rate, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=options.rate, weight_decay=options.decay)
+
+
 class _Examples:
     """The calls to learn from, by groups of families, and those that early stopping looks at."""
 
     def __init__(self, data: HeteroData, options: TrainOptions, device: torch.device) -> None:
-        self._data, self._options, self._device = data, options, device
+        self._data = data
+        self._options = options
+        self._device = device
         call, run = data["call"], data["run"]
         self._calls = {name: values.numpy() for name, values in call.items() if name != "num_nodes"}
-        self._tools, run_N = len(data["tool"].x), self._calls["run"]
+        self._tools = len(data["tool"].x)
+        run_N = self._calls["run"]
         self._most = max(1, MOST_SCORES // self._tools)
         family_R = run["family"].numpy()
         self._family_N = family_R[run_N]
@@ -173,12 +186,14 @@ class _Examples:
         group_F = np.zeros(family_R.max() + 1, dtype=np.int64)
         stop = max(1, len(families) // (GROUPS + 1))
         group_F[families[stop:]] = 1 + np.arange(len(families) - stop) % GROUPS
-        self._group_R, self._group_N = group_F[family_R], group_F[self._family_N]
+        self._group_R = group_F[family_R]
+        self._group_N = group_F[self._family_N]
         success_N = run["success"].numpy()[run_N]
         rows = np.flatnonzero(success_N & (self._calls["position"] > 0))
         if not len(rows):
             raise InputError("no successful run calls two tools, so that there is nothing to learn")
-        self._learned, self._stopping = rows[self._group_N[rows] > 0], rows[self._group_N[rows] == 0]
+        self._learned = rows[self._group_N[rows] > 0]
+        self._stopping = rows[self._group_N[rows] == 0]
         self._read = self._learned[self._calls["state"][self._learned] >= 0]
         closed_T = np.full(self._tools, -1e9, dtype=np.float32)
         closed_T[self._calls["next"][success_N]] = 0
@@ -189,8 +204,8 @@ class _Examples:
         return without(self._data, out_R, seed=number).to(str(self._device))
 
     def _batch(self, rows: NDArray[np.intp]) -> Batch:
-        found = situations_of(rows, self._calls, self._data["state"].x.numpy(), self._tools)
-        values = (found.state_QD, found.before_Q2, found.times_QT, found.distance_QT, found.flags_QF)
+        now = situations_of(rows, self._calls, self._data["state"].x.numpy(), self._tools)
+        values = (now.state_QD, now.before_Q2, now.times_QT, now.distance_QT, now.flags_QF)
         return Batch(*map(self._tensor, values))
 
     def _remembered(self, asked: NDArray[np.intp], rng: np.random.Generator) -> tuple[AttendedCalls, Tensor]:
@@ -202,15 +217,15 @@ class _Examples:
         rows = self._read
         if len(rows) > MOST_READ:
             after = rows[np.isin(self._calls["last"][rows], self._calls["last"][asked])]
-            some = (rng.choice(of, min(MOST_READ, len(of)), replace=False, shuffle=False) for of in (after, rows))
-            rows = np.union1d(*some)
+            some_after = _drawn_rows(after, rng)
+            rows = np.union1d(some_after, _drawn_rows(rows, rng))
         before = np.stack([self._calls["last"][rows], self._calls["second"][rows]], axis=1)
         before = np.where(before >= 0, before, self._tools)
         states = self._data["state"].x.numpy()[self._calls["state"][rows]]
-        found = (states, before, flag_columns(self._calls["flags"][rows]), self._calls["next"][rows])
-        return AttendedCalls(*map(self._tensor, found)), self._tensor(
-            self._family_N[asked][:, None] == self._family_N[rows]
-        )
+        values = (states, before, flag_columns(self._calls["flags"][rows]), self._calls["next"][rows])
+        # Calls of one family: what is predicted must not be read from its own task.
+        hidden_QN = self._family_N[asked][:, None] == self._family_N[rows]
+        return AttendedCalls(*map(self._tensor, values)), self._tensor(hidden_QN)
 
     def _tensor(self, values: NDArray[Any]) -> Tensor:
         return torch.from_numpy(values).to(self._device)
@@ -220,13 +235,16 @@ class _Examples:
         rng = np.random.default_rng([self._options.seed, number])
         drawn = rng.permutation(self._learned)[:MOST_CALLS]
         size = min(max(self._options.batch, -(-len(drawn) // MOST_BATCHES)), self._most)
-        groups = range(1, GROUPS + 1)
-        parts = [(one, part) for one in groups for part in _chunks(drawn[self._group_N[drawn] == one], size)]
-        graphs = {one: self._graph(one, number) for one in groups}
-        for at in rng.permutation(len(parts)).tolist():
-            one, part = parts[at]
+        parts: list[tuple[int, NDArray[np.intp]]] = []
+        graphs: dict[int, HeteroData] = {}
+        for group in range(1, GROUPS + 1):
+            graphs[group] = self._graph(group, number)
+            for part in _chunks(drawn[self._group_N[drawn] == group], size):
+                parts.append((group, part))
+        for place in rng.permutation(len(parts)).tolist():
+            group, part = parts[place]
             memory, hidden = self._remembered(part, rng)
-            yield graphs[one], self._batch(part), memory, hidden, self._tensor(self._calls["next"][part])
+            yield graphs[group], self._batch(part), memory, hidden, self._tensor(self._calls["next"][part])
 
     @torch.no_grad()
     def held_out_loss(self, model: GraphRanker) -> float:
@@ -243,7 +261,12 @@ class _Examples:
 
 
 def _chunks(rows: NDArray[np.intp], size: int) -> list[NDArray[np.intp]]:
-    return [rows[at : at + size] for at in range(0, len(rows), size)]
+    return [rows[start : start + size] for start in range(0, len(rows), size)]
+
+
+def _drawn_rows(rows: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]:
+    """At most `MOST_READ` of the rows."""
+    return rng.choice(rows, min(MOST_READ, len(rows)), replace=False, shuffle=False)
 
 
 def build(
@@ -281,7 +304,11 @@ def build(
 def export(model: GraphRanker, data: HeteroData) -> dict[str, Float32Array]:
     """The weights that `hepm.rank.ranker.Ranker` takes, with the vectors of all tools of the graph."""
     graph = without(data, torch.zeros(len(data["run"].success), dtype=torch.bool))
-    parts = {"scorer": model.scorer, **({} if model.attention is None else {"attention": model.attention})}
-    found = {f"{part}.{name}": value for part, of in parts.items() for name, value in of.state_dict().items()}
-    found |= model.encoder.export() | {"tools": model.encoder(graph)}
-    return {name: value.contiguous().numpy() for name, value in found.items()}
+    weights = model.encoder.export()
+    weights["tools"] = model.encoder(graph)
+    for name, value in model.scorer.state_dict().items():
+        weights[f"scorer.{name}"] = value
+    if model.attention is not None:
+        for name, value in model.attention.state_dict().items():
+            weights[f"attention.{name}"] = value
+    return {name: value.contiguous().numpy() for name, value in weights.items()}
