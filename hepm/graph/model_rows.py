@@ -8,12 +8,13 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from itertools import chain, groupby, islice
+from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from hepm.cypher.model import Table
+from hepm.graph.batches import batches
 from hepm.graph.delta import RunRecord
 from hepm.graph.lesson_rows import LessonTables
 from hepm.graph.rows import RecordParser, read_each
@@ -122,7 +123,7 @@ class ModelRows:
         """Readable runs with their places in the order of arrival; `hepm doctor` names the damaged ones."""
         records = enumerate(self._store.iter_records(namespace=namespace), 1)
         aliases, success_from = self._store.marks(namespace=namespace).aliases, self._store.header.success_from
-        while batch := list(islice(records, _READ_AT_ONCE)):
+        for batch in batches(records, _READ_AT_ONCE):
             records_here = [record for _, (_, record, _) in batch]
             runs, _ = read_each(records_here, self._replay, aliases, success_from=success_from)
             for (seq, (*_, counted)), run in zip(batch, runs, strict=True):

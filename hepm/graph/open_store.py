@@ -42,7 +42,8 @@ def open_store(
 
 def mend_store(location: str | os.PathLike[str]) -> list[str]:
     """Reset what a store holds that no column and no property may hold; sentences on what that was."""
-    if (file := embedded_file(location)) is not None:
+    file = embedded_file(location)
+    if file is not None:
         from hepm.graph.sqlite.store import mend_file
 
         return mend_file(file)

@@ -87,7 +87,8 @@ class LessonStore:
 
     def _noted(self, namespace: str, work: Callable[[Transaction], T]) -> T:
         def noted(write: Transaction) -> T:
-            if changed := work(write):
+            changed = work(write)
+            if changed:
                 write.note_change()
             return changed
 

@@ -102,7 +102,8 @@ class LessonMirror:
         if (header.lessons_removed, header.embedder) != (before.lessons_removed, before.embedder):
             self._read(header)
             return
-        if changed := self._store.lessons.list(namespace=self._namespace, newer_than=before.revision):
+        changed = self._store.lessons.list(namespace=self._namespace, newer_than=before.revision)
+        if changed:
             self._now = _with(self._now, changed)
         self._header = header
 

@@ -172,9 +172,12 @@ class Mirror:
     def _follow_changes(self, header: Header) -> None:
         changes = self._store.changes_since(self._revision)
         for name, mirror in self._namespaces.items():
-            everything = [RevisionChange(header.revision, name, None, True, True)]
-            if mine := [change for change in (everything if changes is None else changes) if change.namespace == name]:
-                mirror.follow(mine)
+            if changes is None:  # the journal no longer reaches back
+                mirror.follow([RevisionChange(header.revision, name, None, True, True)])
+                continue
+            in_namespace = [change for change in changes if change.namespace == name]
+            if in_namespace:
+                mirror.follow(in_namespace)
         for lessons in self._lessons.values():
             lessons.follow(header)
         # Not that of the last change, which may be later than the header that lessons were compared with.

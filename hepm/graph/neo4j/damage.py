@@ -322,7 +322,8 @@ def header_of(row: Sequence[Any], where: str) -> Header:
     Raises:
         StoreDamagedError: a property is not what it must be.
     """
-    if faults := _faults(dict(zip(_HEADER, row, strict=True))):
+    faults = _faults(dict(zip(_HEADER, row, strict=True)))
+    if faults:
         raise StoreDamagedError(
             f"the header of the memory at {where} is damaged ({'; '.join(faults)}). Run `hepm doctor --repair`."
         )

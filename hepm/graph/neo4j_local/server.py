@@ -65,7 +65,8 @@ def find(mark: str, pid: int | None = None) -> int | None:
 
 def is_alive(pid: int, mark: str) -> bool:
     """Whether the process with this pid is running and has `mark` among its arguments."""
-    if (child := _children.get(pid)) is not None:
+    child = _children.get(pid)
+    if child is not None:
         # A child that has just been started shows no arguments for some microseconds.
         if child.poll() is None:
             return mark in cast("list[object]", child.args)
@@ -120,7 +121,8 @@ def last_error(log: Path, *, since: int = 0) -> str | None:
         lines = [line for line in lines if not line.startswith("Picked up ")]  # Java's note about JAVA_TOOL_OPTIONS
         if lines and lines[0].startswith("Error occurred during initialization of VM"):
             return ": ".join(lines[:2])
-        if errors := [line for line in lines if _ERROR.search(line)]:
+        errors = [line for line in lines if _ERROR.search(line)]
+        if errors:
             return _ERROR_PREFIX.sub("", errors[-1]).strip(" .")[:400]
     return None
 

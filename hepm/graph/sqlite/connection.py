@@ -280,6 +280,7 @@ def _explain(error: sqlite3.Error, path: Path) -> StoreError:
         return StoreError(
             f"another process has been writing {path} for {BUSY_TIMEOUT_S:g} s. Try again when it is done."
         )
-    if damages := [remedy for sign, remedy in _DAMAGES.items() if sign in text]:
+    damages = [remedy for sign, remedy in _DAMAGES.items() if sign in text]
+    if damages:
         return StoreDamagedError(f"{path} {damages[0].format(text)}")
     return StoreError(f"{path}: {text}")

@@ -94,7 +94,8 @@ class SQLiteStore(Store):
 
     def _header(self, meta: Iterable[tuple[str, str]]) -> Header:
         held = dict(meta)
-        if faults := header_faults(held):
+        faults = header_faults(held)
+        if faults:
             raise StoreDamagedError(
                 f"the header of {self.path} is damaged ({'; '.join(faults)}). Run `hepm doctor --repair`."
             )
