@@ -25,7 +25,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from hepm.cli.bench import print_parts
+from hepm.cli.playing import print_parts
 from hepm.evals.bench.arms import ARMS, KnownMemory, find_arms
 from hepm.evals.bench.explore import Exploration, explore_tables
 from hepm.evals.bench.folder import Folder

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from hepm.cli.commands import find_command
-from hepm.cli.config import TABLES, ConfigFile, allowed_values, settings_of
+from hepm.cli.config import TABLES, VARIABLES, ConfigFile, allowed_values, settings_of
 
 DOCS = Path(__file__).parent
 BLOCK = re.compile(r"(<!-- made from the code: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -35,6 +35,12 @@ def _toml(value: Any) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(map(_toml, value)) + "]"  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     return f'"{value}"' if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def variable_table() -> str:
+    """The environment variables as a table."""
+    lines = ["| Variable | |", "|---|---|", *(f"| `{name}` | {meaning} |" for name, meaning in VARIABLES.items())]
+    return "\n".join(lines) + "\n"
 
 
 def option_table(name: str) -> str:
@@ -78,7 +84,8 @@ def _meaning_of(option: click.Option) -> str:
 
 def part_of(name: str) -> str:
     """The part of a page with this name."""
-    return config_table() if name == "config" else option_table(name)
+    tables = {"config": config_table, "variables": variable_table}
+    return tables[name]() if name in tables else option_table(name)
 
 
 def made(text: str) -> str:

@@ -18,6 +18,7 @@ import click
 import pytest
 
 from hepm.cli.commands import COMMANDS, RARE, find_command
+from hepm.cli.config import VARIABLES
 from hepm.ingest import read_runs
 from hepm.types import Trajectory
 from tests.faults.command import quick
@@ -299,3 +300,11 @@ def test_the_help_of_a_command_shows_at_most_twelve_options(name: str) -> None:
     assert len(shown) - 1 <= 12  # --help itself
     assert len(all_of_them) - len(shown) == len(words)
     assert ("--help-all" in short) == bool(words)
+
+
+def test_every_variable_that_the_code_reads_is_in_the_table_and_they_are_few() -> None:
+    named: set[str] = set()
+    for file in (ROOT / "hepm").rglob("*.py"):
+        named |= set(re.findall(r"(?<!_)HEPM_[A-Z0-9_]+", file.read_text("utf-8")))
+    assert named == set(VARIABLES)
+    assert len(VARIABLES) <= 10

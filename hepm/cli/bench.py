@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import re
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import click
 
+from hepm.cli.bench_options import AgentOptions, LearningOptions
 from hepm.cli.commands import Argument, Option
 from hepm.cli.model import DryRunOption, ModelChoice
 from hepm.cli.options import (
@@ -25,40 +22,36 @@ from hepm.cli.options import (
     check_store,
     known_namespace,
     print_json,
-    print_table,
     sole_namespace,
     unusable,
 )
-from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError
-from hepm.text import count_of
+from hepm.cli.playing import (
+    chosen_tasks,
+    default_folder,
+    made_folder,
+    opened_environment,
+    played,
+    print_parts,
+    tell_estimate,
+    user_of,
+)
+from hepm.errors import InputError
 from hepm.types import SUCCESS_FROM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from rich.table import Table
-    from rich.text import Text
+    from collections.abc import Mapping, Sequence
 
     from hepm.evals.bench.arms import Arm, KnownMemory
     from hepm.evals.bench.explore import RoundReport
     from hepm.evals.bench.folder import Folder
-    from hepm.evals.bench.models import Model
-    from hepm.evals.bench.play import Bench, BenchOptions
+    from hepm.evals.bench.play import BenchOptions
     from hepm.evals.bench.report import BenchReport
     from hepm.evals.collaboration.environment import UsersEnvironment
-    from hepm.evals.collaboration.play import UserBench
     from hepm.evals.environments import Environment, Task
     from hepm.evals.environments.recorded import Point, RecordedRuns
-    from hepm.evals.replay import HintedPoint, ReplayBench
+    from hepm.evals.replay import HintedPoint
     from hepm.llm import Budget, Client, Endpoint, Prices, Usage
 
-BaseUrlOption = Annotated[
-    str | None, Option(envvar="OPENAI_BASE_URL", help="Address of the endpoint, up to and with /v1.")
-]
-MaxTurnsOption = Annotated[
-    int | None,
-    Option(min=1, help="Maximum number of turns of the model in a run. Default: 30, in rounds 16, with users 10."),
-]
 EnvArgument = Annotated[str, Argument(help="An environment's name, or module:function of your own.")]
 MAX_TURNS: Final = 30
 ROUND_TURNS: Final = 16  # of a run in a round (PRIME, table 2)
@@ -75,74 +68,6 @@ USER_TURNS: Final = 10  # replies in a session (MultiSessionCollab 5)
 USER_SESSIONS: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class AgentOptions:
-    """The options of how an agent works on the tasks of an environment."""
-
-    base_url: BaseUrlOption = None
-    tasks: Annotated[
-        str | None,
-        Option(help="How many tasks, or ids and patterns, separated by commas. Default: all; 20 users; 100 points."),
-    ] = None
-    concurrency: Annotated[int, Option(min=1, help="Runs at the same time.")] = 4
-    max_turns: MaxTurnsOption = None
-    option: Annotated[
-        list[str] | None,
-        Option(
-            "--option", "-o", help="Argument of each request, NAME=VALUE, such as temperature=0; repeat it for more."
-        ),
-    ] = None
-    source: Annotated[
-        str,
-        Option(help="What the environment runs on: its authors' checkout, recorded runs, problems of users."),
-    ] = ""
-
-    def endpoint(self, asking: ModelChoice) -> Endpoint:
-        """The endpoint of the agent's model."""
-        return model_endpoint(asking, self.base_url, "name a model, or gold, none or scripted")
-
-    def request_arguments(self) -> dict[str, Any]:
-        """What is sent with each request. A value is read as JSON where it is some, else as text."""
-        arguments: dict[str, Any] = {}
-        for given in self.option or ():
-            name, equals, text = given.partition("=")
-            if not (name and equals):
-                raise click.BadParameter(f"{given!r} is not NAME=VALUE, such as temperature=0", param_hint="--option")
-            try:
-                arguments[name] = json.loads(text)
-            except ValueError:
-                arguments[name] = text
-        return arguments
-
-
-@dataclass(frozen=True, slots=True)
-class LearningOptions:
-    """The options that say where memory comes from."""
-
-    memory: Annotated[
-        str | None,
-        Option(help="Use this store as it is; nothing is written to it. In rounds, runs and lessons are stored here."),
-    ] = None
-    namespace: Annotated[
-        str, Option("--namespace", "-n", help="The partition of --memory. Default: its only one, else default.")
-    ] = ""
-    learn_from: Annotated[
-        Literal["train", "judged", "online"] | None,
-        Option(
-            help="Learn from runs on other tasks (train), also labelled by the model and not by the environment "
-            "(judged), or from earlier runs of the arm (online). Default: train."
-        ),
-    ] = None
-    rollouts: Annotated[
-        int | None,
-        Option(min=1, help="Runs to learn from: of each task (default: --trials), or in each round (default: 100)."),
-    ] = None
-    distiller: Annotated[
-        str | None,
-        Option(help="Model that distills and evolves lessons in rounds, at the same endpoint. Default: counting."),
-    ] = None
-
-
 def bench(
     env: EnvArgument,
     asking: ModelChoice,
@@ -152,7 +77,7 @@ def bench(
         str | None,
         Option(
             help="Ways to run the agent, separated by commas. Default: off,hybrid; in rounds lessons; with users "
-            "off,history,notes."
+            "off,history,notes; with recorded runs off,hybrid,weight,lessons."
         ),
     ] = None,
     trials: Annotated[
@@ -590,122 +515,3 @@ def _distiller(
 def _tell_round(report: RoundReport) -> None:
     lessons = sum(report.zones.values()) + report.principles
     print(f"round {report.number}: success {report.success:.3f}, {lessons:,} lessons", file=sys.stderr)
-
-
-def print_parts(parts: Sequence[Table | Text]) -> None:
-    """Print the parts of a report."""
-    from rich.console import Console
-    from rich.table import Table
-
-    for part in parts:
-        if isinstance(part, Table) and part.columns[0].no_wrap:
-            print_table(part)
-        else:
-            Console().print(part)
-
-
-def model_endpoint(asking: ModelChoice, base_url: str | None, missing: str) -> Endpoint:
-    """The endpoint that the options and the environment name; `missing` says what to do without a model."""
-    from hepm.llm import Endpoint
-
-    if not asking.model:
-        raise click.BadParameter(missing, param_hint="--model")
-    known = Endpoint.from_environment(model=asking.model)
-    return Endpoint(known.model, base_url or known.base_url, known.api_key)
-
-
-def default_folder(folder: str, name: str) -> Path:
-    """Where answers are kept, if no folder is named."""
-    return Path(folder) / re.sub(r"[^\w.-]+", "-", name)
-
-
-def made_folder(place: Path, dry_run: bool, stack: ExitStack) -> Path:
-    """The folder to work in: a dry run makes none."""
-    return place if not dry_run or place.exists() else Path(stack.enter_context(TemporaryDirectory()))
-
-
-def played(
-    bench: Bench | UserBench | ReplayBench,
-    limits: tuple[Budget, Prices | None],
-    stack: ExitStack,
-    bar: Bar,
-    play: Callable[[Model], object],
-) -> tuple[Model, Exception | None]:
-    """Open the models and play.
-
-    Returns the agent's model, and the error that ended play early, to be raised after the report.
-    """
-    from hepm.evals.bench.models import open_model
-
-    budget, prices = limits
-    user = user_of(bench.environment)
-    opened = open_model(bench.endpoint, bench.folder, budget=budget, prices=prices, environment=bench.environment)
-    model = stack.enter_context(opened)
-    ending: Exception | None = None
-    with bar:
-        try:
-            play(model)
-        except (BudgetSpentError, EndpointRefusedError) as error:
-            ending = error
-    bench.folder.export()
-    tell_asked(model, bench.endpoint, bench.folder, user and user.model)
-    return model, ending
-
-
-def tell_asked(model: Model, endpoint: Endpoint, kept: Folder, user: str | None = None) -> None:
-    """Print on stderr how much was asked, and how much was known."""
-    if model.paid_before or kept.dropped:
-        dropped = f", {kept.dropped:,} not used, as their runs took another course" if kept.dropped else ""
-        print(f"{count_of(model.paid_before, 'answer was', 'answers were')} there before{dropped}", file=sys.stderr)
-    names = f"{endpoint.model} and {user}" if user else endpoint.model
-    print(f"asked {names}: {model.budget.line()}; what it answered is in {kept.path}", file=sys.stderr)
-
-
-def opened_environment(name: str, stack: ExitStack, source: str = "") -> Environment:
-    """The environment of a name, or of `module:function`; the stack closes it. See `find_environment`."""
-    from hepm.evals.environments import find_environment
-
-    module, colon, function = name.partition(":")
-    if colon:
-        sys.path.insert(0, "")  # modules of the working folder
-        try:
-            environment: Environment = getattr(import_module(module), function)()
-        except (ImportError, AttributeError) as error:
-            raise InputError(f"the environment {name} cannot be opened: {error}.") from error
-    else:
-        environment = find_environment(name, source)
-    stack.callback(environment.close)
-    user_of(environment)  # if it names no model, that is said before a package is installed
-    return environment
-
-
-def user_of(environment: Environment) -> Endpoint | None:
-    """The model that plays the user; None where none does."""
-    from hepm.evals.environments import PlayedUser
-
-    return environment.user if isinstance(environment, PlayedUser) else None
-
-
-def chosen_tasks(tasks: Sequence[Task], wanted: str) -> list[Task]:
-    """The first tasks, or those whose ids match: see `--tasks`."""
-    if wanted.isdecimal():
-        return list(tasks[: int(wanted)])
-    patterns = [pattern.strip() for pattern in wanted.split(",")]
-    found = [task for task in tasks if any(fnmatchcase(task.id, pattern) for pattern in patterns)]
-    if not found:
-        some = ", ".join(task.id for task in tasks[:3])
-        raise click.BadParameter(f"no task is called {wanted}; there are {some}, …", param_hint="--tasks")
-    return found
-
-
-def tell_estimate(
-    number: int, usage: Usage, what: str, place: Path, *, prices: Prices | None = None, as_json: bool
-) -> None:
-    """Print the result of a dry run, with the cost where prices are known."""
-    cost = prices and prices.cost_usd(usage)
-    if as_json:
-        known = {"dry_run": True, f"{what}s": number, "calls": usage.calls, "tokens": usage.tokens}
-        return print_json(known | ({} if cost is None else {"cost_usd": cost}))
-    about = f"about {count_of(usage.calls, 'call')} and {count_of(usage.tokens, 'token')}"
-    about += "" if cost is None else f" (${cost:,.2f})"
-    print(f"{count_of(number, what)} would take {about}, in {place}")

@@ -82,7 +82,8 @@ class _Command(click.Command):
             with formatter.section("Arguments"):
                 formatter.write_dl(arguments)
         left_out = self.left_out(ctx)
-        records = [one.get_help_record(ctx) for one in self.get_params(ctx) if one not in left_out]
+        options = [one for one in self.get_params(ctx) if isinstance(one, click.Option) and one not in left_out]
+        records = [one.get_help_record(ctx) for one in options]
         with formatter.section("Options"):
             formatter.write_dl([record for record in records if record is not None])
         if left_out:
@@ -230,14 +231,13 @@ The help imports none of them.
 """
 RARE: Final = {
     "bench": "base_url concurrency distiller max_calls max_cost max_tokens max_turns namespace option plot prices seed "
-    "source",
-    "eval": "train test unseen_families leave_model_out ablation rescue",
+    "rollouts",
+    "eval": "train test unseen_families leave_model_out ablation",
     "ingest": "ids command_names processes engine",
     "label": "by at_once max_calls max_tokens max_cost prices reward",
     "lesson distill": "at_once max_tokens max_cost prices",
     "lesson evolve": "max_tokens max_cost prices",
     "prompt": "k speak environment",
-    "replay": "base_url at_once temperature max_answer_tokens max_calls max_tokens max_cost prices seed",
 }
 """Options that a command's `--help` leaves out, as few need them: at most 12 are shown."""
 COMMANDS: Final = {name: entry for commands in GROUPS.values() for name, entry in commands.items()}

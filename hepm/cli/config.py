@@ -16,6 +16,18 @@ if TYPE_CHECKING:
     from hepm.ingest.redact import Redactor, Rule
 
 FILE_NAME: Final = "hepm.toml"
+VARIABLES: Final = {
+    "HEPM_STORE": "The store, if `--store` is not given.",
+    "HEPM_LLM_MODEL": "The model of commands that may ask one, if `--model` is not given; its endpoint and key are in "
+    "`OPENAI_BASE_URL` and `OPENAI_API_KEY`.",
+    "HEPM_TOKEN": "The token of `hepm serve` that opens every namespace.",
+    "HEPM_UPSTREAM_KEY": "The key of the endpoint behind `hepm serve`, for clients that do not have it.",
+    "HEPM_USER_MODEL": "The model that plays the user in an environment of `hepm bench`.",
+    "HEPM_USER_BASE_URL": "Its endpoint, if that is not `OPENAI_BASE_URL`.",
+    "HEPM_USER_API_KEY": "Its key, if that is not `OPENAI_API_KEY`.",
+    "HEPM_NEO4J_CACHE": "The folder where `hepm neo4j start` keeps its downloads.",
+}
+"""Every environment variable of hepm's own that it reads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import click
 
 from hepm.cli.client_files import ClientFile, ServerEntry, claude_code_hooks, codex_config, mcp_servers
 from hepm.cli.commands import Argument, Option
+from hepm.cli.config import read_config
 from hepm.cli.options import NAMESPACE, STORE, StoreOption
 
 Client: TypeAlias = Literal[
@@ -81,8 +82,12 @@ def init(
         Literal["project", "user"] | None, Option(help="Write for the project in this folder, or for all of yours.")
     ] = None,
     mcp: Annotated[bool, Option(help="Connect the MCP tools too.")] = False,
-    server: Annotated[str, Option(help="Address of `hepm serve`.")] = "http://127.0.0.1:8765",
-    namespace: Annotated[str, Option("--namespace", "-n", help="The partition to record in.")] = NAMESPACE,
+    server: Annotated[
+        str | None, Option(help="Address of `hepm serve`. Default: this machine, with the port of hepm.toml, or 8765.")
+    ] = None,
+    namespace: Annotated[
+        str, Option("--namespace", "-n", config="namespace", help="The partition to record in.")
+    ] = NAMESPACE,
     token_env: Annotated[str | None, Option(help="Environment variable that holds the server's token.")] = None,
     store: StoreOption = STORE,
 ) -> None:
@@ -90,6 +95,7 @@ def init(
 
     Example: `hepm init claude-code --write`
     """
+    server = server or f"http://127.0.0.1:{read_config().serve.port or 8765}"
     _check(write and remove, "--remove", "give --write or --remove, not both")
     _check(not re.fullmatch(r"https?://[^/\s]+/?", server), "--server", "write it like http://127.0.0.1:8765")
     no_path = not namespace or "/" in namespace or namespace in TAKEN

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hepm.graph.neo4j_local import LocalServer, Status
 
 _FOLDER_HELP: Final = "Folder of the server's data, logs, settings and password."
-FolderOption = Annotated[Path, Option("--folder", envvar="HEPM_NEO4J_FOLDER", help=_FOLDER_HELP)]
+FolderOption = Annotated[Path, Option("--folder", help=_FOLDER_HELP)]
 FOLDER: Final = Path("neo4j")
 
 app = Group("neo4j", "Run a Neo4j Community server on this machine: no Docker, no root, no system Java.")

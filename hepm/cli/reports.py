@@ -86,9 +86,7 @@ def eval_runs(
         Option(help="Also without: weight, state, efficiency, adaptation; or k: hints of 1, 2 and 3 tools."),
     ] = None,
     k: Annotated[int, Option("-k", "--k", min=1, max=3, help="Maximum number of tools in a hint.")] = 2,
-    rescue: Annotated[bool, Option(help="Measure hints where failed runs diverged from others.")] = True,
     assume_success: Annotated[bool, Option(help="Treat runs without an outcome as successes.")] = False,
-    seed: Annotated[int, Option(min=0, help="Seed of the intervals' random draws.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Measure how well memory predicts the next tool on unseen tasks, and whether hints would have helped.
@@ -108,9 +106,7 @@ def eval_runs(
     methods = find_methods(named, ablations=ablation or [])
     domains = source.domains(every=every)
     ks = tuple(other for other in KS if other != k) if "k" in (ablation or []) else ()
-    settings = EvalOptions(
-        split, folds, k, ks, seed=seed, rescue=rescue, assume_success=assume_success, sample=not every
-    )
+    settings = EvalOptions(split, folds, k, ks, assume_success=assume_success, sample=not every)
     with Bar("domains measured") as bar:
         done = iter(range(1, len(domains) + 1))
         report = evaluate(domains, methods, settings, on_progress=lambda _: bar.show(next(done), len(domains)))

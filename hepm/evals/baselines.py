@@ -201,7 +201,8 @@ class States:
 
     def best(self, event: Event) -> dict[ToolName, float]:
         """Per next tool, the cosine of the most similar state after the same last tool."""
-        if (group := self._groups.get(event.last)) is None:
+        group = self._groups.get(event.last)
+        if group is None:
             return {}
         cosines_N, best_T = np.zeros(len(group.tool_N)), np.zeros(len(group.tools))
         for term, weight in zip(*(part.tolist() for part in self.row(event.text)), strict=True):

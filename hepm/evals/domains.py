@@ -251,7 +251,8 @@ def families_of(records: Sequence[Record], *, by_task: bool = False) -> list[str
     votes: defaultdict[str, Counter[str]] = defaultdict(Counter)
     # Ties go to the customer in an earlier file: by source, since a family must not depend on the order of files.
     for record in sorted(records, key=lambda record: record[1].source):
-        if customer := _customer(record[1]):
+        customer = _customer(record[1])
+        if customer:
             votes[_numbered(record)][customer] += 1
     customers = {task: voted.most_common(1)[0][0] for task, voted in votes.items()}
     families: list[str] = []

@@ -41,10 +41,12 @@ def find_methods(names: Sequence[str], *, ablations: Sequence[str] = ()) -> list
     Raises:
         InputError: a name that no method or no ablation has.
     """
-    if unknown := [name for name in ablations if name not in ABLATIONS and name != "k"]:
+    unknown = [name for name in ablations if name not in ABLATIONS and name != "k"]
+    if unknown:
         raise InputError(f"no ablation is called {', '.join(unknown)}. There are: {', '.join(ABLATIONS)}, k.")
     known = {method.name: method for method in all_methods()}
-    if unknown := [name for name in names if name not in known]:
+    unknown = [name for name in names if name not in known]
+    if unknown:
         raise InputError(f"no method is called {', '.join(unknown)}. Known: {', '.join(known)}.")
     left = [ABLATIONS[name] for name in ablations if name != "k"]
     return [known[name] for name in dict.fromkeys([*(names or DEFAULT_METHODS), *left])]

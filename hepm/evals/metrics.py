@@ -131,13 +131,18 @@ def find_divergences(
     together they would offer more tools to hit than the one failed run.
     """
     solved = _successful_ways(runs)
-    failed = sorted((run for run in (runs if among is None else among) if run.success is False), key=lambda run: run.id)
+    candidates = runs if among is None else among
+    failed = sorted((run for run in candidates if run.success is False), key=lambda run: run.id)
     found: list[DivergencePoint] = []
     for run in failed:
         turns = _turns(run)
-        if parted := divergence_of([tools for _, tools in turns], solved.get(run.task, [])):
-            forks = [fork for fork in parted.differences if fork.theirs and fork.own]
-            found += [DivergencePoint(turns[parted.at][0], forks)] if forks else []
+        divergence = divergence_of([tools for _, tools in turns], solved.get(run.task, []))
+        if not divergence:
+            continue
+        # Where one of the two ends, there is no other tool to compare with.
+        forks = [fork for fork in divergence.differences if fork.theirs and fork.own]
+        if forks:
+            found.append(DivergencePoint(turns[divergence.at][0], forks))
     unsolved = sum(run.task not in solved for run in failed)
     return found, Failures(len(failed), len(found), unsolved, len(failed) - unsolved - len(found))
 

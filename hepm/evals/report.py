@@ -244,7 +244,8 @@ def tables(report: EvalReport) -> RenderableType:
         title = f"{name}: {domain.events:,} calls of {domain.families:,} task families"
         title += " (requests grouped by likeness)" if domain.grouped else ""
         parts.append(_scores(title, domain.methods, settings.reference))
-        if failures := domain.failures:
+        failures = domain.failures
+        if failures:
             ways = (
                 f"{failures.runs:,} failed runs: {failures.diverged:,} left the way of a successful run for another "
                 f"tool, {failures.same_way:,} took the same tools as far as they went, {failures.unsolved:,} ran tasks "
@@ -315,9 +316,10 @@ def _agreement(by_memory: Mapping[str, Mapping[str, RescueAndHarm]]) -> Iterator
     table.columns[1].justify = "left"
     for memory, found in by_memory.items():
         for name, method in found.items():
-            if a := method.agreement:
-                shares = f"{a.successful:.3f}", f"{a.failed:.3f}", f"{a.difference:+.3f}"
-                table.add_row(memory, name, *shares, _range(a.interval))
+            agreement = method.agreement
+            if agreement:
+                shares = f"{agreement.successful:.3f}", f"{agreement.failed:.3f}", f"{agreement.difference:+.3f}"
+                table.add_row(memory, name, *shares, _range(agreement.interval))
     if table.row_count:
         yield table
 

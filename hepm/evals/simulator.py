@@ -130,7 +130,8 @@ def success_online(desk: Desk, policy: str | Policy, *, follow: float, sizes: Se
     with _memory() as memory:
         hint = hints_from(memory, desk, policy)
         for size in sorted(sizes):
-            while batch := list(islice(stream, min(BATCH, size - runs))):
+            while runs < size:
+                batch = list(islice(stream, min(BATCH, size - runs)))
                 _learn(memory, [desk.record(episode, *desk.run(episode, hint, follow=follow)) for episode in batch])
                 runs += len(batch)
                 hint = hints_from(memory, desk, policy)

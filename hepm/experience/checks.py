@@ -72,7 +72,9 @@ class Trap(NamedTuple):
     @property
     def sentence(self) -> str:
         """Such as "Edit api/client.py fails; Edit openapi.yaml, then make generate worked"."""
-        return f"{self.does} fails; {', then '.join(self.instead)} worked" if self.instead else f"{self.does} fails"
+        if not self.instead:
+            return f"{self.does} fails"
+        return f"{self.does} fails; {', then '.join(self.instead)} worked"
 
 
 def learn_checks(runs: Iterable[RunSteps]) -> list[BeforeCall]:
@@ -89,7 +91,8 @@ def learn_checks(runs: Iterable[RunSteps]) -> list[BeforeCall]:
                 before[tool] = None
             elif not is_shell(tool) and tool not in known:
                 known.add(tool)
-                (good if run.well else bad)[tool] += 1
+                count = good if run.well else bad
+                count[tool] += 1
                 for reads in before:
                     read[tool, reads][not run.well].append(run.id)
     found: dict[ToolName, BeforeCall] = {}
@@ -142,14 +145,15 @@ def learn_traps(runs: Sequence[RunSteps]) -> list[Trap]:
 def _first_of_runs(traps: Iterable[Trap], made: dict[str, dict[str, RunSteps]]) -> list[Trap]:
     """Of changes that the same runs made, the one that came first: what they did after it follows from it."""
 
-    def place(one: Trap) -> int:
-        run = made[one.does][one.runs[0]]
-        return next(at for at, action in enumerate(run.untroubled()) if action.texts[0] == one.does)
+    def position(trap: Trap) -> int:
+        run = made[trap.does][trap.runs[0]]
+        texts = [action.texts[0] for action in run.untroubled()]
+        return texts.index(trap.does)
 
     first: dict[tuple[str, ...], Trap] = {}
-    for one in sorted(traps, key=place):
-        first.setdefault(one.runs, one)
-    return [*first.values()]
+    for trap in sorted(traps, key=position):
+        first.setdefault(trap.runs, trap)
+    return list(first.values())
 
 
 def chance_of(failed: int, taken: int, failures: int, runs: int) -> float:
@@ -164,19 +168,22 @@ def _instead(
     text: str, by: dict[str, RunSteps], runs: Sequence[RunSteps], made: dict[str, dict[str, RunSteps]]
 ) -> tuple[str, ...]:
     """What most successful runs with like requests did, and none of those that made the change and failed."""
-    asked = [run for run in by.values() if not run.well]
-    alike = {run.id: run for run in runs if run.well and run.id not in by and _alike(run, asked)}
+    failed = [run for run in by.values() if not run.well]
+    alike = {run.id: run for run in runs if run.well and run.id not in by and _alike(run, failed)}
     agreed: list[tuple[int, str]] = []
     for other, others in made.items():
         good = len(alike.keys() & others.keys())
-        bad = sum(run.id in others for run in asked)
+        bad = sum(run.id in others for run in failed)
         if other != text and good >= FEWEST_BAD and 2 * good > len(alike) and not bad:
             agreed.append((good, other))
     most = max((good for good, _ in agreed), default=0)
     best = {other for good, other in agreed if good == most}
-    example = next((run for run in alike.values() if all(run.id in made[other] for other in best)), None)
-    order = dict.fromkeys(action.texts[0] for action in example.untroubled()) if example is not None else {}
-    return tuple(one for one in order if one in best)[:STEPS_INSTEAD]
+    # Their order is that of the first run which did them all.
+    for run in alike.values():
+        if all(run.id in made[other] for other in best):
+            order = dict.fromkeys(action.texts[0] for action in run.untroubled())
+            return tuple(text for text in order if text in best)[:STEPS_INSTEAD]
+    return ()
 
 
 def _alike(run: RunSteps, others: Collection[RunSteps]) -> bool:

@@ -12,7 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
-from hepm.experience.arguments import RIGHT_FROM, learn_arguments, may_be_named, replay, source_in_words, task_key
+from hepm.experience.arguments import (
+    RIGHT_FROM,
+    ArgumentSource,
+    learn_arguments,
+    may_be_named,
+    replay,
+    source_in_words,
+    task_key,
+)
 from hepm.experience.comparison import RunComparison
 from hepm.experience.conditions import FactCondition
 from hepm.experience.known_values import KnownValues, comparable, tokens_of
@@ -39,10 +47,10 @@ _ALWAYS: Final = "always"  # the object of a change that fails
 
 
 class Claims:
-    """What can be claimed about a run, and what it says to what is claimed."""
+    """What can be claimed about a run, and whether the run bears out what is claimed."""
 
-    def __init__(self, it: RunComparison) -> None:
-        self._it = it
+    def __init__(self, comparison: RunComparison) -> None:
+        self._comparison = comparison
 
     def shown(self) -> Iterator[str]:
         """Lines that tell a model what it may claim: conditions that hold, where arguments stood, and errors."""
@@ -52,12 +60,16 @@ class Claims:
         origins = [*self._origins()][:_SHOWN]
         if origins:
             yield f"Where arguments stood before their call: {'; '.join(origins)}."
-        errors = [
-            f"{tool}: {error}" for step in self._steps for error in step.errors[:1] for tool in tools_of(step)[:1]
-        ]
+        errors = list(self._errors())[:_SHOWN]
         if errors:
-            told = (quoted(one, _LINE_CHARS) for one in dict.fromkeys(errors[:_SHOWN]))
-            yield f"Errors, without what differs between runs: {'; '.join(told)}."
+            quotations = [quoted(error, _LINE_CHARS) for error in dict.fromkeys(errors)]
+            yield f"Errors, without what differs between runs: {'; '.join(quotations)}."
+
+    def _errors(self) -> Iterator[str]:
+        """The first error of each step with what failed: "pytest: connection refused"."""
+        for step in self._steps:
+            if step.errors:
+                yield f"{tools_of(step)[0]}: {step.errors[0]}"
 
     def _facts(self) -> Iterator[str]:
         """The facts of results, those that were known at the first key move before others."""
@@ -70,26 +82,30 @@ class Claims:
                     yield text if "=" in fact or "~" in fact else f"{text} is {number:g}"
 
     def _origins(self) -> Iterator[str]:
-        for tool, learned in learn_arguments([self._it.run]).items():
+        for tool, learned in learn_arguments([self._comparison.run]).items():
             for name, argument in learned.arguments.items():
-                places = [source for source in argument.sources() if source.kind in ("result", "argument")]
+                places: list[ArgumentSource] = []
+                for source in argument.sources():
+                    if source.kind in ("result", "argument") and source.pick == "last":
+                        places.append(source)
                 places.sort(key=lambda source: (source.kind != "result", source))
-                texts = list(dict.fromkeys(source_in_words(source) for source in places if source.pick == "last"))
+                texts = list(dict.fromkeys(map(source_in_words, places)))
                 if texts:
                     yield quoted(f"{tool}.{name} {COMES_FROM} {' or '.join(texts[:2])}", _LINE_CHARS)
 
     def conditions(self, written: Iterable[str]) -> tuple[FactCondition, ...]:
         """The conditions in a model's answer, which held before one turn together; a ValueError says why not."""
-        found = list(dict.fromkeys(FactCondition.read(text.strip()) for text in written))
-        if len(found) > MOST_CONDITIONS:
-            raise ValueError(f"{len(found)} conditions are too many: name the {MOST_CONDITIONS} that decide")
-        for one in found:
-            if not any(one.holds(known) for known in self._known):
-                told = one.test.sentence(self._known_at_key)
-                raise ValueError(f"the condition {one.record!r} does not hold in the run: {told}")
-        if not any(all(one.holds(known) for one in found) for known in self._known):
-            raise ValueError("the conditions hold in the run, but not before the same turn")
-        return tuple(found)
+        conditions = list(dict.fromkeys(FactCondition.read(text.strip()) for text in written))
+        if len(conditions) > MOST_CONDITIONS:
+            raise ValueError(f"{len(conditions)} conditions are too many: name the {MOST_CONDITIONS} that decide")
+        for condition in conditions:
+            if not any(condition.holds(known) for known in self._known):
+                at_key = condition.test.sentence(self._known_at_key)
+                raise ValueError(f"the condition {condition.record!r} does not hold in the run: {at_key}")
+        for known in self._known:
+            if all(condition.holds(known) for condition in conditions):
+                return tuple(conditions)
+        raise ValueError("the conditions hold in the run, but not before the same turn")
 
     def check(self, triples: Iterable[Triple]) -> None:
         """Raise a ValueError for the first triple that the run does not bear out."""
@@ -114,7 +130,7 @@ class Claims:
 
     def _argument(self, subject: str, origin: str) -> str:
         tool, _, name = subject.rpartition(".")
-        tried = origin_held(self._it.run, subject, origin)
+        tried = origin_held(self._comparison.run, subject, origin)
         if comparable(origin) in self._passed(tool, name) and not may_be_named(name, origin):
             return f"{origin!r} is a value of this run alone"
         if not tried:
@@ -128,64 +144,73 @@ class Claims:
         met = [at for at, step in enumerate(self._steps) if error in step.errors and tool in tools_of(step)]
         if not met:
             return f"no call of {tool} met the error {error!r}"
-        if not self._it.well:
+        if not self._comparison.well:
             return "the run failed, so that what it did solved nothing"
-        later = {text for step in self._steps[met[0] + 1 :] for text in _texts(step)}
-        undone = [one for one in does.split(", then ") if one not in later]
-        return f"{undone[0]!r} was not done after it" if undone else ""
+        later = set[str]().union(*map(_texts, self._steps[met[0] + 1 :]))
+        for text in does.split(", then "):
+            if text not in later:
+                return f"{text!r} was not done after it"
+        return ""
 
     def _check_before(self, tool: str, reads: str) -> str:
         called = self._tools
-        if tool not in called or reads not in called:
-            return f"{tool if tool not in called else reads} was not called"
-        return "" if called.index(reads) < called.index(tool) else f"{reads} was not called before {tool}"
+        for name in (tool, reads):
+            if name not in called:
+                return f"{name} was not called"
+        if called.index(reads) >= called.index(tool):
+            return f"{reads} was not called before {tool}"
+        return ""
 
     def _next(self, before: str, after: str) -> str:
-        if any(after in move.tools and before in (move.before or (START,)) for move in self._it.moves):
+        if any(after in move.tools and before in (move.before or (START,)) for move in self._comparison.moves):
             return ""
         # What the runs beside it did better may be claimed of a failed one.
-        contrast = self._it.contrast
+        contrast = self._comparison.contrast
         if contrast is not None and after in contrast.better and before in (contrast.after or (START,)):
             return ""
         return f"{after} was not called right after {before}"
 
     def _worse(self, tool: str, before: str) -> str:
-        contrast = self._it.contrast
+        contrast = self._comparison.contrast
         if contrast is not None and tool in contrast.worse and before in (contrast.after or (START,)):
             return ""
-        return "the run succeeded" if self._it.well else self._next(before, tool)
+        if self._comparison.well:
+            return "the run succeeded"
+        return self._next(before, tool)
 
     def _change(self, does: str, instead: str) -> str:
-        if self._it.well:
+        if self._comparison.well:
             return "the run succeeded"
-        if does not in {text for step in self._steps for text in _texts(step)}:
+        if does not in set[str]().union(*map(_texts, self._steps)):
             return f"{does!r} was not done"
-        return "" if instead == _ALWAYS else "what would have worked instead is not in a run that failed"
+        if instead != _ALWAYS:
+            return "what would have worked instead is not in a run that failed"
+        return ""
 
     @cached_property
     def _known(self) -> Sequence[Facts]:
         """What was known before each move, with the calls made by then."""
         called = Counter[ToolName]()
         found: list[Facts] = []
-        for move in self._it.moves:
+        for move in self._comparison.moves:
             found.append(with_calls(move.known.facts, called))
             called.update(call.name for call in move.calls)
-        return found or [with_calls(self._it.known.facts, called)]
+        return found or [with_calls(self._comparison.known.facts, called)]
 
     @property
     def _known_at_key(self) -> Facts:
         """The same before the first key move; of a run whose first move is that one, before the last."""
-        moves = [*self._it.moves]
-        at = moves.index(self._it.keys[0]) if self._it.keys else 0
+        moves = [*self._comparison.moves]
+        at = moves.index(self._comparison.keys[0]) if self._comparison.keys else 0
         return self._known[at or -1]
 
     def _passed(self, tool: ToolName, name: str) -> set[str]:
-        calls = (call for move in self._it.moves for call in move.calls if call.name == tool)
+        calls = (call for move in self._comparison.moves for call in move.calls if call.name == tool)
         return {comparable(call.arguments[name]) for call in calls if name in call.arguments}
 
     @cached_property
     def _steps(self) -> Sequence[Step]:
-        found = steps_of_run(self._it.run, task=task_key(self._it.run))
+        found = steps_of_run(self._comparison.run, task=task_key(self._comparison.run))
         return found.steps if found is not None else ()
 
     @cached_property
@@ -219,14 +244,21 @@ def _stood_at(origin: str, value: JSON, known: KnownValues) -> bool:
     if sought == comparable(origin):
         return True
     if origin.startswith("the user's words"):
-        wanted = [token.casefold() for token in tokens_of(str(value))]
-        said = [token.casefold() for text in known.said for token in tokens_of(text)]
-        return bool(wanted) and any(said[at : at + len(wanted)] == wanted for at in range(len(said)))
+        sought_tokens = [token.casefold() for token in tokens_of(str(value))]
+        user_tokens: list[str] = []
+        for text in known.said:
+            user_tokens += [token.casefold() for token in tokens_of(text)]
+        length = len(sought_tokens)
+        starts = range(len(user_tokens))
+        return length > 0 and any(user_tokens[start : start + length] == sought_tokens for start in starts)
     tool, path = _place_of(origin, known)
-    leaves = [leaf for result in known.results.get(tool, ()) for leaf in result]
-    given = known.given.get(origin.removeprefix("the first ").removeprefix("the ").removesuffix(" before"), ())
-    stood = [leaf.value for leaf in leaves if not path or path in (leaf.path, leaf.path.removesuffix(":"))]
-    return any(comparable(one) == sought for one in (*stood, *given))
+    argument = origin.removeprefix("the first ").removeprefix("the ").removesuffix(" before")
+    candidates: list[JSON] = [*known.given.get(argument, ())]
+    for result in known.results.get(tool, ()):
+        for leaf in result:
+            if not path or path in (leaf.path, leaf.path.removesuffix(":")):
+                candidates.append(leaf.value)
+    return any(comparable(candidate) == sought for candidate in candidates)
 
 
 def _place_of(origin: str, known: KnownValues) -> tuple[ToolName, str]:

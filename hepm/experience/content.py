@@ -126,7 +126,8 @@ def content_of(runs: Sequence[Trajectory], environment: str, project: str = "") 
     """The lessons that runs of one environment, and of one project, teach."""
     preconditions = (f"{_IN_PROJECT}{project}",) if project else ()
     where = Conditions((environment,) if environment else (), preconditions=preconditions)
-    steps = [found for run in runs if (found := steps_of_run(run, task=task_key(run))) is not None]
+    read = [steps_of_run(run, task=task_key(run)) for run in runs]
+    steps = [of_run for of_run in read if of_run is not None]
     learned = learn_arguments(runs).values()
     taking = Counter(name for tool in learned for name in tool.arguments)
     for tool in learned:
@@ -145,7 +146,9 @@ def _sources(runs: Collection[str]) -> tuple[Source, ...]:
 
 def _of_arguments(tool: ToolArguments, where: Conditions, taking: Mapping[str, int]) -> Iterator[Principle]:
     """Where the arguments of a tool come from; `taking` counts the tools that take an argument of a name."""
-    origins = [] if is_shell(tool.tool) or not _EDITED.isdisjoint(tool.arguments) else tool.origins()
+    if is_shell(tool.tool) or not _EDITED.isdisjoint(tool.arguments):
+        return
+    origins = tool.origins()
     # That a tool got the same before says nothing of where it got it first.
     origins = [one for one in origins if one.source.kind != "argument" or taking[one.source.path] > 1]
     if all(origin.source.kind == "words" for origin in origins):
@@ -246,12 +249,12 @@ class ContentHere:
 
     def checks(self, tool: ToolName, called: Collection[ToolName], where: Where) -> list[StoredLesson]:
         """What to read before a tool is called, of what was not called yet."""
-        found = self._found(NEEDS, tool, where)
-        return [
-            one
-            for one in found
-            if any(triple[:2] == (tool, NEEDS) and triple[2] not in called for triple in one.row.triples)
-        ]
+        checks: list[StoredLesson] = []
+        for stored in self._found(NEEDS, tool, where):
+            needed = {triple.object for triple in stored.row.triples if triple[:2] == (tool, NEEDS)}
+            if not needed <= set(called):
+                checks.append(stored)
+        return checks
 
     def recipes(self, step: Step, where: Where) -> list[StoredLesson]:
         """What helps after a call that failed: by the first of its errors that is known."""
@@ -263,18 +266,25 @@ class ContentHere:
 
     def traps(self, actions: Iterable[Action], where: Where) -> list[StoredLesson]:
         """What is known to fail of what an agent is about to do."""
-        wanted = [(predicate, action.texts[0]) for action in actions for predicate in (REPLACED_BY, FAILS)]
-        found = {one.row.id: one for key in wanted for one in self._found(*key, where)}
-        return [*found.values()]
+        traps: dict[str, StoredLesson] = {}
+        for action in actions:
+            for predicate in (REPLACED_BY, FAILS):
+                found = self._found(predicate, action.texts[0], where)
+                traps.update({stored.row.id: stored for stored in found})
+        return list(traps.values())
 
     def at_start(self, where: Where) -> list[StoredLesson]:
         """Changes that fail, then recipes: what an agent may want to know before it begins."""
         found: dict[str, StoredLesson] = {}
         for wanted in (REPLACED_BY, FAILS, SOLVED_BY):
-            some = {id: one for (predicate, _), by in self._by.items() if predicate == wanted for id, one in by.items()}
-            ordered = sorted(some.items(), key=lambda pair: (-len(pair[1].row.sources), pair[0]))
-            found.update((id, one) for id, one in ordered if where.allows(one.row))
-        return [*found.values()]
+            of_kind: dict[str, StoredLesson] = {}
+            for (predicate, _), lessons in self._by.items():
+                if predicate == wanted:
+                    of_kind.update(lessons)
+            for id, stored in sorted(of_kind.items(), key=lambda pair: (-len(pair[1].row.sources), pair[0])):
+                if where.allows(stored.row):
+                    found[id] = stored
+        return list(found.values())
 
     def _found(self, predicate: str, subject: str, where: Where) -> list[StoredLesson]:
         return [one for one in self._by.get((predicate, subject), {}).values() if where.allows(one.row)]

@@ -28,6 +28,7 @@ from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.mirror.lesson_mirror import rarity, weighted
 from hepm.graph.rows import Float32Array
 from hepm.llm import Answered, Client
+from hepm.types import Trajectory
 
 ITERATIONS: Final = 5
 """N, meta-optimisation cycles (PRIME, table 3)."""
@@ -182,32 +183,44 @@ class Evolution:
         vectors = dict(zip(texts, self.comparable(self._library.vectors(texts)), strict=True)) if texts else {}
         self._plan += [self._keep(step, step.child, vectors[step.child.text]) if step.child else step for step in made]
         if iteration % self._settings.prune_every == 0:
-            for id, one in sorted(self.members.items()):
-                if id not in self._children and (why := self.why_prune(one)):
-                    self._retired[id] = "pruned"
-                    del self.members[id]
-                    self._plan.append(EvolutionStep(iteration, "pruning", (id,), why, "pruned"))
+            self._prune(iteration)
+
+    def _prune(self, iteration: int) -> None:
+        for id, member in sorted(self.members.items()):
+            why = self.why_prune(member)
+            if why and id not in self._children:
+                self._retired[id] = "pruned"
+                del self.members[id]
+                self._plan.append(EvolutionStep(iteration, "pruning", (id,), why, "pruned"))
 
     def _draw(self, iteration: int, temperature: float) -> Iterator[EvolutionStep]:
         """The steps to try in an iteration: at most one change of an experience, and crossovers of the others."""
         taken: set[str] = set()
         for operator in OPERATORS:
             probability = getattr(self._settings, operator) * temperature
-            for id, one in sorted(self.members.items()):
+            for id, member in sorted(self.members.items()):
                 chance = random.Random(f"{self._seed}\n{iteration}\n{operator}\n{id}").random()
                 if id in taken or chance >= probability:
                     continue
-                of, why = (id,), ""
-                if operator == "mutation":
-                    why = one.record if one.uses.successes < one.uses.uses else ""
-                elif operator == "generalisation":
-                    why = self.why_generalise(one)
-                elif found := self.partner(one, taken):
-                    of, why = (id, found[0].id), found[1]
+                of, why = self._reason(operator, member, taken)
                 if why and (operator, frozenset(of)) not in self._tried:
                     self._tried.add((operator, frozenset(of)))
-                    taken.update([id] if operator != "crossover" else [])
+                    if operator != "crossover":
+                        taken.add(id)
                     yield EvolutionStep(iteration, operator, of, why, "nothing")
+
+    def _reason(self, operator: Operator, member: Member, taken: Collection[str]) -> tuple[tuple[str, ...], str]:
+        """The experiences that an operator would change, and why; "" if there is no reason."""
+        if operator == "mutation":
+            failed = member.uses.successes < member.uses.uses
+            return (member.id,), member.record if failed else ""
+        if operator == "generalisation":
+            return (member.id,), self.why_generalise(member)
+        partner = self.partner(member, taken)
+        if partner is None:
+            return (member.id,), ""
+        other, why = partner
+        return (member.id, other.id), why
 
     def why_generalise(self, one: Member) -> str:
         """Why an experience is due: it succeeds often, in several environments or many runs; "" if it is not."""
@@ -239,42 +252,38 @@ class Evolution:
 
     def partner(self, one: Member, taken: Collection[str]) -> tuple[Member, str] | None:
         """The most similar experience of the same zone, environment and tool and a common stage, and why; or None."""
-        mine, fitting = one.experience, list[tuple[float, str]]()
+        fitting: list[tuple[float, str]] = []
         for id, other in self.members.items():
-            its = other.experience
-            if (
-                id not in taken
-                and mine.zone == its.zone
-                and not set(mine.stages).isdisjoint(its.stages)
-                and mine.lesson != its.lesson
-                and {one.id, id}.isdisjoint(parent.id for parent in (*mine.parents, *its.parents))
-                and (not one.places or not other.places or not one.places.isdisjoint(other.places))
-                and (not mine.tools or not its.tools or not set(mine.tools).isdisjoint(its.tools))
-                and (one.vector is not None and other.vector is not None)
-                and self._library.floor <= (cosine := float(one.vector @ other.vector)) <= self._settings.related
-            ):
+            if id in taken or one.vector is None or other.vector is None or not _may_cross(one, other):
+                continue
+            cosine = float(one.vector @ other.vector)
+            # Too similar ones would give a child that says what its parents say.
+            if self._library.floor <= cosine <= self._settings.related:
                 fitting.append((-cosine, id))
         if not fitting:
             return None
-        cosine, id = min(fitting)
-        tools = sorted(set(mine.tools) & set(self.members[id].experience.tools))
-        return self.members[id], f"alike by {-cosine:.2f}" + (f", both about {listed(tools)}" if tools else "")
+        negated, id = min(fitting)
+        why = f"alike by {-negated:.2f}"
+        tools = sorted(set(one.experience.tools) & set(self.members[id].experience.tools))
+        if tools:
+            why += f", both about {listed(tools)}"
+        return self.members[id], why
 
     def _runs_shown(self, id: str, *, success: bool) -> list[str]:
         shown = (one.run for one in self._shown[id] if one.success is success and one.run in self._environment_of)
         return sorted(shown)[:_EVIDENCE]
 
+    def _runs(self, id: str, *, success: bool) -> list[Trajectory]:
+        return self._library.runs(self._runs_shown(id, success=success), namespace=self._namespace)
+
     def _make(self, steps: Sequence[EvolutionStep], temperature: float) -> list[EvolutionStep]:
         """The steps with their children, made by counting or by the model."""
         tasks: list[tuple[EvolutionStep, list[Member], Evidence]] = []
         for step in steps:
-            won, lost = (
-                self._library.runs(self._runs_shown(step.of[0], success=success), namespace=self._namespace)
-                if step.operator == "mutation"
-                else ()
-                for success in (True, False)
-            )
-            tasks.append((step, [self.members[id] for id in step.of], (won, lost)))
+            evidence: Evidence = ((), ())
+            if step.operator == "mutation":
+                evidence = self._runs(step.of[0], success=True), self._runs(step.of[0], success=False)
+            tasks.append((step, [self.members[id] for id in step.of], evidence))
         if self._model is None:
             return [_with(step, by_counting(step.operator, of, shown), "nothing") for step, of, shown in tasks]
         asked = [question(step.operator, of, shown, temperature=temperature) for step, of, shown in tasks]
@@ -304,7 +313,21 @@ class Evolution:
 
 def _with(step: EvolutionStep, made: Experience | str, otherwise: Became) -> EvolutionStep:
     """The step with its child; or with the reason why it has none."""
-    return replace(step, became=otherwise, note=made) if isinstance(made, str) else replace(step, child=made)
+    if isinstance(made, str):
+        return replace(step, became=otherwise, note=made)
+    return replace(step, child=made)
+
+
+def _may_cross(one: Member, other: Member) -> bool:
+    """Whether two experiences are of one zone, environment, tool and stage, and say different things."""
+    mine, its = one.experience, other.experience
+    if mine.zone != its.zone or mine.lesson == its.lesson or set(mine.stages).isdisjoint(its.stages):
+        return False
+    if any(parent.id in (one.id, other.id) for parent in (*mine.parents, *its.parents)):
+        return False
+    if one.places and other.places and one.places.isdisjoint(other.places):
+        return False
+    return not mine.tools or not its.tools or not set(mine.tools).isdisjoint(its.tools)
 
 
 class Undone(NamedTuple):
@@ -328,7 +351,8 @@ def undo(library: Library, evolution: str, *, namespace: str) -> Undone:
     children = {row.id: None for row in rows if row.made_by == evolution}
     built_on = {row.made_by for row in rows if any(parent.id in children for parent in row.parents)}
     built_on |= {row.retired_by for row in rows if row.id in children}
-    if later := max((id for id in built_on if _ID.fullmatch(id) and id != evolution), key=_number, default=""):
+    later = max((id for id in built_on if _ID.fullmatch(id) and id != evolution), key=_number, default="")
+    if later:
         raise InputError(f"{evolution} cannot be undone: {later} built on what it made. Undo {later} first.")
     retired = tuple(row.id for row in rows if row.retired_by == evolution and row.id not in children)
     library.change(LessonChange(revive=retired, drop=tuple(children)), namespace=namespace)

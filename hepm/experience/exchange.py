@@ -280,16 +280,23 @@ def import_lessons(
         deleted: Ids of further lessons to retire so.
     """
     read = list(found)
-    if lacking := [kind for kind in retire_missing if kind not in {one.row.kind for one in read}]:
-        raise InputError(
-            f"the file holds no lesson of kind {lacking[0]!r}: all of them would be retired. Nothing changed."
-        )
+    kinds = {one.row.kind for one in read}
+    for kind in retire_missing:
+        if kind not in kinds:
+            raise InputError(
+                f"the file holds no lesson of kind {kind!r}: all of them would be retired. Nothing changed."
+            )
     mirror = library.lessons(namespace)
     put: dict[str, LessonRow] = {}
     retire: dict[str, str] = {}
     revive: list[str] = []
     replacing: set[str] = set()
-    for row, former_id, _ in (one for one in read if one.row.kind != "notes"):
+    notes: list[Read] = []
+    for one in read:
+        row, former_id, _ = one
+        if row.kind == "notes":
+            notes.append(one)
+            continue
         known, former = mirror.get(row.id), mirror.get(former_id)
         edited = former is not None and former.row.kind == row.kind and former.row.id != row.id and former.row.live
         if known is not None and row.live and (edited or known.row.retired == "deleted"):
@@ -300,10 +307,15 @@ def import_lessons(
             retire[former_id] = "superseded"
             replacing.add(row.id)
     edits = len(retire)
-    put |= {row.id: row for row in _merged_notes(library, [one for one in read if one.row.kind == "notes"], namespace)}
+    put |= {row.id: row for row in _merged_notes(library, notes, namespace)}
     kept = {*put, *(one.former for one in read)}
-    missing = [one.row.id for kind in retire_missing for one in mirror.all(kind) if one.row.id not in kept]
-    missing += [id for id in deleted if (one := mirror.get(id)) is not None and one.row.live and id not in kept]
+    missing: list[str] = []
+    for kind in retire_missing:
+        missing += [stored.row.id for stored in mirror.all(kind) if stored.row.id not in kept]
+    for id in deleted:
+        stored = mirror.get(id)
+        if stored is not None and stored.row.live and id not in kept:
+            missing.append(id)
     retire |= dict.fromkeys(missing, "deleted")
     change = LessonChange(put=list(put.values()), retire=retire, revive=revive, imported=True)
     new = len(set(library.change(change, namespace=namespace).new) - replacing)
@@ -317,11 +329,19 @@ def _merged_notes(library: Library, read: Sequence[Read], namespace: str) -> Ite
         if one.row.user not in stored:
             yield one.row
         newest[one.row.user] = one
-    for user in (name for name in newest if name in stored):
-        row, _, digest = newest[user]
-        now, edited = Notes.of(stored[user]), digest == digest_of(stored[user])
-        mine, theirs = [] if edited else now.text.splitlines(), row.text.splitlines()
-        known = {" ".join(line.casefold().split()) for line in mine}
-        text = "\n".join([*mine, *(line for line in theirs if " ".join(line.casefold().split()) not in known)])
+    for user, (row, _, digest) in newest.items():
+        if user not in stored:
+            continue
+        now = Notes.of(stored[user])
+        # Notes that were edited from the current version replace it; others add their lines.
+        edited = digest == digest_of(stored[user])
+        lines = [] if edited else now.text.splitlines()
+        known = set(map(_folded, lines))
+        lines += [line for line in row.text.splitlines() if _folded(line) not in known]
+        text = "\n".join(lines)
         if text.strip() and text != now.text:
             yield Notes(user, text, now.version + 1, HAND if edited else "import").row()
+
+
+def _folded(line: str) -> str:
+    return " ".join(line.casefold().split())

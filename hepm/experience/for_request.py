@@ -27,9 +27,12 @@ def principles_for(
     left out. One whose condition names words of the user holds for requests with one of them alone; other conditions
     are not known yet.
     """
-    found = [one for one in library.list("principle", namespace=namespace) if applies_in(one.row, environment)]
-    found = [one for one in found if not says_nothing(one.row) and _may_hold(one, request) and not _from_one_run(one)]
-    runs = sorted({source.run for one in found for source in one.row.sources})
+    found: list[StoredLesson] = []
+    for stored in library.list("principle", namespace=namespace):
+        useful = applies_in(stored.row, environment) and not says_nothing(stored.row)
+        if useful and _may_hold(stored, request) and not _from_one_run(stored):
+            found.append(stored)
+    runs = sorted(set[str]().union(*map(_runs, found)))
     if not runs:
         return []
     requests = library.like_requests(runs, namespace=namespace)
@@ -50,8 +53,12 @@ def _from_one_run(one: StoredLesson) -> bool:
 
 def _may_hold(one: StoredLesson, request: str) -> bool:
     conditions = Principle.of(one.row).conditions
-    said = words_of(request)
-    return not conditions.user and (not conditions.says or any(words_of(word) <= said for word in conditions.says))
+    if conditions.user:
+        return False
+    if not conditions.says:
+        return True
+    words = words_of(request)
+    return any(words_of(word) <= words for word in conditions.says)
 
 
 def _share_of(behind: Collection[str], weights: Mapping[str, float], runs: int) -> float:
@@ -71,8 +78,8 @@ def _says_little(one: StoredLesson) -> bool:
 
 def _each_once(lessons: Iterable[StoredLesson]) -> Iterator[StoredLesson]:
     """Without those whose triples were all in one before."""
-    said: set[object] = set()
+    known: set[object] = set()
     for one in lessons:
-        if not one.row.triples or not said.issuperset(one.row.triples):
+        if not one.row.triples or not known.issuperset(one.row.triples):
             yield one
-        said.update(one.row.triples)
+        known.update(one.row.triples)

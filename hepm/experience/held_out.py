@@ -18,7 +18,7 @@ from hepm.experience.claims import origin_held
 from hepm.experience.content import content_by_project
 from hepm.experience.lessons import COMES_FROM, FAILS, NEEDS, REPLACED_BY, SOLVED_BY, Experience, Principle
 from hepm.experience.library import Library
-from hepm.experience.principle_advice import PrincipleAdvice
+from hepm.experience.principle_advice import Advice, PrincipleAdvice
 from hepm.experience.run_steps import Step, steps_of_run, tools_of
 from hepm.experience.transcript import Move, moves_of
 from hepm.graph.lessons.rows import Triple
@@ -148,11 +148,11 @@ def heeds_content(run: Trajectory, lesson: Principle) -> bool | None:
     environments = lesson.conditions.environments
     if environments and run.environment not in environments:
         return None
-    found = steps_of_run(run, task=task_key(run))
-    steps = found.steps if found is not None else ()
+    read = steps_of_run(run, task=task_key(run))
+    steps = read.steps if read is not None else ()
     answers = [_heeds_triple(run, steps, triple) for triple in lesson.triples]
-    said = [answer for answer in answers if answer is not None]
-    return all(said) if said else None
+    decided = [answer for answer in answers if answer is not None]
+    return all(decided) if decided else None
 
 
 def _heeds_triple(run: Trajectory, steps: Sequence[Step], triple: Triple) -> bool | None:
@@ -160,20 +160,36 @@ def _heeds_triple(run: Trajectory, steps: Sequence[Step], triple: Triple) -> boo
     if predicate == COMES_FROM:
         tried = origin_held(run, subject, object)
         return tried[True] >= RIGHT_FROM * tried.total() if tried else None
-    tools = [step.call.name for step in steps]
     if predicate == NEEDS:
+        tools = [step.call.name for step in steps]
         return object in tools[: tools.index(subject)] if subject in tools else None
-    texts = [{text for action in step.actions for text in action.texts} for step in steps]
     if predicate == SOLVED_BY:
-        tool, _, error = subject.partition(": ")
-        met = [at for at, step in enumerate(steps) if error in step.errors and tool in tools_of(step)]
-        later = set[str]().union(*texts[met[0] + 1 :]) if met else set[str]()
-        return set(object.split(", then ")) <= later if met else None
+        return _follows_recipe(steps, subject, object)
+    done = _done_in(steps)
+    if predicate == FAILS:
+        return subject not in done
     if predicate == REPLACED_BY:
-        did = any(subject in one for one in texts)
-        instead = set(object.split(", then ")) <= set[str]().union(*texts)
-        return not did if did or instead else None
-    return not any(subject in one for one in texts) if predicate == FAILS else None
+        instead = set(object.split(", then ")) <= done
+        return subject not in done if subject in done or instead else None
+    return None
+
+
+def _follows_recipe(steps: Sequence[Step], subject: str, does: str) -> bool | None:
+    """Whether a run did what helps after the first time that an error came; None if it did not come."""
+    tool, _, error = subject.partition(": ")
+    for number, step in enumerate(steps):
+        if error in step.errors and tool in tools_of(step):
+            return set(does.split(", then ")) <= _done_in(steps[number + 1 :])
+    return None
+
+
+def _done_in(steps: Sequence[Step]) -> set[str]:
+    """What steps did, in all the words for it."""
+    done: set[str] = set()
+    for step in steps:
+        for action in step.actions:
+            done.update(action.texts)
+    return done
 
 
 class _Advised:
@@ -181,34 +197,38 @@ class _Advised:
 
     def __init__(self, lessons: Mapping[str, Lesson]) -> None:
         self._lessons = lessons
-        self._known: dict[tuple[ToolName, ...], dict[str, tuple[frozenset[ToolName], frozenset[ToolName]]]] = {}
+        self._known: dict[tuple[ToolName, ...], dict[str, Advice]] = {}
 
-    def after(self, tools: tuple[ToolName, ...]) -> Mapping[str, tuple[frozenset[ToolName], frozenset[ToolName]]]:
-        """The better and the worse tools of each lesson about this place, by id."""
+    def after(self, tools: tuple[ToolName, ...]) -> Mapping[str, Advice]:
+        """The advice of each lesson about this place, by id."""
         if tools not in self._known:
             here = PrincipleAdvice((), tools, ToolNames())
-            sides = {id: tuple(here.advice_of(lesson)) for id, lesson in self._lessons.items()}
-            self._known[tools] = {id: (better, worse) for id, (better, worse) in sides.items() if better or worse}
+            by_id = {id: here.advice_of(lesson) for id, lesson in self._lessons.items()}
+            self._known[tools] = {id: advice for id, advice in by_id.items() if any(advice)}
         return self._known[tools]
 
 
 def _heeded(run: Trajectory, lessons: Mapping[str, Lesson], advised: _Advised) -> dict[str, bool]:
     """Whether the run heeded each lesson whose condition held in it, the first time that it decided."""
     found: dict[str, bool] = {}
-    for move, known in _moments(moves_of(run)):
+    for move, known in _with_known_facts(moves_of(run)):
         for id, (better, worse) in advised.after(move.before).items():
             when = lessons[id].conditions
             if id in found or not when.holds(known, move.before, environment=run.environment, user=run.user):
                 continue
-            did, did_worse = not better.isdisjoint(move.tools), not worse.isdisjoint(move.tools)
-            if not better or not worse:
-                found[id] = did if better else not did_worse
+            did = not better.isdisjoint(move.tools)
+            did_worse = not worse.isdisjoint(move.tools)
+            if not worse:
+                found[id] = did
+            elif not better:
+                found[id] = not did_worse
             elif did is not did_worse:
                 found[id] = did
     return found
 
 
-def _moments(moves: Sequence[Move]) -> Iterator[tuple[Move, Facts]]:
+def _with_known_facts(moves: Sequence[Move]) -> Iterator[tuple[Move, Facts]]:
+    """The moves, each with what was known before it, the calls by then among it."""
     called = Counter[ToolName]()
     for move in moves:
         yield move, with_calls(move.known.facts, called)

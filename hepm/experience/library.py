@@ -282,10 +282,12 @@ class Library:
         done: Collection[str] = () if again else self.store.lessons.answered_runs(step, namespace=namespace)
         by_task, alone = _by_task(self.store.runs_by_task(namespace=namespace))
         for (environment, name), ids in by_task.items():
-            if wanted := frozenset(ids).difference(done):
+            wanted = frozenset(ids).difference(done)
+            if wanted:
                 yield TaskRuns(environment, name, self.runs(ids, namespace=namespace), wanted)
         for environment, ids in alone.items():
-            if wanted := frozenset(ids).difference(done):
+            wanted = frozenset(ids).difference(done)
+            if wanted:
                 for name, members in self._grouped(step, ids, wanted, namespace).members().items():
                     yield from self._compared(environment, name, members, wanted, namespace)
 
@@ -362,7 +364,7 @@ class Library:
     def like_requests(self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> LikeRequests:
         """What users said in these runs; runs without a vector are left out."""
         about, said = (self.store.header.embedder, namespace), self._said
-        known = {run: said[key] for run in runs if (key := (*about, run)) in said}
+        known = {run: said[*about, run] for run in runs if (*about, run) in said}
         unread = [run for run in runs if run not in known]
         for start in range(0, len(unread), _READ_AT_ONCE):
             batch = unread[start : start + _READ_AT_ONCE]
@@ -371,7 +373,8 @@ class Library:
         if len(said) + len(unread) > _MAX_SAID:
             self._said = {}  # not cleared: another thread may be reading it
         self._said.update({(*about, run): known[run] for run in unread})
-        return LikeRequests({run: vector for run in runs if (vector := known[run]) is not None})
+        vectors = {run: known[run] for run in runs}
+        return LikeRequests({run: vector for run, vector in vectors.items() if vector is not None})
 
     def runs(self, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[Trajectory]:
         """Stored runs in the order given, each with the label that it counts with, without those that are gone.

@@ -40,10 +40,16 @@ class Named(NamedTuple):
 
 def named_in(run: Trajectory) -> Named:
     """What identifies a run's task."""
-    said = [text for turn in run.turns if turn.role == "user" and (text := without_hints(turn.text))]
-    given = (text for call in run.calls() for text in _texts(dict(call.arguments)))
-    things = frozenset(name for text in (*said, *given) for name in _names(text))
-    return Named(said[0].strip() if said else "", things)
+    user_texts = [without_hints(turn.text) for turn in run.turns if turn.role == "user"]
+    user_texts = [text for text in user_texts if text]
+    things: set[str] = set()
+    for text in user_texts:
+        things.update(_names(text))
+    for call in run.calls():
+        for text in _texts(dict(call.arguments)):
+            things.update(_names(text))
+    goal = user_texts[0].strip() if user_texts else ""
+    return Named(goal, frozenset(things))
 
 
 def same_task(one: Named, other: Named) -> bool:
@@ -234,9 +240,13 @@ def _lead(vectors_ND: Float32Array, leading: int) -> list[int]:
         among_BB = block_BD @ block_BD.T
         before, own = leaders[:], list[int]()
         for row, at in enumerate(nearest):
-            best, leader = (float(cosines_BL[row, at]), before[at]) if before else (-1.0, -1)
-            if own and (nearer := float(among_BB[row, own].max())) > best:
-                best, leader = nearer, start + own[int(among_BB[row, own].argmax())]
+            best, leader = -1.0, -1
+            if before:
+                best, leader = float(cosines_BL[row, at]), before[at]
+            if own:  # leaders of this block
+                nearer = float(among_BB[row, own].max())
+                if nearer > best:
+                    best, leader = nearer, start + own[int(among_BB[row, own].argmax())]
             if best < LIKE:
                 leader = start + row
                 own.append(row)

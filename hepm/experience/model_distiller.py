@@ -90,8 +90,9 @@ Written: TypeAlias = WrittenExperience | WrittenPrinciple
 
 def check_words(**parts: str) -> None:
     """Check that no part of an answer is empty; the message of the ValueError is for the model."""
-    if empty := [name for name, text in parts.items() if not text.strip()]:
-        raise ValueError(f"{empty[0]} is empty")
+    for name, text in parts.items():
+        if not text.strip():
+            raise ValueError(f"{name} is empty")
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,15 +270,21 @@ def quoted_run(run: Trajectory, keys: Sequence[Move] = ()) -> str:
     """
     lines = list(_lines(run, keys))
     marks = [-1, len(lines), *(at for at, (_, key) in enumerate(lines) if key)]
-    kept, room = set[int](), RUN_CHARS
-    for at in sorted(range(len(lines)), key=lambda at: (min(abs(at - mark) for mark in marks), at)):
-        if (room := room - len(lines[at][0]) - 1) < 0:
+    kept: set[int] = set()
+    room = RUN_CHARS
+    for number in sorted(range(len(lines)), key=lambda number: (min(abs(number - mark) for mark in marks), number)):
+        line, _ = lines[number]
+        room -= len(line) + 1
+        if room < 0:
             break
-        kept.add(at)
+        kept.add(number)
     parts: list[str] = []
-    for stays, group in groupby(range(len(lines)), key=kept.__contains__):
-        some = list(group)
-        parts += [lines[at][0] for at in some] if stays else [f"{CUT} ({len(some)} left out)"]
+    for stays, numbers in groupby(range(len(lines)), key=kept.__contains__):
+        group = [lines[number][0] for number in numbers]
+        if stays:
+            parts += group
+        else:
+            parts.append(f"{CUT} ({len(group)} left out)")
     return "\n".join(parts)
 
 
@@ -294,7 +301,8 @@ def _lines(run: Trajectory, keys: Sequence[Move]) -> Iterator[tuple[str, bool]]:
             who, key = "agent", rank.get(turns)
             mark = f"turn {turns}{f' KEY {key}' if key else ''} "
         limit = _KEY_LINE_CHARS if key else _LINE_CHARS
-        if text := without_hints(turn.text).strip():
+        text = without_hints(turn.text).strip()
+        if text:
             yield f"{mark}{who} said {quoted(text, limit)}", key is not None
         for call in turn.calls:
             if call.name == SUMMARY_TOOL:

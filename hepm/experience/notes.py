@@ -63,7 +63,8 @@ def lines_of(text: str) -> list[str]:
     """The lines of notes, without bullets, control characters and repeats, each cut to 300 characters."""
     found: dict[str, str] = {}
     for raw in text.splitlines():
-        if line := cleaned(_BULLET.sub("", raw)):
+        line = cleaned(_BULLET.sub("", raw))
+        if line:
             found.setdefault(line.casefold(), line)
     return list(found.values())
 
@@ -99,12 +100,17 @@ def _stem(word: str) -> str:
 
 def topics_of(line: str) -> dict[str, str]:
     """The values of a line by topic; under "" its other words. {} if it has no topic."""
-    rest, found = line.casefold().replace("’", "'"), dict[str, str]()
+    rest = line.casefold().replace("’", "'")
+    topics: dict[str, str] = {}
     for topic, value, pattern in _TOPICS:
-        if topic not in found and (match := pattern.search(rest)):
+        match = None if topic in topics else pattern.search(rest)
+        if match is not None:
             rest = rest.replace(match[0], " ")
-            found[topic] = ("not " if _negated(rest) else "") + (value or match[0].split()[-1])
-    return found | {"": " ".join(key_words(rest) - SMALL)} if found else found
+            negation = "not " if _negated(rest) else ""
+            topics[topic] = negation + (value or match[0].split()[-1])
+    if topics:
+        topics[""] = " ".join(key_words(rest) - SMALL)
+    return topics
 
 
 def covers(line: str, old: str) -> bool:
@@ -139,8 +145,12 @@ def lost(old: Sequence[str], new: Sequence[str]) -> list[str]:
 
     def split(line: str) -> bool:
         words = key_words(line)
-        parts = [(key_words(one) & words, key_words(one)) for one in new if _same_sense(one, line)]
-        shares = [shared for shared, own in parts if shared and shared != words and 2 * len(shared) >= len(own)]
+        shares: list[frozenset[str]] = []
+        for new_line in new:
+            own = key_words(new_line)
+            shared = own & words
+            if shared and shared != words and 2 * len(shared) >= len(own) and _same_sense(new_line, line):
+                shares.append(shared)
         return any(one | other == words for one, other in combinations(shares, 2))
 
     return [line for line in old if not any(covers(one, line) for one in new) and not split(line)]
@@ -157,15 +167,22 @@ def gather(lines: Sequence[str], wishes: Iterable[str]) -> list[str]:
         topics = {line: _only_topic(line) for line in now}
         if any(covers(line, wish) for line in now) or (topic and topic in topics.values()):
             continue
-        old = [
-            line for line, other in topics.items() if covers(wish, line) or (topic and other and other[0] == topic[0])
-        ]
-        after = [*(line for line in now if line not in old), wish]
-        now = after if len(text_of(after)) <= NOTES_CHARS else now
+        after: list[str] = []
+        for line in now:
+            other = topics[line]
+            contradicted = topic is not None and other is not None and other[0] == topic[0]
+            if not contradicted and not covers(wish, line):
+                after.append(line)
+        after.append(wish)
+        if len(text_of(after)) <= NOTES_CHARS:
+            now = after
     return now
 
 
 def _only_topic(line: str) -> tuple[str, str] | None:
     """The topic and value of a line about one topic alone, without a condition; None for any other line."""
     topics = topics_of(line)
-    return None if len(topics) != 2 or topics.pop("") or _CONDITION.search(line) else topics.popitem()
+    other_words = topics.pop("", "")
+    if len(topics) != 1 or other_words or _CONDITION.search(line):
+        return None
+    return topics.popitem()

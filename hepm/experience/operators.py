@@ -90,9 +90,13 @@ def _child(
     It stands on all runs of its parents: if a run that gave words to one is forgotten, the child goes too.
     """
     sources: dict[str, Source] = {}
-    for source in (source for parent in parents for source in parent.sources):
-        known = sources.get(source.run)
-        sources[source.run] = source if known is None else known._replace(words=known.words or source.words)
+    for parent in parents:
+        for source in parent.sources:
+            known = sources.get(source.run)
+            if known is None:
+                sources[source.run] = source
+            else:
+                sources[source.run] = known._replace(words=known.words or source.words)
     outcome = " ".join(dict.fromkeys(parent.outcome for parent in parents if parent.outcome))
     situation, action, lesson = (plain(text, FIELD_CHARS) for text in words)
     return replace(
@@ -121,7 +125,8 @@ def sharpened(parent: Experience, shown: Evidence) -> Experience | None:
         return None
     here, environments = parent.conditions, parent.conditions.environments
     where_won, where_lost = ({run.environment for run in runs} - {""} for runs in shown)
-    if where_won and (only_lost := where_lost - where_won):
+    only_lost = where_lost - where_won
+    if where_won and only_lost:
         narrower = [place for place in environments or sorted(where_won) if place not in only_lost]
         environments = tuple(narrower) or environments  # none would be all of them
     won, lost = ([{call.name for call in run.calls()} for run in runs] for runs in shown)
@@ -268,6 +273,8 @@ def reworded(operator: str, parents: Sequence[Member], written: RewordedExperien
     words = (written.situation, written.action, written.lesson)
     child = _child(experiences, operator, words, conditions, made_by=model)
     text = "\n".join((child.situation, child.action, child.lesson, *preconditions))
-    if operator == "generalisation" and (named := [place for place in parents[0].places if _word(place).search(text)]):
-        return f"it still names the environment {min(named)!r}"
+    if operator == "generalisation":
+        named = [environment for environment in parents[0].places if _word(environment).search(text)]
+        if named:
+            return f"it still names the environment {min(named)!r}"
     return child

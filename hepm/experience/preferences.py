@@ -67,12 +67,14 @@ class ReflectReport:
 
 def runs_of_users(library: Library, namespace: str) -> list[tuple[str, str]]:
     """Id and user of every stored run that names one, in order of arrival."""
-    return [
-        (name, run.user)
-        for name, record, _ in library.store.iter_records(namespace=namespace)
+    users: list[tuple[str, str]] = []
+    for name, record, _ in library.store.iter_records(namespace=namespace):
         # Most runs name none, and reading a record takes a hundred times as long.
-        if _NAMES_A_USER in record and (run := parse_stored(name, record)).user
-    ]
+        if _NAMES_A_USER in record:
+            user = parse_stored(name, record).user
+            if user:
+                users.append((name, user))
+    return users
 
 
 def unseen(library: Library, namespace: str, *, again: bool = False) -> Iterator[Trajectory]:
@@ -236,7 +238,8 @@ class Preferences:
     def forget(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:
         """Remove all versions of the notes, and answers about them; ids of the removed. Runs stay, marked as done."""
         _check_user(user)
-        if runs := [run for run, of in runs_of_users(self._library, namespace) if of == user]:
+        runs = [run for run, of_user in runs_of_users(self._library, namespace) if of_user == user]
+        if runs:
             self._library.mark_done(STEP, dict.fromkeys(runs, ""), namespace=namespace)
         return self._library.forget_user(user, namespace=namespace)
 

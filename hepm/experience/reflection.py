@@ -121,11 +121,11 @@ def vetted(answer: RewrittenNotes, lines: Sequence[str], turns: Sequence[Turn]) 
         return None
     messages = _messages(turns)
     old = {line.casefold(): line for line in lines}
-    gone = [
-        old[line]
-        for one in answer.taken_back
-        if (line := cleaned(one.text).casefold()) in old and _shown(one, messages)
-    ]
+    gone: list[str] = []
+    for one in answer.taken_back:
+        line = cleaned(one.text).casefold()
+        if line in old and _shown(one, messages):
+            gone.append(old[line])
     kept: dict[str, str] = {}
     for one in answer.notes:
         line, before = cleaned(one.text), old.get(cleaned(one.refines).casefold())
@@ -134,7 +134,8 @@ def vetted(answer: RewrittenNotes, lines: Sequence[str], turns: Sequence[Turn]) 
             kept.setdefault(line.casefold(), line)
         if evident and before and before.casefold() != line.casefold():
             same_topic = topics_of(line).keys() & topics_of(before).keys() - {""}
-            gone += [before] if same_topic or key_words(line) & key_words(before) else []
+            if same_topic or key_words(line) & key_words(before):
+                gone.append(before)
     now = [line for line in kept.values() if line not in gone]
     now += lost([line for line in lines if line not in gone], now)
     return now if len(text_of(now)) <= NOTES_CHARS else None
@@ -162,14 +163,16 @@ def recalled(library: Library, lines: Sequence[str], context: str, *, k: int, fl
         return " ".join(sorted(key_words(text))) if library.lexical else text
 
     queries = [part for part in dict.fromkeys(map(seen, [context, *_END.split(context)[-20:]])) if part.strip()]
-    wishes = [(text, line) for line in lines if (text := seen(line))]
+    compared = {line: seen(line) for line in lines}
+    wishes = [line for line in lines if compared[line]]
     if not queries or not wishes:
         return []
-    vectors_ND = library.vectors([*queries, *(text for text, _ in wishes)])
+    vectors_ND = library.vectors([*queries, *(compared[line] for line in wishes)])
     cosines_L = (vectors_ND[len(queries) :] @ vectors_ND[: len(queries)].T).max(axis=1)
-    least = (LEXICAL_FLOOR if library.lexical else DENSE_FLOOR) if floor is None else floor
+    if floor is None:
+        floor = LEXICAL_FLOOR if library.lexical else DENSE_FLOOR
     ranked = sorted(range(len(wishes)), key=lambda at: -float(cosines_L[at]))
-    return [wishes[at][1] for at in ranked if cosines_L[at] >= least][:k]
+    return [wishes[at] for at in ranked if cosines_L[at] >= floor][:k]
 
 
 def quoted_conversation(turns: Iterable[Turn]) -> str:
@@ -183,20 +186,30 @@ def quoted_conversation(turns: Iterable[Turn]) -> str:
     far = [min(at, len(messages) - 1 - at) for at in range(len(messages))]  # from the beginning or the end
     ranked = sorted(range(len(messages)), key=lambda at: (far[at] > 1, messages[at].role != "user", far[at]))
     kept = sorted(ranked[: CONVERSATION_CHARS // _LEAST_CHARS])
-    limit = most = CONVERSATION_CHARS
-    for left, length in zip(range(len(kept), 0, -1), sorted(len(texts[at]) for at in kept), strict=True):
-        if length > (most := limit // left):
-            break
-        limit -= length
+    most = _longest_message([len(texts[at]) for at in kept])
     blocks: list[str] = []
     for before, at in zip([-1, *kept], kept, strict=False):
         if at > before + 1:
             blocks.append(f"({at - before - 1} messages left out)")
         text = texts[at]
-        if (left_out := len(text) - most) > 0:
+        left_out = len(text) - most
+        if left_out > 0:
             text = f"{text[: most // 2]}\n(… {left_out:,} characters left out …)\n> {text[len(text) - most // 2 :]}"
         blocks.append(f"{'user' if messages[at].role == 'user' else 'agent'}:\n{text}")
     return "\n".join(blocks)
+
+
+def _longest_message(lengths: Sequence[int]) -> int:
+    """The length to cut messages to, so that all together fit: what short ones leave, long ones share."""
+    room = most = CONVERSATION_CHARS
+    left = len(lengths)
+    for length in sorted(lengths):
+        most = room // left
+        if length > most:
+            break
+        room -= length
+        left -= 1
+    return most
 
 
 def _listed(lines: Sequence[str]) -> str:

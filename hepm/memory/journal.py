@@ -73,9 +73,11 @@ class Journal:
         """Append the turns of a run from number `at` on; they replace later ones. None if that fails."""
         from hepm.ingest.hepm import write_run
 
-        names: dict[str, object] = {"namespace": namespace, "aliases": list(aliases)}
-        names |= {"parts": list(parts)} if parts else {}
-        line = json.dumps({**names, "at": at, "shown": list(shown), "run": write_run(run)})
+        content: dict[str, object] = {"namespace": namespace, "aliases": list(aliases)}
+        if parts:
+            content["parts"] = list(parts)
+        content |= {"at": at, "shown": list(shown), "run": write_run(run)}
+        line = json.dumps(content)
         place = self.file(namespace, run.id)
         try:
             try:
@@ -98,8 +100,11 @@ class Journal:
 
     def why_not_kept(self) -> str:
         """Why no session can be kept now, as on a full disk; "" if one can. It writes a file without a name."""
+        folder = self.folder
+        if not folder.exists():
+            folder = folder.parent
         try:
-            with TemporaryFile(dir=self.folder if self.folder.exists() else self.folder.parent) as probe:
+            with TemporaryFile(dir=folder) as probe:
                 probe.write(bytes(_PROBE))
                 probe.flush()
         except OSError as error:
@@ -110,30 +115,35 @@ class Journal:
         """What a file holds; None if it is gone or no line of it is whole."""
         from hepm.ingest.hepm import parse_run
 
-        found: Kept | None = None
         try:
             with file.open(encoding="utf-8", errors="replace") as opened:
                 stamp = _stamp(os.fstat(opened.fileno()))
                 lines = opened.read().splitlines()
         except OSError:
             return None
+        kept: Kept | None = None
         for line in lines:
             try:
-                kept = json.loads(line)
-                part = parse_run(kept["run"])
-                before = () if found is None else found.run.turns
-                if kept["at"] > len(before):
+                content = json.loads(line)
+                part = parse_run(content["run"])
+                nothing = Kept(file, stamp, content["namespace"], replace(part, turns=()), (), {})
+                before = kept or nothing
+                if content["at"] > len(before.run.turns):
                     continue  # the lines before it are gone
-                turns = before[: kept["at"]] + part.turns
-                shown = (*(() if found is None else found.shown), *kept["shown"])
-                names: list[str] = kept.get("aliases", [])
-                aliases = {**dict.fromkeys(names, len(turns)), **({} if found is None else found.aliases)}
-                run = replace(part, turns=turns)
-                parts = frozenset(kept.get("parts", ())).union(() if found is None else found.parts)
-                found = Kept(file, stamp, kept["namespace"], run, tuple(dict.fromkeys(shown)), aliases, parts)
+                turns = before.run.turns[: content["at"]] + part.turns
+                new_aliases = dict.fromkeys(content.get("aliases", []), len(turns))
+                kept = Kept(
+                    file,
+                    stamp,
+                    content["namespace"],
+                    replace(part, turns=turns),
+                    tuple(dict.fromkeys((*before.shown, *content["shown"]))),
+                    {**new_aliases, **before.aliases},  # an alias keeps the place where it was first seen
+                    before.parts.union(content.get("parts", ())),
+                )
             except (ValueError, KeyError, TypeError, FormatError, InputError):
                 continue  # a torn line: the last one before a crash
-        return found
+        return kept
 
     def find(self, namespace: str, id: str) -> Kept | None:
         """A session under way; None if there is none."""
@@ -156,7 +166,8 @@ class Journal:
         known.clear()
         known.update(files)
         for file in new:
-            if (kept := self.read(file)) is not None:
+            kept = self.read(file)
+            if kept is not None:
                 yield kept
 
     def idle(self, seconds: float) -> Iterator[Kept]:
@@ -164,10 +175,13 @@ class Journal:
         before = time.time() - seconds
         for file in self.folder.glob(f"*{_SUFFIX}"):
             try:
-                rests = file.stat().st_mtime <= before
+                changed_at = file.stat().st_mtime
             except OSError:
                 continue  # stored meanwhile
-            if rests and (kept := self.read(file)) is not None:
+            if changed_at > before:
+                continue
+            kept = self.read(file)
+            if kept is not None:
                 yield kept
 
     def remove(self, namespace: str, id: str) -> None:

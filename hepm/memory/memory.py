@@ -102,13 +102,12 @@ class Memory:
         self.holdout = checked_holdout(holdout)
         self.holdout_notes = holdout_notes
         self._outbox = None if outbox is None else _outbox_in(Path(outbox))
-        self._seen_files = None if seen_files is None else Path(seen_files)
-        self._rankers = None if rankers is None else Path(rankers)
+        self._seen_files = _as_path(seen_files)
+        self._rankers = _as_path(rankers)
         self.store = store
         self._embedder = AgreedEmbedder(store, embedder, default=DEFAULT_EMBEDDER, endpoint=endpoint)
         on_contact = None if self._outbox is None else self._deliver
-        folder = None if artifacts is None else Path(artifacts)
-        self.mirrors = Mirror(store, poll_s=poll_s, on_contact=on_contact, artifacts=folder)
+        self.mirrors = Mirror(store, poll_s=poll_s, on_contact=on_contact, artifacts=_as_path(artifacts))
         self.tools = ToolCatalog(store, self.mirrors, self._agreed_embedder)
         journal = None if sessions is None else Journal(Path(sessions))
         self.sessions = Sessions(self, journal=journal, guard=guard)
@@ -218,11 +217,13 @@ class Memory:
 
     def _explain(self, error: Exception) -> None:
         """Raise StoreDamagedError if the store holds damaged values, one of which an unexpected error may be due to."""
-        if damage := self.store.damage():
-            more = f", and {len(damage) - 1} more" if len(damage) > 1 else ""
-            raise StoreDamagedError(
-                f"the memory holds damaged values: {damage[0][1]}{more}. Run `hepm doctor --repair`."
-            ) from error
+        damage = self.store.damage()
+        if not damage:
+            return
+        _, first = damage[0]
+        if len(damage) > 1:
+            first += f", and {len(damage) - 1} more"
+        raise StoreDamagedError(f"the memory holds damaged values: {first}. Run `hepm doctor --repair`.") from error
 
     # Parts
 
@@ -326,9 +327,13 @@ class Memory:
 
         if not namespace:
             raise InputError("a namespace needs a name")
-        described = [tool for tool in as_tools(tools) if tool.description or tool.parameters]
         options = options or IngestOptions()  # created per call: its redactor caches texts of users
-        embedder = self._agreed_embedder() if options.vectors else None
+        described = [tool for tool in as_tools(tools) if tool.description or tool.parameters]
+        if options.redactor is not None:
+            described = [options.redactor.tool(tool) for tool in described]
+        embedder = None
+        if options.vectors:
+            embedder = self._agreed_embedder()
         grown = not isinstance(source, Trajectory)  # sessions do it themselves
         pipeline = Pipeline(
             self.store,
@@ -339,16 +344,17 @@ class Memory:
             takes_carried=reading.format == "hepm",
         )
         try:
-            clean = options.redactor
-            known = [tool if clean is None else clean.tool(tool) for tool in described]
-            files = None if self._seen_files is None or self._outbox is not None else files_of(source)
+            files = None
+            # Runs that wait in an outbox are not stored yet, so no file counts as read.
+            if self._seen_files is not None and self._outbox is None:
+                files = files_of(source)
             if files is None or self._seen_files is None:
-                return pipeline.run(prepare(source, reading, options, embedder), tools=known, on_batch=on_batch)
+                return pipeline.run(prepare(source, reading, options, embedder), tools=described, on_batch=on_batch)
             seen = SeenFiles(self._seen_files, namespace, reading, options)
             fresh, same = seen.split(files, lambda ids: self.store.find_known(ids, namespace=namespace))
             pipeline.report.add_seen(same)
             read = seen.watch(prepare(fresh, reading, options, embedder))
-            report = pipeline.run(read, tools=known, on_batch=seen.keep_and(on_batch))
+            report = pipeline.run(read, tools=described, on_batch=seen.keep_and(on_batch))
             seen.keep(done=True)
             return report
         finally:
@@ -409,7 +415,9 @@ class Memory:
         from hepm.ingest.hepm import parse_stored
 
         record = self.store.records_of([id], namespace=namespace).get(id)
-        return None if record is None else parse_stored(id, record)
+        if record is None:
+            return None
+        return parse_stored(id, record)
 
     def label(
         self,
@@ -531,14 +539,18 @@ class Memory:
             from hepm.ingest.transitions import agent_state
 
             now = agent_state(read_messages(messages))
-            after, history, state = after or now.last, history or now.history, state or now.state()
-        summary = StateSummary(own=state) if isinstance(state, str) else state
-        if summary is not None:
-            summary = for_user(summary, user)
+            after = after or now.last
+            history = history or now.history
+            state = state or now.state()
+        if isinstance(state, str):
+            state = StateSummary(own=state)
+        if state is not None:
+            state = for_user(state, user)
         available = None if tools is None else [tool.name for tool in as_tools(tools)]
         floors = floors_of(speak or self.speak or "sure", floor)
-        chosen: dict[str, Any] = {"k": k, "policy": policy, "c": c, "floors": floors, "namespace": namespace}
-        return self._suggest(after, history, summary, available, **chosen)
+        return self._suggest(
+            after, history, state, available, k=k, policy=policy, c=c, floors=floors, namespace=namespace
+        )
 
     def _suggest(
         self,
@@ -681,12 +693,13 @@ class Memory:
         """The states similar to a text (cosine above 0), over all tools, and what agents did next; best first."""
         if not text.strip():
             raise InputError("there is nothing to search for: say what the agent knows")
-        (vector,) = self._current_embedder().embed([text])
-        return [
-            Recalled(state.summary, state.sources, state.targets, cosine, state.count, state.trajectory)
-            for state, cosine in self.store.search_states(vector, namespace=namespace, limit=k)
-            if cosine > 0  # others share no word with it
-        ]
+        [vector] = self._embed([text])
+        found: list[Recalled] = []
+        for state, cosine in self.store.search_states(vector, namespace=namespace, limit=k):
+            if cosine <= 0:  # it shares no word with the text, nor does any after it
+                break
+            found.append(Recalled(state.summary, state.sources, state.targets, cosine, state.count, state.trajectory))
+        return found
 
     def cypher(
         self,
@@ -870,6 +883,12 @@ def _is_ours(trace: TracebackType | None) -> bool:
             return True
         trace = trace.tb_next
     return False
+
+
+def _as_path(path: str | PathLike[str] | None) -> Path | None:
+    if path is None:
+        return None
+    return Path(path)
 
 
 def _outbox_in(folder: Path) -> Outbox:

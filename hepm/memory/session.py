@@ -155,7 +155,9 @@ class Session:
     @property
     def _draws(self) -> tuple[str, str]:
         """What chance decided, which must be on disk before the first hint."""
-        return self.level, "" if self._trial is None else self._trial.arm
+        if self._trial is None:
+            return self.level, ""
+        return self.level, self._trial.arm
 
     @property
     def stamp(self) -> Stamp | None:
@@ -277,7 +279,9 @@ class Session:
     def _note_trial(self, found: Prompt) -> None:
         """Note what a hint of a session in an experiment held, and what chance left out of it."""
         if self._trial is not None:
-            tools = [hint_id(one.tool) for one in found.suggestions.ranked] if HINT in found.present else []
+            tools: list[str] = []
+            if HINT in found.present:
+                tools = [hint_id(suggestion.tool) for suggestion in found.suggestions.ranked]
             self._note(self._trial.with_hint(found.tokens, (*found.lessons, *tools), found.withheld))
 
     def _withhold(self, found: Prompt | None) -> None:
@@ -285,8 +289,11 @@ class Session:
         if found is None or self._trial is None:
             return
         trial = self._trial.with_hint(found.tokens, found.lessons, ())
-        said = found.suggestions if HINT in found.present else Suggestions()
-        self._note_withheld(trial, said, calls=calls_in(self._turns()))
+        # A prompt without a hint line would have named no tool.
+        withheld = Suggestions()
+        if HINT in found.present:
+            withheld = found.suggestions
+        self._note_withheld(trial, withheld, calls=calls_in(self._turns()))
 
     def _note_withheld(self, trial: Trial, found: Suggestions, *, calls: int) -> None:
         if found.ranked:
@@ -312,12 +319,15 @@ class Session:
 
         Silence, if it cannot be drawn now. A shadow session has the level that says most, and draws none.
         """
+        guarded = self._memory.sessions.guarded
         if self._trial is not None and self._trial.shadow:
-            return BOLDEST if self._memory.sessions.guarded else ""
+            if guarded:
+                return BOLDEST
+            return ""
         options = self._prompt_options
         chosen = options is not None and (options.policy != "hybrid" or not options.suggestions)
         with self._recording:
-            if self.level or chosen or not self._memory.sessions.guarded:
+            if self.level or chosen or not guarded:
                 return self.level
             level = self._ask(lambda: self._memory.sessions.levels.draw(self.id, namespace=self._namespace))
             if level is None:
@@ -343,18 +353,21 @@ class Session:
         if self.is_control:
             return Suggestions(abstained=HELD_OUT)
         trial = self.enter()
-        out: list[ToolName] = []
+        left_out: list[ToolName] = []
         if trial is not None and not trial.shadow:
-            out = [one.tool for one in found.ranked if self._leaves_out(hint_id(one.tool))]
-        kept = found.without(out, LEFT_OUT_HERE) if out else found
-        shown = [one.tool for one in kept.ranked]
+            tools = [suggestion.tool for suggestion in found.ranked]
+            left_out = [tool for tool in tools if self._leaves_out(hint_id(tool))]
+        kept = found
+        if left_out:
+            kept = found.without(left_out, LEFT_OUT_HERE)
+        shown = [suggestion.tool for suggestion in kept.ranked]
         text = kept.prompt()
         tokens = Prompt(present=text).tokens
         if trial is not None and trial.shadow:
             self._note_withheld(trial.with_hint(tokens, (), ()), kept, calls=calls)
             return Suggestions(abstained=HELD_OUT)
         if trial is not None:
-            self._note(trial.with_hint(tokens, [hint_id(tool) for tool in shown], [hint_id(tool) for tool in out]))
+            self._note(trial.with_hint(tokens, list(map(hint_id, shown)), list(map(hint_id, left_out))))
         self.note_hint(shown, calls=calls)
         return kept
 
@@ -371,13 +384,15 @@ class Session:
         if self.is_control or not lessons:
             return ""
         trial = self.enter()
-        out: list[str] = []
+        left_out: list[str] = []
         if trial is not None and not trial.shadow:
-            out = [id for id in lessons if self._leaves_out(id)]
-        kept = [id for id in lessons if id not in out]
-        text = write(kept) if kept else ""
+            left_out = [id for id in lessons if self._leaves_out(id)]
+        kept = [id for id in lessons if id not in left_out]
+        text = ""
+        if kept:
+            text = write(kept)
         if trial is not None:
-            self._note(trial.with_hint(Prompt(present=text).tokens, kept, out))
+            self._note(trial.with_hint(Prompt(present=text).tokens, kept, left_out))
             if trial.shadow:
                 self.keep()
                 return ""
@@ -409,30 +424,39 @@ class Session:
 
         def search() -> list[FoundPrinciple]:
             about: dict[str, Any] = {"namespace": self._namespace, "environment": self._run.environment, "k": k}
-            principles, now = self._memory.principles, agent_state(self._turns())
-            alike = principles.search(query, floor=floor, **about)
-            here = principles.at(
-                [tool for tool in now.last if tool != START], user_text=said_text(now.state()), **about
-            )
-            return list({one.id: one for one in (*alike, *here)}.values())[:k]
+            principles = self._memory.principles
+            now = agent_state(self._turns())
+            last_tools = [tool for tool in now.last if tool != START]
+            similar = principles.search(query, floor=floor, **about)
+            of_last_tools = principles.at(last_tools, user_text=said_text(now.state()), **about)
+            found: dict[str, FoundPrinciple] = {}
+            for principle in (*similar, *of_last_tools):
+                found.setdefault(principle.id, principle)
+            return list(found.values())[:k]
 
         trial = self.enter()
         if trial is not None and trial.arm == CONTROL:  # also in a shadow session
             return []
         found = self._ask(search) or []
-        self._shown.update(dict.fromkeys(one.id for one in found))
-        if found and (last := self._last_said()) is not None:
-            last["recalled"] = [*last.get("recalled", ()), *(one.id for one in found)]
+        ids = [principle.id for principle in found]
+        self._shown.update(dict.fromkeys(ids))
+        last = self._last_reply()
+        if ids and last is not None:
+            last["recalled"] = [*last.get("recalled", ()), *ids]
         return found
 
     def reward(self, reward: float) -> None:
         """Add to the reward of the agent's last turn, in a run without `messages`."""
-        if (last := self._last_said()) is not None:
+        last = self._last_reply()
+        if last is not None:
             last["reward"] = last.get("reward", 0.0) + reward
 
-    def _last_said(self) -> dict[str, Any] | None:
-        said = (one for one in reversed(self._recorded) if one["role"] == "assistant" and not one.get("hidden"))
-        return next(said, None)
+    def _last_reply(self) -> dict[str, Any] | None:
+        """The agent's last message in its conversation, in a run without `messages`."""
+        for message in reversed(self._recorded):
+            if message["role"] == "assistant" and not message.get("hidden"):
+                return message
+        return None
 
     def _prompt(self, turns: Sequence[Turn], **about: Any) -> Prompt:
         from hepm.experience.prompt import TurnState
@@ -446,8 +470,9 @@ class Session:
                 return memory()
         except Exception as error:  # an agent goes on without memory
             if not self._warned:
-                self._warned, unknown = True, not isinstance(error, HepmError)
-                _log.warning("the session %r goes on without hints: %s", self.id, error, exc_info=unknown)
+                self._warned = True
+                unexpected = not isinstance(error, HepmError)
+                _log.warning("the session %r goes on without hints: %s", self.id, error, exc_info=unexpected)
             return None
 
     def follow(self, messages: Sequence[object]) -> None:
@@ -493,7 +518,8 @@ class Session:
 
     def read(self, text: str) -> None:
         """Record what the agent reads after its last turn, but for results; in a run without `messages`."""
-        if (last := self._last_said()) is not None:
+        last = self._last_reply()
+        if last is not None:
             last["read"] = text
 
     def _kept(self, record: Callable[[], None]) -> bool:
@@ -521,14 +547,18 @@ class Session:
         try:
             ToolCall(call)
             given = decoded(dict(arguments or {}))
-            text = result if isinstance(result, str) else "" if result is None else json.dumps(result, default=str)
+            text = _as_text(result)
         except (RecordError, TypeError, ValueError, RecursionError) as error_found:
             raise InputError(f"the call of {call!r} cannot be recorded: {error_found}") from error_found
         self._calls += 1
-        number = f"{'again' if self._resumed else 'call'}_{self._calls}"
+        # Ids of calls before a crash begin with "call": those after it must differ.
+        prefix = "again" if self._resumed else "call"
+        number = f"{prefix}_{self._calls}"
         issued = {"id": number, "type": "function", "function": {"name": call, "arguments": given}}
         before = next((message for message in reversed(self._recorded) if message.get("tool_calls")), None)
-        last = self._recorded[-1] if self._recorded else {}
+        last: dict[str, Any] = {}
+        if self._recorded:
+            last = self._recorded[-1]
         if together and before is not None:
             before["tool_calls"].append(issued)
         elif last.get("role") == "assistant" and "tool_calls" not in last and not hidden:
@@ -553,7 +583,9 @@ class Session:
     @property
     def _messages(self) -> Sequence[object]:
         messages = self._recorded if self._given is None else self._given
-        return [*self._resumed, *messages] if self._resumed else messages
+        if not self._resumed:
+            return messages  # the caller's list itself: its messages are read once
+        return [*self._resumed, *messages]
 
     def _turns(self) -> tuple[Turn, ...]:
         """The run so far, without the hints of this session."""
@@ -561,7 +593,8 @@ class Session:
             turns = self._read.turns(self._messages)
         if self._system and not any(turn.role == "system" for turn in turns):
             system = self._without_memory(Turn("system", self._system))
-            turns = turns if system is None else (system, *turns)
+            if system is not None:
+                turns = (system, *turns)
         return self._hinted.marked(turns)
 
     def _without_memory(self, turn: Turn) -> Turn | None:
@@ -571,11 +604,14 @@ class Session:
             return without_surrogates(without_own_hints(text, self._said))
 
         text = clean(turn.text)
-        calls = tuple(
-            replace(one, arguments=without_surrogates(one.arguments), result=one.result and clean(one.result))
-            for one in turn.calls
-        )
-        return replace(turn, text=text, calls=calls) if text.strip() or calls or not turn.text else None
+        calls: list[ToolCall] = []
+        for call in turn.calls:
+            result = call.result and clean(call.result)
+            calls.append(replace(call, arguments=without_surrogates(call.arguments), result=result))
+        was_hint_alone = turn.text and not text.strip() and not calls
+        if was_hint_alone:
+            return None
+        return replace(turn, text=text, calls=tuple(calls))
 
     def keep(self) -> None:
         """Write the turns that are not on disk yet, so that a crash does not lose them. `hint` and `record` do it."""
@@ -583,30 +619,42 @@ class Session:
             return
         with self._recording:
             try:
-                turns, redactor = self._turns(), self._ingest_options.redactor
-                now = self._journal.stamp(self._namespace, self.id)
-                if now is not None and now != self._stamp:
-                    return  # another process goes on with it
-                at = _common(turns, self._written) if now is not None else 0
-                parts = self.parts - (frozenset() if now is None else self._made_of)
-                drawn = self._draws != self._written_draws
-                if len(turns) > at or len(self._written) > len(turns) or parts or drawn:
-                    part = replace(self._run, turns=turns[at:])
-                    part = part if redactor is None else redactor(part)
-                    names = [name for name in self.aliases if now is None or name not in self._named]
-                    shown = list(self._shown)
-                    about: dict[str, Any] = {"namespace": self._namespace, "aliases": names, "parts": sorted(parts)}
-                    stamp = self._journal.write(part, at, shown, **about)
-                    if stamp is None:  # perhaps a part of it is written
-                        self._stamp = self._journal.stamp(self._namespace, self.id)
-                        return
-                    self._stamp = stamp
-                    self._named.update(names)
-                    self._made_of |= parts
-                    self._written = turns
-                    self._written_draws = self._draws
+                self._write_news(self._journal)
             except (InputError, ValueError) as error:
                 _log.debug("the session %r is not kept: %s", self.id, error)  # `finish` raises it
+
+    def _write_news(self, journal: Journal) -> None:
+        """Append what the file lacks: turns, aliases, parts, and what chance decided."""
+        turns = self._turns()
+        on_disk = journal.stamp(self._namespace, self.id)
+        if on_disk is not None and on_disk != self._stamp:
+            return  # another process goes on with it
+        if on_disk is None:  # the whole session is written again
+            first_new = 0
+            parts = self.parts
+            aliases = list(self.aliases)
+        else:
+            first_new = _common(turns, self._written)
+            parts = self.parts - self._made_of
+            aliases = [alias for alias in self.aliases if alias not in self._named]
+        turns_changed = len(turns) > first_new or len(self._written) > len(turns)
+        if not turns_changed and not parts and self._draws == self._written_draws:
+            return
+        part = replace(self._run, turns=turns[first_new:])
+        redactor = self._ingest_options.redactor
+        if redactor is not None:
+            part = redactor(part)
+        stamp = journal.write(
+            part, first_new, list(self._shown), namespace=self._namespace, aliases=aliases, parts=sorted(parts)
+        )
+        if stamp is None:  # perhaps a part of it is written
+            self._stamp = journal.stamp(self._namespace, self.id)
+            return
+        self._stamp = stamp
+        self._named.update(aliases)
+        self._made_of |= parts
+        self._written = turns
+        self._written_draws = self._draws
 
     def discard(self) -> None:
         """Forget what is on disk of a session that is not to be stored."""
@@ -660,11 +708,19 @@ class Session:
             raise self._failed
         if messages is not None:
             self._take(messages)
-        turns = self._stored.turns if self._stored is not None and messages is None else self._turns()
-        ended_at = time.time() if self._stored is None else self._stored.ended_at
+        # A run that is finished again keeps its turns and its time: only a label is new.
+        if self._stored is None:
+            ended_at = time.time()
+        else:
+            ended_at = self._stored.ended_at
+        if self._stored is None or messages is not None:
+            turns = self._turns()
+        else:
+            turns = self._stored.turns
         try:
             outcome = graded(reward, success)
-            outcome = outcome if success_from is None else outcome.graded(success_from)
+            if success_from is not None:
+                outcome = outcome.graded(success_from)
             return replace(self._run, turns=turns, outcome=outcome, ended_at=ended_at, tools=self._tools or ())
         except ValueError as error:
             raise InputError(f"the run {self.id!r} cannot be stored: {error}") from error
@@ -677,9 +733,10 @@ class Session:
             if before is not None:
                 if run.turns == before.turns and run.outcome in (before.outcome, Outcome()):
                     return
-                if run.turns != before.turns or before.outcome != Outcome():
-                    same = run.turns == before.turns
-                    raise ConflictError(self._finished_already(before.outcome, run.outcome if same else None))
+                if run.turns != before.turns:
+                    raise ConflictError(self._finished_already(before.outcome, None))
+                if before.outcome != Outcome():
+                    raise ConflictError(self._finished_already(before.outcome, run.outcome))
             shown, options = list(self._shown), self._ingest_options
             report = self._memory.sessions.store(run, shown, namespace=self._namespace, options=options)
             if report.rejected:
@@ -704,10 +761,13 @@ class Session:
         finished = f"the run {self.id!r} was finished already, {ended}"
         if now is None:
             return f"{finished}: a session is one run. Begin another session."
-        kind = "--success" if now.success else "--failure"
-        option = kind if now.reward is None else f"--reward {now.reward!r}"
-        place = "" if self._namespace == DEFAULT_NAMESPACE else f" --namespace {shlex.quote(self._namespace)}"
-        return f"{finished}. To correct that: hepm label {shlex.quote(self.id)} {option}{place}"
+        option = "--success" if now.success else "--failure"
+        if now.reward is not None:
+            option = f"--reward {now.reward!r}"
+        command = f"hepm label {shlex.quote(self.id)} {option}"
+        if self._namespace != DEFAULT_NAMESPACE:
+            command += f" --namespace {shlex.quote(self._namespace)}"
+        return f"{finished}. To correct that: {command}"
 
     def __enter__(self) -> Self:
         return self
@@ -751,15 +811,35 @@ def as_messages(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
 
 def _common(turns: Sequence[Turn], others: Sequence[Turn]) -> int:
     """How many turns both have at their beginning."""
-    pairs = zip(turns, others, strict=False)
-    return next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(turns), len(others)))
+    common = 0
+    for turn, other in zip(turns, others, strict=False):
+        if turn != other:
+            break
+        common += 1
+    return common
+
+
+def _as_text(result: object) -> str:
+    """A result as it is stored: a text as it is, anything else as JSON; "" if unknown."""
+    if result is None:
+        return ""
+    if isinstance(result, str):
+        return result
+    return json.dumps(result, default=str)
 
 
 def _starts_alike(messages: Sequence[object], others: Sequence[object]) -> bool:
     """Whether both begin with the same words of a user."""
 
-    def first(some: Sequence[object]) -> str | None:
-        return next((turn.text for turn in read_messages(some) if turn.role == "user"), None)
+    text = _first_user_text(messages)
+    if text is None:
+        return False
+    # What was kept on disk is redacted, and what the client sends is not.
+    return Redactor().text(text) == _first_user_text(others)
 
-    text = first(messages)
-    return text is not None and Redactor().text(text) == first(others)
+
+def _first_user_text(messages: Sequence[object]) -> str | None:
+    for turn in read_messages(messages):
+        if turn.role == "user":
+            return turn.text
+    return None

@@ -156,3 +156,8 @@ def test_every_setting_has_a_meaning_and_a_default_within_what_is_allowed() -> N
     for table in (ConfigFile, *TABLES.values()):
         for name, (_, setting) in settings_of(table).items():
             assert re.fullmatch(r"[A-Z].*\.", setting.help), name
+
+
+def test_init_connects_to_the_port_of_the_file(folder: Path) -> None:
+    configure(folder, 'namespace = "desk"\n[serve]\nport = 9100\n')
+    assert "http://127.0.0.1:9100/desk" in run(folder, "init", "openai").out

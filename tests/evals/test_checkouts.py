@@ -51,16 +51,14 @@ def ended_with(environment: WorkerEnvironment, number: int, *calls: tuple[str, d
     return judged
 
 
-def test_a_checkout_is_named_by_source_or_by_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HEPM_ACEBENCH", raising=False)
+def test_a_checkout_is_named_by_source() -> None:
     with pytest.raises(InputError, match=r"from a checkout of https://.+/ACEBench, and none is named\. Clone it, and"):
         find_environment("acebench-multi_step").tasks()
     with pytest.raises(InputError, match=r"is none: there is no model_eval/checker\.py in it\."):
         find_environment("acebench-multi_step", str(STAND_INS)).tasks()
     with pytest.raises(InputError, match=r"^bfcl takes no source: leave --source out\.$"):
         find_environment("bfcl", ACEBENCH)
-    monkeypatch.setenv("HEPM_ACEBENCH", ACEBENCH)
-    environment = find_environment("acebench-multi_turn")
+    environment = find_environment("acebench-multi_turn", ACEBENCH)
     assert [task.id for task in environment.tasks()] == ["agent_multi_turn_0"]
     environment.close()
 
@@ -80,7 +78,7 @@ def test_acebench_is_won_where_all_attributes_are_equal_and_by_nothing_else(step
 
 
 def test_process_accuracy_by_hand_in_order_and_as_published(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HEPM_SOURCE", ACEBENCH)
+    monkeypatch.setenv("PYTHONPATH", ACEBENCH)
     from hepm.evals.environments.sides import acebench_side
 
     # Ideal a, b, c, d; called a, c, d. In order: 3 of 4. The authors find a, look for b to the end, and stop: 1 of 4.
@@ -188,9 +186,9 @@ def test_a_bench_runs_from_a_checkout_and_reports_process_accuracy(tmp_path: Pat
 
 REAL = {
     # Milestones name no log-in where one is needed, or are met by several ways of which the first ends elsewhere.
-    "acebench-multi_step": ("HEPM_ACEBENCH", {f"agent_multi_step_{n}" for n in (0, 1, *range(12, 18))}),
-    "acebench-multi_turn": ("HEPM_ACEBENCH", {f"agent_multi_turn_{n}" for n in (6, 9)}),
-    "toolsandbox": ("HEPM_TOOLSANDBOX", set[str]()),
+    "acebench-multi_step": ("HEPM_TEST_ACEBENCH", {f"agent_multi_step_{n}" for n in (0, 1, *range(12, 18))}),
+    "acebench-multi_turn": ("HEPM_TEST_ACEBENCH", {f"agent_multi_turn_{n}" for n in (6, 9)}),
+    "toolsandbox": ("HEPM_TEST_TOOLSANDBOX", set[str]()),
 }
 """The variables of checkouts, and the tasks whose gold actions do not win."""
 
@@ -201,7 +199,7 @@ def test_in_the_real_ones_gold_actions_win_idleness_does_not_and_two_runs_are_eq
     variable, lost = REAL[name]
     if not os.environ.get(variable):
         pytest.skip(f"{variable} names no checkout")
-    environment = find_environment(name)
+    environment = find_environment(name, os.environ[variable])
     known: list[Task] = [task for task in environment.tasks() if task.gold]
     assert len(known) >= 20
     for task in known:

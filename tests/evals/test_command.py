@@ -86,9 +86,3 @@ def test_a_test_file_that_is_missing_is_named_beside_one_to_remember_that_is_the
 def test_runs_that_are_all_attacks_are_told_as_such(tmp_path: Path) -> None:
     attack = trajectory("r1", "a", "b", task="injection_task_1")
     assert "all that were read are attacks" in one_sentence(quick("eval", export(tmp_path / "a.jsonl", attack)))
-
-
-def test_a_seed_below_zero_is_a_misuse(tele: Path) -> None:
-    answer = quick("eval", tele, "--seed", "-1")
-    assert answer.code == 2
-    assert "--seed" in one_sentence(answer)

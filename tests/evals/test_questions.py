@@ -122,25 +122,21 @@ def test_a_corpus_comes_as_titles_and_texts_or_as_contents(tmp_path: Path):
         assert (found.title, found.text) == ("Ada", "Born in Aldmoor.")
 
 
-def test_files_are_named_by_variables_and_a_name_with_train_is_the_train_split(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_files_are_named_by_source_and_a_name_with_train_is_the_train_split(tmp_path: Path):
     environment = find_environment("questions-files")
-    with pytest.raises(InputError, match="HEPM_QUESTIONS"):
+    with pytest.raises(InputError, match="name them by --source"):
         environment.tasks()
     record = {"_id": "1", "question": "Where was Ada born?", "answer": "Aldmoor", "context": SHORT}
     for name in ("hotpot_train.json", "hotpot_dev.json"):
         (tmp_path / name).write_text(json.dumps([record]), "utf-8")
-    files = ":".join(str(tmp_path / name) for name in ("hotpot_train.json", "hotpot_dev.json"))
-    monkeypatch.setenv("HEPM_QUESTIONS", files)
-    environment = find_environment("questions-files")
+    files = ",".join(str(tmp_path / name) for name in ("hotpot_train.json", "hotpot_dev.json"))
+    environment = find_environment("questions-files", files)
     tasks = environment.tasks()
     assert [(task.id, task.split) for task in tasks] == [("hotpot_train-1", "train"), ("hotpot_dev-1", "test")]
     assert environment.start(tasks[0]).call("search", {"query": "Ada"}) == "[1] Ada: Ada was born in Aldmoor."
     (tmp_path / "no.json").write_text('[{"question": "q"}]', "utf-8")
-    monkeypatch.setenv("HEPM_QUESTIONS", str(tmp_path / "no.json"))
     with pytest.raises(InputError, match=r"record 1 of .* has no question or no answer"):
-        find_environment("questions-files").tasks()
+        find_environment("questions-files", str(tmp_path / "no.json")).tasks()
 
 
 # Agents: with tags and with tool calls, each with search of principles and without (EvolveR, table 3).

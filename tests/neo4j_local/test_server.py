@@ -79,9 +79,9 @@ def test_start_on_a_running_server_says_so_and_leaves_it(local: LocalServer):
 
 def test_env_gives_a_shell_what_a_driver_needs(local: LocalServer):
     named = '"$HEPM_STORE" "$NEO4J_URI" "$NEO4J_USERNAME" "$NEO4J_PASSWORD"'
-    script = f'eval "$("$0" neo4j env)" && printf "%s %s %s %s" {named}'
-    folder = {**os.environ, "HEPM_NEO4J_FOLDER": str(folder_of(local))}
-    done = subprocess.run(["sh", "-c", script, HEPM], env=folder, capture_output=True, text=True, check=True)
+    script = f'eval "$("$0" neo4j env --folder "$1")" && printf "%s %s %s %s" {named}'
+    command = ["sh", "-c", script, HEPM, str(folder_of(local))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.split() == [local.status().uri, local.status().uri, "neo4j", local.password]
 
 

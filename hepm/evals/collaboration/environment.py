@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +11,7 @@ from hepm.evals.collaboration.problems import PROBLEMS, read_problems
 from hepm.evals.collaboration.script import scripted
 from hepm.evals.collaboration.simulator import model_users
 from hepm.evals.collaboration.users import User, UserTurn, user_names, users_of
-from hepm.evals.environments import Ask, Schema, Task, ToolFailed
+from hepm.evals.environments import Ask, Schema, Task, ToolFailed, endpoint_of_user
 from hepm.llm import Client, Endpoint
 from hepm.types import Turn
 
@@ -131,13 +130,7 @@ class PlayedUsersEnvironment(UsersEnvironment):
     @property
     def user(self) -> Endpoint:
         """HEPM_USER_MODEL, at `Endpoint.of_user`."""
-        model = os.environ.get("HEPM_USER_MODEL")
-        if not model:
-            raise InputError(
-                f"{self.name} needs a model that plays the users: name it in HEPM_USER_MODEL, its endpoint in "
-                "HEPM_USER_BASE_URL (default: OPENAI_BASE_URL), and its key in HEPM_USER_API_KEY (OPENAI_API_KEY)."
-            )
-        return Endpoint.of_user(model)
+        return endpoint_of_user(self.name, "plays the users")
 
     def users(self, names: Sequence[str], *, seed: int, client: Client | None = None) -> Sequence[User]:
         """The users of these names, whom the client's model plays."""

@@ -6,6 +6,7 @@ process of its own.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 Ask: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 """Gives the chat completion for the body of a request."""
-FROM_SOURCE: Final = ("acebench", "toolsandbox", "users", "recorded")
+FROM_SOURCE: Final = ("acebench", "toolsandbox", "users", "recorded", "questions-files")
 """What runs from its authors' checkout, or on files, begins so."""
 Schema: TypeAlias = Mapping[str, Any]
 """A tool as endpoints take it: {"type": "function", "function": {"name", "description", "parameters"}}."""
@@ -146,6 +147,23 @@ class JoinedEnvironment(Environment, Protocol):
         ...
 
 
+def endpoint_of_user(environment: str, does: str) -> Endpoint:
+    """The model HEPM_USER_MODEL, at `Endpoint.of_user`; `does` says what the environment needs it for.
+
+    Raises:
+        InputError: no model is named.
+    """
+    from hepm.llm import Endpoint
+
+    model = os.environ.get("HEPM_USER_MODEL")
+    if not model:
+        raise InputError(
+            f"{environment} needs a model that {does}: name it in HEPM_USER_MODEL, its endpoint in "
+            "HEPM_USER_BASE_URL (default: OPENAI_BASE_URL), and its key in HEPM_USER_API_KEY (OPENAI_API_KEY)."
+        )
+    return Endpoint.of_user(model)
+
+
 def place_of(environment: Environment, task: Task) -> str:
     """The environment that runs of a task, and what they teach, are noted under."""
     return environment.part_of(task) if isinstance(environment, JoinedEnvironment) else environment.name
@@ -185,7 +203,7 @@ def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
         "recorded": partial(recorded.RecordedRuns, "divergence", source),
         "recorded-calls": partial(recorded.RecordedRuns, "call", source),
         "questions": questions.island_questions,
-        "questions-files": questions.file_questions,
+        "questions-files": partial(questions.file_questions, source),
     }
     rules = {name: partial(gyms.Gym, name) for name in gyms.GYMS}
     listening = {f"{name}-user": partial(gyms.ListeningGym, name) for name in gyms.GYMS if name != "search"}
@@ -204,8 +222,8 @@ def find_environment(name: str, source: str = "") -> Environment:
     """The environment of that name. Its package is installed when its tasks are first asked for.
 
     Args:
-        source: The checkout that it runs from, for those that are on no package index; files of problems for users,
-            recorded runs.
+        source: The checkout that it runs from, for those that are on no package index; files of problems for users, of
+            questions for `questions-files`; recorded runs.
 
     Raises:
         NotFoundError: there is none; the message lists the known ones.

@@ -11,7 +11,7 @@ from typing import Final
 from hepm.evals.environments.packages import Checkout
 from hepm.evals.environments.worker import PlayedWorkerEnvironment, WorkerEnvironment
 
-CHECKOUT: Final = Checkout("https://github.com/chenchen0103/ACEBench", "HEPM_ACEBENCH", "model_eval/checker.py")
+CHECKOUT: Final = Checkout("https://github.com/chenchen0103/ACEBench", "model_eval/checker.py")
 PARTS: Final = ("multi_step", "multi_turn", "multi_turn-user")
 
 

@@ -94,13 +94,12 @@ class Checkout:
 
     Attributes:
         repository: Where to get it.
-        variable: The environment variable that names the folder, unless `source` does.
         marker: A file that is in it.
         package: What else it needs; None for Python alone.
+        source: The folder.
     """
 
     repository: str
-    variable: str
     marker: str
     package: Package | None = None
     source: str = ""
@@ -117,19 +116,20 @@ class Checkout:
         Raises:
             InputError: no folder is named, or it holds something else.
         """
-        named = self.source or os.environ.get(self.variable, "")
-        if not named or not (Path(named) / self.marker).is_file():
-            what = f"{named!r} is none: there is no {self.marker} in it" if named else "none is named"
+        if not self.source or not (Path(self.source) / self.marker).is_file():
+            what = "none is named"
+            if self.source:
+                what = f"{self.source!r} is none: there is no {self.marker} in it"
             raise InputError(
                 f"{self.name} runs from a checkout of {self.repository}, and {what}. Clone it, and name the folder "
-                f"by --source or {self.variable}."
+                "by --source."
             )
-        return Path(named).resolve()
+        return Path(self.source).resolve()
 
     @property
     def variables(self) -> dict[str, str]:
         """Of a process that runs it."""
-        return {"PYTHONPATH": str(self.folder), "HEPM_SOURCE": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
+        return {"PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
 
     def interpreter(self) -> Path:
         """Its Python; see `Package.interpreter`."""

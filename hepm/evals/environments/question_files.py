@@ -50,7 +50,8 @@ def read_corpus(file: Path) -> list[Paragraph]:
     found: list[Paragraph] = []
     for number, record in enumerate(_records(file), 1):
         title, text = str(record.get("title") or ""), record.get("text") or record.get("paragraph_text")
-        if text is None and isinstance(contents := record.get("contents"), str):
+        contents = record.get("contents")
+        if text is None and isinstance(contents, str):
             title, _, text = contents.partition("\n")
         if not text:
             raise InputError(f"record {number} of {file} has no text: expected title and text, or contents.")

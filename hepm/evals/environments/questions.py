@@ -5,9 +5,8 @@ The questions and the corpus come from files, or are our own (`hepm.evals.enviro
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
@@ -21,8 +20,8 @@ from hepm.evals.environments.question_files import read_corpus, read_questions
 
 FOUND: Final = 3
 """k_d, the paragraphs that a search gives (EvolveR, A.2)."""
-QUESTIONS_VARIABLE: Final = "HEPM_QUESTIONS"
-CORPUS_VARIABLE: Final = "HEPM_CORPUS"
+CORPUS: Final = "corpus="
+"""Marks the files of a corpus among those of questions."""
 SEARCH: Final = "search"
 _SYSTEM: Final = (
     "Answer the user's question. Search the corpus as often as you need: what you know by heart may be wrong there. A "
@@ -54,8 +53,8 @@ class Corpus:
             raise MissingExtraError("searching a corpus needs bm25s: pip install 'hepm[questions]'") from error
         if not known:
             raise InputError(
-                f"there is no paragraph to search: the files of {QUESTIONS_VARIABLE} give none, so name a corpus in "
-                f"{CORPUS_VARIABLE}."
+                "there is no paragraph to search: the files of questions give none, so name a corpus: "
+                f"--source QUESTIONS,{CORPUS}FILE"
             )
         self.paragraphs = list(dict.fromkeys(known))
         self._tokens = bm25s.tokenize
@@ -148,25 +147,31 @@ def island_questions() -> QuestionEnvironment:
     return QuestionEnvironment("questions", lambda: (questions(), paragraphs()))
 
 
-def file_questions() -> QuestionEnvironment:
-    """Questions from the files that HEPM_QUESTIONS names, over those of HEPM_CORPUS, or their own paragraphs."""
-    return QuestionEnvironment("questions-files", _from_files)
+def file_questions(source: str) -> QuestionEnvironment:
+    """Questions from files, separated by commas, over a corpus, or over their own paragraphs.
+
+    Args:
+        source: "dev.json,corpus=wiki.jsonl", say.
+    """
+    return QuestionEnvironment("questions-files", partial(_from_files, source))
 
 
-def _from_files() -> tuple[Sequence[AskedQuestion], Sequence[Paragraph]]:
+def _from_files(source: str) -> tuple[Sequence[AskedQuestion], Sequence[Paragraph]]:
     asked: list[AskedQuestion] = []
     given: list[Paragraph] = []
-    for file in _files(QUESTIONS_VARIABLE):
-        found, beside = read_questions(file)
+    names = [name for name in source.split(",") if name]
+    for name in names:
+        if name.startswith(CORPUS):
+            continue
+        found, beside = read_questions(Path(name))
         asked, given = asked + found, given + beside
     if not asked:
         raise InputError(
-            f"questions-files needs files of questions: name them in {QUESTIONS_VARIABLE}, separated by "
-            f"{os.pathsep!r}, and a corpus to search in {CORPUS_VARIABLE}."
+            "questions-files needs files of questions: name them by --source, separated by commas, and a corpus to "
+            f"search as {CORPUS}FILE."
         )
-    corpus = [one for file in _files(CORPUS_VARIABLE) for one in read_corpus(file)]
+    corpus: list[Paragraph] = []
+    for name in names:
+        if name.startswith(CORPUS):
+            corpus += read_corpus(Path(name.removeprefix(CORPUS)))
     return asked, corpus or given
-
-
-def _files(variable: str) -> list[Path]:
-    return [Path(name) for name in os.environ.get(variable, "").split(os.pathsep) if name]

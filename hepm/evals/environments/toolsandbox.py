@@ -21,9 +21,7 @@ _NEEDS: Final = Package(
     ),
     size="400 MB",
 )  # fmt: skip
-CHECKOUT: Final = Checkout(
-    "https://github.com/apple/ToolSandbox", "HEPM_TOOLSANDBOX", "tool_sandbox/common/scenario.py", _NEEDS
-)
+CHECKOUT: Final = Checkout("https://github.com/apple/ToolSandbox", "tool_sandbox/common/scenario.py", _NEEDS)
 PARTS: Final = ("", "user")
 
 

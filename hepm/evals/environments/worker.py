@@ -15,8 +15,8 @@ from threading import Lock, Timer
 from typing import Any, Final
 
 from hepm.agents.loop import ChatModel
-from hepm.errors import EpisodeError, InputError
-from hepm.evals.environments import Ask, Call, GoldTurn, Schema, Task, ToolFailed
+from hepm.errors import EpisodeError
+from hepm.evals.environments import Ask, Call, GoldTurn, Schema, Task, ToolFailed, endpoint_of_user
 from hepm.evals.environments.packages import Checkout, Package
 from hepm.llm import Endpoint
 
@@ -48,13 +48,15 @@ class Worker:
         """
         message: dict[str, Any] = {"do": do, "with": arguments}
         problem: Exception | None = None
-        while "ask" in (reply := self._exchange(message, do)):
+        reply = self._exchange(message, do)
+        while "ask" in reply:
             try:
                 if problem or model is None:
                     raise problem or EpisodeError(f"{self._name} asks a model during {do}, and there is none")
                 message = {"answer": model(reply["ask"])}
             except Exception as error:  # the side hears of it, so that it can take its next request
                 problem, message = error, {"refused": str(error)}
+            reply = self._exchange(message, do)
         if problem is not None:
             raise problem
         if "broke" in reply:
@@ -201,7 +203,8 @@ class WorkerEnvironment:
 
     def _take(self) -> Worker:
         while self._idle:
-            if (worker := self._idle.pop()).alive:
+            worker = self._idle.pop()
+            if worker.alive:
                 return worker
         self._workers.append(Worker(self._package, self._side))
         return self._workers[-1]
@@ -217,12 +220,7 @@ class PlayedWorkerEnvironment(WorkerEnvironment):
     @property
     def user(self) -> Endpoint:
         """HEPM_USER_MODEL, at `Endpoint.of_user`."""
-        if not (model := os.environ.get("HEPM_USER_MODEL")):
-            raise InputError(
-                f"{self.name} needs a model that plays the user: name it in HEPM_USER_MODEL, its endpoint in "
-                "HEPM_USER_BASE_URL (default: OPENAI_BASE_URL), and its key in HEPM_USER_API_KEY (OPENAI_API_KEY)."
-            )
-        return Endpoint.of_user(model)
+        return endpoint_of_user(self.name, "plays the user")
 
     @cached_property
     def _chat(self) -> ChatModel:
@@ -236,5 +234,6 @@ class PlayedWorkerEnvironment(WorkerEnvironment):
     def close(self) -> None:
         """End the processes and connections."""
         super().close()
-        if chat := self.__dict__.pop("_chat", None):
+        chat = self.__dict__.pop("_chat", None)
+        if chat:
             chat.__exit__()

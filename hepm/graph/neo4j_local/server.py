@@ -289,7 +289,7 @@ class LocalServer:
             why = f"holds other things ({', '.join(sorted(others)[:3])})"
         except OSError as error:
             why = f"cannot hold a server ({error.strerror})"
-        raise LocalServerError(f"{self._folder} {why}: name a new folder with --folder or HEPM_NEO4J_FOLDER")
+        raise LocalServerError(f"{self._folder} {why}: name a new folder with --folder")
 
     def _settings(self) -> ServerSettings | None:
         try:

@@ -5,14 +5,12 @@ The user is a rule that hears words. In an environment whose name ends in "-user
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Final, NamedTuple
 
 from hepm.agents.loop import ChatModel
-from hepm.errors import InputError
-from hepm.evals.environments import Ask, Environment, Episode, Task
+from hepm.evals.environments import Ask, Environment, Episode, Task, endpoint_of_user
 from hepm.evals.environments.functions import FunctionEnvironment
 from hepm.evals.environments.gyms.episode import GymEpisode, GymTask
 from hepm.evals.environments.gyms.hearing import Hearing, by_model, by_words
@@ -127,12 +125,7 @@ class ListeningGym(Gym):
     @property
     def user(self) -> Endpoint:
         """HEPM_USER_MODEL, at `Endpoint.of_user`."""
-        if not (model := os.environ.get("HEPM_USER_MODEL")):
-            raise InputError(
-                f"{self.name} needs a model that listens for the user: name it in HEPM_USER_MODEL, its endpoint in "
-                "HEPM_USER_BASE_URL (default: OPENAI_BASE_URL), and its key in HEPM_USER_API_KEY (OPENAI_API_KEY)."
-            )
-        return Endpoint.of_user(model)
+        return endpoint_of_user(self.name, "listens for the user")
 
     @cached_property
     def _chat(self) -> ChatModel:
@@ -143,7 +136,8 @@ class ListeningGym(Gym):
         return GYMS[self.gym].start(task.id, by_model(ask or self._chat, self.user.model))
 
     def close(self) -> None:
-        if chat := self.__dict__.pop("_chat", None):
+        chat = self.__dict__.pop("_chat", None)
+        if chat:
             chat.__exit__()
 
 

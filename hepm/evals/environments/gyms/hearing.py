@@ -40,8 +40,12 @@ Hearing: TypeAlias = Callable[[str, Sequence[Topic]], list[int]]
 
 def by_words(text: str, topics: Sequence[Topic]) -> list[int]:
     """The topics whose words the message has, in the order in which it has them."""
-    found = [(match.start(), at) for at, topic in enumerate(topics) if (match := matched(topic.words, text))]
-    return [at for _, at in sorted(found)]
+    starts: list[tuple[int, int]] = []
+    for position, topic in enumerate(topics):
+        match = matched(topic.words, text)
+        if match:
+            starts.append((match.start(), position))
+    return [position for _, position in sorted(starts)]
 
 
 def matched(words: str, text: str) -> re.Match[str] | None:

@@ -14,7 +14,7 @@ from typing import Any
 
 ask: Any = None
 """Asks the model that plays the user: `serve.py` sets it."""
-_SOURCE = Path(os.environ["HEPM_SOURCE"])
+_SOURCE = Path(os.environ["PYTHONPATH"])  # the checkout alone: see `Checkout.variables`
 _TYPES = {"dict": "object", "list": "array", "float": "number", "tuple": "array", "any": "string"}
 _GREETING = "Is there anything you need help with today?"
 _END = "finish conversation"

@@ -38,7 +38,8 @@ class _Model:
     def generate_response(self, messages: list[dict[str, str]], **about: Any) -> str:
         """The text of an answer; `response_format` goes along, tools do not."""
         body: dict[str, Any] = {"messages": messages, "temperature": 0.0}
-        if form := about.get("response_format"):
+        form = about.get("response_format")
+        if form:
             body["response_format"] = form
         return str(ask(body)["choices"][0]["message"].get("content") or "")
 

@@ -176,14 +176,15 @@ class ToolSandboxEpisode:
         self._say(Role.USER, text)
         if self._user is None:
             return None
-        while (last := self._last()).recipient != Role.AGENT:
+        while self._last().recipient != Role.AGENT:
+            last = self._last()
             if last.recipient == Role.EXECUTION_ENVIRONMENT:
                 self._environment.respond()
                 if not self._last().conversation_active:
                     return None
             else:
                 self._user.respond()
-        return last.content
+        return self._last().content
 
     def reward(self) -> float:
         """The mean similarity of milestones, 0 if a minefield was touched."""

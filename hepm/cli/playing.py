@@ -1,0 +1,141 @@
+"""What the kinds of `hepm bench` share: the environment and its tasks, the folder, play, and what is printed."""
+
+from __future__ import annotations
+
+import re
+import sys
+from contextlib import ExitStack
+from fnmatch import fnmatchcase
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import click
+
+from hepm.cli.options import Bar, print_json, print_table
+from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError
+from hepm.text import count_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rich.table import Table
+    from rich.text import Text
+
+    from hepm.evals.bench.folder import Folder
+    from hepm.evals.bench.models import Model
+    from hepm.evals.bench.play import Bench
+    from hepm.evals.collaboration.play import UserBench
+    from hepm.evals.environments import Environment, Task
+    from hepm.evals.replay import ReplayBench
+    from hepm.llm import Budget, Endpoint, Prices, Usage
+
+
+def print_parts(parts: Sequence[Table | Text]) -> None:
+    """Print the parts of a report."""
+    from rich.console import Console
+    from rich.table import Table
+
+    for part in parts:
+        if isinstance(part, Table) and part.columns[0].no_wrap:
+            print_table(part)
+        else:
+            Console().print(part)
+
+
+def default_folder(folder: str, name: str) -> Path:
+    """Where answers are kept, if no folder is named."""
+    return Path(folder) / re.sub(r"[^\w.-]+", "-", name)
+
+
+def made_folder(place: Path, dry_run: bool, stack: ExitStack) -> Path:
+    """The folder to work in: a dry run makes none."""
+    return place if not dry_run or place.exists() else Path(stack.enter_context(TemporaryDirectory()))
+
+
+def played(
+    bench: Bench | UserBench | ReplayBench,
+    limits: tuple[Budget, Prices | None],
+    stack: ExitStack,
+    bar: Bar,
+    play: Callable[[Model], object],
+) -> tuple[Model, Exception | None]:
+    """Open the models and play.
+
+    Returns the agent's model, and the error that ended play early, to be raised after the report.
+    """
+    from hepm.evals.bench.models import open_model
+
+    budget, prices = limits
+    user = user_of(bench.environment)
+    opened = open_model(bench.endpoint, bench.folder, budget=budget, prices=prices, environment=bench.environment)
+    model = stack.enter_context(opened)
+    ending: Exception | None = None
+    with bar:
+        try:
+            play(model)
+        except (BudgetSpentError, EndpointRefusedError) as error:
+            ending = error
+    bench.folder.export()
+    tell_asked(model, bench.endpoint, bench.folder, user and user.model)
+    return model, ending
+
+
+def tell_asked(model: Model, endpoint: Endpoint, kept: Folder, user: str | None = None) -> None:
+    """Print on stderr how much was asked, and how much was known."""
+    if model.paid_before or kept.dropped:
+        dropped = f", {kept.dropped:,} not used, as their runs took another course" if kept.dropped else ""
+        print(f"{count_of(model.paid_before, 'answer was', 'answers were')} there before{dropped}", file=sys.stderr)
+    names = f"{endpoint.model} and {user}" if user else endpoint.model
+    print(f"asked {names}: {model.budget.line()}; what it answered is in {kept.path}", file=sys.stderr)
+
+
+def opened_environment(name: str, stack: ExitStack, source: str = "") -> Environment:
+    """The environment of a name, or of `module:function`; the stack closes it. See `find_environment`."""
+    from hepm.evals.environments import find_environment
+
+    module, colon, function = name.partition(":")
+    if colon:
+        sys.path.insert(0, "")  # modules of the working folder
+        try:
+            environment: Environment = getattr(import_module(module), function)()
+        except (ImportError, AttributeError) as error:
+            raise InputError(f"the environment {name} cannot be opened: {error}.") from error
+    else:
+        environment = find_environment(name, source)
+    stack.callback(environment.close)
+    user_of(environment)  # if it names no model, that is said before a package is installed
+    return environment
+
+
+def user_of(environment: Environment) -> Endpoint | None:
+    """The model that plays the user; None where none does."""
+    from hepm.evals.environments import PlayedUser
+
+    return environment.user if isinstance(environment, PlayedUser) else None
+
+
+def chosen_tasks(tasks: Sequence[Task], wanted: str) -> list[Task]:
+    """The first tasks, or those whose ids match: see `--tasks`."""
+    if wanted.isdecimal():
+        return list(tasks[: int(wanted)])
+    patterns = [pattern.strip() for pattern in wanted.split(",")]
+    found = [task for task in tasks if any(fnmatchcase(task.id, pattern) for pattern in patterns)]
+    if not found:
+        some = ", ".join(task.id for task in tasks[:3])
+        raise click.BadParameter(f"no task is called {wanted}; there are {some}, …", param_hint="--tasks")
+    return found
+
+
+def tell_estimate(
+    number: int, usage: Usage, what: str, place: Path, *, prices: Prices | None = None, as_json: bool
+) -> None:
+    """Print the result of a dry run, with the cost where prices are known."""
+    cost = prices and prices.cost_usd(usage)
+    if as_json:
+        known = {"dry_run": True, f"{what}s": number, "calls": usage.calls, "tokens": usage.tokens}
+        return print_json(known | ({} if cost is None else {"cost_usd": cost}))
+    about = f"about {count_of(usage.calls, 'call')} and {count_of(usage.tokens, 'token')}"
+    about += "" if cost is None else f" (${cost:,.2f})"
+    print(f"{count_of(number, what)} would take {about}, in {place}")
