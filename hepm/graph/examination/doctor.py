@@ -6,9 +6,9 @@ import gc
 from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from hepm.graph.batches import batches
 from hepm.graph.calls.artifacts import Artifacts
 from hepm.graph.calls.call_matrix import Reached
 from hepm.graph.changes import stored_twice
@@ -18,7 +18,7 @@ from hepm.graph.examination.scratch import HeldState, ScratchNamespace
 from hepm.graph.lessons.rows import UNUSED, from_record
 from hepm.graph.lessons.transaction import recount, wrong_exposures
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
-from hepm.graph.rows import EdgeRow, HeldRun, RecordParser, TextEmbedder, read_each
+from hepm.graph.rows import EdgeRow, HeldRun, RecordParser, StateRow, TextEmbedder, read_each
 from hepm.graph.store import Store
 from hepm.types import ToolName
 
@@ -53,46 +53,73 @@ def examine(
         on_progress: Called with how many steps were made, and of how many: one a run, and two a state.
     """
     # Whatever reads a damaged value may fail: nothing else is compared before these are reset.
-    if damaged := _damage(store, namespace):
+    damaged = _damage(store, namespace)
+    if damaged:
         return damaged
-    found: list[Finding] = []
-    vectors = Vectors(store.header.dimensions, embedder) if "vectors" in parts else None
-    totals = store.totals(namespace=namespace)
-    states = totals.states if "states" in parts else 0
-    total = totals.trajectories + states + (totals.states if states or vectors is not None else 0)
-    if _FROM_RECORDS & {*parts}:
-        on_progress(0, total)
+    findings: list[Finding] = []
+    vectors: Vectors | None = None
+    if "vectors" in parts:
+        vectors = Vectors(store.header.dimensions, embedder)
+    steps = _Steps(_count_steps(store, namespace, parts), on_progress)
+    reads_records = not _FROM_RECORDS.isdisjoint(parts)
+    if reads_records:
+        steps.make(0)
     if "links" in parts:
-        found += [Finding(sentence) for sentence in store.orphans(namespace=namespace)]
-    if _FROM_RECORDS & {*parts}:
-        done = 0
-
-        def step(number: int) -> None:
-            nonlocal done
-            done = min(done + number, total)
-            on_progress(done, total)
-
+        findings += [Finding(sentence) for sentence in store.orphans(namespace=namespace)]
+    if reads_records:
         with ScratchNamespace() as scratch, _without_collection():
-            found += _Examination(store, namespace, parts, vectors, scratch, step).findings(replay)
-        on_progress(total, total)
+            findings += _Examination(store, namespace, parts, vectors, scratch, steps.make).findings(replay)
+        steps.make(steps.total)
     if "lessons" in parts or vectors is not None:
-        lessons = list(_lesson_findings(store, namespace, vectors))
-        found += lessons if "lessons" in parts else []
+        # Read for their vectors, too.
+        lesson_findings = list(_lesson_findings(store, namespace, vectors))
+        if "lessons" in parts:
+            findings += lesson_findings
     if vectors is not None:
-        found += vectors.findings()
+        findings += vectors.findings()
     if artifacts is not None and "fit" in parts:
-        found += _fit_findings(store, namespace, artifacts)
+        findings += _fit_findings(store, namespace, artifacts)
     if mirror is not None and "counts" in parts:
-        found += _mirror_findings(store, mirror)
-    return found
+        findings += _mirror_findings(store, mirror)
+    return findings
+
+
+class _Steps:
+    """Reports how many steps were made, never more than there are."""
+
+    def __init__(self, total: int, on_progress: ExaminationProgress) -> None:
+        self.total = total
+        self._done = 0
+        self._on_progress = on_progress
+
+    def make(self, number: int) -> None:
+        self._done = min(self._done + number, self.total)
+        self._on_progress(self._done, self.total)
+
+
+def _count_steps(store: Store, namespace: str, parts: Collection[Part]) -> int:
+    """One a run; one a state that is read, for its vector or its counts; and one more where its counts are compared."""
+    totals = store.totals(namespace=namespace)
+    steps = totals.trajectories
+    if "states" in parts:
+        steps += 2 * totals.states
+    elif "vectors" in parts:
+        steps += totals.states
+    return steps
 
 
 def _damage(store: Store, namespace: str) -> list[Finding]:
     names = store.namespaces()
-    first = names[:1] in ([namespace], [])  # reports those of no known namespace
-    cells = [what for name, what in store.damage() if name == namespace or (first and name not in names)]
-    more = [f"and {len(cells) - _SHOWN_CELLS:,} more such values"] if len(cells) > _SHOWN_CELLS else []
-    return [Finding(what) for what in (*cells[:_SHOWN_CELLS], *more)]
+    # The first namespace reports the damage of no known namespace.
+    is_first = not names or names[0] == namespace
+    sentences: list[str] = []
+    for damaged_namespace, sentence in store.damage():
+        if damaged_namespace == namespace or (is_first and damaged_namespace not in names):
+            sentences.append(sentence)
+    findings = [Finding(sentence) for sentence in sentences[:_SHOWN_CELLS]]
+    if len(sentences) > _SHOWN_CELLS:
+        findings.append(Finding(f"and {len(sentences) - _SHOWN_CELLS:,} more such values"))
+    return findings
 
 
 @contextmanager
@@ -114,10 +141,15 @@ def _fit_findings(store: Store, namespace: str, artifacts: Artifacts) -> Iterato
     kept = artifacts.read()
     if kept is None or kept[0]["revision"] != store.header.revision:
         return  # older counts are no mistake: they are brought up to date by the process that uses them
-    (about, arrays), names = kept, tuple(Reached.__slots__)
+    about, arrays = kept
     expected = {tool: counts for tool, *counts in store.reached_tools(namespace=namespace)}
-    held = zip(about["tools"], *(arrays[name][1:].tolist() for name in names), strict=False)
-    wrong = sorted(tool for tool, *counts in held if counts != expected.get(tool, [0] * len(names)))
+    columns = [arrays[name][1:].tolist() for name in Reached.__slots__]  # number 0 is the start
+    none = [0] * len(columns)
+    wrong: list[ToolName] = []
+    for tool, *counts in zip(about["tools"], *columns, strict=False):
+        if counts != expected.get(tool, none):
+            wrong.append(tool)
+    wrong.sort()
     if wrong:
         yield Finding(f"counts in the files of the fit differ from the edges to {', '.join(wrong[:SHOWN])}", "prepare")
 
@@ -137,8 +169,12 @@ class _Examination:
         scratch: ScratchNamespace,
         step: Callable[[int], None],
     ) -> None:
-        self._store, self._namespace, self._parts = store, namespace, parts
-        self._vectors, self._scratch, self._step = vectors, scratch, step
+        self._store = store
+        self._namespace = namespace
+        self._parts = parts
+        self._vectors = vectors
+        self._scratch = scratch
+        self._step = step
         self._edges = defaultdict[Edge, EdgeCounts](EdgeCounts)
         self._tools = defaultdict[ToolName, ToolCounts](ToolCounts)
         self._took = defaultdict[Edge, tuple[list[str], list[str]]](lambda: ([], []))
@@ -148,13 +184,31 @@ class _Examination:
         self._shortest = store.header.counting == "shortest"
 
     def findings(self, replay: RecordParser) -> Iterator[Finding]:
+        self._read_runs(replay)
+        yield from self._unreadable
+        if "runs" in self._parts:
+            for name, excluded in self._scratch.wrongly_counted():
+                what = "counts and should not" if excluded else "does not count and should"
+                yield Finding(f"the run {name!r} {what}")
+            yield from self._runs.findings()
+        if "counts" in self._parts:
+            yield from self._count_findings()
+        if "states" in self._parts or "vectors" in self._parts:
+            yield from self._state_findings()
+
+    def _read_runs(self, replay: RecordParser) -> None:
         store, namespace = self._store, self._namespace
-        aliases, success_from = store.marks(namespace=namespace).aliases, store.header.success_from
-        counts = "counts" in self._parts
-        took = _Blocks(store.iter_run_edges(namespace=namespace) if counts else iter(()), 2)
-        ended = _Blocks(store.iter_outcomes(namespace=namespace) if counts else iter(()), 1)
-        runs = store.iter_runs(namespace=namespace)
-        while batch := list(islice(runs, _BATCH)):
+        aliases = store.marks(namespace=namespace).aliases
+        success_from = store.header.success_from
+        compare_counts = "counts" in self._parts
+        edges: Iterator[Sequence[Any]] = iter(())
+        outcomes: Iterator[Sequence[Any]] = iter(())
+        if compare_counts:
+            edges = store.iter_run_edges(namespace=namespace)
+            outcomes = store.iter_outcomes(namespace=namespace)
+        edges_by_run = _Blocks(edges, 2)
+        outcomes_by_run = _Blocks(outcomes, 1)
+        for batch in batches(store.iter_runs(namespace=namespace), _BATCH):
             read, _ = read_each([held.record for held in batch], replay, aliases, success_from=success_from)
             counted: list[RunRecord] = []
             for held, run in zip(batch, read, strict=True):
@@ -166,21 +220,11 @@ class _Examination:
                     counted.append(run)
                 self._check_run(held, run)
             delta = Delta.of(counted)
-            if counts:
-                self._count(delta, took.of(batch), ended.of(batch))
+            if compare_counts:
+                self._count(delta, edges_by_run.of(batch), outcomes_by_run.of(batch))
             if "states" in self._parts:
                 self._scratch.add_states(delta)
             self._step(len(batch))
-        yield from self._unreadable
-        if "runs" in self._parts:
-            for name, excluded in self._scratch.wrongly_counted():
-                what = "counts and should not" if excluded else "does not count and should"
-                yield Finding(f"the run {name!r} {what}")
-            yield from self._runs.findings()
-        if counts:
-            yield from self._count_findings()
-        if {"states", "vectors"} & {*self._parts}:
-            yield from self._state_findings()
 
     def _check_run(self, held: HeldRun, run: RunRecord) -> None:
         other = self._scratch.add_run(run, held.id, counted=held.counted, shortest=self._shortest)
@@ -198,18 +242,27 @@ class _Examination:
             tool = self._tools[name]
             tool.calls += counts.calls
             tool.errors += counts.errors
-        expected = {(*edge, run) for edge, runs in delta.run_edges.items() for run in runs}
-        for side, rows in enumerate((took - expected, expected - took)):
+        expected: set[tuple[Any, ...]] = set()
+        for (source, target), runs in delta.run_edges.items():
+            expected.update((source, target, run) for run in runs)
+        extra, missing = took - expected, expected - took
+        for side, rows in enumerate((extra, missing)):
             for source, target, run in rows:
-                if len(self._took[source, target][side]) < SHOWN:
-                    self._took[source, target][side].append(run)
-        held = {(tool, run): (at, bool(failed)) for tool, run, at, failed in ended}
+                shown = self._took[source, target][side]
+                if len(shown) < SHOWN:
+                    shown.append(run)
+        held = {(tool, run): (ended_at, bool(failed)) for tool, run, ended_at, failed in ended}
         for key in delta.outcomes.keys() | held.keys():
             right, stored = delta.outcomes.get(key), held.get(key)
             if right != stored:
                 self._outcomes.compare(key, _outcome(right), _outcome(stored))
 
     def _count_findings(self) -> Iterator[Finding]:
+        yield from self._edge_findings()
+        yield from self._tool_findings()
+        yield from self._outcomes.findings()
+
+    def _edge_findings(self) -> Iterator[Finding]:
         differing = Differing("edge", label=lambda key: f"{key[0]} -> {key[1]}")
         for source, target, *counts in self._store.iterate("edges", namespace=self._namespace):
             edge = source, target
@@ -217,46 +270,43 @@ class _Examination:
             # Of the runs that took it, those that are stored too much, and those that are missing.
             extra, missing = map(sorted, self._took.get(edge, ((), ())))
             stored = dict(zip(EdgeRow._fields[2:], counts, strict=True))
-            expected = None if right is None else {**vars(right), "runs": missing}
+            expected: Columns | None = None
+            if right is not None:
+                expected = {**vars(right), "runs": missing}
             differing.compare(edge, expected, {**stored, "runs": extra})
         for edge, right in self._edges.items():
             differing.compare(edge, vars(right), None)
         yield from differing.findings()
+
+    def _tool_findings(self) -> Iterator[Finding]:
         differing = Differing("tool")
-        counts = {row.name: (row.calls, row.errors) for row in self._store.tools(namespace=self._namespace)}
-        for name in self._tools.keys() | counts.keys():
-            tool = self._tools.get(name, ToolCounts())
-            calls, errors = counts.get(name, (0, 0))
-            if (tool.calls, tool.errors) != (calls, errors):
-                missing = name not in counts
-                differing.compare(name, vars(tool), None if missing else {"calls": calls, "errors": errors})
+        stored = {row.name: row for row in self._store.tools(namespace=self._namespace)}
+        for name in self._tools.keys() | stored.keys():
+            right = self._tools.get(name, ToolCounts())
+            row = stored.get(name)
+            if row is not None and (right.calls, right.errors) != (row.calls, row.errors):
+                differing.compare(name, vars(right), {"calls": row.calls, "errors": row.errors})
+            elif row is None and (right.calls or right.errors):
+                differing.compare(name, vars(right), None)
         yield from differing.findings()
-        yield from self._outcomes.findings()
 
     def _state_findings(self) -> Iterator[Finding]:
         differing = Differing("state", label=_state_label)
-        states = self._store.iter_held_states(namespace=self._namespace)
-        while batch := list(islice(states, _BATCH)):
+        for batch in batches(self._store.iter_held_states(namespace=self._namespace), _BATCH):
             if "states" in self._parts:
-                self._scratch.add_stored(
-                    (
-                        StateMove(row.sources, row.targets, row.success),
-                        *(row.key, row.count, row.seen, row.trajectory, row.step),
-                        row.summary if kept else None,
-                    )
-                    for row, kept, _ in batch
-                )
-            for row, kept, vector in batch:
-                if kept and self._vectors is not None:
+                self._scratch.add_stored(_scratch_row(row, kept_text=kept) for row, kept, _ in batch)
+            with_text = [(row, vector) for row, kept, vector in batch if kept]
+            if self._vectors is not None:
+                for row, vector in with_text:
                     self._vectors.check("state", row.summary, vector)
-            self._step(sum(kept for _, kept, _ in batch))
+            self._step(len(with_text))
         bound = self._store.header.states_per_move
         both = _merged(self._scratch.states("expected", bound), self._scratch.states("stored", bound))
         moves = self._scratch.moves()
-        for at, ((move, key), right, stored) in enumerate(both, 1):
+        for number, ((move, key), right, stored) in enumerate(both, 1):
             if right != stored:
                 differing.compare((*moves[move], key), _state(right), _state(stored))
-            if not at % _BATCH:
+            if number % _BATCH == 0:
                 self._step(_BATCH)
         yield from differing.findings()
 
@@ -270,11 +320,11 @@ class _Blocks:
 
     def of(self, batch: Iterable[HeldRun]) -> set[tuple[Any, ...]]:
         ids = {held.id for held in batch}
-        found: set[tuple[Any, ...]] = set()
+        rows: set[tuple[Any, ...]] = set()
         while self._next is not None and self._next[self._position] in ids:
-            found.add(tuple(self._next))
+            rows.add(tuple(self._next))
             self._next = next(self._rows, None)
-        return found
+        return rows
 
 
 def _merged(
@@ -295,16 +345,31 @@ def _merged(
             mine, theirs = next(expected, None), next(stored, None)
 
 
+def _scratch_row(row: StateRow, *, kept_text: bool) -> tuple[StateMove, int, int, float, str, int, str | None]:
+    move = StateMove(row.sources, row.targets, row.success)
+    summary = row.summary if kept_text else None
+    return move, row.key, row.count, row.seen, row.trajectory, row.step, summary
+
+
 def _outcome(outcome: tuple[float, bool] | None) -> Columns | None:
-    return None if outcome is None else {"ended": outcome[0], "failed": outcome[1]}
+    if outcome is None:
+        return None
+    ended, failed = outcome
+    return {"ended": ended, "failed": failed}
 
 
 def _state(state: HeldState | None) -> Columns | None:
-    return None if state is None else vars(state)
+    if state is None:
+        return None
+    return vars(state)
 
 
 def _state_label(key: tuple[tuple[ToolName, ...], tuple[ToolName, ...], bool, int]) -> str:
-    return f"{', '.join(key[0])} -> {', '.join(key[1])}{'' if key[2] else ' in failed runs'}"
+    sources, targets, success, _ = key
+    label = f"{', '.join(sources)} -> {', '.join(targets)}"
+    if not success:
+        label += " in failed runs"
+    return label
 
 
 def _mirror_findings(store: Store, mirror: NamespaceMirror) -> Iterator[Finding]:
@@ -340,6 +405,7 @@ def _lesson_findings(store: Store, namespace: str, vectors: Vectors | None) -> I
         yield Finding(f"the uses of {len(wrong)} lessons differ from what was shown ({', '.join(wrong[:SHOWN])})")
     runs = store.find_known(list({exposure.run for exposure in exposures}), namespace=namespace)
     ended = {run: known.success for run, known in runs.items()}
-    if apart := wrong_exposures(exposures, ended, lessons.outcomes(namespace=namespace)):
+    apart = wrong_exposures(exposures, ended, lessons.outcomes(namespace=namespace))
+    if apart:
         shown = ", ".join(sorted({exposure.run for exposure, _ in apart})[:SHOWN])
         yield Finding(f"the outcomes of {len(apart)} exposures differ from those of their runs ({shown})")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
@@ -47,8 +47,10 @@ class OutgoingEdge(NamedTuple):
     @property
     def failure_share(self) -> float:
         """Failed among the labelled trajectories that took the edge, in [0, 1]."""
-        seen = self.support + self.failures
-        return self.failures / seen if seen else 0.0
+        labelled = self.support + self.failures
+        if not labelled:
+            return 0.0
+        return self.failures / labelled
 
 
 Rows: TypeAlias = list[tuple[Any, ...]]
@@ -117,34 +119,37 @@ class NamespaceMirror:
         rows = _by_source(self.store.edges(namespace=self.name))
         from hepm.graph.mirror.nearest import StateBlock
 
-        drifts = self.store.drifts(sorted({row[1] for of in rows.values() for row in of}), namespace=self.name)
-        newest, states = self._states_newer_than(0)
-        after = {tool: self._extended(StateBlock(), tool, of) for tool, of in states.items()}
-        return _Snapshot(marks, True, newest, rows, after, drifts=drifts)
+        drifts = self.store.drifts(sorted(_targets(rows)), namespace=self.name)
+        newest, batches = self._states_newer_than(0)
+        blocks = {tool: self._extended(StateBlock(), tool, batch) for tool, batch in batches.items()}
+        return _Snapshot(marks, True, newest, rows, blocks, drifts=drifts)
 
     def _states_newer_than(self, newest: int) -> tuple[int, dict[ToolName, StateBatch]]:
         """The highest id of a state, and states of successful runs above an id, by the tool that they came after."""
         states = self.store.states_newer_than(newest, namespace=self.name)
-        rows_of: dict[ToolName, list[int]] = {}
-        for row, state in enumerate(states.rows):
-            for tool in state.sources if state.success else ():
-                rows_of.setdefault(tool, []).append(row)
-        batches = {
-            tool: StateBatch([states.rows[at] for at in of], states.vectors_ND[of]) for tool, of in rows_of.items()
-        }
-        return (states.rows[-1].id if states.rows else newest), batches
+        if not states.rows:
+            return newest, {}
+        indexes_after: dict[ToolName, list[int]] = {}
+        for index, state in enumerate(states.rows):
+            if state.success:
+                for tool in state.sources:
+                    indexes_after.setdefault(tool, []).append(index)
+        batches: dict[ToolName, StateBatch] = {}
+        for tool, indexes in indexes_after.items():
+            batches[tool] = StateBatch([states.rows[index] for index in indexes], states.vectors_ND[indexes])
+        return states.rows[-1].id, batches
 
     def _rows(self, snapshot: _Snapshot, source: ToolName) -> Sequence[tuple[Any, ...]]:
         """The outgoing edges of a tool, by target."""
-        found = snapshot.rows.get(source)
-        if found is None:
+        rows = snapshot.rows.get(source)
+        if rows is None:
             if snapshot.whole:
                 return ()
-            found = self._ask(lambda: self.store.edges(namespace=self.name, sources=[source]))
-            if found is None:
+            rows = self._ask(lambda: self.store.edges(namespace=self.name, sources=[source]))
+            if rows is None:
                 return ()
-            snapshot.rows[source] = found
-        return found
+            snapshot.rows[source] = rows
+        return rows
 
     def _ask(self, read: Callable[[], T]) -> T | None:
         """What the store answers; None if it does not."""
@@ -156,7 +161,9 @@ class NamespaceMirror:
 
     def _all_rows(self) -> dict[ToolName, Rows]:
         snapshot = self._snapshot
-        return snapshot.rows if snapshot.whole else _by_source(self.store.edges(namespace=self.name))
+        if snapshot.whole:
+            return snapshot.rows
+        return _by_source(self.store.edges(namespace=self.name))
 
     def __contains__(self, tool: ToolName) -> bool:
         return bool(self._rows(self._snapshot, tool))
@@ -169,12 +176,20 @@ class NamespaceMirror:
     def drifts(self, tools: Sequence[ToolName]) -> dict[ToolName, Drift]:
         """Those of the tools that fail now and did not before. None of which errors are not recorded."""
         snapshot = self._snapshot
-        if missing := [tool for tool in tools if tool not in snapshot.drifts]:
-            found = {} if snapshot.whole else self._ask(lambda: self.store.drifts(missing, namespace=self.name))
-            if found is None:
+        missing = [tool for tool in tools if tool not in snapshot.drifts]
+        if missing:
+            read: dict[ToolName, Drift | None] | None = {}
+            if not snapshot.whole:
+                read = self._ask(lambda: self.store.drifts(missing, namespace=self.name))
+            if read is None:
                 return {}
-            snapshot.drifts.update((tool, found.get(tool)) for tool in missing)
-        return {tool: drift for tool in tools if (drift := snapshot.drifts[tool]) is not None}
+            snapshot.drifts.update((tool, read.get(tool)) for tool in missing)
+        drifts: dict[ToolName, Drift] = {}
+        for tool in tools:
+            drift = snapshot.drifts[tool]
+            if drift is not None:
+                drifts[tool] = drift
+        return drifts
 
     def sources(self) -> list[ToolName]:
         """Tools that have successors, by name."""
@@ -184,7 +199,7 @@ class NamespaceMirror:
         """Tools that any run called."""
         snapshot = self._snapshot
         if snapshot.whole:
-            return {row[1] for of_one in snapshot.rows.values() for row in of_one}
+            return _targets(snapshot.rows)
         if not snapshot.called:
             snapshot.called.update(self._ask(lambda: self.store.called_tools(namespace=self.name)) or ())
         return snapshot.called
@@ -192,10 +207,10 @@ class NamespaceMirror:
     def successors(self, tool: ToolName, *, c: float = 1.0) -> tuple[OutgoingEdge, ...]:
         """Tools that followed `tool` in successful runs: heaviest first, ties by name (see `graph.weights` for `c`)."""
         snapshot = self._snapshot
-        found = snapshot.successors.get((tool, c))
-        if found is None:
-            found = snapshot.successors[tool, c] = _weigh(self._rows(snapshot, tool), c)
-        return found
+        edges = snapshot.successors.get((tool, c))
+        if edges is None:
+            edges = snapshot.successors[tool, c] = _weigh(self._rows(snapshot, tool), c)
+        return edges
 
     def edge(self, source: ToolName, target: ToolName) -> EdgeRow | None:
         """One edge's counts, failures included; None if it was never taken."""
@@ -210,52 +225,59 @@ class NamespaceMirror:
 
     def counts(self, sources: Sequence[ToolName], target: ToolName) -> tuple[int, int]:
         """Successful and failed runs on the edge with most runs from `sources`, or from START if empty, to a tool."""
-        edges = [edge for source in set(sources or (START,)) if (edge := self.edge(source, target)) is not None]
-        found = max(edges, key=lambda edge: edge.support + edge.failures, default=None)
-        return (0, 0) if found is None else (found.support, found.failures)
+        counts = (0, 0)
+        for source in set(sources or (START,)):
+            edge = self.edge(source, target)
+            if edge is not None and edge.support + edge.failures > sum(counts):
+                counts = edge.support, edge.failures
+        return counts
 
     def block(self, tool: ToolName) -> StateBlock:
         """Vectors of the states remembered after `tool`; empty if there are none."""
         from hepm.graph.mirror.nearest import StateBlock
 
         snapshot = self._snapshot
-        found = snapshot.states.get(tool)
-        if found is None:
+        block = snapshot.states.get(tool)
+        if block is None:
             if snapshot.whole:
                 return StateBlock()
-            found = self._ask(lambda: self._extended(StateBlock(), tool))
-            if found is None:
+            block = self._ask(lambda: self._extended(StateBlock(), tool))
+            if block is None:
                 return StateBlock()
-            snapshot.states[tool] = found
-        return found
+            snapshot.states[tool] = block
+        return block
 
     def tool_id(self, tool: ToolName) -> int:
         """The number of a tool in state blocks; assigned on first use."""
-        found = self._tool_ids.get(tool)
-        if found is None:
+        number = self._tool_ids.get(tool)
+        if number is None:
             with self._ids_lock:
-                found = self._tool_ids.setdefault(tool, len(self.tool_names))
-                if found == len(self.tool_names):
+                # Another thread may have numbered it since.
+                number = self._tool_ids.setdefault(tool, len(self.tool_names))
+                if number == len(self.tool_names):
                     self.tool_names.append(tool)
-        return found
+        return number
 
     def evidence(self, sources: Sequence[ToolName], target: ToolName, summaries: bool = True) -> Evidence:
         """Runs and summaries behind the edges from `sources` to `target`; empty while the store does not answer."""
-        found = self.evidence_of([(source, target) for source in sources], summaries=summaries)
-        runs = dict.fromkeys(run for one in found for run in one.runs)
-        texts = dict.fromkeys(summary for one in found for summary in one.summaries)
+        runs: dict[str, None] = {}  # an ordered set
+        texts: dict[str, None] = {}
+        for evidence in self.evidence_of([(source, target) for source in sources], summaries=summaries):
+            runs.update(dict.fromkeys(evidence.runs))
+            texts.update(dict.fromkeys(evidence.summaries))
         return Evidence(tuple(runs)[:EVIDENCE_RUNS], tuple(texts)[:EVIDENCE_SUMMARIES])
 
     def evidence_of(self, edges: Sequence[Edge], *, summaries: bool = True) -> list[Evidence]:
         """Runs and summaries behind each edge, read from the store in bulk."""
-        found: list[Evidence] = []
+        evidence: list[Evidence] = []
         most = {"runs": EVIDENCE_RUNS, "summaries": EVIDENCE_SUMMARIES if summaries else 0}
         try:
             for start in range(0, len(edges), _EDGES_AT_ONCE):
-                found += self.store.evidence(edges[start : start + _EDGES_AT_ONCE], namespace=self.name, **most)
+                evidence += self.store.evidence(edges[start : start + _EDGES_AT_ONCE], namespace=self.name, **most)
         except StoreUnavailableError as error:
             _log.warning("the runs behind a suggestion cannot be read for now: %s", error)
-        return found + [Evidence()] * (len(edges) - len(found))
+        unread = len(edges) - len(evidence)
+        return evidence + [Evidence()] * unread
 
     def graph(
         self, *, c: float = 1.0, among: Collection[ToolName] | None = None, at: ToolName | None = None
@@ -272,8 +294,13 @@ class NamespaceMirror:
         graph: nx.DiGraph[ToolName] = nx.DiGraph(namespace=self.name)
         for tool in self.store.tools(namespace=self.name):
             if tool.calls:
-                about = {"calls": tool.calls, "errors": tool.errors, "description": tool.description}
-                graph.add_node(tool.name, **about, retired=tool.retired)
+                graph.add_node(
+                    tool.name,
+                    calls=tool.calls,
+                    errors=tool.errors,
+                    description=tool.description,
+                    retired=tool.retired,
+                )
         if among is None or at is not None or self._snapshot.whole:
             rows_by_source = self._all_rows()
         else:
@@ -281,17 +308,12 @@ class NamespaceMirror:
         if START in rows_by_source:
             graph.add_node(START, calls=0, errors=0, description="before the first call", retired=False)
         for source, rows in sorted(rows_by_source.items()):
-            targets = among if source != at else None
-            if targets is not None and source not in targets:
-                targets = () if at is None else (at,)
+            # An edge's weight is its share of all that leave its source: also of those that are left out.
             weights = edge_weights([(row[2], row[3]) for row in rows], c=c)
-            for (_, target, *counts), weight in zip(rows, weights, strict=True):
-                if targets is not None and target != at and target not in targets:
-                    continue
-                edge: dict[str, Any] = dict(zip(EdgeRow._fields[2:], counts, strict=True))
-                edge["inverse_steps"] /= INVERSE_STEPS_UNIT
-                following = OutgoingEdge(target, weight, edge["support"], edge["failures"])
-                graph.add_edge(source, target, **edge, weight=weight, failure_share=following.failure_share)
+            for row, weight in zip(rows, weights, strict=True):
+                target = row[1]
+                if _is_among(source, target, among, at):
+                    graph.add_edge(source, target, **_edge_attributes(row, weight))
         return graph
 
     def follow(self, changes: Sequence[RevisionChange]) -> None:
@@ -314,38 +336,87 @@ class NamespaceMirror:
     def _followed(self, changes: Sequence[RevisionChange]) -> _Snapshot:
         from hepm.graph.mirror.nearest import StateBlock
 
-        touched = {tool for change in changes for tool in change.sources or ()}
-        rewritten = {tool for change in changes if change.rewritten for tool in change.sources or ()}
+        touched: set[ToolName] = set()
+        rewritten: set[ToolName] = set()
+        for change in changes:
+            touched.update(change.sources or ())
+            if change.rewritten:
+                rewritten.update(change.sources or ())
         # Copied in one step each, since readers add to them meanwhile.
         before = self._snapshot
-        rows, after, successors = before.rows.copy(), before.states.copy(), before.successors.copy()
-        drifts = {tool: drift for tool, drift in before.drifts.copy().items() if tool not in touched}
-        newest, states = before.newest, dict[ToolName, StateBatch]()
+        rows, blocks, successors = before.rows.copy(), before.states.copy(), before.successors.copy()
+        drifts = _without(before.drifts.copy(), touched)
+        newest = before.newest
+        new_states: dict[ToolName, StateBatch] = {}
+        read_at_once = sorted(touched & rows.keys())
+        rows = _without(rows, touched)
         if before.whole:
             # In one statement each, however many tools changed: many processes may follow one server.
-            newest, states = self._states_newer_than(newest)
-            fresh = _by_source(self.store.edges(namespace=self.name, sources=sorted(touched)))
+            newest, new_states = self._states_newer_than(newest)
+            rows |= _by_source(self.store.edges(namespace=self.name, sources=sorted(touched)))
             drifts |= self.store.drifts(sorted(touched), namespace=self.name)
-            rows = {tool: of for tool, of in rows.items() if tool not in touched} | fresh
+            outdated = new_states.keys() | rewritten
         else:
-            known = sorted(touched & rows.keys())
-            rows = {tool: of for tool, of in rows.items() if tool not in touched}  # read again when asked for
-            if self.store.remote:
-                rows |= _by_source(self.store.edges(namespace=self.name, sources=known))
-        for tool in states.keys() | rewritten if before.whole else touched & after.keys():
-            block = StateBlock() if tool in rewritten else after.get(tool, StateBlock())
-            after[tool] = self._extended(block, tool, None if tool in rewritten else states.get(tool))
-        kept = {key: found for key, found in successors.items() if key[0] not in touched}
+            if self.store.remote:  # of an embedded store they are read when they are next asked for
+                rows |= _by_source(self.store.edges(namespace=self.name, sources=read_at_once))
+            outdated = touched & blocks.keys()
+        for tool in outdated:
+            if tool in rewritten:
+                blocks[tool] = self._extended(StateBlock(), tool)
+            else:
+                blocks[tool] = self._extended(blocks.get(tool, StateBlock()), tool, new_states.get(tool))
+        kept = {key: edges for key, edges in successors.items() if key[0] not in touched}
         marks = self.store.marks(namespace=self.name)
-        return _Snapshot(marks, before.whole, newest, rows, after, kept, drifts)
+        return _Snapshot(marks, before.whole, newest, rows, blocks, kept, drifts)
 
     def _extended(self, block: StateBlock, tool: ToolName, batch: StateBatch | None = None) -> StateBlock:
-        batch = batch or self.store.states_after(tool, namespace=self.name, newer_than=block.newest)
-        new = [at for at, row in enumerate(batch.rows) if row.id > block.newest]
-        targets = [[self.tool_id(name) for name in batch.rows[at].targets] for at in new]
-        vectors_ND = batch.vectors_ND if len(new) == len(batch.rows) else batch.vectors_ND[new]
-        block.extend(vectors_ND, targets, [batch.rows[at].id for at in new])
+        """A block with the new states of a batch; read from the store without one."""
+        if batch is None:
+            batch = self.store.states_after(tool, namespace=self.name, newer_than=block.newest)
+        new: list[int] = []
+        ids: list[int] = []
+        targets: list[list[int]] = []
+        for index, row in enumerate(batch.rows):
+            if row.id > block.newest:
+                new.append(index)
+                ids.append(row.id)
+                targets.append([self.tool_id(name) for name in row.targets])
+        vectors_ND = batch.vectors_ND
+        if len(new) < len(batch.rows):
+            vectors_ND = vectors_ND[new]
+        block.extend(vectors_ND, targets, ids)
         return block
+
+
+def _without(by_tool: Mapping[ToolName, T], tools: Collection[ToolName]) -> dict[ToolName, T]:
+    return {tool: value for tool, value in by_tool.items() if tool not in tools}
+
+
+def _targets(rows_by_source: Mapping[ToolName, Rows]) -> set[ToolName]:
+    targets: set[ToolName] = set()
+    for rows in rows_by_source.values():
+        targets.update(row[1] for row in rows)
+    return targets
+
+
+def _is_among(source: ToolName, target: ToolName, among: Collection[ToolName] | None, at: ToolName | None) -> bool:
+    """Whether an edge lies among some tools, or at one (see `NamespaceMirror.graph`)."""
+    if among is None or at in (source, target):
+        return True
+    return source in among and target in among
+
+
+def _edge_attributes(row: Sequence[Any], weight: float) -> dict[str, Any]:
+    edge = EdgeRow(*row)
+    following = OutgoingEdge(edge.target, weight, edge.support, edge.failures)
+    return {
+        "support": edge.support,
+        "inverse_steps": edge.inverse_steps / INVERSE_STEPS_UNIT,
+        "failures": edge.failures,
+        "unlabelled": edge.unlabelled,
+        "weight": weight,
+        "failure_share": following.failure_share,
+    }
 
 
 def _by_source(edges: Sequence[tuple[Any, ...]]) -> dict[ToolName, Rows]:
@@ -356,6 +427,6 @@ def _by_source(edges: Sequence[tuple[Any, ...]]) -> dict[ToolName, Rows]:
 def _weigh(rows: Sequence[tuple[Any, ...]], c: float) -> tuple[OutgoingEdge, ...]:
     taken = [row for row in rows if row[2]]
     weights = edge_weights([(row[2], row[3]) for row in taken], c=c)
-    found = [OutgoingEdge(row[1], weight, row[2], row[4]) for row, weight in zip(taken, weights, strict=True)]
-    found.sort(key=lambda following: (-following.weight, following.tool))
-    return tuple(found)
+    edges = [OutgoingEdge(row[1], weight, row[2], row[4]) for row, weight in zip(taken, weights, strict=True)]
+    edges.sort(key=lambda edge: (-edge.weight, edge.tool))
+    return tuple(edges)
