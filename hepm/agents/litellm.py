@@ -79,12 +79,14 @@ class HepmLogger(CustomLogger):
         """Record a reply, whole also if it was streamed."""
         id = str(kwargs.get("litellm_call_id"))
         with fail_open("has an unrecorded reply"):
-            if asked := self._calls.get(id):
-                run, known = asked
-                is_new = len(run.messages) == known  # else a next request has brought it
-                choices = getattr(response_obj, "choices", None) if is_new else None
-                said = [one.message.model_dump(exclude_none=True) for one in (choices or ())[:1]]
-                self.runs.replied(run, wire.Reply(tuple(said)))
+            call = self._calls.get(id)
+            if call is not None:
+                run, known = call
+                choices = getattr(response_obj, "choices", None) or ()
+                messages: list[wire.Object] = []
+                if choices and len(run.messages) == known:  # else a next request has brought the reply
+                    messages.append(choices[0].message.model_dump(exclude_none=True))
+                self.runs.replied(run, wire.Reply(tuple(messages)))
             self.runs.sweep()
         self._calls.pop(id, None)
 
@@ -100,7 +102,8 @@ class HepmLogger(CustomLogger):
             said, messages = messages, own["messages"]
             metadata = {**(about.get("litellm_metadata") or {}), **(about.get("metadata") or {})}
             given = {**about, **sent, "metadata": metadata}
-            if not (tools := wire.tools_of(given)):
+            tools = wire.tools_of(given)
+            if not tools:
                 return messages
             run = self.runs.continued(
                 [dict(message) for message in said],

@@ -93,7 +93,8 @@ class HepmRunHooks(RunHooks[Any]):
 
     async def on_tool_end(self, context: Any, agent: Agent[Any], tool: Any, result: object) -> None:
         """Record a result."""
-        if id := getattr(context, "tool_call_id", ""):
+        id = getattr(context, "tool_call_id", "")
+        if id:
             self._run.called(id, result, error=None)
 
 

@@ -13,5 +13,6 @@ def require() -> None:
     """Raise MissingExtraError unless a ranker can be trained here."""
     from importlib.util import find_spec
 
-    if missing := [name for name in ("torch", "torch_geometric", "safetensors") if find_spec(name) is None]:
+    missing = [name for name in ("torch", "torch_geometric", "safetensors") if find_spec(name) is None]
+    if missing:
         raise MissingExtraError(f"training a ranker needs {', '.join(missing)}: pip install 'hepm[gnn]'")

@@ -353,20 +353,21 @@ class _Page:
         if retired not in ("true", "false"):
             raise InputError('"retired" is neither true nor false')
         self._memory.refresh(defer=True)
-        library, namespace = self._memory.lessons, namespace_of(request)
+        library = self._memory.lessons
+        namespace = namespace_of(request)
         stored = library.list(kind, namespace=namespace, retired=retired == "true")
         if kind == "notes":
-            found = [_notes(one) for one in reversed(stored)]
+            cards = list(map(_notes, reversed(stored)))
         else:
             equal = library.equal(stored, namespace=namespace)
-            if kind == "principle":
-                equal.sort(key=lambda one: (bool(one.held_back), -len(one.sources), -one.uses.score, one.first.row.id))
-            else:
-                equal.sort(key=lambda one: (bool(one.held_back), -one.lessons[-1].seq))
-            found = [_lesson(one) for one in equal]
-        found = [one for one in found if all(word in one["words"] for word in words)]
-        listed = [{key: value for key, value in one.items() if key != "words"} for one in found[:MOST_LISTED]]
-        return {"lessons": listed, "total": len(found)}
+            equal.sort(key=_by_support if kind == "principle" else _newest_first)
+            cards = list(map(_lesson, equal))
+        matching: list[Json] = []
+        for card in cards:
+            searched = card.pop("words")  # for this search alone
+            if all(word in searched for word in words):
+                matching.append(card)
+        return {"lessons": matching[:MOST_LISTED], "total": len(matching)}
 
     def retire_or_revive(self, namespace: str, body: Json) -> Json:
         """Keep principles or experiences that say the same from hints, or let them be found again."""
@@ -439,49 +440,66 @@ def _stored_run(run: Trajectory) -> Json:
 
 
 def _turn(turn: Turn) -> Json:
-    calls = [
-        {
-            "name": call.name,
-            "arguments": _cut(json.dumps(call.arguments, default=str) if call.arguments else ""),
-            "result": _cut(call.result or ""),
-            "error": call.error,
-        }
-        for call in turn.calls
-    ]
+    calls: list[Json] = []
+    for call in turn.calls:
+        arguments = json.dumps(call.arguments, default=str) if call.arguments else ""
+        calls.append(
+            {
+                "name": call.name,
+                "arguments": _cut(arguments),
+                "result": _cut(call.result or ""),
+                "error": call.error,
+            }
+        )
     return {"role": turn.role, "text": _cut(turn.text), "calls": calls, "hinted": list(turn.hinted)}
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _TURN_CHARS else text[: _TURN_CHARS - 1] + "…"
+    if len(text) <= _TURN_CHARS:
+        return text
+    return text[: _TURN_CHARS - 1] + "…"
 
 
 def _line(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= _REQUEST_CHARS else line[: _REQUEST_CHARS - 1] + "…"
+    if len(line) <= _REQUEST_CHARS:
+        return line
+    return line[: _REQUEST_CHARS - 1] + "…"
 
 
-def _lesson(one: EqualLessons) -> Json:
+def _by_support(equal: EqualLessons) -> tuple[bool, int, float, str]:
+    """Sorts what agents are told first, of most runs first."""
+    return bool(equal.held_back), -len(equal.sources), -equal.uses.score, equal.first.row.id
+
+
+def _newest_first(equal: EqualLessons) -> tuple[bool, int]:
+    return bool(equal.held_back), -equal.lessons[-1].seq
+
+
+def _lesson(equal: EqualLessons) -> Json:
     """Lessons that say the same, with where the latest of them come from."""
-    row, uses = one.first.row, one.uses
-    rows = [each.row for each in one.lessons]
-    examples = [
-        {name: str(row.properties[name]) for name in ("situation", "action", "outcome")}
-        for row in reversed(rows[-_EXAMPLES:])
-        if row.kind == "experience"
-    ]
-    own = [sentence for row in rows for sentence in (row.id, row.text, str(row.properties.get("lesson", "")))]
-    words = [one.line, *own, *one.tools, *one.labels, *(text for each in examples for text in each.values())]
+    row, uses = equal.first.row, equal.uses
+    rows = [lesson.row for lesson in equal.lessons]
+    examples: list[dict[str, str]] = []
+    for example in reversed(rows[-_EXAMPLES:]):
+        if example.kind == "experience":
+            examples.append({name: str(example.properties[name]) for name in ("situation", "action", "outcome")})
+    words = [equal.line, *equal.tools, *equal.labels]
+    for said in rows:
+        words += [said.id, said.text, str(said.properties.get("lesson", ""))]
+    for texts in examples:
+        words += texts.values()
     return {
         "id": row.id,
-        "ids": [row.id for row in rows],
+        "ids": [each.id for each in rows],
         "kind": row.kind,
-        "text": one.text,
-        "evidence": one.evidence,
-        "held_back": one.held_back,
-        "labels": one.labels,
+        "text": equal.text,
+        "evidence": equal.evidence,
+        "held_back": equal.held_back,
+        "labels": equal.labels,
         "examples": examples,
-        "tools": one.tools,
-        "runs": len(one.sources),
+        "tools": equal.tools,
+        "runs": len(equal.sources),
         "uses": uses._asdict(),
         "score": round(uses.score, 3),
         "retired": row.retired,
@@ -489,9 +507,9 @@ def _lesson(one: EqualLessons) -> Json:
     }
 
 
-def _notes(one: StoredLesson) -> Json:
-    row = one.row
+def _notes(notes: StoredLesson) -> Json:
+    row = notes.row
     about = {name: row.properties[name] for name in ("version", "written_by")}
     words = [row.id, row.text, row.user, *map(str, about.values())]
     named = {"id": row.id, "kind": row.kind, "text": row.text, "user": row.user, "retired": row.retired}
-    return {**named, **about, "uses": one.uses._asdict(), "words": " ".join(words).lower()}
+    return {**named, **about, "uses": notes.uses._asdict(), "words": " ".join(words).lower()}
