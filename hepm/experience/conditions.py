@@ -103,8 +103,8 @@ class Conditions:
             return False
         if not set(self.after) <= (set(after) or {START}):
             return False
-        said = known.get(SAID, {})
-        if self.says and not any(f"~{word}" in said for word in self.says):
+        user_words = known.get(SAID, {})
+        if self.says and not any(f"~{word}" in user_words for word in self.says):
             return False
         return all(fact.holds(known) for fact in self.facts)
 
@@ -124,7 +124,9 @@ class Conditions:
         parts = [f"it is for {plain(self.user, _NAME_CHARS)}"] if self.user else []
         if self.says:
             words = [f'"{plain(word, _NAME_CHARS)}"' for word in self.says[:WORDS_SHOWN]]
-            parts.append("the user says " + " or ".join((", ".join(words[:-1]), words[-1]) if words[1:] else words))
+            if len(words) > 1:
+                words = [", ".join(words[:-1]), words[-1]]
+            parts.append(f"the user says {' or '.join(words)}")
         if self.without_users.facts != self.facts:  # their names are not for other users
             parts.append("it is for most users")
         parts += map(str, self.without_users.facts)

@@ -67,7 +67,9 @@ def plain(text: str, limit: int) -> str:
     # Cut before and after: escapes are longer than what they stand for, and a text may have megabytes.
     line = on_one_line(_SPACE.sub(" ", text[: 8 * limit]).strip())
     cut = len(text) > 8 * limit or len(line) > limit
-    return line[: limit - 1].rstrip() + CUT if cut else line
+    if cut:
+        return line[: limit - 1].rstrip() + CUT
+    return line
 
 
 def listed(tools: Iterable[ToolName], *, limit: int = 4) -> str:
@@ -75,7 +77,9 @@ def listed(tools: Iterable[ToolName], *, limit: int = 4) -> str:
     names = [plain(tool, TOOL_CHARS) for tool in tools]
     if len(names) > limit:
         names = [*names[:limit], "others"]
-    return " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else "".join(names)
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def sequence(steps: Iterable[Tools], *, limit: int = 8) -> str:
@@ -88,12 +92,17 @@ def sequence(steps: Iterable[Tools], *, limit: int = 8) -> str:
 
 def situation_text(environment: str, known: StateSummary) -> str:
     """The environment, the user's words or the agent's own summary, and the tools called by then; one bounded line."""
-    place = f"In {plain(environment, ENVIRONMENT_CHARS)}. " if environment else ""
-    after = f" Before: {listed(dict.fromkeys(known.tools))}." if known.tools else ""
-    if known.tools and known.failed:
-        after += " The last result was an error."
-    texts = (known.own,) if known.own else known.said
+    where = f"In {plain(environment, ENVIRONMENT_CHARS)}. " if environment else ""
+    before = ""
+    if known.tools:
+        before = f" Before: {listed(dict.fromkeys(known.tools))}."
+        if known.failed:
+            before += " The last result was an error."
+    speaker, texts = "User", known.said
+    if known.own:
+        speaker, texts = "Known", (known.own,)
     messages = dict.fromkeys(plain(text, _MESSAGE_CHARS).replace('"', "'") for text in texts)
-    words = plain(" / ".join(filter(None, messages)), SITUATION_CHARS - len(place) - len(after) - 8)
-    quotation = f'{"Known" if known.own else "User"} "{words}"' if words else "No user spoke."
-    return f"{place}{quotation}{after}"
+    room = SITUATION_CHARS - len(where) - len(before) - 8  # for the speaker and the quotes
+    words = plain(" / ".join(filter(None, messages)), room)
+    quotation = f'{speaker} "{words}"' if words else "No user spoke."
+    return f"{where}{quotation}{before}"
