@@ -31,7 +31,7 @@ VARIABLES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ConfigKey:
     """What a key of `hepm.toml` means, and the range of a number. It marks a field of a table."""
 
     help: str
@@ -43,40 +43,40 @@ class Setting:
 class ServeTable:
     """The table `[serve]`: how `hepm serve` and `hepm mcp` behave."""
 
-    host: Annotated[str, Setting("Address to listen on; others than this machine need a token.")] = "127.0.0.1"
-    port: Annotated[int, Setting("Port; 0 for any free one.", min=0, max=65_535)] = 8765
-    upstream: Annotated[str, Setting("The endpoint behind the proxy, with its /v1.")] = "https://api.openai.com/v1"
+    host: Annotated[str, ConfigKey("Address to listen on; others than this machine need a token.")] = "127.0.0.1"
+    port: Annotated[int, ConfigKey("Port; 0 for any free one.", min=0, max=65_535)] = 8765
+    upstream: Annotated[str, ConfigKey("The endpoint behind the proxy, with its /v1.")] = "https://api.openai.com/v1"
     tokens: Annotated[
         Path | None,
-        Setting('JSON file of tokens: {"TOKEN": {"name": "ann", "namespaces": ["desk"], "write": true}}.'),
+        ConfigKey('JSON file of tokens: {"TOKEN": {"name": "ann", "namespaces": ["desk"], "write": true}}.'),
     ] = None
     distrust: Annotated[
-        tuple[str, ...], Setting("Names of tokens whose runs are stored, while nothing is learned from them.")
+        tuple[str, ...], ConfigKey("Names of tokens whose runs are stored, while nothing is learned from them.")
     ] = ()
     placement: Annotated[
         Literal["auto", "behind", "tail", "system", "message"],
-        Setting("Where a hint goes: behind the results, in the last message, in the system's, or in its own."),
+        ConfigKey("Where a hint goes: behind the results, in the last message, in the system's, or in its own."),
     ] = "auto"
     speak: Annotated[
         Literal["sure", "weighed", "all"] | None,
-        Setting("What hints name, as in `hepm suggest`, in place of the guard's level."),
+        ConfigKey("What hints name, as in `hepm suggest`, in place of the guard's level."),
     ] = None
-    guard: Annotated[bool, Setting("Let outcomes decide from which chance on hints name tools.")] = True
+    guard: Annotated[bool, ConfigKey("Let outcomes decide from which chance on hints name tools.")] = True
     holdout: Annotated[
-        float, Setting("Share of sessions, drawn by chance, that memory tells nothing.", min=0, max=1)
+        float, ConfigKey("Share of sessions, drawn by chance, that memory tells nothing.", min=0, max=1)
     ] = 0.0
-    holdout_notes: Annotated[bool, Setting("Hold back what users stated themselves, too.")] = False
+    holdout_notes: Annotated[bool, ConfigKey("Hold back what users stated themselves, too.")] = False
     outcome_by: Annotated[
-        tuple[str, ...], Setting("Rules that label runs without an outcome: tests, exit-code, user.")
+        tuple[str, ...], ConfigKey("Rules that label runs without an outcome: tests, exit-code, user.")
     ] = ("tests",)
-    idle_s: Annotated[float, Setting("Seconds after which a resting run is stored.", min=1)] = 1_800.0
-    hint_timeout_s: Annotated[float, Setting("Seconds that a request waits for a hint.", min=0.001)] = 1.0
+    idle_s: Annotated[float, ConfigKey("Seconds after which a resting run is stored.", min=1)] = 1_800.0
+    hint_timeout_s: Annotated[float, ConfigKey("Seconds that a request waits for a hint.", min=0.001)] = 1.0
     sessions: Annotated[
         Path | None,
-        Setting("Folder for runs under way; beside the file, or hepm-sessions for a server, if it is not given."),
+        ConfigKey("Folder for runs under way; beside the file, or hepm-sessions for a server, if it is not given."),
     ] = None
-    requests_per_s: Annotated[float, Setting("Requests a second of one client; 0 for no limit.", min=0)] = 0.0
-    max_body_bytes: Annotated[int, Setting("Size limit of a request.", min=1)] = 64 << 20
+    requests_per_s: Annotated[float, ConfigKey("Requests a second of one client; 0 for no limit.", min=0)] = 0.0
+    max_body_bytes: Annotated[int, ConfigKey("Size limit of a request.", min=1)] = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,9 @@ class RedactionTable:
     """The table `[redaction]`: what `hepm ingest`, `serve` and `mcp` remove from runs before they are stored."""
 
     rules: Annotated[
-        Mapping[str, str], Setting("More rules: a kind and its regular expression, such as ticket = 'T-[0-9]+'.")
+        Mapping[str, str], ConfigKey("More rules: a kind and its regular expression, such as ticket = 'T-[0-9]+'.")
     ] = field(default_factory=dict[str, str])
-    keep_secrets: Annotated[bool, Setting("Store texts unchanged, including keys and passwords.")] = False
+    keep_secrets: Annotated[bool, ConfigKey("Store texts unchanged, including keys and passwords.")] = False
 
     def redactor(self) -> Redactor | None:
         """What removes secrets; None to keep them."""
@@ -106,8 +106,10 @@ class ConfigFile:
         path: Where it is; None if there is none.
     """
 
-    store: Annotated[str | None, Setting("The memory: a file, a folder that contains one, or a Neo4j address.")] = None
-    namespace: Annotated[str | None, Setting("The partition to work in.")] = None
+    store: Annotated[str | None, ConfigKey("The memory: a file, a folder that contains one, or a Neo4j address.")] = (
+        None
+    )
+    namespace: Annotated[str | None, ConfigKey("The partition to work in.")] = None
     serve: ServeTable = field(default_factory=ServeTable)
     redaction: RedactionTable = field(default_factory=RedactionTable)
     path: Path | None = None
@@ -177,10 +179,10 @@ def _check_rules(config: ConfigFile) -> None:
             raise InputError(f"{config.path}: serve.outcome_by: {error}") from error
 
 
-def settings_of(table: type) -> dict[str, tuple[Any, Setting]]:
+def settings_of(table: type) -> dict[str, tuple[Any, ConfigKey]]:
     """The keys of a table with their types and meanings; of the file, those outside of tables."""
     hints = get_type_hints(table, include_extras=True)
-    found: dict[str, tuple[Any, Setting]] = {}
+    found: dict[str, tuple[Any, ConfigKey]] = {}
     for name, hint in hints.items():
         if get_origin(hint) is Annotated:
             base, setting = get_args(hint)
@@ -188,7 +190,7 @@ def settings_of(table: type) -> dict[str, tuple[Any, Setting]]:
     return found
 
 
-def allowed_values(base: Any, setting: Setting) -> str:
+def allowed_values(base: Any, setting: ConfigKey) -> str:
     """What a key takes, in words: "a number from 0 to 1"."""
     base = _without_none(base)
     if get_origin(base) is Literal:
@@ -220,7 +222,7 @@ def _checked(content: Mapping[str, Any], table: type, path: Path, prefix: str = 
     return checked
 
 
-def _value(value: Any, base: Any, setting: Setting) -> Any:
+def _value(value: Any, base: Any, setting: ConfigKey) -> Any:
     """A value of TOML as the type of its key; else TypeError or ValueError."""
     origin = get_origin(base)
     if origin is Literal:

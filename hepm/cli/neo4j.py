@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import click
 
-from hepm.cli.commands import Argument, Group, Option
+from hepm.cli.commands import Group, Option
 from hepm.cli.options import Bar, JsonOption, Place, chosen_by, print_json
 from hepm.errors import LocalServerError, StoreError
 from hepm.graph.neo4j.login import Login
@@ -109,17 +109,6 @@ def env(folder: FolderOption = FOLDER) -> None:
 
 
 @app.takes
-def favourites(file: Annotated[Path, Argument(help="The archive to write.")] = Path("hepm-favourites.zip")) -> None:
-    """Write the questions as favourites for Neo4j Browser, an archive to drop onto its window.
-    Example: `hepm neo4j favourites`
-    """
-    from hepm.cypher import favourites
-
-    file.write_bytes(favourites())
-    print(on_one_line(f"{file} written: drop it onto the window of Neo4j Browser, and look under the star"))
-
-
-@app.takes
 def paint(
     place: Place,
     clear: Annotated[bool, Option(help="Only remove the paint.")] = False,
@@ -143,7 +132,7 @@ def paint(
         print(on_one_line(f"{edges:,} painted edges of {place.namespace} removed"))
         return
     print(on_one_line(f"{edges:,} edges of {place.namespace} painted"))
-    print("Next: in Neo4j Browser press ▷ beside the favourite `painted` (`hepm neo4j favourites`)")
+    print("Next: in Neo4j Browser press ▷ beside the favourite `painted` (`hepm cypher --favourites FILE`)")
 
 
 def _say(sentence: str) -> None:

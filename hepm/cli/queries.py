@@ -162,6 +162,9 @@ def cypher(
     param: Annotated[list[str] | None, Option("-p", "--param", help="k=v for $k; v may be JSON.")] = None,
     list_all: Annotated[bool, Option("--list", help="List the questions of the library.")] = False,
     show: Annotated[str | None, Option(metavar="NAME", help="Print a question's Cypher.")] = None,
+    favourites: Annotated[
+        Path | None, Option(metavar="FILE.zip", help="Write the library as favourites for Neo4j Browser.")
+    ] = None,
     write: Annotated[bool, Option(help="Let the query change the graph (only in Neo4j).")] = False,
     timeout: Annotated[float, Option(min=0.001, max=86_400, help="Time limit in seconds.")] = 30.0,
     limit: Annotated[int, Option(min=1, help="Maximum number of rows.")] = 10_000,
@@ -181,6 +184,9 @@ def cypher(
     if show is not None:
         print(question(show).text, end="")
         return
+    if favourites is not None:
+        _write_favourites(favourites)
+        return
     if query is None:
         raise click.BadParameter("name a question, write Cypher, or list all with --list", param_hint="QUERY")
     text = options.read_text("-", "QUERY") if query == "-" else query
@@ -194,6 +200,13 @@ def cypher(
     _print(found, as_json=as_json, as_csv=as_csv)
     if found.truncated:
         print(f"these are the first {limit:,} rows, and there are more: take --limit", file=sys.stderr)
+
+
+def _write_favourites(file: Path) -> None:
+    from hepm.cypher import favourites
+
+    file.write_bytes(favourites())
+    print(on_one_line(f"{file} written: drop it onto the window of Neo4j Browser, and look under the star"))
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Tools of a memory: `hepm tool list`, `alias`, `rename` and `retire`."""
+"""Tools of a memory: `hepm tool list`, `alias` and `retire`."""
 
 from __future__ import annotations
 
@@ -71,6 +71,7 @@ def alias(
     place: Place,
     alias: Annotated[str, Argument(help="The other name.")],
     tool: Annotated[str, Argument(help="The tool's own name; left out with --undo.")] = "",
+    rename: Annotated[bool, Option(help="The tool's own name is new: it is called ALIAS so far.")] = False,
     undo: Annotated[bool, Option(help="Make the alias a tool of its own again.")] = False,
 ) -> None:
     """Make a name another name of a tool: all that was counted under it is counted under the tool.
@@ -80,26 +81,19 @@ def alias(
 
     if bool(tool) == undo:
         raise click.BadParameter("name the tool, or give --undo and the alias alone", param_hint="TOOL")
+    if undo and rename:
+        raise click.BadParameter("take one of --rename and --undo", param_hint="--rename")
     with place.open() as memory:
         if undo:
             memory.tools.remove_alias(alias, namespace=place.namespace)
+            sentence = f"{alias} is a tool of its own"
+        elif rename:
+            memory.tools.rename(alias, tool, namespace=place.namespace)
+            sentence = f"{alias} is called {tool} now"
         else:
             memory.tools.add_alias(alias, tool, namespace=place.namespace)
-    print(on_one_line(f"{alias} is a tool of its own" if undo else f"{alias} is another name of {tool}"))
-
-
-@app.takes
-def rename(
-    place: Place,
-    tool: Annotated[str, Argument(help="The tool's name so far.")],
-    name: Annotated[str, Argument(help="Its new name.")],
-) -> None:
-    """Give a tool a new name; the former one becomes an alias.
-    Example: `hepm tool rename search_flights find_flights --namespace travel`
-    """
-    with place.open() as memory:
-        memory.tools.rename(tool, name, namespace=place.namespace)
-    print(on_one_line(f"{tool} is called {name} now"))
+            sentence = f"{alias} is another name of {tool}"
+    print(on_one_line(sentence))
 
 
 @app.takes

@@ -10,6 +10,7 @@ import os
 import pty
 import re
 import subprocess
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,15 @@ def test_the_list_names_every_question_and_show_prints_one(store: Path):
     shown = hepm("--show", "retries").out
     assert shown.startswith("// Which tools are called again right away")
     assert json.loads(asked(store, "-", "--json", "-p", "limit=5", given=shown).out)["rows"][0]["tool"] == "get_order"
+
+
+def test_favourites_are_an_archive_with_every_question(tmp_path: Path) -> None:
+    file = tmp_path / "favourites.zip"
+    done = hepm("--favourites", str(file))
+    assert f"{file} written: drop it onto the window of Neo4j Browser" in done.out
+    with zipfile.ZipFile(file) as archive:
+        texts = "\n".join(archive.read(name).decode() for name in archive.namelist())
+    assert "Which tools are called again right away" in texts
 
 
 @pytest.mark.parametrize(

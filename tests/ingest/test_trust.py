@@ -200,7 +200,7 @@ def test_a_run_that_was_learned_from_is_taken_back_with_its_lessons_when_it_is_d
         behind = {
             source.run
             for kind in ("experience", "principle")
-            for one in once.library.list(kind, namespace="default")
+            for one in once.lessons.list(kind, namespace="default")
             for source in one.row.sources
         }
         assert behind == {"good", "bad"}
