@@ -58,7 +58,7 @@ def test_in_25_guided_steps_the_reward_rises_by_more_than_half_and_memory_learns
         trainer = grpo(tmp_path / "model", rollouts, [task.id for task in tasks], steps=25)
         learned = [run for run in memory.runs() if run.tags.get("training")]
     rewards = [line["reward"] for line in trainer.state.log_history if "reward" in line]
-    # Of one step it is noise. Machines differ in their floats: .20 to .54 on one, .21 to .42 on another.
+    # Of one step it is noise. Machines differ in their floats: .5 and more is reached on one, .42 on another.
     assert fmean(rewards[-10:]) >= 1.5 * before
     assert learned
     assert all(run.outcome.success for run in learned)
