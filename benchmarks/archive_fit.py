@@ -13,7 +13,8 @@ from archive import Archive, Shape, write
 
 from hepm.graph.delta import RunRecord
 from hepm.ingest.hepm import parse_run
-from hepm.ingest.prepare import IngestOptions, prepare
+from hepm.ingest.parallel import prepare
+from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import ReadOptions
 
 Measures = Mapping[str, float]

@@ -32,7 +32,7 @@ from parts.bm25 import BM25
 from hepm.embed import HashingEmbedder
 from hepm.evals.domains import Domain, DomainRun, domains_of
 from hepm.evals.metrics import Bootstrap, interval
-from hepm.experience.comparison import place as place_of
+from hepm.experience.comparison import place_in_words as place_of
 from hepm.experience.distilling import distill
 from hepm.experience.lessons import Experience
 from hepm.experience.likeness import group_by_request

@@ -31,7 +31,7 @@ from hepm.evals.baselines import Hint, Ranking, Training
 from hepm.evals.domains import DomainRun, Event, by_family, by_run
 from hepm.evals.methods import find_methods
 from hepm.evals.metrics import POINTINGS, Bootstrap, DivergencePoint, find_divergences
-from hepm.experience.comparison import place as place_of
+from hepm.experience.comparison import place_in_words as place_of
 from hepm.experience.distilling import distill, distill_principles
 from hepm.experience.experiences import ABOUT_HERE, CANDIDATES
 from hepm.experience.lessons import Experience, Principle
