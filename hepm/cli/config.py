@@ -63,7 +63,7 @@ class ServeTable:
     ] = None
     guard: Annotated[bool, ConfigKey("Let outcomes decide from which chance on hints name tools.")] = True
     holdout: Annotated[
-        float, ConfigKey("Share of sessions, drawn by chance, that memory tells nothing.", min=0, max=1)
+        float, ConfigKey("Share of sessions, drawn by chance, that get nothing from memory.", min=0, max=1)
     ] = 0.0
     holdout_notes: Annotated[bool, ConfigKey("Hold back what users stated themselves, too.")] = False
     outcome_by: Annotated[

@@ -96,7 +96,7 @@ def retire(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Retire lessons, with those that say the same: no agent is told them, and they stay in the store.
+    """Retire lessons, with those that say the same: no prompt shows them, and they stay in the store.
 
     Notes on a user are deleted, with every version; this cannot be undone.
 

@@ -76,7 +76,7 @@ def list_(
 ) -> None:
     """List lessons; experiences and principles that say the same are one line.
 
-    Principles: the best supported first. Experiences: what agents are told last, the newest at the end.
+    Principles: the best supported first. Experiences: those that prompts show come last, the newest at the end.
 
     Example: `hepm lesson list --kind experience --zone warning --tool cancel_pending_order`
     """
@@ -131,7 +131,7 @@ def _listing(
 
 
 def _in_order(memory: Memory, kind: LessonKind, lessons: list[StoredLesson], limit: int, namespace: str) -> _Listing:
-    """Principles by support. Experiences by arrival, and at the end, next to the prompt, what agents are told."""
+    """Principles by support. Experiences by arrival, and at the end, next to the prompt, those that prompts show."""
     equal = memory.lessons.equal(lessons, namespace=namespace)
     if kind == "principle":
         by_support = sorted(lessons, key=lambda one: (-len(one.row.sources), -one.uses.score, one.row.id))

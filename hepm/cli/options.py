@@ -44,7 +44,7 @@ HoldoutOption = Annotated[
         min=0.0,
         max=1.0,
         config="serve.holdout",
-        help="Share of sessions, drawn by chance, that memory tells nothing; `hepm uplift` compares. 1 is shadow mode.",
+        help="Share of sessions, by chance, that get nothing from memory. `hepm uplift` compares. 1: shadow mode.",
     ),
 ]
 StoreOption = Annotated[str, Option("--store", "-s", envvar="HEPM_STORE", config="store", help=_STORE_HELP)]

@@ -269,7 +269,7 @@ class Projection(contextlib.AbstractContextManager["Projection"]):
             if len(set(columns)) < len(columns):
                 raise QueryError(f"two columns have one name ({', '.join(columns)}): tell them apart with AS.")
             rows: list[tuple[Value, ...]] = []
-            while len(rows) <= limit and answer.has_next():  # one more than the limit tells that there are more
+            while len(rows) <= limit and answer.has_next():  # one row above the limit shows that there are more
                 rows.append(tuple(map(_plain, answer.get_next())))
             answer.close()
             return Result(columns, tuple(rows[:limit]), len(rows) > limit)

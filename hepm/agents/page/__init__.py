@@ -468,7 +468,7 @@ def _line(text: str) -> str:
 
 
 def _by_support(equal: EqualLessons) -> tuple[bool, int, float, str]:
-    """Sorts what agents are told first, of most runs first."""
+    """Sort key: lessons that prompts show first, then by most runs."""
     return bool(equal.held_back), -len(equal.sources), -equal.uses.score, equal.first.row.id
 
 

@@ -40,7 +40,7 @@ class User(Protocol):
 
     @property
     def wishes(self) -> Sequence[str]:
-        """The preferences, as an agent can be told them."""
+        """The preferences, in words for an agent."""
         ...
 
     def unbiased(self) -> User:
@@ -66,7 +66,7 @@ class User(Protocol):
 
 @dataclass(frozen=True)
 class RuleUser:
-    """A user who tells the problem step by step, and enforces preferences that rules check.
+    """A user who states the problem step by step, and enforces preferences that rules check.
 
     A message enforces all that the last reply violates, and nothing else. While details are untold, a reply that ends
     in a question and has no answer only asks for them, and violates none (appendix B).

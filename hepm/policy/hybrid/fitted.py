@@ -534,7 +534,7 @@ class NameWords:
             for word in stems(name.removeprefix(USER_SIDE)):
                 holders[word].append(tool)
         self._holders = {word: np.array(tools) for word, tools in holders.items()}
-        # A word that many names hold tells little.
+        # A word that is in many names says little about any of them.
         self._weight: dict[str, float] = {}
         for word, tools in holders.items():
             self._weight[word] = float(np.log((len(names) + 1) / (len(tools) + 0.5)))
