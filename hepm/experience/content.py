@@ -35,7 +35,7 @@ from hepm.experience.recipes import Recipe, learn_recipes
 from hepm.experience.run_steps import Step, steps_of_run, tools_of
 from hepm.graph.lessons.rows import LessonRow, Source, StoredLesson, Triple
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.ingest.shell_parser import is_shell
+from hepm.ingest.shell.parser import is_shell
 from hepm.llm.usage import estimate_tokens
 from hepm.policy.hybrid.known_facts import CALLED, FactTest
 from hepm.types import DEFAULT_NAMESPACE, ToolName, Trajectory

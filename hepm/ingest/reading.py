@@ -10,7 +10,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from hepm.errors import FormatError, InputError
-from hepm.ingest import (
+from hepm.ingest.files.sources import Lines, SourceFile, open_source, printable
+from hepm.ingest.formats import (
     atif,
     benchmark_runs,
     bfcl,
@@ -23,10 +24,9 @@ from hepm.ingest import (
     run_trees,
     state_bench,
 )
-from hepm.ingest.document import RECORD_LIMIT, Document, Reader, UnreadableError
+from hepm.ingest.formats.document import RECORD_LIMIT, Document, Reader, UnreadableError
 from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection, json_of
-from hepm.ingest.shells import with_command_names
-from hepm.ingest.sources import Lines, SourceFile, open_source, printable
+from hepm.ingest.shell.command_names import with_command_names
 from hepm.types import Trajectory
 
 READERS: Final = (
@@ -54,7 +54,7 @@ def read_runs(
 
     Args:
         sources: Files, folders, globs, archives, "-" for stdin, names of datasets, "agentpile:..." (see
-            `hepm.ingest.atif`); or a single one.
+            `hepm.ingest.formats.atif`); or a single one.
         limit: Longest record that is read, in bytes; a longer one is rejected without filling the memory.
     Raises:
         FormatError: `options.format` is no reader's name.

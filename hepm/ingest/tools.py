@@ -11,8 +11,8 @@ from typing import Any, Final, cast
 
 from hepm.errors import FormatError, InputError
 from hepm.ingest import fields
+from hepm.ingest.files.sources import STREAM_ERRORS, open_file
 from hepm.ingest.records import DECODER, RecordError, decoded, is_record, without_surrogates
-from hepm.ingest.sources import STREAM_ERRORS, open_file
 from hepm.ingest.transitions import own_tool
 from hepm.types import Tool
 

@@ -33,7 +33,7 @@ from hepm.graph.page import counts_of, fill, graph_data, graph_scripts, part_of,
 from hepm.graph.rows import Totals
 from hepm.graph.trials import Trial
 from hepm.ingest.fields import is_list
-from hepm.ingest.hepm import parse_stored
+from hepm.ingest.formats.hepm import parse_stored
 from hepm.memory.latest import latest_trajectories, read_latest
 from hepm.types import Trajectory, Turn
 from hepm.uplift.saying import COLUMNS, figures

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hepm.ingest import fields
-from hepm.ingest.chat import ROLES, OpenCall, TurnBuilder, chat_calls, verdict
-from hepm.ingest.document import built
-from hepm.ingest.message_layouts import chat_messages
+from hepm.ingest.formats.chat import ROLES, OpenCall, TurnBuilder, chat_calls, verdict
+from hepm.ingest.formats.document import built
+from hepm.ingest.formats.message_layouts import chat_messages
 from hepm.ingest.records import Item, Object, ReadOptions, RecordError, graded, identified
 from hepm.ingest.tools import listed_tools
 from hepm.types import Outcome, Trajectory

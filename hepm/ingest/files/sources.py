@@ -24,8 +24,8 @@ from tarfile import HeaderError, ReadError, TarFile
 from typing import IO, TYPE_CHECKING, Any, Final, Self, TypeAlias, cast
 
 from hepm.errors import MissingExtraError
+from hepm.ingest.files.remote import is_remote, open_remote, remote_files
 from hepm.ingest.records import Rejection
-from hepm.ingest.remote import is_remote, open_remote, remote_files
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

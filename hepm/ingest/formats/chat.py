@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from hepm.errors import InputError
 from hepm.ingest import fields
-from hepm.ingest.document import Document, Reader, built
+from hepm.ingest.formats.document import Document, Reader, built
 from hepm.ingest.records import DECODER, SOLVED, Item, Object, ReadOptions, RecordError, decoded, graded, identified
 from hepm.ingest.tools import listed_tools
 from hepm.ingest.transitions import own_tool

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from hepm.ingest import fields
-from hepm.ingest.document import Document, Reader
-from hepm.ingest.message_layouts import is_langchain, langchain_content, parsed_json
+from hepm.ingest.formats.document import Document, Reader
+from hepm.ingest.formats.message_layouts import is_langchain, langchain_content, parsed_json
+from hepm.ingest.formats.spans import Spans, TraceSpan, messages_in, text_of
 from hepm.ingest.records import Item, Object, ReadOptions, RecordError
-from hepm.ingest.spans import Spans, TraceSpan, messages_in, text_of
 
 _CAPITAL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _OBSERVATION: Final = frozenset({"id", "trace_id", "type", "start_time"})

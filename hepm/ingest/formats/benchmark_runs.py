@@ -12,8 +12,8 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from hepm.ingest import fields
-from hepm.ingest.chat import TurnBuilder, chat_turns
-from hepm.ingest.document import Document, Reader, built, record_reader
+from hepm.ingest.formats.chat import TurnBuilder, chat_turns
+from hepm.ingest.formats.document import Document, Reader, built, record_reader
 from hepm.ingest.records import DECODER, SOLVED, Item, Object, ReadOptions, RecordError, graded, identified
 from hepm.ingest.tools import listed_tools
 from hepm.types import Outcome, Tool, Trajectory, Turn

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from hepm.ingest import fields
-from hepm.ingest.chat import OpenCall, TurnBuilder, chat_turns
-from hepm.ingest.document import Document, Reader, built
-from hepm.ingest.openai_items import item_messages
+from hepm.ingest.formats.chat import OpenCall, TurnBuilder, chat_turns
+from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.formats.openai_items import item_messages
 from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, identified
 from hepm.types import Outcome, Trajectory, Turn
 
