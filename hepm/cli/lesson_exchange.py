@@ -62,7 +62,7 @@ class LessonExport:
 
     def form_for(self, path: str) -> LessonForm | None:
         """The form that is named, or that the file's name stands for; None for an export of runs and lessons."""
-        from hepm.ingest.files.sources import uncompressed_name
+        from hepm.ingest.files.compression import uncompressed_name
 
         name = uncompressed_name(Path(path).name.lower())
         if self.form is not None:
@@ -169,7 +169,8 @@ def holds_lessons(path: str) -> bool:
         return (file / SKILL_FILE).is_file()
     if not file.is_file():
         return False
-    from hepm.ingest.files.sources import STREAM_ERRORS, is_archive, open_file
+    from hepm.ingest.files.compression import is_archive, open_file
+    from hepm.ingest.files.unreadable import STREAM_ERRORS
 
     if is_archive(file.name):
         return False

@@ -22,8 +22,8 @@ from hepm.experience.reflection import picked, recall_question, recalled, reflec
 from hepm.experience.stated_preferences import preferences_in
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.ingest.formats.chat import read_messages
 from hepm.ingest.formats.hepm import parse_stored
+from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.redact import Redactor
 from hepm.llm import Client, Estimate
 from hepm.types import DEFAULT_NAMESPACE, Trajectory, Turn

@@ -30,7 +30,7 @@ from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.tool_life import ToolNames
 from hepm.graph.trials import LEFT_OUT_HERE, hint_id
-from hepm.ingest.formats.chat import read_messages
+from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import agent_state
 from hepm.llm import Client

@@ -535,7 +535,7 @@ class Memory:
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one suggestion")
         if messages is not None:
-            from hepm.ingest.formats.chat import read_messages
+            from hepm.ingest.formats.turns import read_messages
             from hepm.ingest.transitions import agent_state
 
             now = agent_state(read_messages(messages))
