@@ -1,0 +1,263 @@
+"""ATIF, the Agent Trajectory Interchange Format (v1.0 to v1.8): https://harborframework.com/docs/trajectory-format.
+
+It has no field for an outcome: a Harbor trial keeps it in result.json beside or above the trajectory, agentpile under
+extra.agentpile, and hepm under extra.hepm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from hepm.errors import MissingExtraError
+from hepm.ingest import fields
+from hepm.ingest.files.sources import named_files
+from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.formats.turns import OpenCall, TurnBuilder
+from hepm.ingest.records import (
+    DECODER,
+    SOLVED,
+    Item,
+    Object,
+    ReadOptions,
+    RecordError,
+    Rejection,
+    graded,
+    identified,
+)
+from hepm.ingest.tools import listed_tools
+from hepm.types import Outcome, Role, Trajectory
+
+AGENTPILE: Final = "agentpile"
+
+_KNOWN_MINOR: Final = 8
+_ROLES: Final[dict[str, Role]] = {"system": "system", "user": "user", "agent": "assistant"}
+
+
+def _recognises(document: Document) -> bool:
+    return {"schema_version", "steps"} <= document.keys or _is_trial_result(document)
+
+
+def _is_trial_result(document: Document) -> bool:
+    """Harbor's result.json, which is read together with its trajectory."""
+    return document.file_name == "result.json" and {"trial_name", "verifier_result"} <= document.keys
+
+
+def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
+    if not _is_trial_result(document):
+        trial = _trial_result(document)
+        yield from document.each(lambda record: _run(record, document.name, trial, options))
+
+
+def _trial_result(document: Document) -> Object:
+    """Harbor's result.json of this trial; empty if there is none."""
+    # Harbor writes agent/trajectory.json into a trial's folder; others put it right there.
+    for path in ("result.json", "../result.json"):
+        try:
+            value = DECODER.decode((document.source.sibling(path) or b"").decode())
+        except (ValueError, RecursionError):
+            continue
+        if fields.is_object(value) and "verifier_result" in value:
+            return value
+    return {}
+
+
+def _run(record: Object, source: str, trial: Object, options: ReadOptions) -> Trajectory:
+    # What sub-agents did is not read.
+    _check_version(record.get("schema_version"))
+    extra = fields.object_at(record, "extra")
+    own = fields.object_at(extra, "hepm")
+    pile = fields.object_at(extra, "agentpile")
+    agent = fields.object_at(record, "agent")
+    steps = [fields.as_object(step, "a step") for step in fields.list_at(record, "steps")]
+    if own:
+        environment = fields.text(own, "environment")
+        task = fields.text(own, "task")
+        outcome = _graded(own.get("reward"), own.get("success"))
+    elif pile:
+        # A dataset's tasks are named "domain/task".
+        domain, _, task = fields.text(fields.object_at(pile, "task"), "id").rpartition("/")
+        environment = "/".join(filter(None, (fields.text(fields.object_at(pile, "source"), "dataset"), domain)))
+        label = fields.object_at(pile, "outcome")
+        outcome = _graded(label.get("score"), label.get("success"))
+    else:
+        environment = fields.text(trial, "source")
+        task = fields.text(trial, "task_name")
+        outcome = _trial_outcome(trial)
+    recorded = fields.object_at(own, "tags")
+    tags = {key: fields.text(recorded, key) for key in recorded}
+    agent_name = fields.text(agent, "name")
+    if agent_name:
+        tags.setdefault("agent", agent_name)
+    builder = TurnBuilder()
+    for step in steps:
+        # After a compaction of its context an agent's log repeats earlier steps.
+        if not step.get("is_copied_context"):
+            _add_step(builder, step)
+    own_id = ""
+    if options.ids == "own":
+        own_id = fields.text(record, "trajectory_id", "session_id")
+    return identified(
+        own_id,
+        builder.build(),
+        outcome,
+        environment=environment,
+        task=task,
+        model=fields.text(agent, "model_name") or _model_of(steps),
+        user=fields.text(own, "user"),
+        ended_at=_last_time(steps),
+        tags=tags,
+        source=source,
+        tools=listed_tools(fields.list_at(agent, "tool_definitions")),
+    )
+
+
+def _model_of(steps: list[Object]) -> str:
+    for step in steps:
+        if step.get("source") == "agent":
+            model = fields.text(step, "model_name")
+            if model:
+                return model
+    return ""
+
+
+def _last_time(steps: list[Object]) -> float | None:
+    for step in reversed(steps):
+        time = fields.unix_time(step.get("timestamp"))
+        if time:
+            return time
+    return None
+
+
+def _check_version(version: Any) -> None:
+    if type(version) is not str or not version.startswith("ATIF-v"):
+        raise RecordError(f"'schema_version' is {str(version)[:30]!r}, not an ATIF version")
+    major, _, minor = version.removeprefix("ATIF-v").partition(".")
+    if major != "1" or not minor.isdecimal() or int(minor) > _KNOWN_MINOR:
+        raise RecordError(f"it is {version[:30]}, and this hepm reads ATIF up to v1.{_KNOWN_MINOR}: upgrade hepm")
+
+
+def _trial_outcome(trial: Object) -> Outcome:
+    """The verifier's reward; the mean of its criteria if it has several, and a success only if all were met."""
+    # A reward that was computed after the infrastructure broke down says nothing of the agent.
+    if trial.get("exception_info") is not None:
+        return Outcome()
+    rewards = fields.object_at(fields.object_at(trial, "verifier_result"), "rewards")
+    if not rewards:
+        return Outcome()
+    if "reward" in rewards:
+        return graded(fields.as_number(rewards["reward"], "the verifier's reward"))
+    values = [fields.as_number(value, f"the verifier's reward {name!r}") for name, value in rewards.items()]
+    # Criteria have no weights in the format.
+    mean = sum(values) / len(values)
+    return Outcome(mean, mean >= SOLVED)
+
+
+def _graded(reward: Any, success: Any) -> Outcome:
+    if success is not None and type(success) is not bool:
+        raise RecordError(f"'success' is {fields.kind_of(success)}, not a boolean")
+    if reward is not None:
+        reward = fields.as_number(reward, "the reward")
+    return graded(reward, success)
+
+
+def _add_step(builder: TurnBuilder, step: Object) -> None:
+    source = step.get("source")
+    if type(source) is not str or source not in _ROLES:
+        raise RecordError(f"a step has the unknown source {str(source)[:40]!r}")
+    role = _ROLES[source]
+    pile = fields.object_at(fields.object_at(step, "extra"), "agentpile")
+    # ATIF allows calls on steps of the agent only; agentpile marks those of a simulated user with tools.
+    if pile.get("actor") == "user":
+        role = "user"
+    calls: list[OpenCall] = []
+    for value in fields.list_at(step, "tool_calls"):
+        call = fields.as_object(value, "a tool call")
+        calls.append(OpenCall(call.get("tool_call_id"), call.get("function_name"), call.get("arguments")))
+    text = fields.plain_text(step.get("message"))
+    results = fields.list_at(fields.object_at(step, "observation"), "results")
+    # A step that only brings results back is no message of its own.
+    if text or calls or not results:
+        builder.add(role, text, calls)
+    # agentpile keeps what ATIF has no field for beside the results, by their position, and beside the calls, by id.
+    by_position = fields.list_at(pile, "result_fields")
+    by_call = fields.object_at(pile, "calls")
+    for position, value in enumerate(results):
+        result = fields.as_object(value, "a result")
+        call_id = result.get("source_call_id")
+        extras: list[Any] = [fields.object_at(result, "extra")]
+        extras += by_position[position : position + 1]
+        if type(call_id) is str:
+            extras.append(by_call.get(call_id))
+        builder.add_result(call_id, fields.plain_text(result.get("content")), _failed(extras))
+
+
+def _failed(extras: list[Any]) -> bool | None:
+    """Whether a call failed, by the first that says so: `is_error`, or an error's text."""
+    for extra in filter(fields.is_object, extras):
+        if type(extra.get("is_error")) is bool:
+            return extra["is_error"]
+        if extra.get("error"):
+            return True
+    return None
+
+
+def is_dataset(source: str) -> bool:
+    """Whether a source is the name of a dataset that agentpile knows, and no file's."""
+    if not source.isidentifier() or Path(source).exists():
+        return False
+    try:
+        agentpile: Any = import_module("agentpile")
+    except ImportError:
+        return False
+    return source in agentpile.datasets.names()
+
+
+def read_dataset(source: str, options: ReadOptions) -> Iterator[Item]:
+    """The runs behind ``NAME``, ``agentpile:NAME``, ``agentpile:PATH`` or ``agentpile:READER:PATH``.
+
+    docs/reference/formats.md lists the names.
+
+    Raises:
+        MissingExtraError: agentpile is not installed, or lacks what downloads a dataset.
+    """
+    try:
+        agentpile: Any = import_module("agentpile")
+    except ImportError:
+        raise MissingExtraError(
+            "other formats and datasets are read by agentpile: pip install 'hepm[datasets]'"
+        ) from None
+    reader, path = _reader_and_path(source, agentpile.readers.names())
+    files: list[Any] = [path]
+    if Path(path).is_dir():
+        files = [*named_files(path)]
+    for file in files:
+        name = f"{AGENTPILE}:{file}"
+        number = 0
+        try:
+            for number, run in enumerate(agentpile.load(str(file), reader=reader), 1):
+                if run.kind == "trajectory":
+                    yield built(name, number, run.record, partial(_run, source=name, trial={}, options=options))
+                else:
+                    yield Rejection(name, number, "it describes tools and holds no run")
+        except ImportError as error:
+            raise MissingExtraError(f"agentpile cannot read {str(file)!r}: {error}") from error
+        except Exception as error:  # other files are still to be read
+            reason = f"agentpile cannot read it: {error or type(error).__name__}"
+            # Without a first record it is the file that cannot be read.
+            yield Rejection(name, number + 1 if number else None, reason)
+
+
+def _reader_and_path(source: str, readers: Container[str]) -> tuple[str | None, str]:
+    """A reader of agentpile, None for none, and what it reads: a path may hold a colon, too."""
+    place = source.removeprefix(f"{AGENTPILE}:")
+    reader, _, path = place.partition(":")
+    if path and reader in readers:
+        return reader, path
+    return None, place
+
+
+READER: Final = Reader("atif", _recognises, _read)

@@ -1,0 +1,200 @@
+"""BFCL multi-turn: questions in one file, the right calls in possible_answer/, tools in multi_turn_func_doc/.
+
+All are JSON lines. The right calls are written as Python; no run was recorded, so there are no results and no failures.
+https://github.com/ShishirPatil/gorilla (berkeley-function-call-leaderboard), also as the PyPI wheel bfcl-eval
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache, lru_cache
+from typing import Any, Final
+
+from hepm.ingest import fields
+from hepm.ingest.formats.document import Document, Reader
+from hepm.ingest.formats.turns import ROLES
+from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, identified, without_surrogates
+from hepm.types import JSON, Outcome, Tool, ToolCall, Trajectory, Turn
+
+_ANSWERS: Final = "possible_answer"
+_DOCUMENTS: Final = "multi_turn_func_doc"
+_DOCUMENT_OF: Final = {
+    "GorillaFileSystem": "gorilla_file_system",
+    "MathAPI": "math_api",
+    "MessageAPI": "message_api",
+    "TwitterAPI": "posting_api",
+    "TicketAPI": "ticket_api",
+    "TradingBot": "trading_bot",
+    "TravelAPI": "travel_booking",
+    "VehicleControlAPI": "vehicle_control",
+    "WebSearchAPI": "web_search",
+}
+"""The file that describes the tools of each simulated class, from BFCL's constants."""
+
+_SCHEMA_TYPES: Final = {"dict": "object", "float": "number", "tuple": "array"}
+"""BFCL uses Python's names of types instead of JSON Schema's."""
+
+
+def _recognises(document: Document) -> bool:
+    if {"question", "id"} <= document.keys:
+        if document.file_name.startswith("BFCL_"):
+            return True
+        # ACEBench's definitions have the same keys, but a text as the question.
+        return fields.is_object(document.first) and fields.is_list(document.first.get("question"))
+    return _is_companion(document)
+
+
+def _is_companion(document: Document) -> bool:
+    """Answers or descriptions of tools."""
+    keys = document.keys
+    folder = document.source.path.parent.name
+    if folder == _ANSWERS:
+        return "ground_truth" in keys and document.file_name.startswith("BFCL_")
+    return folder == _DOCUMENTS and "name" in keys and "parameters" in keys
+
+
+def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
+    """One run for each question. Every call is a turn of its own, since its author knew the one before."""
+    del options
+    if _is_companion(document):
+        return
+    multi_turn = fields.is_object(document.first) and str(document.first.get("id")).startswith("multi_turn")
+    if "involved_classes" not in document.keys or not multi_turn:
+        reason = "it holds other questions of BFCL; only the multi_turn files hold sequences of calls"
+        yield document.rejected(None, reason)
+        return
+    answers = document.source.sibling(f"{_ANSWERS}/{document.file_name}")
+    if answers is None:
+        reason = f"its right calls are missing or too large: they should lie beside it in {_ANSWERS}/"
+        yield document.rejected(None, reason)
+        return
+    right_calls: dict[str, Any] = {}
+    for line in _objects(answers):
+        if type(line.get("id")) is str:
+            right_calls[line["id"]] = line.get("ground_truth")
+
+    # Hundreds of questions name the same few classes.
+    @cache
+    def tools_of(class_name: str) -> tuple[Tool, ...]:
+        file = _DOCUMENT_OF.get(class_name)
+        if not file:
+            return ()
+        content = document.source.sibling(f"{_DOCUMENTS}/{file}.json")
+        if not content:
+            return ()
+        return tuple(_described(content))
+
+    def build(record: Object) -> Trajectory:
+        identity = fields.text(record, "id")
+        variant, _, task = identity.rpartition("_")  # "multi_turn_base_17"
+        answer = right_calls.get(identity)
+        if not fields.is_list(answer):
+            raise RecordError(f"possible_answer/ holds no calls for the question {identity!r}")
+        class_names = [name for name in fields.list_at(record, "involved_classes") if type(name) is str]
+        excluded = fields.list_at(record, "excluded_function")
+        tools: list[Tool] = []
+        for class_name in class_names:
+            tools += [tool for tool in tools_of(class_name) if tool.name not in excluded]
+        return identified(
+            "",
+            tuple(_turns(fields.list_at(record, "question"), answer, {tool.name: tool for tool in tools})),
+            Outcome(None, True),
+            environment=f"bfcl-{variant}",
+            task=task,
+            model="gold",
+            source=document.name,
+            tools=tuple(tools),
+        )
+
+    yield from document.each(build)
+
+
+def _objects(content: bytes) -> Iterator[Object]:
+    """The lines of a companion file that can be read; a question that misses a broken one is rejected."""
+    for line in content.split(b"\n"):
+        try:
+            value = DECODER.decode(line.decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            continue
+        if fields.is_object(value):
+            yield value
+
+
+def _described(content: bytes) -> Iterator[Tool]:
+    for value in _objects(content):
+        record = fields.as_object(without_surrogates(value), "a tool")
+        with suppress(RecordError, ValueError):
+            parameters = fields.as_object(json_schema(record.get("parameters")), "parameters")
+            yield Tool(fields.text(record, "name"), fields.text(record, "description"), parameters)
+
+
+def json_schema(value: Any) -> Any:
+    """A description of parameters, in which BFCL uses Python's names of types, as JSON Schema."""
+    if fields.is_list(value):
+        return [json_schema(item) for item in value]
+    if not fields.is_object(value):
+        return value
+    schema: Object = {key: json_schema(item) for key, item in value.items()}
+    # A parameter may be called "type", too: then its description stands there, an object.
+    kind = schema.get("type")
+    if kind == "any":
+        del schema["type"]
+    elif type(kind) is str:
+        schema["type"] = _SCHEMA_TYPES.get(kind, kind)
+    return schema
+
+
+def _turns(question: list[Any], answer: list[Any], tools: dict[str, Tool]) -> Iterator[Turn]:
+    # Turns of the question without right calls are left out.
+    for messages, calls in zip(question, answer, strict=False):
+        for message in fields.as_list(messages, "a turn of the question"):
+            record = fields.as_object(message, "a message")
+            yield Turn(ROLES.get(fields.text(record, "role"), "user"), fields.plain_text(record.get("content")))
+        for call in fields.as_list(calls, "the calls of a turn"):
+            yield Turn("assistant", "", (parse_call(call, tools),))
+
+
+def parse_call(text: Any, tools: dict[str, Tool]) -> ToolCall:
+    """A call from its Python text, such as ``sort('report.pdf')``, which is parsed and never run.
+
+    Arguments without a name get it from the tool's description, else their position ("0", "1", ...).
+    """
+    if type(text) is not str:
+        raise RecordError("a right call is not Python text")
+    name, values, named = _parsed(text)
+    names: list[str] = []
+    if name in tools:
+        properties = tools[name].parameters.get("properties")
+        if isinstance(properties, dict):
+            names = list(properties)
+    # More values than the description has parameters.
+    names += map(str, range(len(names), len(values)))
+    return ToolCall(name, dict(zip(names, values, strict=False)) | named)
+
+
+@lru_cache(maxsize=4096)  # the variants of a task share nearly all their calls
+def _parsed(text: str) -> tuple[str, list[JSON], dict[str, JSON]]:
+    try:
+        call = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        call = None
+    if not isinstance(call, ast.Call):
+        raise RecordError(f"{text[:60]!r} is not a call in Python")
+    # "files.sort(…)" calls the tool that is described as "sort".
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+    named = {keyword.arg or "**": _literal(keyword.value) for keyword in call.keywords}
+    return name, [_literal(node) for node in call.args], named
+
+
+def _literal(node: ast.expr) -> JSON:
+    """The value of a literal as JSON has it; any other expression stays text."""
+    try:
+        return json.loads(json.dumps(ast.literal_eval(node), allow_nan=False))
+    except (ValueError, TypeError, RecursionError, MemoryError):
+        return ast.unparse(node)
+
+
+READER: Final = Reader("bfcl", _recognises, _read)

@@ -1,0 +1,176 @@
+"""What `hepm export` writes and an import reads back the same: runs, and what a store holds beside them.
+
+One a line (see docs/reference/formats.md): tools first, then runs (`hepm.ingest.formats.hepm`), then lessons, reported
+outcomes, what was shown of lessons, and answers of models, each under a key of its own that no run has.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from hepm.graph.lessons.rows import Answer, Exposure, LessonRow, Reported, from_record, to_record
+from hepm.graph.rows import ToolRow
+from hepm.graph.store import Store
+from hepm.ingest import fields
+from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.formats.hepm import (
+    VERSION,
+    check_version,
+    flag_at,
+    parse_stored,
+    run_of_record,
+    text_at,
+    tool_of_record,
+)
+from hepm.ingest.records import Item, Object, ReadOptions, RecordError, Rejection
+
+Content: TypeAlias = ToolRow | LessonRow | Reported | Exposure | Answer
+
+
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+@dataclass(frozen=True, slots=True)
+class Carried(Rejection):
+    """A line of an export that is no run: whoever reads runs passes it over, an import stores its content."""
+
+    content: Content
+
+
+def exported_lines(store: Store, *, namespace: str) -> Iterator[str]:
+    """Everything that a namespace holds and that cannot be made again, in the order in which it is read back."""
+    for tool in store.tools(namespace=namespace):
+        # The calls of a tool are counted again from the runs: one of which nothing else is known needs no line.
+        if not tool.calls or tool != _only_counted(tool):
+            yield _line(tool)
+    for run_id, record, _ in store.iter_records(namespace=namespace):
+        parse_stored(run_id, record)  # a damaged line would be found only when it is needed
+        yield record
+    # All are read before the first is written, so that they belong together while others write to the store.
+    lessons = store.lessons.list(namespace=namespace)
+    outcomes = store.lessons.outcomes(namespace=namespace)
+    exposures = store.lessons.exposures(namespace=namespace)
+    answers = store.lessons.all_answers(namespace=namespace)
+    for held in lessons:
+        yield _line(held.row)
+    for run_id, success in outcomes.items():
+        yield _line(Reported(run_id, success))
+    for exposure in exposures:
+        yield _line(exposure)
+    for answer in answers:
+        yield _line(answer)
+
+
+def _only_counted(row: ToolRow) -> ToolRow:
+    return ToolRow(row.name, "", "{}", row.calls, row.errors)
+
+
+def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
+    del options  # runs keep the ids and sources that they were stored with
+    for number, value in document.records():
+        kind = _kind_of_line(value)
+        if not kind:
+            yield built(document.name, number, value, run_of_record)
+            continue
+        try:
+            check_version(value)
+            content = _READ[kind](fields.as_object(value[kind], repr(kind)))
+        except (RecordError, ValueError, RecursionError) as error:
+            yield document.rejected(number, f"its {kind} cannot be read: {error}")
+            continue
+        yield Carried(document.name, number, f"it is no run, but a {kind} of an export: see `hepm import`", content)
+
+
+def _kind_of_line(value: Any) -> str:
+    """The key of a line that is no run: "tool", "lesson", and so on; "" for a run."""
+    if fields.is_object(value):
+        for key in _READ:
+            if key in value:
+                return key
+    return ""
+
+
+def _line(content: Content) -> str:
+    # Lessons bring their own JSON.
+    if isinstance(content, LessonRow):
+        return f'{{"hepm":{VERSION},"lesson":{to_record(content)}}}'
+    values: dict[str, Any] = content._asdict()
+    if isinstance(content, ToolRow):
+        # Stored as text, and readable in an export.
+        for key in ("parameters", "former_parameters"):
+            values[key] = json.loads(values[key])
+        # They are counted again from the runs.
+        del values["calls"], values["errors"]
+    return _encode({"hepm": VERSION, _KEYS[type(content)]: values})
+
+
+def _tool(record: Object) -> ToolRow:
+    tool = tool_of_record(record)
+    former = tool_of_record({**record, "parameters": record.get("former_parameters")})
+    return ToolRow(
+        tool.name,
+        tool.description,
+        _parameters(tool.parameters),
+        calls=0,
+        errors=0,
+        described_at=fields.number(record, "described_at") or 0.0,
+        changed_at=fields.number(record, "changed_at") or 0.0,
+        former_description=text_at(record, "former_description"),
+        former_parameters=_parameters(former.parameters),
+        retired=tool.retired,
+        aliases=tuple(sorted(tool.aliases)),
+    )
+
+
+def _parameters(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def _lesson(record: Object) -> LessonRow:
+    return from_record(json.dumps(record))
+
+
+def _reported(record: Object) -> Reported:
+    success = flag_at(record, "success")
+    if success is None:
+        raise RecordError("a reported outcome lacks its 'success'")
+    return Reported(_named(record, "run"), success)
+
+
+def _exposure(record: Object) -> Exposure:
+    return Exposure(_named(record, "run"), _named(record, "lesson"), flag_at(record, "success"))
+
+
+def _answer(record: Object) -> Answer:
+    usage = text_at(record, "usage")
+    if usage:
+        fields.as_object(json.loads(usage), "'usage'")
+    about = (_named(record, "key"), _named(record, "step"), text_at(record, "run"), text_at(record, "text"))
+    return Answer(*about, usage, text_at(record, "user"))
+
+
+def _named(record: Object, key: str) -> str:
+    name = text_at(record, key)
+    if not name:
+        raise RecordError(f"{key!r} is empty")
+    return name
+
+
+_READ: Final[Mapping[str, Callable[[Object], Content]]] = {
+    "tool": _tool,
+    "lesson": _lesson,
+    "reported": _reported,
+    "showing": _exposure,
+    "answer": _answer,
+}
+_KEYS: Final[Mapping[type, str]] = {
+    ToolRow: "tool",
+    Reported: "reported",
+    Exposure: "showing",
+    Answer: "answer",
+}
+
+READER: Final = Reader("hepm", lambda document: "hepm" in document.keys, _read, by_line=True)

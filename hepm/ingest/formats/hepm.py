@@ -1,0 +1,211 @@
+"""Runs as hepm's own JSON: the records of a store, and the lines of an export (see `hepm.ingest.formats.exported`).
+
+One run a line; docs/reference/formats.md lists the keys. Values that equal their default are left out, and
+the order of keys never changes, so that two exports can be compared.
+"""
+
+from __future__ import annotations
+
+from json import JSONEncoder
+from typing import Final
+
+from hepm.errors import FormatError
+from hepm.graph.changes import damaged_run
+from hepm.ingest import fields
+from hepm.ingest.records import DECODER, Object, RecordError, check_calls, finite, graded
+from hepm.types import Outcome, Role, Tool, ToolCall, Trajectory, Turn
+
+VERSION: Final = 2
+"""Raised when a reader of the old version would misread the new one; keys that it may ignore do not need that.
+
+In version 1 `success` was false also where a reward below 1 was all that was known; since 2 it is the given label.
+"""
+
+_ABOUT_TOOLS: Final = ("description", "parameters", "aliases", "retired")
+_ROLES: Final[dict[object, Role]] = {"system": "system", "user": "user", "assistant": "assistant"}
+_encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+def run_of_record(record: Object) -> Trajectory:
+    """The run of a decoded line, with the id and the source that it was stored with; else RecordError."""
+    trajectory = _trajectory(record)
+    try:
+        line = _encode(_record(trajectory))
+    except ValueError:  # an infinite number, such as 1e999
+        trajectory = _trajectory(finite(record))
+        line = write_run(trajectory)
+    line.encode()  # half a surrogate pair shows here, and is replaced by the caller
+    check_calls(trajectory.turns, line)
+    return trajectory
+
+
+def write_run(trajectory: Trajectory) -> str:
+    """One line, without its end, that `parse_run` reads back as an equal trajectory."""
+    record = _record(trajectory)
+    try:
+        return _encode(record)
+    except ValueError:  # NaN or infinity among the arguments of a run made by hand: JSON has no such numbers
+        return _encode(finite(record))
+
+
+def parse_run(line: str) -> Trajectory:
+    """The trajectory of one line; FormatError if `write_run` did not write it."""
+    try:
+        if type(line) is not str:  # in a damaged store
+            raise RecordError("it is no text")
+        return _trajectory(fields.as_object(DECODER.decode(line), "the record"))
+    except (RecordError, ValueError, RecursionError) as error:
+        raise FormatError(f"this is no run in hepm's own format: {error}") from error
+
+
+def parse_stored(name: str, record: str) -> Trajectory:
+    """A stored run; StoreDamagedError if its record cannot be read."""
+    try:
+        return parse_run(record)
+    except FormatError as error:
+        raise damaged_run(name, error) from error
+
+
+def _record(t: Trajectory) -> Object:
+    attributes = {
+        "environment": t.environment,
+        "task": t.task,
+        "model": t.model,
+        "user": t.user,
+        "reward": t.outcome.reward,
+        "success": t.outcome.success,
+        "ended_at": t.ended_at,
+        "tags": dict(t.tags),
+        "source": t.source,
+        "tools": [_tool_record(tool) for tool in t.tools],
+    }
+    record: Object = {"hepm": VERSION, "id": t.id}
+    for key, value in attributes.items():
+        if value not in (None, "", {}, []):  # 0.0 and False are kept: they equal none of these
+            record[key] = value
+    record["turns"] = [_turn_record(turn) for turn in t.turns]
+    return record
+
+
+def _tool_record(tool: Tool) -> Object:
+    record: Object = {"name": tool.name}
+    for key in _ABOUT_TOOLS:
+        value = getattr(tool, key)
+        if value:
+            record[key] = value
+    return record
+
+
+def _turn_record(turn: Turn) -> Object:
+    record: Object = {"role": turn.role}
+    if turn.text:
+        record["text"] = turn.text
+    if turn.calls:
+        record["calls"] = [_call_record(call) for call in turn.calls]
+    if turn.reward is not None:
+        record["reward"] = turn.reward
+    if turn.recalled:
+        record["recalled"] = [*turn.recalled]
+    if turn.read:
+        record["read"] = turn.read
+    if turn.hidden:
+        record["hidden"] = True
+    if turn.hinted:
+        record["hinted"] = [*turn.hinted]
+    return record
+
+
+def _call_record(call: ToolCall) -> Object:
+    record: Object = {"name": call.name}
+    if call.arguments:
+        record["arguments"] = call.arguments
+    for key in ("result", "error", "latency_s"):
+        value = getattr(call, key)
+        if value is not None:
+            record[key] = value
+    return record
+
+
+def check_version(record: Object) -> int:
+    """The version of a line; RecordError if it has none, or a newer one than this hepm reads."""
+    version = record.get("hepm")
+    if type(version) is not int:
+        raise RecordError(f"'hepm' should be the version of the format, not {fields.kind_of(version)}")
+    if version > VERSION:
+        newer = f"format {version}, this one reads up to {VERSION}"
+        raise RecordError(f"it was written by a newer hepm ({newer}): upgrade hepm")
+    return version
+
+
+def _trajectory(record: Object) -> Trajectory:
+    version = check_version(record)
+    reward = fields.number(record, "reward")
+    success = flag_at(record, "success")
+    # Of version 1, false beside a reward between 0 and 1 was no label, but the threshold of then.
+    if version == 1 and success is False and reward is not None and graded(reward).success is None:
+        success = None
+    tags = fields.object_at(record, "tags")
+    tools = [fields.as_object(tool, "a tool") for tool in fields.list_at(record, "tools")]
+    run_id = text_at(record, "id")
+    turns = fields.as_list(record.get("turns"), "'turns'")
+    return Trajectory(
+        run_id,
+        tuple([_turn(fields.as_object(turn, "a turn")) for turn in turns]),
+        Outcome(reward, success),
+        text_at(record, "environment"),
+        text_at(record, "task"),
+        text_at(record, "model"),
+        text_at(record, "user"),
+        fields.number(record, "ended_at"),
+        {key: text_at(tags, key) for key in tags},
+        text_at(record, "source"),
+        tuple(map(tool_of_record, tools)),
+    )
+
+
+def tool_of_record(record: Object) -> Tool:
+    """A tool with its description, aliases, and whether it is retired; else RecordError or ValueError."""
+    aliases = tuple([fields.text({"alias": alias}, "alias") for alias in fields.list_at(record, "aliases")])
+    parameters = fields.object_at(record, "parameters")
+    retired = flag_at(record, "retired") is True
+    return Tool(text_at(record, "name"), text_at(record, "description"), parameters, aliases, retired)
+
+
+def _turn(record: Object) -> Turn:
+    role = record.get("role")
+    if type(role) is not str or role not in _ROLES:
+        raise RecordError(f"a turn has the unknown role {str(role)[:40]!r}")
+    calls: tuple[ToolCall, ...] = ()
+    if record.get("calls"):
+        calls = tuple([_call(fields.as_object(call, "a call")) for call in fields.list_at(record, "calls")])
+    recalled = fields.texts(record.get("recalled"))
+    hinted = fields.texts(record.get("hinted"))
+    reward = fields.number(record, "reward")
+    hidden = flag_at(record, "hidden") is True
+    # By position, which is faster than by keywords: this runs for every turn of every stored run.
+    return Turn(_ROLES[role], text_at(record, "text"), calls, reward, recalled, text_at(record, "read"), hidden, hinted)
+
+
+def _call(record: Object) -> ToolCall:
+    result = record.get("result")
+    if result is not None and type(result) is not str:
+        raise RecordError(f"a result is {fields.kind_of(result)}, not a string")
+    arguments = fields.object_at(record, "arguments")
+    error = flag_at(record, "error")
+    return ToolCall(text_at(record, "name"), arguments, result, error, fields.number(record, "latency_s"))
+
+
+def text_at(record: Object, key: str) -> str:
+    """The text under `key`, "" where it is absent; else RecordError."""
+    value = record.get(key, "")
+    if type(value) is not str:
+        raise RecordError(f"{key!r} is {fields.kind_of(value)}, not a string")
+    return value
+
+
+def flag_at(record: Object, key: str) -> bool | None:
+    """The boolean under `key`, None where it is absent or null; else RecordError."""
+    value = record.get(key)
+    if value is not None and type(value) is not bool:
+        raise RecordError(f"{key!r} is {fields.kind_of(value)}, not a boolean")
+    return value

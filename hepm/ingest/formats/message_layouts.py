@@ -1,0 +1,243 @@
+"""Messages in the layouts of other libraries, as OpenAI chat messages.
+
+The layouts of LangChain, pydantic-ai, OpenTelemetry, and items of the Responses API.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final
+
+from hepm.ingest import fields
+from hepm.ingest.formats.chat import read_record
+from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.formats.openai_items import is_item, item_messages
+from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError
+from hepm.types import Trajectory
+
+_LANGCHAIN: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "function"}
+_PYDANTIC_AI_ERRORS: Final = {"success": False, "failed": True, "retried": True}
+"""Outcomes of calls; others, such as "denied", say nothing of the tool."""
+_ALTERNATIVES: Final = ("choices", "generations")
+"""Keys of lists of answers to one request, of which the first one counts."""
+
+
+def chat_messages(value: Any, role: str = "user") -> list[Object]:
+    """The messages in a model's input or output, whatever its layout; a bare text is one of `role`."""
+    if isinstance(value, str):
+        parsed = parsed_json(value)
+        if not isinstance(parsed, str):
+            return chat_messages(parsed, role)
+        return _message_of(parsed, role)
+    if fields.is_list(value):
+        items = [item for item in value if fields.is_object(item)]
+        if any(map(is_item, items)):
+            return item_messages(items)
+        messages: list[Object] = []
+        for item in value:
+            # Not texts: a list of those is the parts of something else.
+            if fields.is_object(item) or fields.is_list(item):
+                messages += chat_messages(item, role)
+        return messages
+    if fields.is_object(value):
+        return _of_object(value, role)
+    return []
+
+
+def _message_of(text: str, role: str) -> list[Object]:
+    if not text:
+        return []
+    return [{"role": role, "content": text}]
+
+
+def _of_object(value: Object, role: str) -> list[Object]:
+    if fields.is_list(value.get("messages")):
+        # Anthropic's requests hold the system prompt beside the messages.
+        return chat_messages(value.get("system"), "system") + chat_messages(value["messages"], role)
+    for key in _ALTERNATIVES:
+        if fields.is_list(value.get(key)):
+            return chat_messages(value[key][:1], role)
+    if fields.is_object(value.get("message")):  # a choice, or a generation of LangChain
+        return chat_messages(value["message"], "assistant")
+    if is_pydantic_ai(value):
+        return _of_pydantic_ai(value)
+    if fields.is_list(value.get("parts")):
+        return _of_parts(value)
+    return _one_message(value, role)
+
+
+def _one_message(value: Object, role: str) -> list[Object]:
+    if value.get("role") is not None:
+        return [value]
+    if is_langchain(value):
+        return [_of_langchain(value)]
+    for key in ("content", "text", "input", "output"):
+        text = value.get(key)
+        if type(text) is str:
+            return _message_of(text, role)
+    return []
+
+
+def parsed_json(value: Any) -> Any:
+    """What a text holds if that is a JSON list or object, else the value itself."""
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        try:
+            return DECODER.decode(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+def is_langchain(value: Any) -> bool:
+    """Whether it is a LangChain message, as `messages_to_dict`, `dumpd` or `model_dump` write it."""
+    if not fields.is_object(value):
+        return False
+    kind = value.get("type")
+    if kind == "constructor":
+        path = value.get("id")
+        return fields.is_list(path) and str(path[-1:]).rstrip("]'\"").endswith(("Message", "MessageChunk"))
+    has_type = type(kind) is str and kind.removesuffix("MessageChunk").lower() in _LANGCHAIN
+    return has_type and (fields.is_object(value.get("data")) or "content" in value)
+
+
+def langchain_content(message: Object) -> Object:
+    """The object with the content of a LangChain message: `messages_to_dict` and `dumpd` nest it."""
+    for key in ("data", "kwargs"):
+        if fields.is_object(message.get(key)):
+            return message[key]
+    return message
+
+
+def _of_langchain(value: Object) -> Object:
+    inner = langchain_content(value)
+    kind = fields.text(inner, "type") or fields.text(value, "type")
+    if kind == "constructor":  # old versions write the type in the name of the class alone
+        kind = str(value["id"][-1]).removesuffix("Chunk").removesuffix("Message")
+    role = _LANGCHAIN.get(kind.removesuffix("MessageChunk").lower(), kind)
+    content = inner.get("content")
+    if role in ("tool", "function"):
+        error = {"error": True, "success": False}.get(fields.text(inner, "status"))
+        return {"role": "tool", "tool_call_id": inner.get("tool_call_id"), "content": content, "is_error": error}
+    message: Object = {"role": role, "content": content}
+    if role == "assistant":
+        calls: list[Object] = []
+        # The second are those whose arguments the model wrote as broken JSON; the calls took place all the same.
+        for record in fields.list_at(inner, "tool_calls") + fields.list_at(inner, "invalid_tool_calls"):
+            call = fields.as_object(record, "a tool call")
+            function = {"name": call.get("name"), "arguments": call.get("args")}
+            calls.append({"id": call.get("id"), "function": function})
+        message["content"] = fields.plain_text(content)  # its blocks repeat the calls
+        message["tool_calls"] = calls or fields.object_at(inner, "additional_kwargs").get("tool_calls")
+    return message
+
+
+def is_pydantic_ai(value: Any) -> bool:
+    """Whether it is a message of pydantic-ai, as `ModelMessagesTypeAdapter` writes it."""
+    return (
+        fields.is_object(value) and value.get("kind") in ("request", "response") and fields.is_list(value.get("parts"))
+    )
+
+
+def _of_pydantic_ai(value: Object) -> list[Object]:
+    texts: list[str] = []
+    calls: list[Object] = []
+    messages: list[Object] = []
+    for part in value["parts"]:
+        part = fields.as_object(part, "a part of a message")  # noqa: PLW2901
+        kind, content, id = fields.text(part, "part_kind"), part.get("content"), part.get("tool_call_id")
+        if kind == "text":
+            texts.append(fields.text(part, "content"))
+        elif kind.endswith("tool-call"):
+            function = {"name": part.get("tool_name"), "arguments": _json_text(part.get("args") or "")}
+            calls.append({"id": id, "function": function})
+        elif kind.endswith("tool-return") or (kind == "retry-prompt" and part.get("tool_name")):
+            # A retry-prompt has no outcome: the tool asked the model to call it again.
+            error = _PYDANTIC_AI_ERRORS.get(fields.text(part, "outcome") or "retried")
+            messages.append({"role": "tool", "tool_call_id": id, "content": _json_text(content), "is_error": error})
+        elif kind in ("retry-prompt", "retry-feedback"):
+            messages.append({"role": "user", "content": _json_text(content)})
+        elif kind in ("user-prompt", "system-prompt"):
+            messages.append({"role": kind.removesuffix("-prompt"), "content": content})
+    if value["kind"] == "response":
+        messages.insert(0, {"role": "assistant", "content": "".join(texts), "tool_calls": calls})
+    return messages
+
+
+def _of_parts(value: Object) -> list[Object]:
+    """A message of OpenTelemetry's GenAI conventions."""
+    texts: list[str] = []
+    calls: list[Object] = []
+    results: list[Object] = []
+    for part in fields.list_at(value, "parts"):
+        part = fields.as_object(part, "a part of a message")  # noqa: PLW2901
+        kind = part.get("type")
+        if kind == "text":
+            texts.append(fields.text(part, "content"))
+        elif kind in ("tool_call", "server_tool_call") and part.get("name"):
+            function = {"name": part["name"], "arguments": part.get("arguments")}
+            calls.append({"id": part.get("id"), "function": function})
+        elif kind in ("tool_call_response", "server_tool_call_response"):
+            content = part.get("response", part.get("result"))
+            if isinstance(content, dict | int | float):
+                content = _json_text(content)
+            results.append({"role": "tool", "tool_call_id": part.get("id"), "content": content})
+    text = "\n".join(filter(None, texts))
+    if not text and not calls:
+        return results
+    message: Object = {"role": value.get("role"), "content": text}
+    if calls:
+        message["tool_calls"] = calls
+    return [message, *results]
+
+
+def _json_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _recognises(is_message: Callable[[Any], bool], document: Document) -> bool:
+    first = document.first
+    if fields.is_object(first) and fields.is_list(first.get("messages")):
+        first = first["messages"]
+    if fields.is_list(first) and first:
+        first = first[0]
+    return is_message(first)
+
+
+def _read(is_message: Callable[[Any], bool], document: Document, options: ReadOptions) -> Iterator[Item]:
+    """A list of messages is one run, and so is each record or line with a list of them."""
+
+    def build(record: Object) -> Trajectory:
+        return _run(record, document, options)
+
+    alone: list[Any] = []
+    for number, value in document.records():
+        if is_message(value):
+            alone.append(value)
+            continue
+        record = value
+        if fields.is_list(value):
+            record = {"messages": value}
+        yield built(document.name, number, record, build)
+    if alone:
+        yield built(document.name, 1, {"messages": alone}, build)
+
+
+def _run(record: Object, document: Document, options: ReadOptions) -> Trajectory:
+    if "messages" not in record:
+        raise RecordError("it has no 'messages'")
+    messages = fields.as_list(record["messages"], "'messages'")
+    system: list[Object] = []
+    for message in messages:
+        # Instructions are repeated in each request and stand beside its parts.
+        if is_pydantic_ai(message) and message.get("instructions"):
+            system = [{"role": "system", "content": message["instructions"]}]
+            break
+    return read_record({**record, "messages": [*system, *chat_messages(messages)]}, document.name, options)
+
+
+LANGCHAIN: Final = Reader("langchain", partial(_recognises, is_langchain), partial(_read, is_langchain))
+PYDANTIC_AI: Final = Reader("pydantic-ai", partial(_recognises, is_pydantic_ai), partial(_read, is_pydantic_ai))

@@ -1,0 +1,215 @@
+"""Items of OpenAI's Responses API: lists of them, and the SQLite sessions of the OpenAI Agents SDK."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Final
+
+from hepm.ingest import fields
+from hepm.ingest.files.source_file import SourceFile
+from hepm.ingest.formats.chat import read_record
+from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, Rejection
+from hepm.types import Trajectory
+
+DATABASE: Final = b"SQLite format 3\0"
+"""First bytes of a SQLite file."""
+
+_CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input", "mcp_call": "arguments"}
+"""Calls of the client's tools, and where their arguments are."""
+_OWN_CALLS: Final = frozenset((
+    "local_shell_call", "shell_call", "apply_patch_call", "web_search_call", "file_search_call",
+    "code_interpreter_call", "computer_call", "image_generation_call",
+))  # fmt: skip
+"""Calls of tools that OpenAI defines; their arguments are an action, an operation, queries or code."""
+_OWN_ARGUMENTS: Final = ("action", "operation", "queries", "code")
+_LISTS: Final = ("items", "input", "output")
+
+
+def item_messages(items: Sequence[Object]) -> list[Object]:
+    """Items as chat messages. Calls that follow one another are parallel, and belong to the text before them."""
+    messages: list[Object] = []
+    for item in items:
+        kind = item.get("type", "message")
+        if type(kind) is not str:
+            continue
+        if kind in _CALLS or kind in _OWN_CALLS:
+            call = _call(item, kind)
+            # A call may come without a text before it, and after results it begins a new turn.
+            if not (messages and messages[-1].get("role") == "assistant"):
+                messages.append({"role": "assistant", "content": ""})
+            messages[-1].setdefault("tool_calls", []).append(call)
+            # The API runs tools of MCP servers itself, and writes the result into the call.
+            if kind == "mcp_call" and ("output" in item or "error" in item):
+                messages.append(_result(call["id"], item.get("output") or item.get("error"), bool(item.get("error"))))
+        # function_call_output, custom_tool_call_output, shell_call_output, …
+        elif kind.endswith("_call_output") and "call_id" in item:
+            messages.append(_result(_text(item.get("call_id")), item.get("output"), _failed(item)))
+        elif kind == "message" and "role" in item:
+            content = item.get("content")
+            if fields.is_list(content):
+                content = "\n".join([_text(part.get("text")) for part in content if fields.is_object(part)])
+            messages.append({"role": item["role"], "content": content})
+    return messages
+
+
+def _call(item: Object, kind: str) -> Object:
+    arguments = item.get(_CALLS[kind]) if kind in _CALLS else _own_arguments(item)
+    function = {"name": _text(item.get("name")) or kind.removesuffix("_call"), "arguments": arguments}
+    return {"id": _text(item.get("call_id") or item.get("id")), "type": "function", "function": function}
+
+
+def _own_arguments(item: Object) -> Object:
+    """The arguments of a call of OpenAI's own tools: an action as it is, or {"queries": ["weather in Bern"]}."""
+    for key in _OWN_ARGUMENTS:
+        value = item.get(key)
+        if fields.is_object(value) and value:
+            return value
+        if value:
+            return {key: value}
+    return {}
+
+
+def _failed(item: Object) -> bool | None:
+    """Whether a call failed, where its output says so: by `is_error`, a status, or the exit codes of a shell."""
+    if type(item.get("is_error")) is bool:
+        return item["is_error"]
+    if item.get("status") in ("failed", "incomplete"):
+        return True
+    outputs = item.get("output")
+    if not fields.is_list(outputs):
+        return None
+    # A shell's call may run several commands: [{"stdout": "…", "outcome": {"type": "exit", "exit_code": 0}}, …].
+    failed = None
+    for output in outputs:
+        if fields.is_object(output) and fields.is_object(output.get("outcome")):
+            failed = bool(failed) or output["outcome"].get("exit_code") != 0
+    return failed
+
+
+def _result(call: str, output: Any, error: bool | None) -> Object:
+    text = output
+    if not isinstance(output, str):
+        text = json.dumps(output, ensure_ascii=False)
+    # OpenAI's own messages cannot say that a call failed, so that Anthropic's form carries it.
+    if error is None:
+        return {"role": "tool", "tool_call_id": call, "content": text}
+    block = {"type": "tool_result", "tool_use_id": call, "content": text, "is_error": error}
+    return {"role": "user", "content": [block]}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return ""
+
+
+def is_item(value: Any) -> bool:
+    """Whether it is a call of a tool or its result, as the Responses API writes them."""
+    if not fields.is_object(value):
+        return False
+    kind = value.get("type")
+    return type(kind) is str and (kind in _CALLS or kind in _OWN_CALLS or kind.endswith("_call_output"))
+
+
+def _recognises(document: Document) -> bool:
+    first = document.first
+    if fields.is_object(first) and "messages" not in document.keys and _has_list(first):
+        return any(map(is_item, _items_of(first)))
+    return bool(document.keys & {"type", "role"}) and any(map(is_item, document.first_records()))
+
+
+def _has_list(record: Object) -> bool:
+    return any(fields.is_list(record.get(key)) for key in _LISTS)
+
+
+def _items_of(record: Object) -> list[Any]:
+    """All items of a record: an "input" that is a text is a message of the user."""
+    items: list[Any] = []
+    for key in _LISTS:
+        value = record.get(key)
+        if fields.is_list(value):
+            items += value
+        elif isinstance(value, str):
+            items.append({"role": "user", "content": value})
+    return items
+
+
+def _record(record: Object) -> Object:
+    """A record with items, as the chat record it amounts to."""
+    items = [fields.as_object(item, "an item") for item in _items_of(record)]
+    messages: list[Object] = []
+    instructions = record.get("instructions")
+    if isinstance(instructions, str):
+        messages.append({"role": "system", "content": instructions})
+    return {**record, "messages": messages + item_messages(items)}
+
+
+def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
+    """A file of items is one run; records with lists of items are a run each."""
+
+    def build(record: Object) -> Trajectory:
+        return read_record(_record(record), document.name, options)
+
+    items: list[Any] = []
+    for number, value in document.records():
+        if isinstance(value, RecordError):
+            yield document.rejected(number, str(value))
+        # An item a line: together they are one run.
+        elif fields.is_object(value) and (is_item(value) or not _has_list(value)):
+            items.append(value)
+        else:
+            record = value
+            if fields.is_list(value):
+                record = {"items": value}
+            yield built(document.name, number, record, build)
+    if items:
+        yield built(document.name, 1, {"items": items}, build)
+
+
+def read_sessions(source: SourceFile, options: ReadOptions) -> Iterator[Item]:
+    """The sessions in a database of the Agents SDK's `SQLiteSession`, one run each."""
+    try:
+        with closing(sqlite3.connect(f"{Path(source.path).as_uri()}?mode=ro", uri=True)) as database:
+            all_tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            # By their columns: programs may name the SDK's tables otherwise.
+            tables = [name for name in all_tables if {"session_id", "message_data"} <= _columns(database, name)]
+            if not tables:
+                yield Rejection(source.name, None, "it is a database without the messages of agents: no message_data")
+            for table in tables:
+                query = f"SELECT session_id, message_data, created_at FROM {_quoted(table)} ORDER BY session_id, id"
+                for id, rows in groupby(database.execute(query), itemgetter(0)):
+                    yield from _session(source, str(id), list(rows), options)
+    except (sqlite3.Error, ValueError) as error:
+        reason = f"the database cannot be read: {error}. If it came out of an archive, unpack that first"
+        yield Rejection(source.name, None, reason)
+
+
+def _session(source: SourceFile, id: str, rows: list[tuple[Any, ...]], options: ReadOptions) -> Iterator[Item]:
+    items: list[Object] = []
+    for number, (_, data, _) in enumerate(rows, 1):
+        try:
+            items.append(fields.as_object(DECODER.decode(data), "a message"))
+        except (RecordError, ValueError, TypeError, RecursionError) as error:
+            yield Rejection(source.name, f"{id}, message {number}", str(error))
+    if items:
+        session: Object = {"id": id, "items": items, "ended_at": rows[-1][2]}
+        yield built(source.name, id, session, lambda record: read_record(_record(record), source.name, options))
+
+
+def _columns(database: sqlite3.Connection, table: str) -> set[str]:
+    return {row[1] for row in database.execute(f"PRAGMA table_info({_quoted(table)})")}
+
+
+def _quoted(name: str) -> str:
+    # The name of a table cannot be a parameter of a statement.
+    return '"' + name.replace('"', '""') + '"'
+
+
+READER: Final = Reader("responses", _recognises, _read)

@@ -1,0 +1,387 @@
+"""From the spans of a trace to runs: each model span is a turn, and each tool span belongs to a call in it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from hepm.ingest import fields
+from hepm.ingest.formats.chat import verdict
+from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.formats.message_layouts import chat_messages, langchain_content
+from hepm.ingest.formats.turns import ROLES, OpenCall, TurnBuilder, chat_calls
+from hepm.ingest.records import Item, Object, ReadOptions, RecordError, graded, identified
+from hepm.ingest.tools import listed_tools
+from hepm.types import Outcome, Trajectory
+
+
+@dataclass(slots=True)
+class TraceSpan:
+    """One span.
+
+    Attributes:
+        session: The conversation that its trace belongs to; "" if it names none.
+        start, end: Unix time in seconds; `end` is None if it did not end.
+        name, call_id, arguments, result, error: Of a tool's call. None if not recorded.
+        given, answer: What a model read and wrote, as chat messages. For other spans what went in and came out.
+        about: Facts of the run: environment, user, model, agent.
+        scores: Name, value and label of each evaluation.
+    """
+
+    trace: str
+    id: str
+    parent: str = ""
+    session: str = ""
+    start: float = 0.0
+    end: float | None = None
+    kind: Literal["model", "tool", "other"] = "other"
+    name: str = ""
+    call_id: str = ""
+    arguments: Any = None
+    result: str | None = None
+    error: bool | None = None
+    given: list[Object] = field(default_factory=list[Object])
+    answer: list[Object] = field(default_factory=list[Object])
+    about: dict[str, str] = field(default_factory=dict[str, str])
+    tools: list[Any] = field(default_factory=list[Any])
+    scores: list[tuple[str, Any, Any]] = field(default_factory=list[tuple[str, Any, Any]])
+
+
+class Spans:
+    """Collects the spans of a file, which come in any order, and makes runs of them.
+
+    Each request to a model repeats the conversation before it: equal messages are kept once, so that memory grows with
+    what was said.
+    """
+
+    def __init__(self) -> None:
+        self._spans: dict[tuple[str, str], TraceSpan] = {}
+        self._messages: dict[str, Object] = {}
+        self._marks: dict[int, str] = {}
+        self._scores: dict[str, list[tuple[str, Any, Any]]] = {}
+
+    def add(self, span: TraceSpan) -> None:
+        """Take a span; the same one again replaces it."""
+        # Each request repeats the messages before it: they are kept once.
+        span.given = self._once(span.given)
+        span.answer = self._once(span.answer)
+        self._spans[span.trace, span.id] = span
+
+    def __iter__(self) -> Iterator[TraceSpan]:
+        return iter(self._spans.values())
+
+    @property
+    def traces(self) -> set[str]:
+        """Ids of the traces."""
+        return {trace for trace, _ in self._spans}
+
+    def take(self, others: Spans) -> None:
+        """Take the spans of others, too."""
+        for span in others._spans.values():
+            self.add(span)
+
+    def add_score(self, trace: str, score: tuple[str, Any, Any]) -> None:
+        """Take an evaluation of a trace."""
+        self._scores.setdefault(trace, []).append(score)
+
+    def _once(self, messages: list[Object]) -> list[Object]:
+        return [self._messages.setdefault(json.dumps(message, sort_keys=True), message) for message in messages]
+
+    def runs(self, source: str, options: ReadOptions) -> Iterator[Item]:
+        """A run for each conversation, or trace without one, in the order of their beginnings."""
+        # Often only some spans of a trace name the session.
+        sessions = {span.trace: span.session for span in self._spans.values() if span.session}
+        groups: dict[str, list[TraceSpan]] = {}
+        for span in sorted(self._spans.values(), key=lambda span: (span.start, span.kind)):
+            # Several traces of one session are one run.
+            id = sessions.get(span.trace) or span.trace
+            # What a tool does inside is not the agent's; an agent that is called as a tool is a run of its own.
+            tool_span = self._tool_around(span)
+            if tool_span:
+                id = f"{id}/{tool_span.id}"
+            groups.setdefault(id, []).append(span)
+        for id, spans in groups.items():
+            has_calls = any(map(_holds_calls, spans))
+            has_models = any(span.kind == "model" for span in spans)
+            is_run = has_calls or has_models
+            if self._tool_around(spans[0]) is not None:
+                # A tool that only asks a model, or only calls functions, is no agent.
+                is_run = has_calls and has_models
+            if is_run:
+                yield self._item(id, spans, source, options)
+
+    def _item(self, id: str, spans: Sequence[TraceSpan], source: str, options: ReadOptions) -> Item:
+        def build(_: Object) -> Trajectory:
+            return self._run(id, spans, source, options)
+
+        return built(source, id, {"id": id}, build)
+
+    def _run(self, id: str, spans: Sequence[TraceSpan], source: str, options: ReadOptions) -> Trajectory:
+        about: dict[str, str] = {}
+        scores: list[tuple[str, Any, Any]] = []
+        for trace in dict.fromkeys([span.trace for span in spans]):
+            scores += self._scores.get(trace, ())
+        for span in spans:
+            scores += span.scores
+            # The first one that says it counts: the agent's own span comes before those of its models.
+            for key, value in span.about.items():
+                if not about.get(key):
+                    about[key] = value
+        tags: dict[str, str] = {}
+        if about.get("agent"):
+            tags["agent"] = about["agent"]
+        own_id = ""
+        if options.ids == "own":
+            own_id = id
+        return identified(
+            own_id,
+            _Conversation(spans, self._marks).turns(),
+            evaluated(scores, options),
+            environment=about.get("environment", ""),
+            model=about.get("model", ""),
+            user=about.get("user", ""),
+            ended_at=max([span.end or span.start for span in spans]) or None,
+            tags=tags,
+            source=source,
+            tools=listed_tools(max([span.tools for span in spans], key=len)),
+        )
+
+    def _tool_around(self, span: TraceSpan) -> TraceSpan | None:
+        """The innermost tool span that it is inside of."""
+        seen = {span.id}  # a damaged trace may name a span as its own ancestor
+        while True:
+            outer = self._spans.get((span.trace, span.parent))
+            if outer is None or outer.id in seen:
+                return None
+            if outer.kind == "tool":
+                return outer
+            seen.add(outer.id)
+            span = outer
+
+
+def _holds_calls(span: TraceSpan) -> bool:
+    return span.kind == "tool" or any(message.get("tool_calls") for message in span.answer)
+
+
+def evaluated(scores: Sequence[tuple[str, Any, Any]], options: ReadOptions) -> Outcome:
+    """The outcome in evaluations: those with the names of the options; else the only one.
+
+    Other evaluations than a reward measure anything ("relevance: 0.8"), so that only a verdict in words, true or false
+    makes them a label.
+    """
+    # Of evaluations with one name the last one counts.
+    latest = {name: (value, label) for name, value, label in scores}
+    reward = latest.get(options.reward_key, (None, None))[0]
+    if reward is not None:
+        reward = fields.as_number(reward, repr(options.reward_key))
+    for key in (options.success_key, options.label_key):
+        if key in latest:
+            success = _verdict(*latest[key], key)
+            if success is not None:
+                return Outcome(reward, success)
+    if reward is not None or len(latest) != 1:
+        return graded(reward)
+    # An evaluation of any name, if it is the only one: "correctness" with the label "yes".
+    [(name, (value, label))] = latest.items()
+    success = _verdict(value if type(value) is bool else None, label, name)
+    if success is None or not isinstance(value, int | float):
+        # Without a verdict the number is a measure of anything, and no reward that a threshold could read.
+        return Outcome(None, success)
+    return Outcome(float(value), success)
+
+
+def _verdict(value: Any, label: Any, key: str) -> bool | None:
+    """What the label says, else the value: {"value": 1, "label": "incorrect"} is a failure."""
+    for evidence in (label, value):
+        if evidence is not None and evidence != "":
+            return verdict(evidence, key)
+    return None
+
+
+class _Conversation:
+    """The turns of one run, from its spans in order.
+
+    `marks` keeps what tells messages apart, by the `id` of each: every span repeats those before it.
+    """
+
+    def __init__(self, spans: Sequence[TraceSpan], marks: dict[int, str]) -> None:
+        self._spans = spans
+        self._marks = marks
+        self._builder = TurnBuilder()
+        self._times_added: Counter[str] = Counter()
+        self._by_id: dict[str, OpenCall] = {}
+        self._executed: set[int] = set()
+        self._latest: list[OpenCall] = []
+        self._latest_end: float = 0.0
+        self._has_models = any(span.kind == "model" for span in spans)
+
+    def turns(self) -> Any:
+        """All turns."""
+        # The span around an agent: its input and output stand in for those that its models did not record.
+        root = None
+        models_record_input = models_record_output = False
+        for span in self._spans:
+            if span.kind == "model":
+                models_record_input = models_record_input or bool(span.given)
+                models_record_output = models_record_output or bool(span.answer)
+            elif root is None and span.kind == "other" and (span.given or span.answer):
+                root = span
+        if root is not None and not models_record_input:
+            self._add_all(root.given)
+        for span in self._spans:
+            if span.kind == "model":
+                # The spans of tools that follow belong to the calls of this answer.
+                self._latest = []
+                self._add_all([*span.given, *span.answer])
+            elif span.kind == "tool":
+                self._execute(span)
+        if root is not None and not models_record_output:
+            self._add_all(root.answer)
+        return self._builder.build()
+
+    def _add_all(self, messages: list[Object]) -> None:
+        """Add what is new. A conversation may hold equal messages: as many as the longest request has."""
+        times_seen: Counter[str] = Counter()
+        for message in messages:
+            # By `id`: equal messages are one object here (see `Spans.add`), and making a mark is slow.
+            mark = self._marks.get(id(message)) or self._marks.setdefault(id(message), _mark(message))
+            times_seen[mark] += 1
+            if times_seen[mark] > self._times_added[mark]:
+                self._times_added[mark] += 1
+                self._add(message)
+
+    def _add(self, message: Object) -> None:
+        role = message.get("role")
+        text = _text_of(message)
+        calls = chat_calls(message)
+        if role in ("tool", "function"):
+            self._add_result(message.get("tool_call_id"), text, None)
+        content = message.get("content")
+        if fields.is_list(content):
+            for part in content:
+                if _is_result(part):
+                    result = fields.plain_text(part.get("content"))
+                    self._add_result(part.get("tool_use_id"), result, part.get("is_error"))
+        if type(role) is not str or role not in ROLES or not (text or calls):
+            return
+        turn_role = ROLES[role]
+        if turn_role == "assistant":
+            self._latest = calls
+            for call in calls:
+                if call.id:
+                    self._by_id[call.id] = call
+        self._builder.add(turn_role, text, calls)
+
+    def _add_result(self, id: Any, text: str, error: Any) -> None:
+        if type(id) is not str or id not in self._by_id:
+            return
+        call = self._by_id[id]
+        if call.result is None:
+            # Nothing is no result: the tool's span may bring one.
+            call.result = text or None
+            if call.error is None and type(error) is bool:
+                call.error = error
+
+    def _execute(self, span: TraceSpan) -> None:
+        """Give a tool span to the call that it executes, or add one: models do not always record their answers."""
+        call = self._by_id.get(span.call_id) or self._call_to_execute(span.name) or self._new_call(span)
+        ended = span.end or span.start
+        if self._has_models:
+            ended = max(self._latest_end, ended)
+        self._latest_end = ended
+        self._executed.add(id(call))
+        # The model's own arguments count: a tracer may have cut those of the span.
+        if not call.arguments and span.arguments is not None:
+            call.arguments = OpenCall(None, span.name, span.arguments).arguments
+        if span.result is not None:
+            call.result = span.result
+        if span.error is not None:
+            call.error = span.error
+        # Clocks may step back between the two.
+        if span.end is not None and span.end >= span.start:
+            call.latency_s = span.end - span.start
+
+    def _call_to_execute(self, tool: str) -> OpenCall | None:
+        """The first call of the latest turn to this tool that no span has executed."""
+        for call in self._latest:
+            if call.name == tool and id(call) not in self._executed:
+                return call
+        return None
+
+    def _new_call(self, span: TraceSpan) -> OpenCall:
+        """A call that no model recorded: in the latest turn, or in one of its own where it began after that one."""
+        call = OpenCall(span.call_id or None, span.name, None)
+        overlaps = span.start < self._latest_end
+        if self._latest and (self._has_models or overlaps):
+            self._latest.append(call)
+        else:
+            self._latest = [call]
+            self._builder.add("assistant", "", self._latest)
+        if span.call_id:
+            self._by_id[span.call_id] = call
+        return call
+
+
+def _mark(message: Object) -> str:
+    """Equal for equal messages: the ids of the calls, or what it says."""
+    calls = chat_calls(message)
+    ids = [call.id for call in calls if call.id]
+    if ids:
+        return json.dumps(ids)
+    tools = [call.name for call in calls]
+    return json.dumps([message.get("role"), message.get("tool_call_id"), _text_of(message), tools])
+
+
+def _text_of(message: Object) -> str:
+    content = message.get("content")
+    if fields.is_list(content):
+        content = [part for part in content if not _is_result(part)]
+    return fields.plain_text(content)
+
+
+def _is_result(part: Any) -> bool:
+    return fields.is_object(part) and part.get("type") == "tool_result"
+
+
+def text_of(value: Any) -> str | None:
+    """A tool's output as text; None if it was not recorded."""
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def messages_in(value: Any, role: str) -> list[Object]:
+    """The messages of a model's input or output; none where they cannot be read: the rest of the span can."""
+    try:
+        return chat_messages(value, role)
+    except RecordError:
+        return []
+
+
+def read_tool_message(span: TraceSpan, message: Object) -> None:
+    """What LangChain's ToolMessage says of a call."""
+    inner = langchain_content(message)
+    span.call_id = fields.text(inner, "tool_call_id") or span.call_id
+    span.result = fields.plain_text(inner.get("content"))
+    if inner.get("status") == "error":
+        span.error = True
+
+
+def span_reader(name: str, recognises: Callable[[Document], bool], add: Callable[[Object, Spans], None]) -> Reader:
+    """A reader of a format whose records are spans: `add` puts those of a record into a `Spans`."""
+
+    def read(document: Document, options: ReadOptions) -> Iterator[Item]:
+        spans = Spans()
+        for number, value in document.records():
+            try:
+                if isinstance(value, RecordError):
+                    raise value
+                add(fields.as_object(value, "the record"), spans)
+            except (RecordError, RecursionError) as error:
+                yield document.rejected(number, str(error) or "it is nested too deeply")
+        yield from spans.runs(document.name, options)
+
+    return Reader(name, recognises, read)

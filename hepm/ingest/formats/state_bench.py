@@ -1,0 +1,130 @@
+"""STATE-Bench: training runs of its learning track, and runs that its `run_batch` wrote and scored.
+
+Each file is one run: {"conversation": [{"role", "content", "tool_calls": [{"name", "arguments", "result"}]}]}.
+https://github.com/microsoft/STATE-Bench
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from hepm.ingest import fields
+from hepm.ingest.formats.document import Document, record_reader
+from hepm.ingest.formats.turns import OpenCall, TurnBuilder
+from hepm.ingest.records import Object, ReadOptions, RecordError, graded, identified
+from hepm.types import Role, Trajectory
+
+DOMAINS: Final = ("travel", "customer_support", "shopping_assistant")
+LEARNINGS: Final = "retrieve_learnings"
+"""The benchmark's tool that asks a memory. What it returned is no work of the agent, and is not learned again."""
+
+_CUSTOMER: Final = re.compile(r"currently helping customer (\w+)")
+_ROLES: Final[dict[str, Role]] = {"system": "system", "user": "user", "assistant": "assistant"}
+
+
+def _recognises(document: Document) -> bool:
+    if "conversation" not in document.keys or not fields.is_object(document.first):
+        return False
+    # Other formats have a "conversation", too: each message must have this form.
+    messages = document.first.get("conversation")
+    if not fields.is_list(messages) or not all(map(_is_message, messages)):
+        return False
+    return "task_id" in document.keys or any(_calls(message) for message in messages)
+
+
+def _is_message(value: Any) -> bool:
+    return fields.is_object(value) and _role(value) is not None and "content" in value
+
+
+def _role(message: Object) -> Role | None:
+    role = message.get("role")
+    if not isinstance(role, str):
+        return None
+    return _ROLES.get(role)
+
+
+def _calls(message: Object) -> list[Object]:
+    """The calls of a message; none if any is in another form, as OpenAI's, which hold no results."""
+    calls = message.get("tool_calls")
+    if not fields.is_list(calls) or not all(fields.is_object(call) and "result" in call for call in calls):
+        return []
+    return calls
+
+
+def _run(record: Object, document: Document, options: ReadOptions) -> Trajectory:
+    """One run. Only scored ones have a task's id and an outcome; of the others the file's name is the task."""
+    del options
+    messages = fields.as_list(record.get("conversation"), "'conversation'")
+    builder = TurnBuilder()
+    for value in messages:
+        _add(builder, fields.as_object(value, "a message"))
+    path = document.source.path
+    model = fields.text(fields.object_at(record, "agent_model"), "model_name")
+    tags: dict[str, str] = {}
+    if path.parent.name.startswith("run"):  # run1/, run2/: a task is tried several times
+        tags["trial"] = path.parent.name
+    return identified(
+        "",
+        builder.build(),
+        graded(fields.number(record, "task_completion_pass")),
+        environment=_environment(path),
+        task=fields.text(record, "task_id") or PurePosixPath(document.file_name).stem,
+        model=model,
+        user=fields.text(record, "user_id") or _customer(messages),
+        tags=tags,
+        source=document.name,
+    )
+
+
+def _add(builder: TurnBuilder, message: Object) -> None:
+    """Add a message: each of its calls as a turn, then its text.
+
+    The benchmark writes all calls up to a reply into one message, in their order, and not which were issued together.
+    """
+    role = _role(message)
+    # Roles of results are missing here: those are inside the calls.
+    if role is None:
+        raise RecordError(f"a message has the role {message.get('role')!r}")
+    if role == "assistant":
+        for value in fields.list_at(message, "tool_calls"):
+            _add_call(builder, fields.as_object(value, "a call"))
+    text = fields.plain_text(message.get("content"))
+    if text:
+        builder.add(role, text, [])
+
+
+def _add_call(builder: TurnBuilder, call: Object) -> None:
+    if call.get("name") == LEARNINGS:
+        return
+    # Without ids: the result follows at once.
+    builder.add("assistant", "", [OpenCall(None, call.get("name"), call.get("arguments"))])
+    result = call.get("result")
+    # {"error": "…"} is what a failed call returned.
+    failed = fields.is_object(result) and bool(result.get("error"))
+    if not isinstance(result, str):
+        result = json.dumps(result, ensure_ascii=False)
+    builder.add_result(None, result, failed)
+
+
+def _environment(path: PurePosixPath) -> str:
+    """Files lie in DOMAIN/, or in DOMAIN/runN/; "" if no folder above names a domain."""
+    for folder in path.parents:
+        if folder.name in DOMAINS:
+            return f"state-bench-{folder.name}"
+    return ""
+
+
+def _customer(messages: list[Any]) -> str:
+    """The customer of the system prompt, for runs without a user_id."""
+    for message in messages:
+        if message.get("role") == "system":
+            match = _CUSTOMER.search(fields.plain_text(message.get("content")))
+            if match:
+                return match[1]
+    return ""
+
+
+READER: Final = record_reader("state-bench", _recognises, _run)

@@ -1,0 +1,207 @@
+"""Runs of tau2-bench, and its training set: https://github.com/sierra-research/tau2-bench."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from hepm.ingest import fields
+from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.formats.turns import TurnBuilder, chat_turns
+from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, graded, identified
+from hepm.ingest.tools import listed_tools
+from hepm.types import Tool, Trajectory
+
+_CRASHES: Final = frozenset({"infrastructure_error", "unexpected_error", "user_error"})
+"""Ends that say nothing of the agent; "agent_error" and "too_many_errors" are its own failures."""
+_DOMAINS: Final = ("airline", "retail", "telecom", "banking_knowledge", "mock")
+_NOISE: Final = re.compile(r"\d+(trials?|tasks)|default|no-user|base", re.IGNORECASE)
+_SFT_TOOLS: Final = {
+    "get_order_details": "retail",
+    "book_reservation": "airline",
+    "toggle_airplane_mode": "telecom-solo",
+    "get_customer_by_phone": "telecom",
+}
+"""A tool that only one domain has; a domain before the ones that contain it."""
+
+
+def _recognises(document: Document) -> bool:
+    """An object with the runs under "simulations", a list of runs, or one run a file."""
+    keys = document.keys
+    if "simulations" in keys or ("info" in keys and "tasks" in keys):
+        return not document.is_list
+    return "messages" in keys and "task_id" in keys and ("termination_reason" in keys or "reward_info" in keys)
+
+
+def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
+    try:
+        about = _about(_info_beside(document), document)
+    except RecordError:  # the header beside this file is rejected with that file
+        about = _about({}, document)
+
+    def build(record: Object) -> Trajectory:
+        return _simulation(record, about, document, options)
+
+    if "messages" in document.keys and "simulations" not in document.keys:
+        yield from document.each(build)
+        return
+    for path, number, value in document.walk(("simulations",), ()):
+        if isinstance(value, RecordError):
+            yield document.rejected(number, str(value))
+        # The header comes before the runs, as tau2-bench writes it.
+        elif path == ("info",) and fields.is_object(value):
+            try:
+                about = _about(value, document)
+            except RecordError as error:
+                yield document.rejected("info", str(error))
+        elif path == ("simulations",) or (path == () and number):
+            yield built(document.name, number, value, build)
+
+
+def _info_beside(document: Document) -> Object:
+    """A result folder keeps one file a run under simulations/ and the rest in results.json above."""
+    content = None
+    if not document.is_list and "messages" in document.keys:
+        content = document.source.sibling("../results.json")
+    try:
+        value = DECODER.decode((content or b"{}").decode())
+    except (ValueError, RecursionError):
+        return {}
+    if not fields.is_object(value) or not fields.is_object(value.get("info")):
+        return {}
+    return value["info"]
+
+
+def _about(info: Object, document: Document) -> tuple[str, str, str, dict[str, str]]:
+    """Environment, model, model by the file's name, and tags of all runs of a file."""
+    file_name = document.file_name
+    agent = fields.object_at(info, "agent_info")
+    implementation = fields.text(agent, "implementation")
+    environment = fields.text(fields.object_at(info, "environment_info"), "domain_name")
+    if not environment:
+        environment = _domain_in_name(file_name)
+    # Without a user the agent also holds the user's tools: another environment, though the domain's name is the same.
+    if environment and ("solo" in implementation or "_no-user_" in file_name.lower()):
+        environment += "-solo"
+    # "gpt-4.1_airline_4trials.json": what is left beside the domain and the settings names the model.
+    model_parts: list[str] = []
+    for part in file_name.rsplit(".json", 1)[0].split("_"):
+        if part.lower() not in _DOMAINS and not _NOISE.fullmatch(part):
+            model_parts.append(part)
+    tags: dict[str, str] = {}
+    if implementation:
+        tags["agent"] = implementation
+    return environment, fields.text(agent, "llm"), "_".join(model_parts), tags
+
+
+def _domain_in_name(file_name: str) -> str:
+    for domain in _DOMAINS:
+        if domain in file_name.lower():
+            return domain
+    return ""
+
+
+def _simulation(
+    record: Object, about: tuple[str, str, str, dict[str, str]], document: Document, options: ReadOptions
+) -> Trajectory:
+    environment, model, file_model, tags = about
+    ended = fields.text(record, "termination_reason")
+    messages = fields.list_at(record, "messages")
+    if not messages:
+        raise RecordError(f"the run holds no messages (termination reason: {ended or 'unknown'})")
+    if not model:
+        model = _model_that_answered(messages)
+    if model:
+        file_model = ""
+    trial = fields.text(record, "trial")
+    if trial:
+        tags = {**tags, "trial": trial}
+    reward = None
+    if ended not in _CRASHES:
+        reward = fields.number(fields.object_at(record, "reward_info"), "reward")
+    own_id = ""
+    if options.ids == "own":
+        own_id = fields.text(record, "id")
+    return identified(
+        own_id,
+        chat_turns(messages, _add_results, user_calls=True),
+        graded(reward),
+        environment=environment,
+        task=fields.text(record, "task_id"),
+        model=model,
+        file_model=file_model,
+        ended_at=fields.unix_time(record.get("end_time") or record.get("timestamp")),
+        tags=tags,
+        source=document.name,
+    )
+
+
+def _model_that_answered(messages: list[Any]) -> str:
+    """The model in the provider's raw answers, for a file without header."""
+    for message in messages:
+        if fields.is_object(message) and message.get("role") == "assistant":
+            answer = message.get("raw_data")
+            if fields.is_object(answer) and type(answer.get("model")) is str:
+                return answer["model"]
+    return ""
+
+
+def _add_results(builder: TurnBuilder, message: Object) -> None:
+    """A result, or the results of parallel calls under "tool_messages"."""
+    results: list[Object] = []
+    if "tool_messages" not in message or "content" in message:
+        results.append(message)
+    for value in fields.list_at(message, "tool_messages"):
+        results.append(fields.as_object(value, "a tool message"))
+    for result in results:
+        builder.add_result(result.get("id"), fields.plain_text(result.get("content")), result.get("error"))
+
+
+def _read_sft(document: Document, options: ReadOptions) -> Iterator[Item]:
+    """{"splits": {"train": [run, ...], "test": [...]}}: chat messages as the agent saw them, of all domains.
+
+    A record is named by its split and its number there.
+    """
+    split = ""
+
+    def build(record: Object) -> Trajectory:
+        tools = listed_tools(fields.list_at(record, "tools"))
+        own_id = ""
+        if options.ids == "own":
+            own_id = fields.text(record, "simulation_id")
+        return identified(
+            own_id,
+            chat_turns(fields.list_at(record, "messages")),
+            graded(fields.number(record, "reward")),
+            environment=_domain_with(tools),
+            task=fields.text(record, "task_id"),
+            file_model=PurePosixPath(document.file_name).stem,
+            tags={"split": split},
+            source=document.name,
+            tools=tools,
+        )
+
+    for path, number, value in document.walk(("splits", "*")):
+        # "train 3"; "splits 1" where the document breaks before its first split.
+        record_name = f"{'/'.join(path[1:]) or 'splits'} {number}"
+        if isinstance(value, RecordError):
+            yield document.rejected(record_name, str(value))
+        elif len(path) == 2 and number:
+            split = path[1]
+            yield built(document.name, record_name, value, build)
+        elif not path:
+            yield document.rejected(number, "it has no 'splits'")
+
+
+def _domain_with(tools: Sequence[Tool]) -> str:
+    names = [tool.name for tool in tools]
+    for tool_name, domain in _SFT_TOOLS.items():
+        if tool_name in names:
+            return domain
+    return ""
+
+
+READER: Final = Reader("tau2", _recognises, _read)
+SFT_READER: Final = Reader("tau2-sft", lambda document: "splits" in document.keys and not document.is_list, _read_sft)

@@ -1,0 +1,427 @@
+"""Test commands in shell commands, what else a command changes, and what test runners print about the result."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any, Final, NamedTuple, cast
+
+from hepm.ingest.shell.parser import SHELLS, SimpleCommand, command_of, is_shell, script_of, simple_commands
+from hepm.text import CUT
+from hepm.types import ToolCall
+
+_READ_CHARS: Final = 20_000
+"""How much of a command is read, and of the end of its result."""
+
+_START_CHARS: Final = 400
+"""Where a result says how a command ended: so near its start or end."""
+
+_ASSIGNED: Final = re.compile(r"\w+=")
+_WRAPPERS: Final = re.compile(
+    r"sudo|env|time|nohup|exec|nice|timeout|xvfb-run|uvx?|poetry|pipenv|pdm|hatch|rye|conda|mamba|micromamba|npx|bunx|"
+    r"pnpm|yarn|bundle|coverage|python[\d.]*|docker|docker-compose|podman"
+)
+_INSTALLING: Final = frozenset({"pip", "install", "add", "remove", "uninstall", "show", "update", "sync", "build"})
+_NO_RUN: Final = frozenset(
+    [
+        "--collect-only",
+        "--co",
+        "--version",
+        "-V",
+        "--help",
+        "-h",
+        "--fixtures",
+        "--markers",
+        "--no-run",
+        "--listTests",
+        "--list",
+        "-DskipTests",
+    ]
+)
+_LAST_FAILED: Final = frozenset({"--lf", "--last-failed", "--sw", "--stepwise", "--onlyChanged", "-o"})
+_SELECTING: Final = frozenset({"-k", "-m", "-run", "-t", "--testNamePattern", "-R", "-e", "--grep", "--tests"})
+_ALL_TESTS: Final = re.compile(r"\d|run|test|check|verify|package|install|\./\.\.\.|\.")
+_VALUED: Final = frozenset({"-n", "-c", "-p", "-j", "--maxfail", "--tb", "-W", "--timeout", "-timeout", "--rootdir"})
+
+
+class Runner(NamedTuple):
+    """A program that runs tests.
+
+    Attributes:
+        command: The words that run it, with wrappers before them removed and paths cut to their last part.
+        failed: Exit codes that mean that a test failed; others mean that tests could not be run.
+    """
+
+    command: re.Pattern[str]
+    failed: frozenset[int] = frozenset({1})
+
+
+RUNNERS: Final[Mapping[str, Runner]] = {
+    "pytest": Runner(re.compile(r"(?:python[\d.]* (?:-\w+ )*-m )?(?:pytest|py\.test)(?= |$)")),
+    "unittest": Runner(re.compile(r"python[\d.]* (?:-\w+ )*(?:-m unittest|manage\.py test)(?= |$)")),
+    "go": Runner(re.compile(r"go test(?= |$)"), frozenset({1, 2})),
+    "cargo": Runner(re.compile(r"cargo (?:\+\S+ )?(?:test|t|nextest run)(?= |$)"), frozenset({100, 101})),
+    "node": Runner(
+        re.compile(
+            r"(?:(?:npm|pnpm|yarn|bun) (?:(?:--prefix|-C|-w|--workspace|workspace) \S+ |-\S+ )*"
+            r"(?:run )?(?:test|t)(?:[:-]\S+)?|jest|vitest|mocha|"
+            r"node (?:-\S+ )*--test)(?= |$)"
+        )
+    ),
+    "maven": Runner(re.compile(r"mvnw?(?= )(?=.* (?:test|verify|package|install)\b)")),
+    "gradle": Runner(re.compile(r"gradlew?(?= )(?=.*[ :](?:test|check|build)\b)")),
+    "ctest": Runner(re.compile(r"ctest(?= |$)"), frozenset({8})),
+    "rspec": Runner(re.compile(r"rspec(?= |$)")),
+    "script": Runner(re.compile(r"(?:make(?: -\S+)* (?:test|check)|tox|nox)(?= |$)"), frozenset({1, 2})),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file that a run changed; the path is "" if it is unknown."""
+
+    path: str = ""
+
+    @property
+    def of_tests(self) -> bool:
+        """Whether the file holds tests."""
+        return _TEST_FILE.search(self.path) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class TestRun:
+    """A test command in a run.
+
+    Attributes:
+        where: The folder it changed into; "" if it did not.
+        selected: What it ran of the tests; empty for all.
+        decisive: Whether the exit code of the whole command is its own.
+        passed: The verdict; None if it is unknown.
+        counts: Tests that passed and that failed, by the runner's summary; None without one.
+    """
+
+    runner: str
+    where: str = ""
+    selected: tuple[str, ...] = ()
+    decisive: bool = True
+    passed: bool | None = None
+    counts: tuple[int, int] | None = None
+
+    def covers(self, other: TestRun) -> bool:
+        """Whether it ran all that another one ran."""
+        if self.runner != other.runner or (self.where and other.where and self.where != other.where):
+            return False
+        if not self.selected:
+            return True
+        # "tests/test_a.py" covers "tests/test_a.py::test_one".
+        return bool(other.selected) and all(part.startswith(self.selected) for part in other.selected)
+
+
+_QUOTES: Final = str.maketrans("\"'`;", "\n\n\n\n")
+_TEST_FILE: Final = re.compile(
+    r"(?:^|/)(?:tests?|__tests__|specs?)/|(?:^|/)(?:test_[^/]*|conftest\.py)$|_test\.\w+$|\.(?:test|spec)\.\w+$|"
+    r"_spec\.rb$|Tests?\.\w+$"
+)
+_DOCS: Final = re.compile(r"\.(?:md|rst|adoc)$")
+_EDITING: Final = re.compile(r"edit|write|patch|create|replace|insert", re.IGNORECASE)
+_READING: Final = frozenset({"view", "read", "open"})
+_PATCHED: Final = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\+\+\+ b/(.+)$", re.MULTILINE)
+_GIT: Final = re.compile(r"apply|am|checkout|switch|restore|stash|revert|reset|merge|rebase|pull|cherry-pick")
+_SCRIPT_WRITES: Final = re.compile(r"<<.*\.write(?:_text|_bytes|lines)?\(", re.DOTALL)
+_REFUSED: Final = re.compile(
+    r"doesn't want to (?:proceed|take this action)|user (?:rejected|denied)|interrupted by user"
+)
+_UNFINISHED: Final = re.compile(rf"{_REFUSED.pattern}|timed out|running in (?:the )?background")
+
+
+def events_of(call: ToolCall) -> Iterator[FileChange | TestRun]:
+    """What a call changed, and the tests it ran with their results, in order.
+
+    Only the results of shells are evidence of a test, and of these not what the command itself printed in its place.
+    """
+    if call.error and _REFUSED.search((call.result or "")[:_START_CHARS]):
+        return
+    command = command_of(call.arguments)
+    if not call.error:
+        yield from _edits(call)
+    if not command or (" " not in command and call.arguments.get("path")):  # an editor's own commands: "create"
+        return
+    events = list(_parts(command))
+    result = _Result.of(call)
+    for event in events:
+        if isinstance(event, FileChange):
+            yield event
+        elif is_shell(call.name):
+            if _claims(command):
+                yield event
+            else:
+                yield result.verdict(event)
+
+
+def _claims(command: str) -> bool:
+    """Whether a command holds what a test runner or a shell would print at the end."""
+    text = command.replace("\\n", "\n").translate(_QUOTES)
+    return summary(text) is not None or _CODE.search(text) is not None
+
+
+def _edits(call: ToolCall) -> Iterator[FileChange]:
+    if not _EDITING.search(call.name) or call.arguments.get("command") in _READING:
+        return
+    keys = ("file_path", "path", "filename", "file", "target_file", "notebook_path")
+    paths = [str(call.arguments[key]) for key in keys if call.arguments.get(key)]
+    for text in (call.arguments.get("patch"), call.arguments.get("input")):
+        if not isinstance(text, str):
+            continue
+        # Each match has one of two groups: Codex' "*** Update File: a.py", or "+++ b/a.py" of a unified diff.
+        for codex_path, diff_path in _PATCHED.findall(text):
+            paths.append(codex_path or diff_path)
+    for path in dict.fromkeys(paths):
+        if not _DOCS.search(path):
+            yield FileChange(path)
+
+
+def _parts(command: str, *, decisive: bool = True) -> Iterator[FileChange | TestRun]:
+    """The changes and tests of a shell command, without results."""
+    if _SCRIPT_WRITES.search(command):
+        yield FileChange()
+    try:
+        commands = list(simple_commands(command[:_READ_CHARS]))
+    except ValueError:
+        return
+    where = ""
+    # The exit code of the whole is that of a test if all that follows runs only after success: "pytest && echo ok".
+    # In a pipe it is that of the last program ("pytest | tail"), unless the shell is told otherwise.
+    passing_on = ["&&"]
+    if any("pipefail" in simple.words for simple in commands):
+        passing_on += ["|", "|&"]
+    for position, simple in enumerate(commands):
+        after = [later.operator for later in commands[position:-1]]
+        own = decisive and all(operator in passing_on for operator in after)
+        if simple.words[:1] == ["cd"]:
+            where = simple.words[-1]
+            continue
+        script = script_of(simple.words)
+        if script is not None:
+            yield from _parts(script, decisive=own)
+            continue
+        yield from _changed(simple)
+        if position > 0 and commands[position - 1].operator == "$(":  # its output goes into another command
+            continue
+        test_run = _test_run(simple.words, where)
+        if test_run is not None:
+            yield replace(test_run, decisive=own)
+
+
+def _changed(command: SimpleCommand) -> Iterator[FileChange]:
+    words = command.words
+    program = words[0] if words else ""
+    targets = list(command.written)
+    if program == "tee":
+        targets += [word for word in words[1:] if not word.startswith("-")]
+    if program in ("sed", "perl") and any(re.match(r"-\w*i|--in-place", word) for word in words[1:]):
+        targets += words[-1:]
+    if program == "patch" or (program == "git" and len(words) > 1 and _GIT.fullmatch(words[1])):
+        targets.append("")  # something changed, and nobody knows which file
+    for path in targets:
+        if not path.startswith(("/dev/", "/tmp/")) and not _DOCS.search(path):
+            yield FileChange(path)
+
+
+def _test_run(words: Sequence[str], where: str) -> TestRun | None:
+    """The tests that a command runs, also behind wrappers: "CI=1 poetry run .venv/bin/pytest -q"."""
+    plain = [word for word in words if not _ASSIGNED.match(word)]
+    for position in range(len(plain)):
+        tail = [PurePosixPath(plain[position]).name, *plain[position + 1 :]]
+        line = " ".join(tail)
+        for name, runner in RUNNERS.items():
+            match = runner.command.match(line)
+            if match:
+                if _NO_RUN.intersection(plain):
+                    return None
+                return TestRun(name, where, _selected(line[match.end() :]))
+        if not _WRAPPERS.fullmatch(PurePosixPath(plain[0]).name) or plain[position] in _INSTALLING:
+            return None
+        if re.match(r"python", tail[0]):  # of a script, nothing is known
+            return None
+    return None
+
+
+def _selected(rest: str) -> tuple[str, ...]:
+    """What a test command selects; nothing for words that mean all tests."""
+    selected: list[str] = []
+    before = ""
+    for word in rest.split():
+        option = before
+        before = word
+        if option in _VALUED:
+            continue
+        if option in _SELECTING:
+            selected.append(f"{option} {word}")
+        elif word in _LAST_FAILED or word.startswith(("--deselect", "--ignore", "-Dtest=", "-run=")):
+            selected.append(word)
+        elif not word.startswith("-") and not _ALL_TESTS.fullmatch(word):
+            selected.append(word.removeprefix("./"))
+    return tuple(sorted(selected))
+
+
+_CODE: Final = re.compile(
+    r"^(?:Exit code:? |Process exited with code |\[(?:The command completed|Command finished) with exit code |"
+    r"<returncode>)(-?\d+)",
+    re.MULTILINE,
+)
+_CODES: Final = ("exit_code", "exitCode", "returncode", "return_code")
+_TEXTS: Final = ("stdout", "stderr", "output", "text", "content")
+_COLOUR: Final = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
+_NOT_RUN: Final = re.compile(
+    r"errors? during collection|ERROR collecting|No module named|command not found|Failed to import test module|"
+    r"Test suite failed to run|\[setup failed\]|[Nn]o tests (?:found|ran|were found)|NO TESTS RAN|no test specified|"
+    r"No such file or directory|Could not resolve|failed to (?:download|get)|errors? occurred outside of examples|"
+    r"^ *(?:Test Suites:|Test Files) +\d+ failed(?![\s\S]*^ *Tests:? .*\d+ failed)",
+    re.MULTILINE,
+)
+_ENDS_OF_TIME: Final = frozenset({124, 126, 127, 130, 137, 143})
+"""Exit codes of a shell: timed out, not executable, not found, interrupted, killed, terminated."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    text: str
+    code: int | None
+    failed: bool | None
+    cut: bool
+
+    @classmethod
+    def of(cls, call: ToolCall) -> _Result:
+        raw = call.result or ""
+        text = raw
+        code = None
+        if raw.lstrip().startswith("{"):
+            try:
+                text, code = _text_and_code(json.loads(raw))
+            except (ValueError, RecursionError):
+                # An object that was cut off: its texts are read as they stand.
+                text = raw.replace("\\n", "\n")
+        if code is None:
+            match = _CODE.search(text[:_START_CHARS]) or _CODE.search(text[-_START_CHARS:])
+            if match:
+                code = int(match[1])
+        return cls(_COLOUR.sub("", text[-_READ_CHARS:]), code, call.error, raw.endswith(CUT))
+
+    def verdict(self, run: TestRun) -> TestRun:
+        """The run with its result."""
+        counts = summary(self.text)
+        code = self.code if run.decisive else None
+        passed: bool | None = None
+        if counts is not None:
+            passed_count, failed_count = counts
+            went_well = code == 0 or (code is None and not (run.decisive and self.failed) and not self.cut)
+            if failed_count and code != 0 and code not in _ENDS_OF_TIME and not _NOT_RUN.search(self.text):
+                passed = False
+            elif passed_count and not failed_count and went_well:
+                passed = True
+        elif code == 0 and not _NOT_RUN.search(self.text):
+            passed = True
+        elif code in RUNNERS[run.runner].failed and not _NOT_RUN.search(self.text):
+            passed = False
+        return replace(run, passed=passed, counts=counts)
+
+
+def _text_and_code(result: dict[str, Any]) -> tuple[str, int | None]:
+    """Codex' {"output": "…", "metadata": {"exit_code": 0}}, or {"stdout": "…", "returncode": 0} of others."""
+    facts = result
+    metadata = result.get("metadata")
+    if isinstance(metadata, dict):
+        facts = {**cast("dict[str, Any]", metadata), **result}
+    code = None
+    for key in _CODES:
+        if type(facts.get(key)) is int:
+            code = facts[key]
+            break
+    texts = [str(result[key]) for key in _TEXTS if result.get(key)]
+    return "\n".join(texts), code
+
+
+def exit_code(call: ToolCall) -> int | None:
+    """The exit code in the result of a command, or 0 and 1 for a shell's call that is recorded as done or failed.
+
+    None if there is none, or the command did not come to its end.
+    """
+    if not command_of(call.arguments) or _UNFINISHED.search((call.result or "")[:_START_CHARS]):
+        return None
+    code = _Result.of(call).code
+    if code is None and call.error is not None and call.name.partition(" ")[0] in SHELLS:
+        code = int(call.error)
+    if code in _ENDS_OF_TIME:
+        return None
+    return code
+
+
+_SUMMARIES: Final = tuple(
+    re.compile(text, re.MULTILINE)
+    for text in (
+        # pytest: "= 1 failed, 2 passed, 1 xfailed in 0.12s ="
+        r"^=* ?(?P<words>\d+ (?:passed|failed|errors?|skipped|xfailed|xpassed|deselected|warnings?)\b.*) in [\d.]+s",
+        # unittest: "Ran 3 tests in 0.001s", an empty line, "FAILED (failures=1, skipped=1)"
+        r"^Ran (?P<all>\d+) tests? in [\d.]+s\s+(?:OK|FAILED)(?: \((?P<less>[^)\n]*)\))?",
+        # go: "ok  	example/a	0.012s", "FAIL	example/b	0.010s", "FAIL	example/c [build failed]"
+        r"^(?P<passed_line>ok) +\t?\S+\s+(?:[\d.]+s|\(cached\))(?![^\n]*no tests to run)",
+        r"^(?P<failed_line>FAIL)[ \t]+\S+[ \t]+(?:[\d.]+s|\[build failed\])",
+        # cargo: "test result: FAILED. 2 passed; 1 failed; 0 ignored"; nextest: "3 tests run: 2 passed, 1 failed"
+        r"^test result: \w+\. (?P<passed>\d+) passed; (?P<failed>\d+) failed",
+        r"^ *Summary \[[^\]]*\] +\d+ tests? run: (?P<words>.*)$",
+        r"^error: (?P<failed_line>could not compile)",
+        # jest: "Tests:       1 failed, 2 passed, 3 total"; vitest: "      Tests  1 failed | 2 passed (3)"
+        r"^ *Tests:? +(?P<words>\d+ (?:passed|failed|skipped|todo).*)$",
+        # mocha: "  2 passing (5ms)"; node: "# pass 2", "ℹ fail 1"
+        r"^ *(?P<passed>\d+) passing \(",
+        r"^ *(?P<failed>\d+) failing$",
+        r"^(?:#|ℹ) pass (?P<passed>\d+)$",
+        r"^(?:#|ℹ) fail (?P<failed>\d+)$",
+        # maven, the total of a module
+        r"Tests run: (?P<all>\d+), (?P<less>Failures: \d+, Errors: \d+, Skipped: \d+)\s*$",
+        r"^\[ERROR\] (?P<failed_line>COMPILATION ERROR)",
+        # gradle
+        r"^(?P<all>\d+) tests completed, (?P<less>\d+ failed)",
+        r"^> Task :\S*[tT]est(?: UP-TO-DATE| FROM-CACHE)?$[\s\S]*^(?P<passed_line>BUILD SUCCESSFUL)",
+        # ctest; rspec
+        r"^\d+% tests passed, (?P<failed>\d+) tests? failed out of (?P<all>\d+)",
+        r"^(?P<all>\d+) examples?, (?P<less>\d+ failures?(?:, \d+ pending)?)",
+    )
+)
+_FAILED_WORD: Final = re.compile(r"(\d+) (?:failed|errors?|failures?)\b|(?:[Ff]ailures|[Ee]rrors)[=:] ?(\d+)")
+_PASSED_WORD: Final = re.compile(r"(\d+) x?passed\b")
+_SKIPPED_WORD: Final = re.compile(r"(\d+) (?:skipped|pending)\b|[Ss]kipped[=:] ?(\d+)")
+
+
+def summary(text: str) -> tuple[int, int] | None:
+    """How many tests passed and failed by the summaries that runners print; None without one."""
+    passed_count = failed_count = 0
+    has_summary = False
+    for pattern in _SUMMARIES:
+        for match in pattern.finditer(text):
+            has_summary = True
+            # Of the groups a pattern has only some; the names of the two "lines" tell what such a line means.
+            groups = match.groupdict()
+            words = groups.get("words") or groups.get("less") or ""
+            failed = int(groups.get("failed") or 0) + _total(_FAILED_WORD, words) + ("failed_line" in groups)
+            passed = int(groups.get("passed") or 0) + ("passed_line" in groups)
+            if groups.get("words"):
+                passed += _total(_PASSED_WORD, words)
+            if groups.get("all"):
+                passed += int(groups["all"]) - failed - _total(_SKIPPED_WORD, words)
+            passed_count += max(passed, 0)
+            failed_count += failed
+    if not has_summary:
+        return None
+    return passed_count, failed_count
+
+
+def _total(pattern: re.Pattern[str], words: str) -> int:
+    total = 0
+    for match in pattern.finditer(words):
+        for number in match.groups():  # "2 failed" and "failures=2" are in different groups
+            total += int(number or 0)
+    return total
