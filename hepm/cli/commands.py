@@ -230,7 +230,7 @@ GROUPS: Final = {
 The help imports none of them.
 """
 RARE: Final = {
-    "bench": "base_url concurrency distiller max_turns namespace option plot prices seed rollouts",
+    "bench": "base_url concurrency distiller learn_from max_turns namespace option plot prices seed rollouts",
     "ingest": "processes engine",
     "prompt": "k environment",
 }
