@@ -23,9 +23,9 @@ from hepm.agents.bounds import MOST_VALUES, has_too_many_fields, inflated, is_to
 from hepm.agents.guard import access_of, namespace_of
 from hepm.agents.runs import LiveRuns
 from hepm.errors import MissingExtraError
-from hepm.ingest.formats.chat import read_messages
 from hepm.ingest.formats.otlp import spans_of
 from hepm.ingest.formats.spans import Spans, TraceSpan
+from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.prepare import shorten
 from hepm.ingest.records import DECODER, ReadOptions, RecordError
 from hepm.ingest.redact import Redactor

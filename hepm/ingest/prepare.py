@@ -16,7 +16,7 @@ from hepm.graph.delta import RunRecord
 from hepm.graph.rows import Aliases, no_text
 from hepm.graph.tool_life import with_own_names
 from hepm.ingest import fields
-from hepm.ingest.files.sources import Lines
+from hepm.ingest.files.source_file import Lines
 from hepm.ingest.formats.hepm import write_run
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT, check_rules, verdict_of
 from hepm.ingest.reading import read_lines, read_runs, read_value

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from hepm.embed import Embedder
     from hepm.embed.embedder import Float32Array
     from hepm.experience.experiences import Experiences
-    from hepm.experience.library import Library
+    from hepm.experience.lesson_bank import LessonBank
     from hepm.experience.preferences import Preferences
     from hepm.experience.principles import Principles
     from hepm.experience.prompt import Prompt, PromptOptions, TurnState
@@ -228,11 +228,11 @@ class Memory:
     # Parts
 
     @cached_property
-    def lessons(self) -> Library:
+    def lessons(self) -> LessonBank:
         """Lessons of all kinds: list, export, import, credit."""
-        from hepm.experience.library import Library
+        from hepm.experience.lesson_bank import LessonBank
 
-        return Library(self.store, self.mirrors, self._current_embedder, self._agreed_embedder)
+        return LessonBank(self.store, self.mirrors, self._current_embedder, self._agreed_embedder)
 
     @cached_property
     def experiences(self) -> Experiences:
@@ -535,7 +535,7 @@ class Memory:
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one suggestion")
         if messages is not None:
-            from hepm.ingest.formats.chat import read_messages
+            from hepm.ingest.formats.turns import read_messages
             from hepm.ingest.transitions import agent_state
 
             now = agent_state(read_messages(messages))

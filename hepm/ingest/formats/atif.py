@@ -15,8 +15,8 @@ from typing import Any, Final
 from hepm.errors import MissingExtraError
 from hepm.ingest import fields
 from hepm.ingest.files.sources import named_files
-from hepm.ingest.formats.chat import OpenCall, TurnBuilder
 from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.formats.turns import OpenCall, TurnBuilder
 from hepm.ingest.records import (
     DECODER,
     SOLVED,

@@ -70,7 +70,7 @@ class TaskRuns:
     alike: bool = False
 
 
-class Library:
+class LessonBank:
     """Experiences, principles and notes of one store: reads come from the mirror, writes go to the store.
 
     `agreed_embedder` gives the embedder after a check that the store holds no other's vectors.

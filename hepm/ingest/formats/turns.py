@@ -1,0 +1,346 @@
+"""From chat messages to turns: each result finds its call, in whatever order and layout they come."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from typing import Any, Final, TypeAlias
+
+from hepm.errors import InputError
+from hepm.ingest import fields
+from hepm.ingest.records import DECODER, Object, RecordError, decoded
+from hepm.ingest.transitions import own_tool
+from hepm.types import SUMMARY_TOOL, Role, ToolCall, Turn
+
+RAW: Final = "_raw"
+"""Key of arguments that are no JSON object: models do write broken JSON, and the call still took place."""
+
+ROLES: Final[dict[str, Role]] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+
+_WORD: Final = re.compile("[A-Za-z]{1,16}")
+
+
+class OpenCall:
+    """A call whose result may still come."""
+
+    __slots__ = ("arguments", "error", "id", "latency_s", "name", "result", "turn")
+
+    def __init__(self, id: Any, name: Any, arguments: Any) -> None:
+        if type(name) is not str:
+            raise RecordError(f"the name of a called tool is {fields.kind_of(name)}, not a string")
+        self.id = id if type(id) is str else None
+        self.name = name
+        if fields.is_object(arguments):
+            self.arguments = arguments
+        else:
+            self.arguments = _parsed_arguments(arguments)
+        self.result: str | None = None
+        self.error: bool | None = None
+        self.latency_s: float | None = None
+        self.turn = 0
+
+    def made(self) -> ToolCall | None:
+        """The call as it was made; None for one of hepm's own tools but the summary."""
+        own = own_tool(self.name, self.arguments)
+        if own and own != SUMMARY_TOOL:
+            return None
+        return ToolCall(own or self.name, self.arguments, self.result, self.error, self.latency_s)
+
+
+def _parsed_arguments(arguments: Any) -> Object:
+    if arguments is None or arguments == "":
+        return {}
+    if type(arguments) is str:
+        try:
+            arguments = DECODER.decode(arguments)
+        except (ValueError, RecursionError):
+            return {RAW: arguments}
+    if fields.is_object(arguments):
+        return arguments
+    return {RAW: arguments}
+
+
+class TurnBuilder:
+    """Collects the messages of one run in order.
+
+    A result belongs to the call with its id. If ids are missing or unknown, it belongs to the first call of the
+    latest turn that has none yet, which is the order that every format here writes.
+
+    Args:
+        change: Applied to each turn, once what it holds is known; None leaves the turn out.
+    """
+
+    __slots__ = ("_answered", "_by_id", "_change", "_latest", "_made", "_stale", "_turns")
+
+    def __init__(self, change: Callable[[Turn], Turn | None] | None = None) -> None:
+        # What a turn is made of, until its results have come; `_made` holds those that are made.
+        self._turns: list[tuple[Role, str, list[OpenCall], dict[str, Any]]] = []
+        self._by_id: dict[str, OpenCall] = {}
+        self._latest: list[OpenCall] = []
+        self._answered = 0
+        self._change = change
+        self._made: list[Turn | None] = []
+        self._stale: set[int] = set()  # turns that are to be made again
+
+    def add(self, role: Role, text: str, calls: list[OpenCall], **about: Any) -> None:
+        """Append a turn; `about` are further attributes of it."""
+        self._stale.add(len(self._turns))
+        self._turns.append((role, text, calls, about))
+        if not calls:
+            return
+        self._latest = calls
+        self._answered = 0
+        for call in calls:
+            call.turn = len(self._turns) - 1
+            if call.id:
+                # The first one wins: some models give one id to all calls of a turn, and results come in order.
+                self._by_id.setdefault(call.id, call)
+
+    def add_result(self, call_id: Any, text: str, error: Any = None) -> None:
+        """Give a result to its call, or drop it. An `error` that is no boolean is unknown."""
+        call = None
+        if type(call_id) is str:
+            call = self._by_id.pop(call_id, None)
+        if call is None or call.result is not None:
+            latest = self._latest
+            # Ids may have answered some of them already, in any order.
+            while self._answered < len(latest) and latest[self._answered].result is not None:
+                self._answered += 1
+            if self._answered == len(latest):
+                return
+            call = latest[self._answered]
+        call.result = text
+        call.error = None
+        if type(error) is bool:
+            call.error = error
+        self._stale.add(call.turn)
+
+    def build(self) -> tuple[Turn, ...]:
+        """The turns with their calls, without those of hepm's own tools."""
+        self._made.extend([None] * (len(self._turns) - len(self._made)))
+        for position in self._stale:
+            self._made[position] = self._turn(*self._turns[position])
+        self._stale.clear()
+        return tuple([turn for turn in self._made if turn is not None])
+
+    def _turn(self, role: Role, text: str, calls: list[OpenCall], about: dict[str, Any]) -> Turn | None:
+        made: list[ToolCall] = []
+        for open_call in calls:
+            call = open_call.made()
+            if call is not None:
+                made.append(call)
+        # It held nothing but calls of hepm's own tools.
+        if not made and not text and calls:
+            return None
+        turn = Turn(role, text, tuple(made), **about)
+        if self._change is None:
+            return turn
+        return self._change(turn)
+
+    def mark(self) -> Callable[[], None]:
+        """A function that takes back what is added from now on. It can be called again after further additions."""
+        turn_count = len(self._turns)
+        by_id = dict(self._by_id)
+        latest = self._latest
+        answered = self._answered
+        waiting: list[OpenCall] = []
+        for call in (*by_id.values(), *latest):
+            if call.result is None:
+                waiting.append(call)
+
+        def back() -> None:
+            del self._turns[turn_count:], self._made[turn_count:]
+            # A copy again: `add_result` pops from it, and this function may be called once more.
+            self._by_id = dict(by_id)
+            self._latest = latest
+            self._answered = answered
+            for call in waiting:
+                call.result = call.error = None
+                self._stale.add(call.turn)
+            self._stale = {position for position in self._stale if position < turn_count}
+
+        return back
+
+
+AddResult: TypeAlias = Callable[[TurnBuilder, Object], None]
+
+
+def _add_result(builder: TurnBuilder, message: Object) -> None:
+    text = fields.plain_text(message.get("content"))
+    builder.add_result(message.get("tool_call_id"), text, message.get("is_error"))
+
+
+def chat_turns(
+    messages: list[Any], add_result: AddResult = _add_result, *, user_calls: bool = False
+) -> tuple[Turn, ...]:
+    """The turns of chat messages: OpenAI's, old (`function_call`) and new (`tool_calls`), and calls in content blocks.
+
+    Args:
+        add_result: Reads a message of the role "tool". OpenAI's do not say whether a call failed; `is_error` is ours.
+        user_calls: Whether users have tools, too.
+    """
+    builder = TurnBuilder()
+    for message in messages:
+        _add_message(builder, message, add_result, user_calls=user_calls)
+    return builder.build()
+
+
+def _add_message(builder: TurnBuilder, value: Any, add_result: AddResult, *, user_calls: bool = False) -> None:
+    message = fields.as_object(value, "a message")
+    role = message.get("role")
+    if role in ("tool", "function"):
+        add_result(builder, message)
+        return
+    if type(role) is not str or role not in ROLES:
+        raise RecordError(_why_no_role(message))
+    turn_role = ROLES[role]
+    content = message.get("content")
+    has_blocks = False
+    results: list[Object] = []
+    if fields.is_list(content):
+        # Anthropic's blocks: a user's message brings the results of the calls before, and may hold nothing else.
+        has_blocks = any(map(fields.is_object, content))
+        results = [part for part in content if _is_result(part)]
+        content = [part for part in content if not _is_result(part)]
+    text = fields.plain_text(content)
+    for block in results:
+        builder.add_result(block.get("tool_use_id"), fields.plain_text(block.get("content")), block.get("is_error"))
+    if turn_role == "assistant":
+        builder.add(turn_role, text, chat_calls(message), **_own_attributes(message))
+    elif text or not has_blocks:
+        calls: list[OpenCall] = []
+        if user_calls:
+            calls = chat_calls(message)
+        builder.add(turn_role, text, calls)
+
+
+def _own_attributes(message: Object) -> dict[str, Any]:
+    """The attributes of a turn that only hepm's own records have; those of another meaning are left out."""
+    attributes: dict[str, Any] = {"reward": None, "read": ""}
+    reward = message.get("reward")
+    # JSON's 1e999 is infinite, and an integer may be too large for a float.
+    if isinstance(reward, int | float) and abs(reward) <= sys.float_info.max:
+        attributes["reward"] = reward
+    read = message.get("read")
+    if isinstance(read, str):
+        attributes["read"] = read
+    attributes["recalled"] = fields.texts(message.get("recalled"))
+    attributes["hidden"] = message.get("hidden") is True
+    return attributes
+
+
+def read_messages(messages: Sequence[object]) -> tuple[Turn, ...]:
+    """The turns of messages that a program holds, dictionaries or the OpenAI SDK's objects; else InputError."""
+    try:
+        return chat_turns(fields.as_list(decoded(messages), "messages="))
+    except (RecordError, ValueError) as error:
+        raise InputError(f"these are not OpenAI chat messages: {error}") from error
+
+
+class GrowingConversation:
+    """The turns of messages that a program holds and adds to: each is read once, and again after one that changed.
+
+    Args:
+        change: Applied to each turn; None leaves it out.
+    """
+
+    def __init__(self, change: Callable[[Turn], Turn | None]) -> None:
+        self._change = change
+        self._restart()
+
+    def _restart(self) -> None:
+        self._builder = TurnBuilder(self._change)
+        self._copies: list[object] = []  # of the messages that were read, as programs may change theirs
+        self._marked, self._back = 0, self._builder.mark()
+
+    def turns(self, messages: Sequence[object]) -> tuple[Turn, ...]:
+        """Those of `read_messages`; unchanged ones are the same objects as before."""
+        if isinstance(messages, str) or not isinstance(messages, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return read_messages(messages)  # which says what is wrong with it
+        try:
+            self._forget_after(self._unchanged(messages))
+            for message in messages[len(self._copies) :]:
+                read = decoded(message)
+                if fields.is_object(read) and read.get("role") == "assistant":
+                    self._marked, self._back = len(self._copies), self._builder.mark()
+                _add_message(self._builder, read, _add_result)
+                self._copies.append(deepcopy(message))
+            return self._builder.build()
+        except Exception as error:
+            self._restart()
+            if isinstance(error, RecordError | ValueError):
+                raise InputError(f"these are not OpenAI chat messages: {error}") from error
+            # Messages that cannot be copied or compared are read anew each time.
+            turns: list[Turn] = []
+            for turn in read_messages(messages):
+                changed = self._change(turn)
+                if changed is not None:
+                    turns.append(changed)
+            return tuple(turns)
+
+    def _unchanged(self, messages: Sequence[object]) -> int:
+        """How many of the first messages are as they were read."""
+        for position, (message, copy) in enumerate(zip(messages, self._copies, strict=False)):
+            if message != copy:
+                return position
+        return min(len(messages), len(self._copies))
+
+    def _forget_after(self, unchanged: int) -> None:
+        if unchanged < self._marked:
+            self._restart()
+        elif unchanged < len(self._copies):
+            # Most often the last of the model's messages: what it called is added to it.
+            self._back()
+            del self._copies[self._marked :]
+
+
+def _why_no_role(message: Object) -> str:
+    if "choices" in message:
+        return "a message is a whole response: give its choices[0].message"
+    if str(message.get("type")).startswith("function_call"):
+        return "a message is an item of the Responses API: Chat Completions messages are needed"
+    role = message.get("role")
+    shown = "an unknown role"
+    # A longer one may be a part of a conversation, and this sentence goes into logs.
+    if type(role) is str and _WORD.fullmatch(role):
+        shown = f'the role "{role}"'
+    return f"a message has {shown}, not one of {', '.join(ROLES)}, tool, function"
+
+
+def _is_result(part: Any) -> bool:
+    return fields.is_object(part) and part.get("type") == "tool_result"
+
+
+def chat_calls(message: Object) -> list[OpenCall]:
+    """The calls in a chat message, those in blocks of its content last."""
+    in_blocks: list[OpenCall] = []
+    content = message.get("content")
+    if fields.is_list(content):
+        for part in content:
+            if fields.is_object(part) and part.get("type") == "tool_use":
+                in_blocks.append(OpenCall(part.get("id"), part.get("name"), part.get("input")))
+    listed = message.get("tool_calls")
+    if listed:
+        calls: list[OpenCall] = []
+        for record in fields.as_list(listed, "'tool_calls'"):
+            calls.append(_call(fields.as_object(record, "a tool call")))
+        return calls + in_blocks
+    legacy = message.get("function_call")
+    if legacy:
+        return [_call({"function": fields.as_object(legacy, "'function_call'")})]
+    return in_blocks
+
+
+def _call(record: Object) -> OpenCall:
+    """OpenAI's form, tau2-bench's (name and arguments outside), or AgentDojo's (function and args)."""
+    if "custom" in record:  # free-form tools: one text instead of arguments
+        custom = fields.as_object(record["custom"], "'custom'")
+        return OpenCall(record.get("id"), custom.get("name"), {"input": custom.get("input")})
+    function = record.get("function")
+    if type(function) is str:
+        return OpenCall(record.get("id"), function, record.get("args"))
+    if fields.is_object(function):
+        return OpenCall(record.get("id"), function.get("name"), function.get("arguments"))
+    return OpenCall(record.get("id"), record.get("name"), record.get("arguments"))
