@@ -82,17 +82,17 @@ def of_level(known: Outcomes, level: str) -> LevelOutcomes:
 def in_force(known: Outcomes) -> str:
     """The level of sessions that neither explore nor are controls: the most successful proven one, else silence."""
     silent = of_level(known, SILENT)
-    proven = [
-        level
-        for level in CHANCES
-        if of_level(known, level).sessions >= FEWEST and of_level(known, level).better_than(silent) >= SURE_ENOUGH
-    ]
+    proven: list[str] = []
+    for level in CHANCES:
+        outcomes = of_level(known, level)
+        if outcomes.sessions >= FEWEST and outcomes.better_than(silent) >= SURE_ENOUGH:
+            proven.append(level)
     return max(proven, key=lambda level: of_level(known, level).mean, default=SILENT)
 
 
 def drawn(known: Outcomes, dice: Random) -> str:
     """The level of one session."""
-    sessions = sum(one.sessions for one in known.values())
+    sessions = sum(outcomes.sessions for outcomes in known.values())
     control = _share(_CONTROL, _CONTROL_LEAST, _CONTROLS, sessions)
     explore = _share(_EXPLORE, _EXPLORE_LEAST, _EXPLORERS, sessions)
     lot = dice.random()
@@ -104,6 +104,7 @@ def drawn(known: Outcomes, dice: Random) -> str:
 
 
 def _share(most: float, least: float, expected: float, sessions: int) -> float:
+    """The share of sessions for one purpose: `expected` of them are reached, and then `least` of all."""
     return max(least, min(most, expected / (sessions + 1)))
 
 
@@ -150,12 +151,13 @@ class GuardState:
     @classmethod
     def of(cls, known: Outcomes, *, harm: str = "") -> GuardState:
         """The state by these outcomes."""
-        return cls(SILENT if harm else in_force(known), {level: of_level(known, level) for level in LEVELS}, harm)
+        level = SILENT if harm else in_force(known)
+        return cls(level, {level: of_level(known, level) for level in LEVELS}, harm)
 
     @property
     def sessions(self) -> int:
         """How many sessions it knows."""
-        return sum(one.sessions for one in self.outcomes.values())
+        return sum(outcomes.sessions for outcomes in self.outcomes.values())
 
     @property
     def sentence(self) -> str:
@@ -183,8 +185,8 @@ class GuardState:
 
     def to_json(self) -> dict[str, Any]:
         """Level, sentence and outcomes, in values that JSON can hold."""
-        outcomes = {level: one._asdict() for level, one in self.outcomes.items()}
-        return {**asdict(self), "outcomes": outcomes, "sentence": self.sentence}
+        by_level = {level: outcomes._asdict() for level, outcomes in self.outcomes.items()}
+        return {**asdict(self), "outcomes": by_level, "sentence": self.sentence}
 
 
 class LevelDraws:

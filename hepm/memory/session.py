@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import shlex
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
@@ -18,11 +17,11 @@ from hepm.graph.mirror.mirror import switching_often
 from hepm.graph.trials import CONTROL, LEFT_OUT_HERE, Trial, Withheld, hint_id
 from hepm.ingest.formats.turns import GrowingConversation, read_messages
 from hepm.ingest.prepare import IngestOptions
-from hepm.ingest.records import RecordError, decoded, graded, without_surrogates
-from hepm.ingest.redact import Redactor
+from hepm.ingest.records import graded, without_surrogates
 from hepm.ingest.transitions import agent_state, hints_in, without_own_hints
 from hepm.memory.echo import HintedCalls, calls_in
 from hepm.memory.levels import BOLDEST, SILENT
+from hepm.memory.messages import RecordedMessages, as_messages, starts_alike
 from hepm.types import (
     DEFAULT_NAMESPACE,
     HINT,
@@ -87,8 +86,7 @@ class Session:
     parts: frozenset[str] = frozenset()
     holdout: float = 0.0
     _given: Sequence[object] | None = None
-    _recorded: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    _calls: int = 0
+    _recorded: RecordedMessages = field(default_factory=RecordedMessages)
     _shown: dict[str, None] = field(default_factory=dict[str, None])
     _failed: InputError | None = None
     _warned: bool = False
@@ -440,23 +438,16 @@ class Session:
         found = self._ask(search) or []
         ids = [principle.id for principle in found]
         self._shown.update(dict.fromkeys(ids))
-        last = self._last_reply()
+        last = self._recorded.last_reply
         if ids and last is not None:
             last["recalled"] = [*last.get("recalled", ()), *ids]
         return found
 
     def reward(self, reward: float) -> None:
         """Add to the reward of the agent's last turn, in a run without `messages`."""
-        last = self._last_reply()
+        last = self._recorded.last_reply
         if last is not None:
             last["reward"] = last.get("reward", 0.0) + reward
-
-    def _last_reply(self) -> dict[str, Any] | None:
-        """The agent's last message in its conversation, in a run without `messages`."""
-        for message in reversed(self._recorded):
-            if message["role"] == "assistant" and not message.get("hidden"):
-                return message
-        return None
 
     def _prompt(self, turns: Sequence[Turn], **about: Any) -> Prompt:
         from hepm.experience.prompt import TurnState
@@ -493,7 +484,12 @@ class Session:
 
     def say(self, role: Literal["system", "user", "assistant"], text: str) -> None:
         """Record a message, in a run without `messages`."""
-        if self._kept(lambda: self._append({"role": role, "content": text})):
+
+        def append() -> None:
+            self._check_recorded()
+            self._recorded.say(role, text)
+
+        if self._kept(append):
             self.keep()
 
     def record(
@@ -513,12 +509,19 @@ class Session:
             together: Whether it was issued in parallel with the previous call.
             hidden: Whether the agent's conversation does not contain it, so that it is no turn of the run.
         """
-        if self._kept(lambda: self._record(call, arguments, result, error, together, hidden)):
+
+        def append() -> None:
+            self._check_recorded()
+            # Ids of calls before a crash begin with "call": those after it must differ.
+            prefix = "again" if self._resumed else "call"
+            self._recorded.call(call, arguments, result, error, together=together, hidden=hidden, prefix=prefix)
+
+        if self._kept(append):
             self.keep()
 
     def read(self, text: str) -> None:
         """Record what the agent reads after its last turn, but for results; in a run without `messages`."""
-        last = self._last_reply()
+        last = self._recorded.last_reply
         if last is not None:
             last["read"] = text
 
@@ -534,55 +537,23 @@ class Session:
             return False
         return True
 
-    def _record(
-        self,
-        call: ToolName,
-        arguments: Mapping[str, Any] | None,
-        result: object,
-        error: bool | None,
-        together: bool,
-        hidden: bool,
-    ) -> None:
-        # Check everything before storing any of it: a part that cannot be stored would spoil the run.
-        try:
-            ToolCall(call)
-            given = decoded(dict(arguments or {}))
-            text = _as_text(result)
-        except (RecordError, TypeError, ValueError, RecursionError) as error_found:
-            raise InputError(f"the call of {call!r} cannot be recorded: {error_found}") from error_found
-        self._calls += 1
-        # Ids of calls before a crash begin with "call": those after it must differ.
-        prefix = "again" if self._resumed else "call"
-        number = f"{prefix}_{self._calls}"
-        issued = {"id": number, "type": "function", "function": {"name": call, "arguments": given}}
-        before = next((message for message in reversed(self._recorded) if message.get("tool_calls")), None)
-        last: dict[str, Any] = {}
-        if self._recorded:
-            last = self._recorded[-1]
-        if together and before is not None:
-            before["tool_calls"].append(issued)
-        elif last.get("role") == "assistant" and "tool_calls" not in last and not hidden:
-            last["tool_calls"] = [issued]  # its text is said, and this is its call
-        else:
-            self._append({"role": "assistant", "content": "", "tool_calls": [issued], "hidden": hidden})
-        if result is not None or error is not None:
-            self._append({"role": "tool", "tool_call_id": number, "content": text, "is_error": error})
-
-    def _append(self, message: dict[str, Any]) -> None:
+    def _check_recorded(self) -> None:
+        """Raise an InputError if this run was given as messages."""
         if self._given is not None:
             raise InputError(f"the session {self.id!r} was given messages: append to them, without say() or record()")
-        self._recorded.append(message)
 
     def _take(self, messages: Sequence[object]) -> None:
-        if self._recorded:
+        if self._recorded.messages:
             raise InputError(f"the session {self.id!r} is recorded with say() and record(): go on without messages")
-        if self._given is None and self._resumed and _starts_alike(messages, self._resumed):
+        if self._given is None and self._resumed and starts_alike(messages, self._resumed):
             self._resumed = []  # these messages are the whole run, not what came after the crash
         self._given = messages
 
     @property
     def _messages(self) -> Sequence[object]:
-        messages = self._recorded if self._given is None else self._given
+        messages: Sequence[object] = self._recorded.messages
+        if self._given is not None:
+            messages = self._given
         if not self._resumed:
             return messages  # the caller's list itself: its messages are read once
         return [*self._resumed, *messages]
@@ -789,26 +760,6 @@ class Session:
         await asyncio.to_thread(self.__exit__, kind, *error)
 
 
-def as_messages(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
-    """Turns as chat messages, each result with whether its call failed."""
-    number = 0
-    for turn in turns:
-        calls: list[dict[str, Any]] = []
-        results: list[dict[str, Any]] = []
-        for call in turn.calls:
-            number += 1
-            id = f"call_{number}"
-            calls.append({"id": id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}})
-            if call.result is not None or call.error is not None:
-                known = {"tool_call_id": id, "content": call.result or "", "is_error": call.error}
-                results.append({"role": "tool", **known})
-        more = {"tool_calls": calls, "reward": turn.reward, "recalled": [*turn.recalled]}
-        more |= {"read": turn.read or None, "hidden": turn.hidden or None}
-        known = {key: value for key, value in more.items() if value not in (None, [])}
-        yield {"role": turn.role, "content": turn.text} | known
-        yield from results
-
-
 def _common(turns: Sequence[Turn], others: Sequence[Turn]) -> int:
     """How many turns both have at their beginning."""
     common = 0
@@ -817,29 +768,3 @@ def _common(turns: Sequence[Turn], others: Sequence[Turn]) -> int:
             break
         common += 1
     return common
-
-
-def _as_text(result: object) -> str:
-    """A result as it is stored: a text as it is, anything else as JSON; "" if unknown."""
-    if result is None:
-        return ""
-    if isinstance(result, str):
-        return result
-    return json.dumps(result, default=str)
-
-
-def _starts_alike(messages: Sequence[object], others: Sequence[object]) -> bool:
-    """Whether both begin with the same words of a user."""
-
-    text = _first_user_text(messages)
-    if text is None:
-        return False
-    # What was kept on disk is redacted, and what the client sends is not.
-    return Redactor().text(text) == _first_user_text(others)
-
-
-def _first_user_text(messages: Sequence[object]) -> str | None:
-    for turn in read_messages(messages):
-        if turn.role == "user":
-            return turn.text
-    return None
