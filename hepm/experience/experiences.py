@@ -107,10 +107,14 @@ class Experiences:
         """
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one experience.")
-        summary = StateSummary(said=(state,)) if isinstance(state, str) else state
-        stage = stage_of(min(turn, horizon), horizon) if turn > 0 and horizon > 0 else None
+        if isinstance(state, str):
+            state = StateSummary(said=(state,))
+        stage = None
+        if turn > 0 and horizon > 0:
+            stage = stage_of(min(turn, horizon), horizon)
+        # More than k: the stage and the last tools decide which of them are given.
         similar = self._bank.search(
-            situation_text(environment, summary),
+            situation_text(environment, state),
             "experience",
             namespace=namespace,
             environment=environment,
@@ -132,7 +136,7 @@ class Experiences:
         found = [experience for _, experience in candidates]
         if model is None or not found:
             return found[:k]
-        return _chosen(model, summary.text, found, k)
+        return _chosen(model, state.text, found, k)
 
     def evolve(
         self,
@@ -176,6 +180,7 @@ def _chosen(model: Client, state: str, candidates: Sequence[FoundExperience], k:
     except LlmError as error:
         _log.warning("experiences are chosen by similarity, as the model could not be asked: %s", error)
         return list(candidates[:k])
+    # Models call a tool twice, and tools that they were not offered.
     return [by_name[name] for name in dict.fromkeys(called) if name in by_name][:k]
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from hepm.embed import Embedder
 from hepm.errors import NotFoundError
-from hepm.graph.rows import RunRecord
+from hepm.graph.delta import RunRecord
 from hepm.graph.store import Store
 from hepm.ingest.formats.hepm import parse_stored, write_run
 from hepm.ingest.outcome import RunVerdict
