@@ -48,7 +48,9 @@ class ClaudeCode:
         if kind == "SessionEnd" and self._runs.is_over(session, namespace=namespace):
             return {}
         project = _project(event)
-        tags = {"project": project} if project else {}
+        tags: dict[str, str] = {}
+        if project:
+            tags["project"] = project
         about = {"environment": "claude-code", "tags": tags}
         run = self._runs.named(session, namespace=namespace, door="claude-code", **about)
         with run.lock:

@@ -415,7 +415,9 @@ class LiveRuns:
         if session is not None:
             return session.token
         stored = self.memory.run(id, namespace=namespace)
-        return stored.tags.get(RECORDED_BY, "") if stored is not None else ""
+        if stored is None:
+            return ""
+        return stored.tags.get(RECORDED_BY, "")
 
     def discard(self, id: str, *, namespace: str) -> None:
         """Forget a run under way, as it goes on under another id."""
