@@ -103,7 +103,7 @@ class ClaudeCode:
         served = [tool for tool in sorted(known) if tool.startswith(_SERVED)]
         if not served:
             return ""
-        return without_repeats(self._runs.hint(run, tools=served).text, run.said)
+        return without_repeats(self._runs.prompt(run, tools=served).text, run.said)
 
     def _record(self, run: LiveRun, event: Object) -> list[ToolCall]:
         """Record the calls of a turn; returns them."""

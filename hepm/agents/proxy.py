@@ -146,7 +146,7 @@ class Proxy:
                 model=str(body.get("model") or ""),
                 tools=tools or None,
             )
-            prompt = self._runs.hint(run, keep=run.behind)
+            prompt = self._runs.prompt(run, keep=run.behind)
             own = wire.without_foreign_hints(api, body)
 
             def placed(placement: Placement) -> bytes:

@@ -287,7 +287,7 @@ class LiveRuns:
         """Wait for the replies that ended by now: a client may be faster than the thread that records them."""
         wait(list(self._recording))
 
-    def hint(self, run: LiveRun, *, tools: Iterable[ToolName] | None = None, keep: bool = True) -> Prompt:
+    def prompt(self, run: LiveRun, *, tools: Iterable[ToolName] | None = None, keep: bool = True) -> Prompt:
         """What memory says now. It raises nothing: without memory there is nothing to say.
 
         Args:
