@@ -312,7 +312,7 @@ class LocalServer:
         before = self._settings()
         base, (bolt, http), (heap, page_cache) = before or ServerSettings(release.name), self._ports, self._sizes
         bolt = _choose_port("--bolt-port", bolt, base.bolt_port, taken=http)
-        http = _choose_port("--http-port", http, base.http_port, taken=bolt)
+        http = _choose_port("http_port", http, base.http_port, taken=bolt)
         if before and self._ports == (None, None) and (bolt, http) != (base.bolt_port, base.http_port):
             self._say(f"ports {base.bolt_port} and {base.http_port} of last time: one is in use, so they changed")
         settings = ServerSettings(base.version, bolt, http, heap or base.heap, page_cache or base.page_cache)
