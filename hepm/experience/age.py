@@ -163,7 +163,10 @@ class Ages:
             return
         store, name = self._mirror.store, self._mirror.name
         self._newest = max(store.latest_ends(namespace=name, most=_LATEST), default=0.0)
-        self._changed = {tool.name: tool.changed_at for tool in store.tools(namespace=name) if tool.changed_at}
+        self._changed = {}
+        for tool in store.tools(namespace=name):
+            if tool.changed_at:
+                self._changed[tool.name] = tool.changed_at
         self._ended = {}
         self._taken = {}
         self._read_at = now
@@ -222,12 +225,16 @@ class Ages:
             # Runs without a time, as many datasets have them: such lessons do not fade.
             return Age(failing=failing)
         supported_at = max(ends)
-        changed = tuple(tool for tool in self._own(row.tools) if self._changed.get(tool, 0.0) > supported_at)
+        changed: list[ToolName] = []
+        for tool in self._own(row.tools):
+            if self._changed.get(tool, 0.0) > supported_at:
+                changed.append(tool)
         idle_days = max(self._newest - supported_at, 0.0) / _DAY_S
-        return Age(supported_at, idle_days, changed, failing)
+        return Age(supported_at, idle_days, tuple(changed), failing)
 
     @staticmethod
     def _advised(row: LessonRow) -> list[ToolName]:
+        """The tools that a lesson says to call."""
         return [triple.object for triple in row.triples if triple.predicate == FOLLOWED_BY]
 
     def _own(self, tools: Sequence[ToolName]) -> list[ToolName]:

@@ -41,6 +41,7 @@ from hepm.types import JSON, SAID, SAID_LAST, START, Facts, ToolCall, ToolName, 
 
 MOST_CONDITIONS: Final = 4
 """Conditions of one lesson."""
+# So that a prompt with all three kinds stays below 3,000 tokens.
 _SHOWN: Final = 24  # of each kind of claim
 _LINE_CHARS: Final = 160
 _ALWAYS: Final = "always"  # the object of a change that fails
@@ -54,6 +55,7 @@ class Claims:
 
     def shown(self) -> Iterator[str]:
         """Lines that tell a model what it may claim: conditions that hold, where arguments stood, and errors."""
+        # In the form that an answer must have, to be copied from there.
         facts = list(dict.fromkeys(self._facts()))[:_SHOWN]
         if facts:
             yield f"Conditions that held before some turn: {'; '.join(facts)}."
@@ -104,6 +106,7 @@ class Claims:
             raise ValueError(f"{len(conditions)} conditions are too many: name the {MOST_CONDITIONS} that decide")
         for condition in conditions:
             if not any(condition.holds(known) for known in self._known):
+                # What is so instead helps the model to mend its answer.
                 at_key = condition.test.sentence(self._known_at_key)
                 raise ValueError(f"the condition {condition.record!r} does not hold in the run: {at_key}")
         for known in self._known:
@@ -137,6 +140,7 @@ class Claims:
 
     def _argument(self, subject: str, origin: str) -> str:
         tool, _, name = subject.rpartition(".")
+        # The same look-up as for held-out runs: what is refused here would find no support there.
         tried = origin_held(self._comparison.run, subject, origin)
         if comparable(origin) in self._passed(tool, name) and not may_be_named(name, origin):
             return f"{origin!r} is a value of this run alone"

@@ -32,6 +32,7 @@ from hepm.types import START, ToolName
 
 DISAGREE: Final = "runs disagree"
 UNTOLD: Final = "told to no agent"
+# Principles have a kind, experiences a zone and a stage.
 _LABELS: Final = ("kind", "zone", "stage")
 
 
@@ -130,6 +131,7 @@ class EqualLessons:
         """Whether it says what works, and not what fails."""
         if self.placed is not None:
             return bool(self.placed.advice.better)
+        # Principles say it by their kind, experiences by their zone.
         properties = self.first.row.properties
         return properties.get("kind", properties.get("zone")) not in ("cautionary", "warning")
 
@@ -155,6 +157,7 @@ def equal_lessons(lessons: Iterable[StoredLesson], occasions: Occasions | None, 
     """
     groups: defaultdict[tuple[Hashable, str], list[_ReadLesson]] = defaultdict(list)
     read: dict[Hashable, tuple[Hashable, PlacedAdvice | None]] = {}
+    # The environment is named only where lessons of several are listed.
     scopes: set[object] = set()
     for lesson in lessons:
         words = _words(lesson.row)
@@ -228,6 +231,7 @@ def _steps(rule: Principle) -> Iterator[tuple[Tools, Advice]]:
         elif predicate == FAILS_AFTER:
             worse.add(subject)
             after.add(object)
+    # "calling b rather than c": all of it is about one place.
     if worse:
         better = frozenset[str]().union(*moves.values())
         yield frozenset(after.union(moves)), Advice(better, frozenset(worse))

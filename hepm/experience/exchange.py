@@ -84,24 +84,20 @@ def document_of(stored: StoredLesson) -> Document:
 
 def _own_members(row: LessonRow) -> Document:
     """The members that only lessons of this kind have, in the order of the document."""
+    # As stores have them; the names of members differ where JSON says it shorter.
     properties = row.properties
     if row.kind == "notes":
         version, writer = properties["version"], properties["written_by"]
         return {"text": row.text, "user": row.user, "notes_version": version, "distilled_by": writer}
     first, last = properties["first_turn"], properties["last_turn"]
-    turns = [first, last] if first or last else []
-    shared = {name: turns if name == "turns" else properties[name] for name in (*_CONDITIONS, *_COUNTS)}
+    given = {**properties, "turns": [first, last] if first or last else []}
     if row.kind == "principle":
-        return {
-            "text": row.text,
-            "principle": properties["kind"],
-            "triples": [*map(list, row.triples)],
-            **shared,
-            "distilled_by": properties["distilled_by"],
-        }
-    own = {name: properties[name] for name in (*_TEXTS["experience"], "zone", "stage", "reward")}
-    last_members = {name: properties[name] for name in ("distilled_by", "generation")}
-    return {**own, **shared, **last_members}
+        given |= {"text": row.text, "principle": properties["kind"], "triples": [*map(list, row.triples)]}
+        names = ("text", "principle", "triples", *_CONDITIONS, *_COUNTS, "distilled_by")
+    else:
+        texts = _TEXTS["experience"]
+        names = (*texts, "zone", "stage", "reward", *_CONDITIONS, *_COUNTS, "distilled_by", "generation")
+    return {name: given[name] for name in names}
 
 
 def digest_of(row: LessonRow) -> str:
@@ -200,6 +196,7 @@ def _lesson_of(document: Document, where: str) -> Read:
             raise InputError(f"{where}: its {name} is {document.get(name)!r}, and must be {words}.") from error
 
     kind = document.get("kind")
+    # Who writes a line by hand names no distiller.
     by = get("distilled_by") or HAND
     first, last = get("turns")
     texts = ("preconditions", "after", "says", "facts", "only_user")
@@ -345,6 +342,7 @@ def import_lessons(
             notes.append(lesson)
             continue
         known, former = mirror.get(row.id), mirror.get(former_id)
+        # The id follows from the words: another id under the same `former` is an edit.
         edited = former is not None and former.row.kind == row.kind and former.row.id != row.id and former.row.live
         if known is not None and row.live and (edited or known.row.retired == "deleted"):
             revive.append(row.id)  # edited back, or imported again

@@ -31,6 +31,7 @@ ABOUT_HERE: Final = 0.3
 """Of experiences above the floor, those about the tools just called were right more often, also if they were less
 similar (benchmarks/LOG.md, "What lessons are worth")."""
 
+# Of the state that a model reads; about 1,000 tokens.
 STATE_CHARS: Final = 4_000
 _TOOL_CHARS: Final = 1_024  # OpenAI's limit
 _PART_CHARS: Final = 320
@@ -127,6 +128,7 @@ class Experiences:
             if keep is not None and not keep(experience):
                 continue
             aligned = stage is None or stage in experience.stages
+            # The cosine itself is given to the caller: only the order changes.
             nearness = cosine
             if here is not None and here.concerns(experience):
                 nearness += ABOUT_HERE
@@ -193,6 +195,7 @@ def tool_description(experience: Experience) -> str:
     """When an experience applies and what it teaches, in one line."""
     when = "; ".join(filter(None, (experience.situation, *experience.conditions.preconditions)))
     stage = " and ".join(experience.stages)
+    # Half as much of what was done: the lesson says what to do.
     parts = (
         f"{_ZONES[experience.zone]}, in the {stage} of a run.",
         f"Applies when: {quoted(when, _PART_CHARS)}",

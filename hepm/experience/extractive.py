@@ -62,8 +62,12 @@ def distill_principles(
     A success gives where it left the failed runs, or the way it took; a failure where it left the successful runs, or
     what failed last.
     """
-    principles = [_principle(comparison, occasions) for comparison in compare_runs(runs, alike=alike)]
-    return _merged(principle for principle in principles if principle is not None)
+    principles: list[Principle] = []
+    for comparison in compare_runs(runs, alike=alike):
+        principle = _principle(comparison, occasions)
+        if principle is not None:
+            principles.append(principle)
+    return _merged(principles)
 
 
 def _evidence_of(comparison: RunComparison, occasions: Occasions | None) -> OccasionEvidence:

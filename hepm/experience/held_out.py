@@ -106,8 +106,11 @@ def support_of(lessons: Mapping[str, Lesson], runs: Iterator[Trajectory]) -> dic
     Args:
         runs: Those without a label are passed over.
     """
-    behind = {id: _needed(lesson) for id, lesson in lessons.items()}
-    support = {id: HeldOutRuns() for id in lessons}
+    behind: dict[str, set[str]] = {}
+    support: dict[str, HeldOutRuns] = {}
+    for id, lesson in lessons.items():
+        behind[id] = _needed(lesson)
+        support[id] = HeldOutRuns()
     advised = _Advised(lessons)
     for run in runs:
         success = run.outcome.success

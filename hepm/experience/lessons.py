@@ -42,6 +42,7 @@ REPLACED_BY: Final = "replaced_by"
 refused, solved_by, make db), (refund, needs, check_policy), (Edit api.py, replaced_by, make generate)."""
 
 _CONTENT: Final = frozenset((COMES_FROM, SOLVED_BY, NEEDS, FAILS, REPLACED_BY))
+# The fields of an experience that are properties of its row, apart from its conditions.
 _OWN: Final = (
     "situation", "action", "outcome", "lesson", "zone", "stage", "reward", "distilled_by", "generation", "tried",
     "worked",
@@ -81,6 +82,7 @@ class Experience:
     @property
     def text(self) -> str:
         """The text that searches compare: situations with situations, so that an equal request is found."""
+        # Imported ones may lack a situation.
         return self.situation or self.lesson
 
     @property
@@ -235,6 +237,7 @@ def _id(letter: str, *parts: str) -> str:
 def lesson_key(stored: StoredLesson) -> tuple[object, int]:
     """Equal for lessons of one zone or kind whose texts differ only in digits, case or white space."""
     properties = stored.row.properties
+    # `state_key` folds case, white space and digits.
     words = f"{stored.row.text}\n{properties.get('lesson', '')}"
     return properties.get("zone") or properties.get("kind"), state_key(words)
 

@@ -27,6 +27,7 @@ SIMILARITY: Final = 0.85
 """θ_sim: least cosine at which two principles may be the same (EvolveR, A.2)."""
 NEAREST, TWINS = 3, 5
 """Most principles of other tasks, and of its own, that a new one is judged against; ours."""
+# Of each rule that a model compares.
 SENTENCE_CHARS: Final = 600
 
 _COMPARED: Final = 20  # stored principles whose cosine is computed
@@ -200,6 +201,7 @@ class Matcher:
             if self._is_twin(principle, before, same):
                 dropped += 1
             else:
+                # Of another task: two tasks teach one rule.
                 merged += 1
         return Curated(tuple(rows.values()), taught, merged, dropped, tuple(failed.items()))
 
@@ -217,6 +219,7 @@ class Matcher:
         """Each new principle with those it is judged against, most similar first."""
         if not fresh:
             return []
+        # Unit vectors: their products are cosines.
         vectors_ND = self.bank.vectors([principle.text for principle in fresh])
         cosines_NN = vectors_ND @ vectors_ND.T
         tasks = [self._tasks(principle) for principle in fresh]

@@ -141,10 +141,12 @@ class Principles:
             similarity: θ_sim, minimum cosine of the principles that it is asked about.
         """
         chosen = distiller_of("principle", distiller)
+        # The judge sees each batch before it is stored, so that no principle is stored twice.
         matcher = Matcher(self._bank, judge or judge_literally, namespace=namespace, similarity=similarity, runs=runs)
         report = distill_into(
             self._bank, chosen, namespace=namespace, again=again, runs=runs, curate=matcher, on_progress=on_progress
         )
+        # After single runs, the background thread learns content by itself, less often.
         if runs is not None:
             return report
         content = self.learn_content(namespace=namespace)
@@ -277,6 +279,7 @@ class Principles:
         While the store does not answer, runs whose requests were not read before count alike.
         """
         if names is None:
+            # Without the agent's own names, tools go by those that memory has them under.
             names = ToolNames.of(self._bank.marks(namespace), after, ())
         places = self._bank.lessons(namespace).cached(_Places)
         here = places.advice_after(tuple(after), environment, names)
@@ -328,6 +331,7 @@ class _Places:
 
     def advice_after(self, after: tuple[ToolName, ...], environment: str, names: ToolNames) -> PrincipleAdvice:
         other_names = frozenset(names.aliases.items()), frozenset(names.used.items())
+        # All that decides what is found; for other lessons there is another `_Places`.
         key = after, environment, names.retired, names.offered, other_names
         with self._lock:
             advice = self._kept.use(key)

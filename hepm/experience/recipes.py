@@ -7,7 +7,7 @@ where that is known, met the same words, with numbers, ids and paths left out. W
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Final, NamedTuple
@@ -145,17 +145,17 @@ def _recipe(tool: ToolName, error: str, seen: _Met) -> Recipe | None:
     common = _common_actions(seen, least)
     if not common:
         return None
+    # The two that most runs did, in the order in which they did them.
     by_support = sorted(common, key=lambda text: -len(common[text].good))
     chosen = sorted(by_support[:2], key=lambda text: common[text].place)
-    good = set[str].intersection(*(common[text].good for text in chosen))
+    good, bad = _runs_of_all(chosen, common)
     if len(good) < least:
         # Runs did one or the other: the one that more did.
         chosen = [max(chosen, key=lambda text: len(common[text].good))]
-        good = common[chosen[0]].good
-    bad = set[str].intersection(*(common[text].bad for text in chosen))
-    tools = tuple(dict.fromkeys((tool, *(seen.tools[text] for text in chosen))))
+        good, bad = _runs_of_all(chosen, common)
+    tools = dict.fromkeys((tool, *map(seen.tools.__getitem__, chosen)))
     worked, tried = len(good), len(good) + len(bad)
-    return Recipe(tool, error, tuple(chosen), tools, worked, tried, len(seen.good), tuple(sorted(good)))
+    return Recipe(tool, error, tuple(chosen), tuple(tools), worked, tried, len(seen.good), tuple(sorted(good)))
 
 
 class _CommonAction(NamedTuple):
@@ -164,6 +164,17 @@ class _CommonAction(NamedTuple):
     place: float
     good: set[str]
     bad: set[str]
+
+
+def _runs_of_all(chosen: Sequence[str], common: Mapping[str, _CommonAction]) -> tuple[set[str], set[str]]:
+    """The successful and the failed runs that did all of some actions."""
+    actions = [common[text] for text in chosen]
+    good = set(actions[0].good)
+    bad = set(actions[0].bad)
+    for action in actions[1:]:
+        good &= action.good
+        bad &= action.bad
+    return good, bad
 
 
 def _common_actions(seen: _Met, least: float) -> dict[str, _CommonAction]:
