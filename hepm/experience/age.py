@@ -28,6 +28,7 @@ from hepm.types import ToolName
 
 _log = logging.getLogger("hepm")
 
+# Ours, as are the next two: days without support until a lesson fades, and until it is gone.
 FADING_DAYS: Final = 90
 GONE_DAYS: Final = 270
 CHANGE_DAYS: Final = 180

@@ -484,6 +484,7 @@ def _dates_in(text: str) -> Iterator[str]:
 
 def shape_of(text: str) -> str:
     """A regular expression for texts of the same form; "" for plain words, which have none."""
+    # Words have no form of their own: any other word would match.
     if not text or len(text) > 60 or " " in text or text.isalpha():
         return ""
     # "RES-20417" has the parts RES, - and 20417, and the shape [A-Z]+\-\d{5}.

@@ -84,6 +84,7 @@ class EvolutionSettings:
         for name in (*OPERATORS, "general_from", "prune_success", "related"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"{name} is {getattr(self, name)}: it must lie between 0 and 1.")
+        # 2 is the highest temperature that endpoints take.
         if not 0 <= self.coldest <= self.hottest <= 2 or min(self.proven, self.prune_every, self.at_once) < 1:
             raise InputError("give 2 >= hottest >= coldest >= 0, and proven, prune_every and at_once of 1 or more.")
 

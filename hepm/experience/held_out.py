@@ -113,6 +113,7 @@ def support_of(lessons: Mapping[str, Lesson], runs: Iterator[Trajectory]) -> dic
         support[id] = HeldOutRuns()
     advised = _Advised(lessons)
     for run in runs:
+        # The store's label: `bank.runs` grades rewards by its threshold.
         success = run.outcome.success
         if success is None or not run.trusted:
             continue

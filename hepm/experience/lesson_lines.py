@@ -121,6 +121,7 @@ class LessonWriter:
         conditions = lesson.conditions
         if not self._counted(lesson):
             return conditions.holds(self._known, self._after, environment=self._environment, user=self._user)
+        # Whom it is for is not a condition that runs bear out.
         if conditions.user not in ("", self._user):
             return False
         if self._environment and conditions.environments and self._environment not in conditions.environments:
@@ -212,6 +213,7 @@ class LessonWriter:
         runs = tuple(source.run for source in lesson.sources)
         if isinstance(lesson, Principle) and is_content(lesson):
             return LessonLine(in_brackets(lesson.row()), fading, (found.id,), runs, sure=1.0)
+        # A lesson that nothing counts has only the number of its runs.
         behind = f"from {count_of(len(runs), 'run')}" if runs else ""
         text = _with_situation(lesson) if self._as_written else in_own_words(lesson)
         advice = self._advice(lesson)

@@ -31,10 +31,12 @@ _EMPTY: Final = frozenset(_NO_WISH.split())
 SMALL: Final = frozenset(
     {"again", "all", "any", "anymore", "bit", "both", "ever", "forward", "going", "kindly", "only", "too"}
 )
+# Languages that are a topic; another one is a word like any other.
 LANGUAGE: Final = (
     r"(?:english|german|french|spanish|italian|portuguese|dutch|polish|russian|ukrainian|turkish|arabic|hebrew|hindi|"
     r"chinese|mandarin|japanese|korean|swedish|norwegian|danish|finnish|greek|czech|hungarian|romanian|vietnamese|thai)"
 )
+# "too long" asks for the same as "short".
 _SHORT: Final = (
     r"\b(?:(?:don't|do not) be (?:so |too )?(?:wordy|verbose|long)|(?:too|so|less) (?:long|wordy|verbose)|"
     r"short(?:er)?|brief(?:er|ly)?|concise(?:ly)?|succinct|terse|to the point|"
@@ -145,6 +147,7 @@ def covers(line: str, old: str) -> bool:
         other_words = topics.pop("")
         if not other_words and topics.items() <= topics_of(line).items():
             return True
+    # Without a topic, words decide: "ask before you book" and "always ask before booking".
     words, own = key_words(old), key_words(line)
     shared = len(words & own)
     if not words or shared < _COVERED * len(words):

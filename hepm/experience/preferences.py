@@ -134,6 +134,7 @@ class Preferences:
     def _reflect(
         self, user: str, turns: Sequence[Turn], session: str, stored: bool, *, namespace: str, model: Client | None
     ) -> Reflected:
+        # Before a model reads it, and before lines are made of it.
         redact = Redactor().text
         clean = [replace(turn, text=redact(turn.text)) for turn in turns]
         texts = user_texts(clean)

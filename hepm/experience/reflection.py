@@ -244,6 +244,7 @@ def _kept_messages(messages: Sequence[Turn]) -> list[int]:
 
 def _longest_message(lengths: Sequence[int]) -> int:
     """The length to cut messages to, so that all together fit: what short ones leave, long ones share."""
+    # Shortest first: each takes what it needs, and the rest is shared again.
     room = most = CONVERSATION_CHARS
     left = len(lengths)
     for length in sorted(lengths):

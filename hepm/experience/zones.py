@@ -14,6 +14,7 @@ WARNING: Final = 0.3
 
 def reward_of(outcome: Outcome) -> float | None:
     """R of a run, in [0, 1]: its reward, cut to that range, else its label; None where neither is known."""
+    # A reward first: it says more than a label.
     if outcome.reward is not None:
         return min(max(outcome.reward, 0.0), 1.0)
     if outcome.success is None:

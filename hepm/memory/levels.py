@@ -95,6 +95,7 @@ def drawn(known: Outcomes, dice: Random) -> str:
     sessions = sum(outcomes.sessions for outcomes in known.values())
     control = _share(_CONTROL, _CONTROL_LEAST, _CONTROLS, sessions)
     explore = _share(_EXPLORE, _EXPLORE_LEAST, _EXPLORERS, sessions)
+    # One lot decides first; the dice go on for Thompson's draws.
     lot = dice.random()
     if lot < control:
         return SILENT
@@ -111,6 +112,7 @@ def _share(most: float, least: float, expected: float, sessions: int) -> float:
 def may_be_tried(known: Outcomes) -> list[str]:
     """Silence and the most cautious level, and bolder ones up to the first that is not known to be harmless."""
     silent = of_level(known, SILENT)
+    # In order of caution: what is not tried holds back all that is bolder.
     levels = [SILENT]
     for level in CHANCES:
         levels.append(level)
@@ -171,6 +173,7 @@ class GuardState:
         tried = [level for level in CHANCES if self.outcomes[level].sessions]
         if not tried:
             return "silent, since no hinted session has an outcome yet"
+        # The level of which most is known says it best.
         most = max(tried, key=lambda level: self.outcomes[level].sessions)
         sessions = self.outcomes[most].sessions
         if sessions < FEWEST:
@@ -207,6 +210,7 @@ class LevelDraws:
         Raises:
             StoreUnavailableError: the secret was not read yet, and the store does not answer.
         """
+        # Dice of the id and the store's secret: whoever draws for this session draws the same.
         dice = self._lots.dice("level", run, namespace=namespace)
         try:
             known = self.outcomes(namespace=namespace)
@@ -216,6 +220,7 @@ class LevelDraws:
 
     def outcomes(self, *, namespace: str = DEFAULT_NAMESPACE) -> Outcomes:
         """How the latest stored sessions of each level ended; read again once the store's revision is another one."""
+        # Counted again only where something was stored since.
         revision = self._mirror.revision
         at, known = self._known.get(namespace, (-1, {}))
         if at != revision:

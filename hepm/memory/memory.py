@@ -58,9 +58,11 @@ if TYPE_CHECKING:
     from hepm.rank.checkpoint import Rankers
 
 DEFAULT_STORE: Final = "memory.hepm"
+# Lexical vectors of 512 coordinates: no download, no model.
 DEFAULT_EMBEDDER: Final = "hepm/hash-512"
 DEFAULT_RANKERS: Final = "hepm-rank"
 
+# The policies of the H-EPM paper; "hybrid" and "gnn" are made where they are asked for, as they load numpy or torch.
 _OF_H_EPM: Final = {"procedural": Procedural, "episodic": Episodic, "adaptive": Adaptive}
 POLICIES: Final = ("hybrid", *_OF_H_EPM)
 """The policies that need no training."""
@@ -200,8 +202,10 @@ class Memory:
                 holdout=holdout,
                 holdout_notes=holdout_notes,
             )
+            # Before anybody reads: counts by older rules would be mixed with new ones.
             memory._bring_up_to_date(success_from, os.fspath(path))
             return memory
+        # Also an interruption: nobody else could close the store.
         except BaseException:
             store.close()
             raise
@@ -307,6 +311,7 @@ class Memory:
         except StoreUnavailableError:
             if self._outbox is None:
                 raise
+            # With an outbox, runs are taken in while the server is down.
             return self._embedder.now  # checked again when the runs are delivered
 
     def _embed(self, texts: list[str]) -> Float32Array:
@@ -352,6 +357,7 @@ class Memory:
         embedder = None
         if options.vectors:
             embedder = self._agreed_embedder()
+        # A longer version of a stored run replaces it.
         grown = not isinstance(source, Trajectory)  # sessions do it themselves
         pipeline = Pipeline(
             self.store,

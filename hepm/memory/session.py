@@ -85,22 +85,29 @@ class Session:
     aliases: tuple[str, ...] = ()
     parts: frozenset[str] = frozenset()
     holdout: float = 0.0
+    # Either the caller's own list of messages, or those recorded with `say` and `record`; never both.
     _given: Sequence[object] | None = None
     _recorded: RecordedMessages = field(default_factory=RecordedMessages)
+    # In order: ids of the lessons that hints held, which the outcome credits.
     _shown: dict[str, None] = field(default_factory=dict[str, None])
+    # The first part that could not be recorded: `finish` raises it.
     _failed: InputError | None = None
     _warned: bool = False
     _stored: Trajectory | None = None
+    # What the file on disk holds: turns, the stamp of its last write, aliases, parts, and draws.
     _written: tuple[Turn, ...] = ()
+    # What a crash left, as messages: the run begins with them.
     _resumed: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     _stamp: Stamp | None = None
     _named: set[str] = field(default_factory=set[str])
     _made_of: frozenset[str] = frozenset()
     _trial: Trial | None = None
     _written_draws: tuple[str, str] = ("", "")
+    # Texts of hints, by which they are taken out of what the client sends back.
     _said: set[str] = field(default_factory=set[str])
     _hinted: HintedCalls = field(default_factory=HintedCalls)
     _read: GrowingConversation = field(init=False)
+    # Reentrant: what records a turn may also draw an arm.
     _recording: RLock = field(default_factory=RLock)
     _storing: Lock = field(default_factory=Lock)
 
@@ -124,6 +131,7 @@ class Session:
         """The token that began the run stays the one that recorded it, and its arm and level stay those drawn."""
         tags = {key: value for key, value in self._run.tags.items() if key not in _OF_FIRST}
         tags |= {key: value for key, value in before.tags.items() if key in _OF_FIRST}
+        # Tags of this process, such as its project, are newer than those on disk.
         self._run = replace(self._run, tags=tags)
         self._trial = Trial.of(before)
         self._hinted = HintedCalls(before.turns)
@@ -212,6 +220,7 @@ class Session:
         """
         from hepm.experience.prompt import Prompt
 
+        # Without a record of the run, what a hint is worth would never be known.
         if messages is not None and not self._kept(lambda: self._take(messages)):
             return Prompt()
         if tools is None and self._tools is not None:
@@ -221,6 +230,7 @@ class Session:
             if keep:
                 self.keep()
             return self._stated_notes()
+        # Drawn before `keep`, so that one write has the level and the turns.
         about: dict[str, Any] = {"tools": tools, "horizon": horizon, "level": self.draw()}
         if keep:
             self.keep()
@@ -232,6 +242,7 @@ class Session:
         found = self._ask(lambda: self._prompt(self._turns(), **about))
         if found is not None:
             self._note_trial(found)
+            # Only now: a prompt that failed showed nothing.
             self._shown.update(dict.fromkeys(found.lessons))
             self._said.update(hints_in(found.text))
             if HINT in found.present:
@@ -351,6 +362,7 @@ class Session:
         if self.is_control:
             return Suggestions(abstained=HELD_OUT)
         trial = self.enter()
+        # Of a shadow session nothing is left out: what memory would say counts whole.
         left_out: list[ToolName] = []
         if trial is not None and not trial.shadow:
             tools = [suggestion.tool for suggestion in found.ranked]
@@ -422,6 +434,7 @@ class Session:
 
         def search() -> list[FoundPrinciple]:
             about: dict[str, Any] = {"namespace": self._namespace, "environment": self._run.environment, "k": k}
+            # Similar ones first, so that those about the last tools fill what is left of k.
             principles = self._memory.principles
             now = agent_state(self._turns())
             last_tools = [tool for tool in now.last if tool != START]
@@ -460,6 +473,7 @@ class Session:
             with switching_often():
                 return memory()
         except Exception as error:  # an agent goes on without memory
+            # Once a session: an agent asks before every call.
             if not self._warned:
                 self._warned = True
                 unexpected = not isinstance(error, HepmError)
@@ -605,6 +619,7 @@ class Session:
             parts = self.parts
             aliases = list(self.aliases)
         else:
+            # A client may send a conversation that branches off: later turns are written again.
             first_new = _common(turns, self._written)
             parts = self.parts - self._made_of
             aliases = [alias for alias in self.aliases if alias not in self._named]
@@ -612,6 +627,7 @@ class Session:
         if not turns_changed and not parts and self._draws == self._written_draws:
             return
         part = replace(self._run, turns=turns[first_new:])
+        # Before it reaches the disk, as when it is stored.
         redactor = self._ingest_options.redactor
         if redactor is not None:
             part = redactor(part)
@@ -698,6 +714,7 @@ class Session:
 
     def _store(self, run: Trajectory) -> None:
         with self._storing, switching_often():
+            # A session that only had a system prompt is no run.
             if not any(turn.role != "system" for turn in run.turns):
                 return
             before = self._stored
@@ -717,6 +734,7 @@ class Session:
                 self._journal.remove(self._namespace, self.id)
                 self._stamp = None
                 self._memory.sessions.store_abandoned(options=self._ingest_options)
+            # The next session's first hint should know this run.
             self._memory.follow_now()
             if self._trial is not None and not self._trial.shadow:
                 self._memory.sessions.trials.retire_harmful(namespace=self._namespace)

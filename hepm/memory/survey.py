@@ -142,6 +142,7 @@ class Surveyed:
     @classmethod
     def of(cls, store: Store, namespace: str) -> Self:
         """Read the latest runs and some of tasks, no more than `MOST_CHARS` of either."""
+        # Counts of the store are exact; of records no more is read than is bounded here.
         totals = store.totals(namespace=namespace)
         success_from = store.header.success_from
         latest = list(_read(latest_records(store, namespace, LATEST_RUNS), success_from))
@@ -178,6 +179,7 @@ class Surveyed:
 
 def _read(records: Iterable[tuple[str, str]], success_from: float) -> Iterator[SeenRun]:
     """The readable runs of records, up to some characters."""
+    # Characters, not runs: one run may have megabytes.
     left = MOST_CHARS
     for name, record in records:
         left -= len(record)
@@ -205,6 +207,7 @@ def latest_records(store: Store, namespace: str, most: int) -> Iterator[tuple[st
 
 def _tasks_to_read(tasks: Sequence[TaskRow]) -> list[TaskRow]:
     """The largest tasks, and those of which a few runs ended otherwise than all others, in turn."""
+    # A label that stands against at least `LIKE_RUNS` others may be wrong.
     uneven = [row for row in tasks if 0 < min(row.successes, row.failures) <= row.runs / (LIKE_RUNS + 1)]
     largest = [row for row in tasks if row.runs >= RUNS_OF_KIND]
     return list(dict.fromkeys([*largest[:_TASKS_READ], *uneven[:_TASKS_READ]]))

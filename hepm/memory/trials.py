@@ -40,6 +40,7 @@ class Trials:
         self._mirror = mirror
         self._bank = bank
         self._reports: dict[str, tuple[int, UpliftReport]] = {}
+        # Until when an old report is good enough (monotonic, in seconds).
         self._until: dict[str, float] = {}
         self._lock = Lock()
 
