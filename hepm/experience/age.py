@@ -110,6 +110,11 @@ def _is_warning(row: LessonRow) -> bool:
     return row.properties.get("kind") == "cautionary"
 
 
+def _objects(row: LessonRow, predicate: str) -> list[ToolName]:
+    """The objects of a lesson's triples with a predicate: the tools that it advises, or its places."""
+    return [triple.object for triple in row.triples if triple.predicate == predicate]
+
+
 class Ages:
     """The ages of a namespace's lessons; what is read of runs and tools is kept for a minute."""
 
@@ -195,8 +200,7 @@ class Ages:
         edges: list[Edge] = []
         if _is_warning(row):
             # (b, fails_after, a): the place is a.
-            places = [triple.object for triple in row.triples if triple.predicate == FAILS_AFTER]
-            for place in self._own(places):
+            for place in self._own(_objects(row, FAILS_AFTER)):
                 edges += [(place, edge.target) for edge in self._mirror.edges_from(place)]
             return edges
         for triple in row.triples:
@@ -221,7 +225,7 @@ class Ages:
                 ends.append(end)
         if ends:
             ends += self._supporting_ends(row)
-        failing = tuple(self._mirror.drifts(self._own(self._advised(row))))
+        failing = tuple(self._mirror.drifts(self._own(_objects(row, FOLLOWED_BY))))
         if not ends:
             # Runs without a time, as many datasets have them: such lessons do not fade.
             return Age(failing=failing)
@@ -232,11 +236,6 @@ class Ages:
                 changed.append(tool)
         idle_days = max(self._newest - supported_at, 0.0) / _DAY_S
         return Age(supported_at, idle_days, tuple(changed), failing)
-
-    @staticmethod
-    def _advised(row: LessonRow) -> list[ToolName]:
-        """The tools that a lesson says to call."""
-        return [triple.object for triple in row.triples if triple.predicate == FOLLOWED_BY]
 
     def _own(self, tools: Sequence[ToolName]) -> list[ToolName]:
         return list(dict.fromkeys(map(self._own_name, tools)))

@@ -128,7 +128,7 @@ def learn_traps(runs: Sequence[RunSteps]) -> list[Trap]:
             if action.changes and " " in text:  # a tool without what it changes says too little
                 made[text][run.id] = run
                 tools[text] = action.tool
-    failures = sum(not run.well for run in runs)
+    failures = [run.well for run in runs].count(False)
     traps: list[Trap] = []
     for text, makers in sorted(made.items()):
         failed = sorted(id for id, run in makers.items() if not run.well)

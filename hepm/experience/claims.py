@@ -23,7 +23,7 @@ from hepm.experience.arguments import (
 )
 from hepm.experience.comparison import RunComparison
 from hepm.experience.conditions import FactCondition
-from hepm.experience.known_values import KnownValues, comparable, tokens_of
+from hepm.experience.known_values import KnownValues, comparable, folded_tokens
 from hepm.experience.lessons import (
     COMES_FROM,
     FAILS,
@@ -221,8 +221,12 @@ class Claims:
         return self._known[at or -1]
 
     def _passed(self, tool: ToolName, name: str) -> set[str]:
-        calls = (call for move in self._comparison.moves for call in move.calls if call.name == tool)
-        return {comparable(call.arguments[name]) for call in calls if name in call.arguments}
+        passed: set[str] = set()
+        for move in self._comparison.moves:
+            for call in move.calls:
+                if call.name == tool and name in call.arguments:
+                    passed.add(comparable(call.arguments[name]))
+        return passed
 
     @cached_property
     def _steps(self) -> Sequence[Step]:
@@ -273,17 +277,13 @@ def _stood_at(origin: str, value: JSON, known: KnownValues) -> bool:
 
 def _user_said(value: str, known: KnownValues) -> bool:
     """Whether the words of a value stand one after the other in what the user said."""
-    sought = _folded_tokens(value)
+    sought = folded_tokens(value)
     if not sought:
         return False
     tokens: list[str] = []
     for text in known.user_texts:
-        tokens += _folded_tokens(text)
+        tokens += folded_tokens(text)
     return any(tokens[start : start + len(sought)] == sought for start in range(len(tokens)))
-
-
-def _folded_tokens(text: str) -> list[str]:
-    return [token.casefold() for token in tokens_of(text)]
 
 
 def _place_of(origin: str, known: KnownValues) -> tuple[ToolName, str]:

@@ -231,13 +231,17 @@ def next_in_way(lesson: str, tools: Sequence[ToolName], last: Collection[ToolNam
     if not last:
         return steps[0]
     # Compared as lessons write them: long names are cut.
-    called = {listed([tool]) for tool in last}
+    called = _as_listed(last)
     following = Tools()
     for step, next_step in pairwise(steps):
-        names = {listed([tool]) for tool in step}
-        if not called.isdisjoint(names):
+        if not called.isdisjoint(_as_listed(step)):
             following |= next_step
     return following
+
+
+def _as_listed(tools: Collection[ToolName]) -> set[str]:
+    """The names of tools as lessons write them."""
+    return {listed([tool]) for tool in tools}
 
 
 def called_before(preconditions: Sequence[str], tools: Sequence[ToolName]) -> Tools:
@@ -376,8 +380,11 @@ def _tools_failed_in_failures(runs: Sequence[_LabelledRun]) -> set[Tools]:
     # A tool that fails in both outcomes may be what decides.
     failed: set[Tools] = set()
     for run in runs:
-        if not run.well:
-            failed.update(move.tools for move in run.moves if _failed(move))
+        if run.well:
+            continue
+        for move in run.moves:
+            if _failed(move):
+                failed.add(move.tools)
     return failed
 
 

@@ -65,8 +65,8 @@ def document_of(stored: StoredLesson) -> Document:
         "digest": digest_of(row),
         **_own_members(row),
         "tools": row.tools,
-        "sources": [source._asdict() for source in row.sources],
-        "parents": [parent._asdict() for parent in row.parents],
+        "sources": list(map(Source._asdict, row.sources)),
+        "parents": list(map(Parent._asdict, row.parents)),
         "uses": stored.uses._asdict(),
         "retired": row.retired,
     }

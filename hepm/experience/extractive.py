@@ -50,8 +50,10 @@ def distill(
     occasions: Occasions | None = None,
 ) -> list[Experience]:
     """What each labelled run of one task taught; equal words make one experience. See `compare_runs`."""
-    comparisons = compare_runs(runs, methods, alike=alike)
-    return _merged(_experience(comparison, occasions) for comparison in comparisons)
+    experiences: list[Experience] = []
+    for comparison in compare_runs(runs, methods, alike=alike):
+        experiences.append(_experience(comparison, occasions))
+    return _merged(experiences)
 
 
 def distill_principles(
@@ -115,7 +117,9 @@ def _outcome(comparison: RunComparison) -> str:
     # every prompt (benchmarks/LOG.md, "Poisoned memory").
     failed: dict[ToolName, None] = {}
     for move in comparison.moves:
-        failed.update({call.name: None for call in move.calls if went_wrong(call)})
+        for call in move.calls:
+            if went_wrong(call):
+                failed[call.name] = None
     if failed:
         errors = f"Calls of {listed(failed)} failed."
     elif comparison.moves:

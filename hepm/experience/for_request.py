@@ -46,7 +46,7 @@ def principles_for(
             ranked.append((_says_little(stored), -share, stored.row.id, stored))
     # By the first three: ids differ, so that lessons are never compared.
     ranked.sort(key=lambda entry: entry[:3])
-    return list(_each_once(stored for *_, stored in ranked))[:k]
+    return list(_each_once(entry[-1] for entry in ranked))[:k]
 
 
 def _runs(stored: StoredLesson) -> set[str]:

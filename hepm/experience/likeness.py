@@ -175,8 +175,8 @@ class RequestGroups:
     def __init__(self, requests: Mapping[str, str], known: Mapping[str, str] | None = None) -> None:
         leaders = dict(known or {})
         self.group_of: dict[str, str] = {}
-        words_of_run = {run: _words(text) for run, text in requests.items()}
-        words_of_leader = {name: _words(text) for name, text in leaders.items()}
+        words_of_run = dict(zip(requests, map(_words, requests.values()), strict=True))
+        words_of_leader = dict(zip(leaders, map(_words, leaders.values()), strict=True))
         # Over all of them: a few requests tell nothing of what capitals mean in their language.
         self._named = _capitals_mark_names([*words_of_run.values(), *words_of_leader.values()])
         # By wording: the group that it leads, and the runs that ask so.

@@ -222,12 +222,12 @@ class Matcher:
         # Unit vectors: their products are cosines.
         vectors_ND = self.bank.vectors([principle.text for principle in fresh])
         cosines_NN = vectors_ND @ vectors_ND.T
-        tasks = [self._tasks(principle) for principle in fresh]
+        tasks = list(map(self._tasks, fresh))
         stored = self._stored_candidates(fresh, vectors_ND, tasks)
         # By their plain cosines, as those inside a batch are compared: searches may weight vectors.
-        ids = sorted(set[str]().union(*stored))
-        in_store = self.bank.store.lessons.get(ids, namespace=self.namespace)
-        by_id = {known.row.id: known for known in in_store}
+        by_id: dict[str, StoredLesson] = {}
+        for known in self.bank.store.lessons.get(sorted(set[str]().union(*stored)), namespace=self.namespace):
+            by_id[known.row.id] = known
         candidates: list[tuple[Principle, Sequence[_Near]]] = []
         for number, principle in enumerate(fresh):
             near: list[_Near] = []

@@ -169,14 +169,18 @@ def sharpened(parent: Experience, shown: Evidence) -> Experience | None:
 def _narrower(environments: Sequence[str], shown: Evidence) -> tuple[str, ...]:
     """The environments without those in which every run with it failed; the same if none would be left."""
     successes, failures = shown
-    won = {run.environment for run in successes} - {""}
-    lost = {run.environment for run in failures} - {""}
+    won, lost = _environments_of(successes), _environments_of(failures)
     only_lost = lost - won
     if not won or not only_lost:
         return tuple(environments)
     narrower = [place for place in environments or sorted(won) if place not in only_lost]
     # None would be all of them.
     return tuple(narrower or environments)
+
+
+def _environments_of(runs: Sequence[Trajectory]) -> set[str]:
+    """The environments that some runs name."""
+    return {run.environment for run in runs if run.environment}
 
 
 def _telling_tools(runs: Sequence[Trajectory], others: Sequence[Trajectory]) -> list[ToolName]:

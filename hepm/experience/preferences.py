@@ -259,11 +259,12 @@ class Preferences:
         while True:
             start = first + len(versions)
             ids = [notes_id(user, version) for version in range(start, start + _VERSIONS_AT_ONCE)]
-            batch = [Notes.of(stored.row) for stored in self._bank.store.lessons.get(ids, namespace=namespace)]
-            versions += sorted(batch, key=lambda notes: notes.version)
+            batch = self._bank.store.lessons.get(ids, namespace=namespace)
+            for stored in batch:
+                versions.append(Notes.of(stored.row))
             # Versions have no gap: a batch that is not full is the last one.
             if len(batch) < _VERSIONS_AT_ONCE:
-                return versions
+                return sorted(versions, key=lambda notes: notes.version)
 
     def _revise(
         self,

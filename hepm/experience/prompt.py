@@ -397,16 +397,20 @@ def render(found: Recollection, *, budget: int = BUDGET, redact: Callable[[str],
     The user's notes get up to half of it, so that they are cut alike in every turn. Of the rest the suggestion comes
     first, then recalled lines of the notes, then lessons.
     """
-    lines = list(_prompt_lines(found, redact or str))
-    of_session = [line for line in lines if line.part == 0]
-    of_turn = [line for line in lines if line.part == 1]
+    of_session: list[_PromptLine] = []
+    of_turn: list[_PromptLine] = []
+    for line in _prompt_lines(found, redact or str):
+        if line.part == 0:
+            of_session.append(line)
+        else:
+            of_turn.append(line)
     stable, taken = _fitting(of_session, budget // 2)
     hint = found.suggestions.prompt()
     if estimate_tokens(hint) > budget - taken:
         hint = ""
     present, _ = _fitting(of_turn, budget - taken - estimate_tokens(hint))
     lessons = _lessons_in([*stable, *present])
-    candidates = dict.fromkeys((*_lessons_in(lines), *found.omitted))
+    candidates = dict.fromkeys((*_lessons_in([*of_session, *of_turn]), *found.omitted))
     runs: dict[str, None] = {}
     for line in found.lessons:
         # A line is shown whole or not at all: its first lesson tells.

@@ -110,7 +110,11 @@ def _messages(turns: Iterable[Turn]) -> list[Turn]:
 
 def user_texts(turns: Iterable[Turn]) -> list[str]:
     """The user's messages."""
-    return [turn.text for turn in _messages(turns) if turn.role == "user"]
+    texts: list[str] = []
+    for turn in _messages(turns):
+        if turn.role == "user":
+            texts.append(turn.text)
+    return texts
 
 
 def reflection_question(user: str, lines: Sequence[str], turns: Sequence[Turn]) -> Question[RewrittenNotes]:
@@ -141,6 +145,7 @@ def vetted(answer: RewrittenNotes, lines: Sequence[str], turns: Sequence[Turn]) 
         refined = old.get(cleaned(note.refines).casefold())
         if evident and refined and _refines(line, refined):
             gone.append(refined)
+    # A line that was taken back stays away, also where the model wrote it again.
     now = [line for line in kept.values() if line not in gone]
     now += lost([line for line in lines if line not in gone], now)
     if len(text_of(now)) > NOTES_CHARS:
