@@ -324,6 +324,13 @@ class Delta:
         """Whether it is of any run with a label."""
         return any(edge.support or edge.failures for edge in self.edges.values())
 
+    @property
+    def touched_tools(self) -> set[ToolName]:
+        """The tools whose outgoing edges or outcomes change: what was read of them is out of date."""
+        touched = {source for source, _ in self.edges}
+        touched.update(tool for tool, _ in self.outcomes)
+        return touched
+
     def describe(self, tools: Iterable[Tool], *times: float) -> None:
         """Add descriptions as of some times, in Unix seconds."""
         for tool in tools:
@@ -362,8 +369,8 @@ class Delta:
                 descriptions.add(Description(first, *text))
             descriptions.add(Description(last, *text))
 
-        def order(one: Description) -> tuple[Any, ...]:
-            return one.described_at, len(one.description), len(one.parameters), one
+        def order(text: Description) -> tuple[Any, ...]:
+            return text.described_at, len(text.description), len(text.parameters), text
 
         return sorted(descriptions, key=order)
 
