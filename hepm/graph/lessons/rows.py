@@ -34,7 +34,8 @@ _COUNTS: Final = ("tried", "worked")
 """Properties that change as runs come in; they are no part of a lesson's words."""
 _COUNTED_UNDER: Final = ("after", "says", "facts", "condition")
 """The conditions that counts are of: they change with them."""
-_OF_EVERY_KIND: Final = NODES["Experience"].keys() & NODES["Principle"].keys() & NODES["Notes"].keys()
+OF_EVERY_KIND: Final = NODES["Experience"].keys() & NODES["Principle"].keys() & NODES["Notes"].keys()
+"""Properties that the nodes of all kinds have."""
 
 Value: TypeAlias = str | int | float | bool | tuple[str, ...]
 
@@ -277,7 +278,7 @@ def _values(row: LessonRow) -> Iterator[tuple[PropertyType, Any]]:
     for count in row.prior:
         yield "integer", count
     for name, kind in NODES[LABELS[row.kind]].items():
-        if name not in _OF_EVERY_KIND:
+        if name not in OF_EVERY_KIND:
             yield kind, row.properties.get(name)
 
 

@@ -14,7 +14,7 @@ from hepm.cypher.model import LESSONS, NODES, RELATIONSHIPS, PropertyType
 from hepm.errors import StoreDamagedError
 from hepm.graph.header_faults import header_faults, mended_header
 from hepm.graph.json_columns import MUST, is_json
-from hepm.graph.lessons.rows import from_record
+from hepm.graph.lessons.rows import OF_EVERY_KIND, from_record
 from hepm.graph.neo4j.connection import Connection, rows_of, uid
 from hepm.graph.rows import Header
 
@@ -58,10 +58,7 @@ _INTERNAL: Final[Mapping[str, Mapping[str, PropertyType]]] = {
     },
     "Change": {"revision": "integer", "namespace": "string", "sources": "string", "rewritten": "integer"},
 }  # fmt: skip
-_OF_EVERY_LESSON: Final = frozenset.intersection(*[frozenset(NODES[kind]) for kind in LESSONS])
-_OF_ONE_KIND: Final[Mapping[str, frozenset[str]]] = {
-    kind: frozenset(NODES[kind]) - _OF_EVERY_LESSON for kind in LESSONS
-}
+_OF_ONE_KIND: Final[Mapping[str, frozenset[str]]] = {kind: frozenset(NODES[kind]) - OF_EVERY_KIND for kind in LESSONS}
 """Properties that not all kinds of lessons have."""
 _MAY_LACK: Final[Mapping[str, frozenset[str]]] = {
     "Tool": frozenset({"retired", "aliases", "changed_at", "described_at", "former_description", "former_parameters"}),

@@ -549,7 +549,7 @@ class Neo4jTransaction(Sender, Transaction):
             for key, state in of_move.items():
                 self._last_state += 1
                 name = state_uid(self.space, (move, key))
-                row = {"uid": name, "id": self._last_state, "key": key, **shared, **vars(state)}
+                row: dict[str, object] = {"uid": name, "id": self._last_state, "key": key, **shared, **vars(state)}
                 vector = vectors.get(state.summary)
                 if vector is not None:
                     row["embedding"] = to_floats(vector)

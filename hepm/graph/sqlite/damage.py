@@ -130,16 +130,21 @@ def _must(table: str, column: _Column, value: Any) -> str:
         return ""
     if type(value) not in column.types:
         return {str: "a text", int: "a whole number", float: "a number", bytes: "bytes"}[column.types[0]]
-    if column.name in _FLAGS and value not in (0, 1):
-        return "0 or 1"
     if isinstance(value, int | float):
-        if not math.isfinite(value):
-            return "a finite number"
-        if value < 0 and column.name not in _SIGNED:
-            return "a number from 0"
+        return _must_number(column.name, value)
     must = MUST.get((table, column.name), "")
     if must and isinstance(value, str) and not is_json(value, must):
         return must
+    return ""
+
+
+def _must_number(column: str, value: float) -> str:
+    if column in _FLAGS and value not in (0, 1):
+        return "0 or 1"
+    if not math.isfinite(value):
+        return "a finite number"
+    if value < 0 and column not in _SIGNED:
+        return "a number from 0"
     return ""
 
 
