@@ -12,10 +12,10 @@ import numpy as np
 from archive import Archive, Shape, write
 
 from hepm.graph.delta import RunRecord
-from hepm.ingest.hepm import parse_run
-from hepm.ingest.parallel import prepare
+from hepm.ingest.formats.hepm import parse_run
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import ReadOptions
+from hepm.ingest.workers.parallel import prepare
 
 Measures = Mapping[str, float]
 

@@ -26,10 +26,10 @@ from pathlib import Path
 
 from hepm import Memory
 from hepm.embed import HashingEmbedder
-from hepm.ingest.parallel import files_of
-from hepm.ingest.parts import Work, frames, plan
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import ReadOptions
+from hepm.ingest.workers.parallel import files_of
+from hepm.ingest.workers.parts import Work, frames, plan
 
 RUN = {"hepm": 1, "id": "a", "success": True, "turns": [{"role": "assistant", "calls": [{"name": "look"}]}]}
 

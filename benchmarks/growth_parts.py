@@ -79,7 +79,7 @@ def part_suggest(place: Place, policy: str) -> Found:
 
 def _questions(place: Place) -> Iterable[Found]:
     """Situations of new runs."""
-    from hepm.ingest.hepm import parse_run
+    from hepm.ingest.formats.hepm import parse_run
     from hepm.ingest.transitions import transitions
     from hepm.types import START
 
@@ -96,7 +96,7 @@ def _questions(place: Place) -> Iterable[Found]:
 
 
 def part_learn_fresh(place: Place) -> Found:
-    from hepm.ingest.hepm import parse_run
+    from hepm.ingest.formats.hepm import parse_run
 
     started = time.perf_counter()
     from hepm import Memory
@@ -122,7 +122,7 @@ def part_learn_with_hybrid(place: Place) -> Found:
 def _learn(place: Place, policy: str | None) -> Found:
     """Learn runs one by one, and forget them; with a policy, a suggestion is asked for before each and after it."""
     from hepm import Memory
-    from hepm.ingest.hepm import parse_run
+    from hepm.ingest.formats.hepm import parse_run
 
     questions = list(_questions(place))
     with Memory.open(place.store) as memory:
@@ -145,7 +145,7 @@ def _learn(place: Place, policy: str | None) -> Found:
 def part_forget(place: Place) -> Found:
     """Forget stored runs one by one, and all of a user, and learn them again."""
     from hepm import Memory
-    from hepm.ingest.hepm import parse_run
+    from hepm.ingest.formats.hepm import parse_run
 
     runs = [parse_run(line) for line in place.stored_runs(FORGOTTEN)]
     number = place.runs // 3 // USER_WINDOW * USER_WINDOW

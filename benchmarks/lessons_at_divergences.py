@@ -34,8 +34,8 @@ from hepm.evals.metrics import POINTINGS, Bootstrap, DivergencePoint, find_diver
 from hepm.experience.comparison import place_in_words as place_of
 from hepm.experience.distilling import distill, distill_principles
 from hepm.experience.experiences import ABOUT_HERE, CANDIDATES
+from hepm.experience.lesson_bank import LEXICAL_FLOOR
 from hepm.experience.lessons import Experience, Principle
-from hepm.experience.library import LEXICAL_FLOOR
 from hepm.experience.likeness import LikeRequests
 from hepm.experience.principle_advice import LEAST_RUNS
 from hepm.experience.principle_advice import PrincipleAdvice as Here

@@ -47,7 +47,7 @@ from hepm import Trajectory
 from hepm.errors import MissingExtraError
 from hepm.evals.environments.packages import Package
 from hepm.ingest import Rejection, read_runs, shorten
-from hepm.ingest.hepm import write_run
+from hepm.ingest.formats.hepm import write_run
 
 PARTS: Final = Path(__file__).parent / "parts" / "peers"
 PACKAGES: Final = {

@@ -34,8 +34,8 @@ from nearest import dense
 
 from hepm.embed import Float32Array, HashingEmbedder
 from hepm.experience.distilling import distill_principles
+from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Principle
-from hepm.experience.library import Library
 from hepm.experience.principles import Principles
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.mirror.lesson_mirror import LessonMirror
@@ -153,7 +153,7 @@ def measure(
         told["memory_open_s"] = round(time.perf_counter() - started, 3)
         searches["memory"] = lambda at: [one.row.id for one, _ in mirror.search(queries[at], "principle", limit=TOP)]
         if texts:
-            found = Principles(Library(store, Mirror(store), lambda: EMBEDDER, lambda: EMBEDDER))
+            found = Principles(LessonBank(store, Mirror(store), lambda: EMBEDDER, lambda: EMBEDDER))
             searches["text"] = lambda at: [one.id for one in found.search(texts[at], namespace=NAMESPACE)]
         times = in_turns(searches, len(queries))
     for name, seconds in times.items():

@@ -33,9 +33,9 @@ from hepm.graph.neo4j.store import Neo4jStore, Neo4jTransaction
 from hepm.graph.neo4j_local import LocalServer
 from hepm.graph.stored_vectors import to_bytes
 from hepm.ingest import ReadOptions
-from hepm.ingest.parallel import prepare
 from hepm.ingest.pipeline import embed_texts, replay_with
 from hepm.ingest.prepare import IngestOptions
+from hepm.ingest.workers.parallel import prepare
 
 SEED = 7
 BATCH = 500

@@ -10,7 +10,7 @@ from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.embed import HashingEmbedder
 from hepm.graph.delta import RunRecord
 from hepm.graph.rows import Float32Array
-from hepm.ingest.hepm import parse_run, write_run
+from hepm.ingest.formats.hepm import parse_run, write_run
 from hepm.ingest.prepare import run_of
 from hepm.ingest.transitions import transitions
 from hepm.types import DEFAULT_NAMESPACE

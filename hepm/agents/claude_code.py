@@ -21,8 +21,8 @@ from hepm.agents.runs import LiveRuns
 from hepm.agents.wire import Object, objects
 from hepm.errors import StoreError
 from hepm.experience.prompt import without_repeats
-from hepm.ingest.chat import OpenCall
-from hepm.ingest.shells import command_name
+from hepm.ingest.formats.turns import OpenCall
+from hepm.ingest.shell.command_names import command_name
 from hepm.types import ToolCall, ToolName
 
 _SERVED: Final = "mcp__"

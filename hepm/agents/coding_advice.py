@@ -43,8 +43,8 @@ class CodingAdvice:
             runs |= dict.fromkeys(sources[lesson.row.id])
         if not runs:
             return ""
-        library = self._memory.lessons
-        likeness = library.like_requests(list(runs), namespace=run.namespace).likeness(library.vectors([prompt])[0])
+        bank = self._memory.lessons
+        likeness = bank.like_requests(list(runs), namespace=run.namespace).likeness(bank.vectors([prompt])[0])
         began_alike: list[StoredLesson] = []
         for lesson in lessons:
             behind = sources[lesson.row.id]

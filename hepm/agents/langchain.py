@@ -17,7 +17,7 @@ from langgraph.errors import GraphBubbleUp
 
 from hepm.agents.adapter import AgentRun, AgentRuns, Source, Verdict, around, around_async
 from hepm.agents.wire import appended, placement_for, without_foreign_hint
-from hepm.ingest.message_layouts import chat_messages
+from hepm.ingest.formats.message_layouts import chat_messages
 
 
 class HepmState(AgentState[Any]):

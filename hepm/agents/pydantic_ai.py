@@ -16,7 +16,7 @@ from pydantic_ai.run import AgentRunResult
 
 from hepm.agents.adapter import AgentRuns, Source, Verdict
 from hepm.agents.wire import Object, appended, without_foreign_hint
-from hepm.ingest.message_layouts import chat_messages
+from hepm.ingest.formats.message_layouts import chat_messages
 
 
 class HepmCapability(AbstractCapability[Any]):

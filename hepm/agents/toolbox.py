@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any, TypeAlias, cast, get_type_hints
 
 from hepm.errors import InputError, MissingExtraError
-from hepm.ingest.chat import RAW
+from hepm.ingest.formats.turns import RAW
 
 AnyTool: TypeAlias = Callable[..., object] | Mapping[str, Any]
 

@@ -23,12 +23,12 @@ from hepm.agents.bounds import MOST_VALUES, has_too_many_fields, inflated, is_to
 from hepm.agents.guard import access_of, namespace_of
 from hepm.agents.runs import LiveRuns
 from hepm.errors import MissingExtraError
-from hepm.ingest.chat import read_messages
-from hepm.ingest.otlp import spans_of
+from hepm.ingest.formats.otlp import spans_of
+from hepm.ingest.formats.spans import Spans, TraceSpan
+from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.prepare import shorten
 from hepm.ingest.records import DECODER, ReadOptions, RecordError
 from hepm.ingest.redact import Redactor
-from hepm.ingest.spans import Spans, TraceSpan
 from hepm.memory.labels import given_label
 from hepm.memory.session import as_messages
 from hepm.types import RECORDED_BY, Trajectory

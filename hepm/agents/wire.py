@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from hepm.agents.bounds import MOST_VALUES, is_too_dense
 from hepm.errors import InputError
-from hepm.ingest.coding_agents import is_context
-from hepm.ingest.openai_items import item_messages
+from hepm.ingest.formats.codex import is_context
+from hepm.ingest.formats.openai_items import item_messages
 from hepm.text import disarmed
 from hepm.types import BLOCK_END, BLOCK_START, FAILED_HINT, HINT
 

@@ -62,7 +62,7 @@ class LessonExport:
 
     def form_for(self, path: str) -> LessonForm | None:
         """The form that is named, or that the file's name stands for; None for an export of runs and lessons."""
-        from hepm.ingest.sources import uncompressed_name
+        from hepm.ingest.files.compression import uncompressed_name
 
         name = uncompressed_name(Path(path).name.lower())
         if self.form is not None:
@@ -120,23 +120,23 @@ def _export_for_agents(place: Place, path: str, chosen: LessonExport, *, skill: 
         target /= SKILL_FILE
     former = read_text(target, "PATH") if path != "-" and target.exists() else ""
     with place.open() as memory:
-        library, namespace = memory.lessons, place.namespace
+        bank, namespace = memory.lessons, place.namespace
         if has_section(former):
-            edits = read_section(former, str(target), library, namespace=namespace).edits
+            edits = read_section(former, str(target), bank, namespace=namespace).edits
             if edits:
                 raise InputError(
                     f"{target} has {count_of(edits, 'edit')} not imported, which would be lost: "
                     f"run `hepm import {target}` first."
                 )
         kinds = chosen.stored_kinds or ("principle",)
-        lessons, left_out = lessons_for_file(library, namespace=namespace, kinds=kinds, every=chosen.every)
+        lessons, left_out = lessons_for_file(bank, namespace=namespace, kinds=kinds, every=chosen.every)
         if not lessons and not has_section(former):
             raise InputError(_why_nothing(left_out))
         if skill:
             folder = target.absolute().parent.name if path != "-" else namespace
-            text = skill_text(former, lessons, library, namespace=namespace, folder=folder)
+            text = skill_text(former, lessons, bank, namespace=namespace, folder=folder)
         else:
-            text = with_section(former, section_of(lessons, library, namespace=namespace), str(target))
+            text = with_section(former, section_of(lessons, bank, namespace=namespace), str(target))
     if path == "-":
         print_lines(text.splitlines())
         return
@@ -169,7 +169,8 @@ def holds_lessons(path: str) -> bool:
         return (file / SKILL_FILE).is_file()
     if not file.is_file():
         return False
-    from hepm.ingest.sources import STREAM_ERRORS, is_archive, open_file
+    from hepm.ingest.files.compression import is_archive, open_file
+    from hepm.ingest.files.unreadable import STREAM_ERRORS
 
     if is_archive(file.name):
         return False

@@ -13,7 +13,7 @@ from hepm.cli.options import print_json
 from hepm.text import count_of
 
 if TYPE_CHECKING:
-    from hepm.experience.library import Subject
+    from hepm.experience.lesson_bank import Subject
     from hepm.llm import Budget, Client, Estimate, Prices
     from hepm.memory import Memory
 

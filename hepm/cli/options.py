@@ -258,7 +258,8 @@ def read_text(path: Path | str, hint: str) -> str:
         check_sources(["-"], hint)
         name, content = "standard input", sys.stdin.buffer.read()
     else:
-        from hepm.ingest.sources import STREAM_ERRORS, open_file
+        from hepm.ingest.files.compression import open_file
+        from hepm.ingest.files.unreadable import STREAM_ERRORS
 
         try:
             with open_file(Path(path)) as stream:
@@ -331,7 +332,7 @@ def write_lines(lines: Iterable[str], target: Path, what: str) -> int:
     import lzma
 
     from hepm.atomic_file import atomic_file
-    from hepm.ingest.sources import is_archive, uncompressed_name
+    from hepm.ingest.files.compression import is_archive, uncompressed_name
 
     name = target.name
     suffix = name.lower()[len(uncompressed_name(name)) :]

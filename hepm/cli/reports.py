@@ -127,7 +127,7 @@ def read_records(
     """Runs with the names of their readers, and what could not be read, which is reported on stderr."""
     from hepm.evals.sampling import reading_cost
     from hepm.ingest import ReadOptions, Rejection, read_runs
-    from hepm.ingest.exported import Carried
+    from hepm.ingest.formats.exported import Carried
 
     read = 0
     records: list[Record] = []

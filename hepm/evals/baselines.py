@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -38,9 +38,13 @@ class Hint:
 class Predictor(Protocol):
     """A method that has learned. Events are ranked in one batch for speed; the answer to one depends on no other."""
 
-    def rank(self, events: Sequence[Event]) -> Sequence[Ranking]: ...
+    def rank(self, events: Sequence[Event]) -> Sequence[Ranking]:
+        """A ranking for each event."""
+        ...
 
-    def hints(self, events: Sequence[Event], k: int) -> Sequence[Hint]: ...
+    def hints(self, events: Sequence[Event], k: int) -> Sequence[Hint]:
+        """A hint of at most k tools for each event."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +71,15 @@ class Training:
         # By id, so that nothing depends on the order in which files were given.
         self.runs = sorted(runs, key=lambda run: run.id)
         self.successes = [run for run in self.runs if run.success]
-        self.events = [event for run in self.successes for event in run.events]
+        self.events: list[Event] = []
+        self._all_events: list[Event] = []
+        for run in self.successes:
+            self.events.extend(run.events)
+            self._all_events.extend(run.all_events)
         total = Counter(event.next for event in self.events)
         self.shares: dict[ToolName, float] = {tool: count / len(self.events) for tool, count in total.items()}
         self.after: defaultdict[ToolName, Counter[ToolName]] = defaultdict(Counter)
         self.after_two: defaultdict[tuple[ToolName, ToolName], Counter[ToolName]] = defaultdict(Counter)
-        self._all_events = [event for run in self.successes for event in run.all_events]
         for event in self._all_events:
             self.after[event.last][event.next] += 1
         for event in self.events:
@@ -83,13 +90,16 @@ class Training:
 
         p(t | h) = λ · count(t) / n + (1 - λ) · p(t | shorter h), λ = n / (n + distinct next tools).
         """
-        found: dict[ToolName, float] = self.shares
-        for counted in (self.after.get(event.last), self.after_two.get((event.before_last, event.last))):
-            if counted:
-                seen = counted.total()
-                trust = seen / (seen + len(counted))
-                found = {tool: trust * counted[tool] / seen + (1 - trust) * low for tool, low in found.items()}
-        return found
+        shares: dict[ToolName, float] = self.shares
+        first_order = self.after.get(event.last)
+        second_order = self.after_two.get((event.before_last, event.last))
+        for counts in (first_order, second_order):
+            if not counts:
+                continue
+            seen = counts.total()
+            trust = seen / (seen + len(counts))  # λ
+            shares = {tool: trust * counts[tool] / seen + (1 - trust) * share for tool, share in shares.items()}
+        return shares
 
     def h_epm_weights(self, *, per_call: bool = False) -> dict[ToolName, Scores]:
         """w(a, b) of H-EPM, section 4.2, c = 1: N(a, b) + Σ 1/n over successful runs, normalised over what follows a.
@@ -99,14 +109,18 @@ class Training:
         """
         raw: defaultdict[ToolName, defaultdict[ToolName, float]] = defaultdict(lambda: defaultdict(float))
         for run in self.successes:
-            steps = len(run.calls) if per_call else run.trajectory.steps
-            edges = [(event.last, event.next) for event in run.all_events]
-            for source, target in edges if per_call else set(edges):
+            edges: Iterable[tuple[ToolName, ToolName]] = _edges_of(run)
+            steps = len(run.calls)
+            if not per_call:
+                edges = set(edges)
+                steps = run.trajectory.steps
+            for source, target in edges:
                 raw[source][target] += 1 + 1 / max(steps, 1)
         return {source: _normalised(targets) for source, targets in raw.items()}
 
     @cached_property
     def weights(self) -> dict[ToolName, Scores]:
+        """`h_epm_weights` as in the paper, computed once."""
         return self.h_epm_weights()
 
     @cached_property
@@ -117,17 +131,25 @@ class Training:
         from the edges of its static graph. The score that an LLM gives each tool in ToolNet is left out.
         """
         followed: defaultdict[ToolName, Counter[ToolName]] = defaultdict(Counter)
-        taken, good = Counter[tuple[ToolName, ToolName]](), Counter[tuple[ToolName, ToolName]]()
-        for run in (run for run in self.runs if run.success is not None):
-            edges = [(event.last, event.next) for event in run.all_events]
+        taken: Counter[tuple[ToolName, ToolName]] = Counter()
+        succeeded: Counter[tuple[ToolName, ToolName]] = Counter()
+        for run in self.runs:
+            if run.success is None:
+                continue
+            edges = _edges_of(run)
             for source, target in edges:
                 followed[source][target] += 1
+            # A run counts once per edge for the success rate, however often it took the edge.
             taken.update(set(edges))
-            good.update(set(edges) if run.success else ())
-        shares = {source: _normalised(targets) for source, targets in followed.items()}
-        return {
-            a: {b: p * ((good[a, b] + 1) / (taken[a, b] + 2)) for b, p in of_a.items()} for a, of_a in shares.items()
-        }
+            if run.success:
+                succeeded.update(set(edges))
+        weights: dict[ToolName, Scores] = {}
+        for source, targets in followed.items():
+            weights[source] = {
+                target: share * ((succeeded[source, target] + 1) / (taken[source, target] + 2))
+                for target, share in _normalised(targets).items()
+            }
+        return weights
 
     @cached_property
     def _similar(self) -> tuple[States, dict[ToolName, Scores]]:
@@ -145,8 +167,15 @@ class Training:
         return {tool: cosine + 1e-3 * edge.get(tool, 0.0) for tool, cosine in states.best(event).items()}
 
     def second_order_and_similarity(self, event: Event) -> Scores:
-        likely, best = self.back_off(event), self._similar[0].best(event)
-        return {tool: (likely.get(tool, 0.0) + best.get(tool, 0.0)) / 2 for tool in {**likely, **best}}
+        """The mean of `back_off` and of the cosine of the most similar state; what one of them lacks counts 0."""
+        likely = self.back_off(event)
+        similar = self._similar[0].best(event)
+        return {tool: (likely.get(tool, 0.0) + similar.get(tool, 0.0)) / 2 for tool in {**likely, **similar}}
+
+
+def _edges_of(run: DomainRun) -> list[tuple[ToolName, ToolName]]:
+    """(last tool, next tool) of each call, the first one from START."""
+    return [(event.last, event.next) for event in run.all_events]
 
 
 def _normalised(raw: Scores) -> Scores:
@@ -171,46 +200,63 @@ class States:
     """
 
     def __init__(self, events: Sequence[Event], texts: Sequence[str]) -> None:
-        texts_with = Counter(word for text in texts for word in set(_WORDS.findall(text.lower())))
+        texts_with: Counter[str] = Counter()
+        for text in texts:
+            texts_with.update(set(_words_of(text)))
         self._terms = {word: number for number, word in enumerate(sorted(texts_with))}
         df_V = np.array([texts_with[word] for word in self._terms], dtype=np.float64)
         self._idf_V: FloatArray = np.log((1 + len(texts)) / (1 + df_V)) + 1
         by_last: defaultdict[ToolName, list[Event]] = defaultdict(list)
         for event in events:
             by_last[event.last].append(event)
-        self._groups = {last: self._group(found) for last, found in by_last.items()}
+        self._groups = {last: self._group(members) for last, members in by_last.items()}
 
     def _group(self, events: Sequence[Event]) -> _Group:
-        found: defaultdict[int, list[tuple[int, float]]] = defaultdict(list)
+        # By term, the states that hold it and its weight there: an inverted index.
+        states_of: defaultdict[int, list[int]] = defaultdict(list)
+        weights_of: defaultdict[int, list[float]] = defaultdict(list)
         for state, event in enumerate(events):
-            for term, weight in zip(*(part.tolist() for part in self.row(event.text)), strict=True):
-                found[term].append((state, weight))
-        postings = {
-            term: (np.array([state for state, _ in pairs]), np.array([weight for _, weight in pairs]))
-            for term, pairs in found.items()
-        }
-        tools = sorted({event.next for event in events})
-        return _Group(tools, np.searchsorted(tools, [event.next for event in events]), postings)
+            for term, weight in self._terms_of(event.text):
+                states_of[term].append(state)
+                weights_of[term].append(weight)
+        postings = {term: (np.array(states), np.array(weights_of[term])) for term, states in states_of.items()}
+        next_tools = [event.next for event in events]
+        tools = sorted(set(next_tools))
+        return _Group(tools, np.searchsorted(tools, next_tools), postings)
 
     def row(self, text: str) -> tuple[NDArray[np.int64], FloatArray]:
         """Numbers of the terms of a text, in order of words, and their weights."""
-        counted = Counter(word for word in _WORDS.findall(text.lower()) if word in self._terms)
+        counted = Counter(word for word in _words_of(text) if word in self._terms)
         terms = np.array([self._terms[word] for word in counted], dtype=np.int64)
-        weights = (1 + np.log(np.array([*counted.values()], dtype=np.float64))) * self._idf_V[terms]
-        return terms, weights / (np.sqrt(np.sum(weights**2)) or 1.0)
+        times = np.array([*counted.values()], dtype=np.float64)
+        weights = (1 + np.log(times)) * self._idf_V[terms]
+        # A text without a known word has length 0.
+        length = np.sqrt(np.sum(weights**2)) or 1.0
+        return terms, weights / length
+
+    def _terms_of(self, text: str) -> Iterator[tuple[int, float]]:
+        """`row` as pairs of Python numbers, which a loop reads several times faster than those of numpy."""
+        terms, weights = self.row(text)
+        return zip(terms.tolist(), weights.tolist(), strict=True)
 
     def best(self, event: Event) -> dict[ToolName, float]:
         """Per next tool, the cosine of the most similar state after the same last tool."""
         group = self._groups.get(event.last)
         if group is None:
             return {}
-        cosines_N, best_T = np.zeros(len(group.tool_N)), np.zeros(len(group.tools))
-        for term, weight in zip(*(part.tolist() for part in self.row(event.text)), strict=True):
+        cosines_N = np.zeros(len(group.tool_N))
+        best_T = np.zeros(len(group.tools))
+        for term, weight in self._terms_of(event.text):
             if term in group.postings:
                 states, weights = group.postings[term]
                 cosines_N[states] += weights * weight
-        np.maximum.at(best_T, group.tool_N, cosines_N)
+        np.maximum.at(best_T, group.tool_N, cosines_N)  # unlike best_T[tool_N] = ..., it takes repeated indices
         return dict(zip(group.tools, best_T.tolist(), strict=True))
+
+
+def _words_of(text: str) -> list[str]:
+    """Words of two letters or more in lower case, as TfidfVectorizer splits a text."""
+    return _WORDS.findall(text.lower())
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,13 +274,17 @@ class _ByScore:
         frequent = {tool: 1e-6 * share for tool, share in self.training.shares.items()}
         rankings: list[Ranking] = []
         for event in events:
-            scores = self.score(self.training, event)
-            total = frequent | {tool: frequent.get(tool, 0.0) + score for tool, score in scores.items()}
+            total = dict(frequent)
+            for tool, score in self.score(self.training, event).items():
+                total[tool] = frequent.get(tool, 0.0) + score
             rankings.append(sorted(total.items(), key=lambda item: (-item[1], item[0])))
         return rankings
 
     def hints(self, events: Sequence[Event], k: int) -> list[Hint]:
-        return [Hint(tuple(tool for tool, _ in ranking[:k])) for ranking in self.rank(events)]
+        hints: list[Hint] = []
+        for ranking in self.rank(events):
+            hints.append(Hint(tuple(tool for tool, _ in ranking[:k])))
+        return hints
 
 
 _BASELINES: Final[Sequence[tuple[str, str, _Score]]] = (

@@ -29,12 +29,16 @@ TEN_DOMAINS: Final = (
 """The domains of the benchmark, in the order of its tables."""
 
 RESULT_CHARS: Final = 400
+"""Characters of a tool's result that an event keeps."""
 NO_ENVIRONMENT: Final = "default"
 _WITH_USER: Final = "+user"
 _MOSTLY_ALONE: Final = 0.9  # minimum share of runs that are alone under their task, for requests to be grouped
-_FEWEST_GROUPS: Final = 5
+_FEWEST_GROUPS: Final = 5  # with fewer, folds would hold one group each
+# "mia_li_3668": how τ-bench names its customers.
 _CUSTOMER: Final = re.compile(r"\b[a-z]+_[a-z]+_\d{4}\b")
+# "[mobile_data_issue]user_abroad[PERSONA:Hard]": a telecom task is played with several personas.
 _PERSONA: Final = re.compile(r"\[PERSONA:.*", re.DOTALL)
+# "multi_turn_miss_func_17" and "multi_turn_base_17" are variants of one task of BFCL.
 _VARIANT: Final = re.compile(r"^.*_(?=\d+$)")
 _ABOUT_CUSTOMERS: Final = ("airline", "retail")
 _Fold = TypeVar("_Fold", int, str)
@@ -52,26 +56,29 @@ class DomainRun:
 
     @property
     def id(self) -> str:
+        """As the trajectory has it; not unique across files."""
         return self.trajectory.id
 
     @property
     def success(self) -> bool | None:
+        """The label, derived from the reward where that alone is given; None if the run has neither."""
         return self.trajectory.outcome.graded().success
 
     @cached_property
     def all_events(self) -> tuple[Event, ...]:
         """Every call in listed order, parallel ones flattened; the last tool before the first one is START."""
-        found: list[Event] = []
+        events: list[Event] = []
         user = result = ""
         for index, turn in enumerate(self.trajectory.turns):
-            for name in tool_names(turn, user_side=self.user_side):
-                found.append(Event(self, len(found), index, name, user, result))
+            # Before the turn's own texts and results are taken: an agent that calls does not know them yet.
+            for tool in tool_names(turn, user_side=self.user_side):
+                events.append(Event(self, len(events), index, tool, user, result))
             if turn.role == "user" and turn.text:
                 user = turn.text
             for call in turn.calls:
                 if call.result is not None:
                     result = call.result[:RESULT_CHARS]
-        return tuple(found)
+        return tuple(events)
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -80,6 +87,7 @@ class DomainRun:
 
     @cached_property
     def calls(self) -> tuple[ToolName, ...]:
+        """The tools called, in order."""
         return tuple(event.next for event in self.all_events)
 
 
@@ -105,11 +113,17 @@ class Event:
 
     @property
     def before_last(self) -> ToolName:
-        return self.run.calls[self.position - 2] if self.position > 1 else START
+        """The tool called before `last`, START if there is none."""
+        if self.position < 2:
+            return START
+        return self.run.calls[self.position - 2]
 
     @property
     def last(self) -> ToolName:
-        return self.run.calls[self.position - 1] if self.position else START
+        """The tool called before this one, START at the first call."""
+        if self.position < 1:
+            return START
+        return self.run.calls[self.position - 1]
 
     @property
     def turns(self) -> tuple[Turn, ...]:
@@ -119,9 +133,10 @@ class Event:
     @property
     def text(self) -> str:
         """Last user message, last tool result, names of the last three tools: the state that baselines compare."""
-        names = self.previous[:-4:-1]
-        tail = " ".join(f"prev{i}_{name.replace(':', '_')}" for i, name in enumerate(names, 1))
-        return f"{self.user} \n {self.result} \n {tail}"
+        # "prev1_search_flights prev2_get_user": one word a tool, latest first. A colon would split the word.
+        last_three = self.previous[:-4:-1]
+        words = [f"prev{back}_{tool.replace(':', '_')}" for back, tool in enumerate(last_three, 1)]
+        return f"{self.user} \n {self.result} \n {' '.join(words)}"
 
 
 @dataclass(frozen=True)
@@ -142,15 +157,22 @@ class Domain:
 
     @property
     def to_predict(self) -> Sequence[DomainRun]:
-        return self.runs if self.tested is None else self.tested
+        """The runs whose calls are predicted."""
+        if self.tested is None:
+            return self.runs
+        return self.tested
 
     @property
     def all_runs(self) -> list[DomainRun]:
+        """Those to remember, then those given separately to predict."""
         return [*self.runs, *(self.tested or ())]
 
     def map_runs(self, change: Callable[[DomainRun], DomainRun]) -> Domain:
-        tested = None if self.tested is None else [change(run) for run in self.tested]
-        return replace(self, runs=[change(run) for run in self.runs], tested=tested)
+        """The domain with each run changed."""
+        tested = self.tested
+        if tested is not None:
+            tested = list(map(change, tested))
+        return replace(self, runs=list(map(change, self.runs)), tested=tested)
 
 
 def without_repeats(records: Iterable[Record]) -> list[Record]:
@@ -158,13 +180,13 @@ def without_repeats(records: Iterable[Record]) -> list[Record]:
 
     A repeat has the id and the content of another run. The id alone is not enough: logs number their runs from 1.
     """
-    found: dict[tuple[str, str], Record] = {}
+    latest: dict[tuple[str, str], Record] = {}
     for record in records:
         run = record[1]
         key = run.id, content_digest(run)
-        if key not in found or run.outcome != Outcome():
-            found[key] = record  # a known key keeps its place
-    return [*found.values()]
+        if key not in latest or run.outcome != Outcome():
+            latest[key] = record  # a known key keeps its place
+    return [*latest.values()]
 
 
 def domains_of(
@@ -176,45 +198,62 @@ def domains_of(
 
     `tested` are records to predict from the others, if given separately; for `families_by_task` see `families_of`.
     """
-    kept = [
-        (record, is_tested)
-        for is_tested, part in enumerate((records, tested or ()))
-        for record in part
-        if record[1].tags.get("attack", "none") in ("", "none") and not record[1].task.startswith("injection")
-    ]
-    # Files that show the agent's view alone hold no call of a user in any run; their chains would be of another kind.
-    both_sides = {
-        (run.source, run.environment) for (_, run), _ in kept if any(t.calls for t in run.turns if t.role == "user")
-    }
-    families = families_of([record for record, _ in kept], by_task=families_by_task)
-    found: defaultdict[str, list[tuple[DomainRun, int]]] = defaultdict(list)
-    for (record, is_tested), family in zip(kept, families, strict=True):
+    remembered = [record for record in records if _is_example(record[1])]
+    predicted = [record for record in tested or () if _is_example(record[1])]
+    kept = [*remembered, *predicted]
+    both_sides = _environments_with_user_calls(kept)
+    families = families_of(kept, by_task=families_by_task)
+    # By name: the runs to remember and those to predict.
+    members: defaultdict[str, tuple[list[DomainRun], list[DomainRun]]] = defaultdict(lambda: ([], []))
+    for number, (record, family) in enumerate(zip(kept, families, strict=True)):
         run = record[1]
-        for user_side in (False, True) if (run.source, run.environment) in both_sides else (False,):
-            name = (run.environment or NO_ENVIRONMENT) + _WITH_USER * user_side
-            found[name].append((DomainRun(run, name, family, task_of(record), user_side), is_tested))
-    return [
-        Domain(
-            name,
-            [run for run, is_tested in members if not is_tested],
-            None if tested is None else [run for run, is_tested in members if is_tested],
-            derived=any(run.user_side for run, _ in members),
-        )
-        for name, members in sorted(found.items())
-    ]
+        is_tested = number >= len(remembered)
+        views = [False]
+        if (run.source, run.environment) in both_sides:
+            views.append(True)
+        for user_side in views:
+            name = run.environment or NO_ENVIRONMENT
+            if user_side:
+                name += _WITH_USER
+            members[name][is_tested].append(DomainRun(run, name, family, task_of(record), user_side))
+
+    domains: list[Domain] = []
+    for name, (runs, tested_runs) in sorted(members.items()):
+        derived = any(run.user_side for run in [*runs, *tested_runs])
+        domains.append(Domain(name, runs, None if tested is None else tested_runs, derived=derived))
+    return domains
+
+
+def _is_example(run: Trajectory) -> bool:
+    """Whether a run may be learned from: not under attack, and no attacker's goal run as a task."""
+    attacked = run.tags.get("attack", "none") not in ("", "none")
+    return not attacked and not run.task.startswith("injection")
+
+
+def _environments_with_user_calls(records: Iterable[Record]) -> set[tuple[str, str]]:
+    """(source, environment) of files in which a simulated user calls tools.
+
+    By file: one that shows the agent's view alone holds no call of a user in any run; its chains would be of another
+    kind.
+    """
+    return {
+        (run.source, run.environment)
+        for _, run in records
+        if any(turn.calls for turn in run.turns if turn.role == "user")
+    }
 
 
 def ten_domains(records: Iterable[Record], *, families_by_task: bool = True) -> list[Domain]:
     """The domains of the benchmark that the records hold, with families as in its reference numbers."""
-    found = {domain.name: domain for domain in domains_of(records, families_by_task=families_by_task)}
-    return [found[name] for name in TEN_DOMAINS if name in found]
+    by_name = {domain.name: domain for domain in domains_of(records, families_by_task=families_by_task)}
+    return [by_name[name] for name in TEN_DOMAINS if name in by_name]
 
 
 def counted(domains: Iterable[Domain]) -> list[Domain]:
     """The domains that a count may add: without another view of the runs of one of them."""
-    found = [*domains]
-    names = {domain.name for domain in found}
-    return [domain for domain in found if not domain.derived or domain.name.removesuffix(_WITH_USER) not in names]
+    domains = [*domains]
+    names = {domain.name for domain in domains}
+    return [domain for domain in domains if not domain.derived or domain.name.removesuffix(_WITH_USER) not in names]
 
 
 def by_request(domain: Domain) -> Domain:
@@ -226,15 +265,18 @@ def by_request(domain: Domain) -> Domain:
     runs = domain.all_runs
     times = Counter(run.task for run in runs)
     alone = [run for run in runs if times[run.task] == 1]
-    if domain.derived or {True, False} - {run.success for run in runs} or len(alone) < _MOSTLY_ALONE * len(runs):
+    one_sided = not {True, False} <= {run.success for run in runs}
+    if domain.derived or one_sided or len(alone) < _MOSTLY_ALONE * len(runs):
         return domain
     groups = group_by_request(run.trajectory for run in alone)
     if len(set(groups.values())) < _FEWEST_GROUPS:
         return domain
 
     def grouped(run: DomainRun) -> DomainRun:
-        name = f"like {groups.get(run.id)}"
-        return replace(run, task=name, family=name) if run.id in groups else run
+        if run.id not in groups:
+            return run
+        name = f"like {groups[run.id]}"
+        return replace(run, task=name, family=name)
 
     return replace(domain.map_runs(grouped), grouped=True)
 
@@ -258,9 +300,14 @@ def families_of(records: Sequence[Record], *, by_task: bool = False) -> list[str
     families: list[str] = []
     for name, run in records:
         task = run.task or run.id
-        without = _VARIANT.sub("", task) if name.startswith("bfcl") else _PERSONA.sub("", task).strip() or task
-        customer = "" if by_task else _customer(run)
-        families.append(customer or customers.get(_numbered((name, run))) or without)
+        if name.startswith("bfcl"):
+            family = _VARIANT.sub("", task)
+        else:
+            family = _PERSONA.sub("", task).strip() or task
+        family = customers.get(_numbered((name, run))) or family
+        if not by_task:
+            family = _customer(run) or family
+        families.append(family)
     return families
 
 
@@ -273,8 +320,11 @@ def task_of(record: Record) -> str:
 
 
 def _numbered(record: Record) -> str:
+    """The task with its benchmark: "tau2/airline/17". τ²-bench has several readers, whose runs share their tasks."""
     name, run = record
-    return f"{'tau2' if name.startswith('tau2') else name}/{run.environment}/{run.task or run.id}"
+    if name.startswith("tau2"):
+        name = "tau2"
+    return f"{name}/{run.environment}/{run.task or run.id}"
 
 
 def _customer(run: Trajectory) -> str:
@@ -283,9 +333,14 @@ def _customer(run: Trajectory) -> str:
         return ""
     named: Counter[str] = Counter()
     for turn in run.turns:
-        for text in (turn.text if turn.role == "user" else "", *(call.result or "" for call in turn.calls)):
-            named.update(_CUSTOMER.findall(text))
-    return named.most_common(1)[0][0] if named else ""
+        if turn.role == "user":
+            named.update(_CUSTOMER.findall(turn.text))
+        for call in turn.calls:
+            named.update(_CUSTOMER.findall(call.result or ""))
+    if not named:
+        return ""
+    # Of equal counts `most_common` keeps the order of insertion.
+    return named.most_common(1)[0][0]
 
 
 class Split(NamedTuple):
@@ -318,8 +373,10 @@ def across(train: Sequence[DomainRun], test: Sequence[DomainRun], folds: int = 5
     With fewer families than folds each family is a fold. Folds by hash may still come out empty when families are few.
     """
     families = sorted({run.family for run in [*train, *test]})
-    few = len(families) < folds
-    fold = {family: at if few else fold_of(family, folds) for at, family in enumerate(families)}
+    if len(families) < folds:
+        fold = {family: number for number, family in enumerate(families)}
+    else:
+        fold = {family: fold_of(family, folds) for family in families}
     return _by_fold(train, test, lambda run: fold[run.family], apart=True)
 
 
@@ -331,11 +388,11 @@ def by_run(runs: Sequence[DomainRun], folds: int = 10) -> Iterator[Split]:
     by_task: defaultdict[str, list[DomainRun]] = defaultdict(list)
     for run in runs:
         by_task[run.task].append(run)
-    fold = {
-        run: (fold_of(task, folds) + place) % folds
-        for task, members in by_task.items()
-        for place, run in enumerate(sorted(members, key=_by_hash))
-    }
+    fold: dict[DomainRun, int] = {}
+    for task, members in by_task.items():
+        first = fold_of(task, folds)
+        for place, run in enumerate(sorted(members, key=_by_hash)):
+            fold[run] = (first + place) % folds
     return _by_fold(runs, runs, lambda run: fold[run], apart=False)
 
 
@@ -350,7 +407,9 @@ def _by_fold(
 
 def fold_of(family: str, folds: int) -> int:
     """The fold of a family, the same on every machine. MD5 for its spread, not for secrecy."""
-    return int(md5(f"g{family}".encode(), usedforsecurity=False).hexdigest(), 16) % folds
+    # Without the "g" families would fall into other folds, and the reference numbers would not be met.
+    digest = md5(f"g{family}".encode(), usedforsecurity=False).hexdigest()
+    return int(digest, 16) % folds
 
 
 def _by_hash(run: DomainRun) -> tuple[str, str, str]:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from hepm.errors import InputError
-from hepm.evals.baselines import Method, Training
+from hepm.evals.baselines import Method, Predictor, Training
 from hepm.evals.domains import Domain, DomainRun, Event, Split, by_request, by_run, counted, splits_of
 from hepm.evals.metrics import (
     METRICS,
@@ -19,6 +19,7 @@ from hepm.evals.metrics import (
     Failures,
     FloatArray,
     Hints,
+    Interval,
     RescueAndHarm,
     find_divergences,
     interval,
@@ -56,7 +57,38 @@ def evaluate(
         raise InputError("there is no method to measure")
     if options.assume_success:
         domains = [domain.map_runs(_assume_success) for domain in domains]
-    labels = [run.success for domain in domains for run in domain.all_runs]
+    _check_labels(domains)
+    domains = [by_request(domain) for domain in domains]
+    sample = Sample.of(domains) if options.sample else Sample(domains)
+    if sample.folds:
+        options = replace(options, folds=FOLDS)
+    if all(method.name != options.reference for method in methods):
+        options = replace(options, reference=methods[0].name)
+
+    measured: dict[str, _Measured] = {}
+    skipped: dict[str, str] = {}
+    for domain in sample.domains:
+        on_progress(domain.name)
+        result = _Measured(domain, methods, options, sample)
+        if result.events:
+            measured[domain.name] = result
+        else:
+            skipped[domain.name] = _why_nothing(domain, options)
+    if not measured:
+        reasons = "; ".join(f"{name}: {why}" for name, why in skipped.items())
+        raise InputError(f"nothing could be evaluated: {reasons}")
+    # Domains are resampled with seeds of their own, numbered by name: the order of the files must not change figures.
+    for number, name in enumerate(sorted(measured)):
+        measured[name].resample([options.seed, number])
+
+    return _report(measured, skipped, methods, options, _settings(domains, sample, options))
+
+
+def _check_labels(domains: Sequence[Domain]) -> None:
+    """InputError unless at least one run is known to have succeeded."""
+    labels: list[bool | None] = []
+    for domain in domains:
+        labels.extend(run.success for run in domain.all_runs)
     if not labels:
         raise InputError("there are no runs to evaluate")
     if set(labels) == {None}:
@@ -66,36 +98,33 @@ def evaluate(
         )
     if True not in labels:
         raise InputError(f"none of the {len(labels)} runs succeeded, so nothing shows a good way; add successful runs.")
-    measured: dict[str, _Measured] = {}
-    skipped: dict[str, str] = {}
-    domains = [by_request(domain) for domain in domains]
-    sample = Sample.of(domains) if options.sample else Sample(domains)
-    options = replace(options, folds=FOLDS if sample.folds else options.folds)
-    for domain in sample.domains:
-        on_progress(domain.name)
-        found = _Measured(domain, methods, options, sample)
-        if found.events:
-            measured[domain.name] = found
-        else:
-            skipped[domain.name] = _why_nothing(domain, options)
-    if not measured:
-        raise InputError("nothing could be evaluated: " + "; ".join(f"{name}: {why}" for name, why in skipped.items()))
-    for number, name in enumerate(sorted(measured)):
-        measured[name].resample([options.seed, number])
-    names = [method.name for method in methods]
-    options = replace(options, reference=options.reference if options.reference in names else names[0])
-    runs = [run for domain in counted(domains) for run in domain.all_runs]
-    kept = sum(len(domain.all_runs) for domain in counted(sample.domains))
-    settings = EvalSettings(
-        **asdict(options),
-        runs=len(runs),
-        unlabelled=sum(run.success is None for run in runs),
-        sampled=kept if sample.folds else None,
-    )
-    unseen, seen = [found.unseen for found in measured.values()], [found.seen for found in measured.values()]
+
+
+def _settings(domains: Sequence[Domain], sample: Sample, options: EvalOptions) -> EvalSettings:
+    """The options and the numbers of runs; a run counts once, in however many domains it is."""
+    runs = unlabelled = kept = 0
+    for domain in counted(domains):
+        runs += len(domain.all_runs)
+        unlabelled += sum(run.success is None for run in domain.all_runs)
+    for domain in counted(sample.domains):
+        kept += len(domain.all_runs)
+    sampled = kept if sample.folds else None
+    return EvalSettings(**asdict(options), runs=runs, unlabelled=unlabelled, sampled=sampled)
+
+
+def _report(
+    measured: dict[str, _Measured],
+    skipped: dict[str, str],
+    methods: Sequence[Method],
+    options: EvalOptions,
+    settings: EvalSettings,
+) -> EvalReport:
+    results = [*measured.values()]
+    unseen = [result.unseen for result in results]
+    seen = [result.seen for result in results]
     report = EvalReport(
-        domains={name: found.report(options) for name, found in measured.items()},
-        macro={name: _scores([*measured.values()], name, options.reference) for name in names},
+        domains={name: result.report(options) for name, result in measured.items()},
+        macro={method.name: _scores(results, method.name, options.reference) for method in methods},
         rescue=_pooled(unseen, options.k, options),
         rescue_seen=_pooled(seen, options.k, options),
         rescue_by_k=[_pooled(unseen, k, options) for k in options.ks],
@@ -104,8 +133,10 @@ def evaluate(
         settings=settings,
         verdict="",
     )
-    added = [report.domains[domain.name] for domain in counted(found.domain for found in measured.values())]
-    events, families = sum(domain.events for domain in added), sum(domain.families for domain in added)
+    events = families = 0
+    for domain in counted(result.domain for result in results):
+        events += report.domains[domain.name].events
+        families += report.domains[domain.name].families
     return replace(report, verdict=verdict(report, events=events, families=families))
 
 
@@ -132,10 +163,10 @@ class _Measured:
         if options.rescue and not domain.derived and all(split.apart for split in splits):
             self._divergences, self._failures = find_divergences(domain.all_runs, among=domain.tested)
         diverged = [divergence.event.run for divergence in self._divergences]
-        measured = sample.some_splits(splits, diverged)
-        left_out = {run for split in splits if split not in measured for run in split.test}
-        self.untested = sum(len(run.events) for run in domain.to_predict if run.success and run not in left_out)
-        for split in measured:
+
+        chosen = sample.some_splits(splits, diverged)
+        self.untested = _calls_to_predict(domain, splits, chosen)
+        for split in chosen:
             self._measure(split, methods, self.unseen, (options.k, *options.ks), rank=True)
         if self._failures and options.seen and options.split == "families":
             by_runs = by_run(domain.runs, FOLDS) if sample.folds else by_run(domain.runs)
@@ -145,29 +176,36 @@ class _Measured:
     def _measure(
         self, split: Split, methods: Sequence[Method], hints: HintsByK, ks: Sequence[int], *, rank: bool
     ) -> None:
-        training, tested = Training(split.train), set(split.test)
-        won, lost = ([e for run in split.test if run.success is label for e in run.events] for label in (True, False))
-        here = [divergence for divergence in self._divergences if divergence.event.run in tested]
-        all_won = len(won)
-        won, lost = self._sample.some_calls(won), self._sample.some_calls(lost)
-        here = self._sample.some_divergences(here)
-        hinted = [*(divergence.event for divergence in here), *won, *lost] if self._failures else []
+        """Let each method learn from one split, then rank its calls (if `rank`) and collect hints for each k."""
+        training = Training(split.train)
+        all_won = _events_of(split.test, success=True)
+        won = self._sample.some_calls(all_won)
+        lost = self._sample.some_calls(_events_of(split.test, success=False))
+        tested = set(split.test)
+        divergences = [divergence for divergence in self._divergences if divergence.event.run in tested]
+        divergences = self._sample.some_divergences(divergences)
+        hinted: list[Event] = []
+        if self._failures:
+            hinted = [*(divergence.event for divergence in divergences), *won, *lost]
         if not training.events or not (hinted or (rank and won)):
             return
+
         if rank:
             self.events.extend(won)
-            self.untested -= all_won
+            self.untested -= len(all_won)
         for method in methods:
             predictor = method.fit(training)
             if rank:
-                ranked = zip(won, predictor.rank(won), strict=True)
-                self._ranks[method.name].extend(rank_of(event.next, ranking) for event, ranking in ranked)
-            for k in ks if hinted else ():
-                found = iter(predictor.hints(hinted, k))
+                self._ranks[method.name].extend(_ranks(predictor, won))
+            if not hinted:
+                continue
+            for k in ks:
+                # One list in the order of `hinted`, dealt out part by part.
+                answers = iter(predictor.hints(hinted, k))
                 collected = hints[method.name, k]
-                collected.at_divergences.extend(zip(here, found, strict=False))
-                collected.in_successes.extend(zip(won, found, strict=False))
-                collected.in_failures.extend(zip(lost, found, strict=False))
+                collected.at_divergences.extend(zip(divergences, answers, strict=False))
+                collected.in_successes.extend(zip(won, answers, strict=False))
+                collected.in_failures.extend(zip(lost, answers, strict=False))
 
     def resample(self, seed: Sequence[int]) -> None:
         """Draw families; the draws are the same for every method."""
@@ -180,6 +218,7 @@ class _Measured:
         return float(values_E.mean()), self._bootstrap.means(values_E)
 
     def report(self, options: EvalOptions) -> DomainReport:
+        """Scores of each method in this domain; `resample` comes first."""
         return DomainReport(
             events=len(self.events),
             families=self._bootstrap.families,
@@ -192,22 +231,53 @@ class _Measured:
         )
 
 
+def _events_of(runs: Sequence[DomainRun], *, success: bool) -> list[Event]:
+    """The measured calls of runs with this label."""
+    events: list[Event] = []
+    for run in runs:
+        if run.success is success:
+            events.extend(run.events)
+    return events
+
+
+def _calls_to_predict(domain: Domain, splits: Sequence[Split], chosen: Sequence[Split]) -> int:
+    """How many calls of successful runs are to be predicted, without splits that the sample left out."""
+    left_out: set[DomainRun] = set()
+    for split in splits:
+        if split not in chosen:
+            left_out.update(split.test)
+    return sum(len(run.events) for run in domain.to_predict if run.success and run not in left_out)
+
+
+def _ranks(predictor: Predictor, events: Sequence[Event]) -> list[int]:
+    """The rank of the tool that was called at each event."""
+    rankings = predictor.rank(events)
+    return [rank_of(event.next, ranking) for event, ranking in zip(events, rankings, strict=True)]
+
+
 def _scores(domains: Sequence[_Measured], method: str, reference: str) -> MethodScores:
-    mine = {metric: _macro(domains, method, metric) for metric in METRICS}
-    other = {metric: _macro(domains, reference, metric) for metric in METRICS if method != reference}
-    return MethodScores(
-        values={metric: mean for metric, (mean, _) in mine.items()},
-        interval={metric: interval(draws_B) for metric, (_, draws_B) in mine.items()},
-        difference={
-            metric: MethodDifference(mine[metric][0] - mean, interval(mine[metric][1] - draws_B))
-            for metric, (mean, draws_B) in other.items()
-        },
-    )
+    values: dict[str, float] = {}
+    intervals: dict[str, Interval] = {}
+    differences: dict[str, MethodDifference] = {}
+    for metric in METRICS:
+        mean, draws_B = _macro(domains, method, metric)
+        values[metric] = mean
+        intervals[metric] = interval(draws_B)
+        if method != reference:
+            other, other_B = _macro(domains, reference, metric)
+            differences[metric] = MethodDifference(mean - other, interval(draws_B - other_B))
+    return MethodScores(values, intervals, differences)
 
 
 def _macro(domains: Sequence[_Measured], method: str, metric: str) -> tuple[float, FloatArray]:
-    found = [domain.mean(method, metric) for domain in domains]
-    return sum(mean for mean, _ in found) / len(found), np.mean([draws_B for _, draws_B in found], axis=0)
+    """The mean over domains, each counting the same, and the mean of each draw."""
+    total = 0.0
+    draws_DB: list[FloatArray] = []
+    for domain in domains:
+        mean, draws_B = domain.mean(method, metric)
+        total += mean
+        draws_DB.append(draws_B)
+    return total / len(domains), np.mean(draws_DB, axis=0)
 
 
 def _pooled(domains: Sequence[HintsByK], k: int, options: EvalOptions) -> dict[str, RescueAndHarm]:
@@ -218,18 +288,23 @@ def _pooled(domains: Sequence[HintsByK], k: int, options: EvalOptions) -> dict[s
             if most == k:
                 pooled[name].add(hints)
     reference = pooled.get(options.reference)
-    return {
-        name: hints.measure(k=k, seed=options.seed, reference=None if hints is reference else reference)
-        for name, hints in pooled.items()
-    }
+    measures: dict[str, RescueAndHarm] = {}
+    for name, hints in pooled.items():
+        compared = None if hints is reference else reference
+        measures[name] = hints.measure(k=k, seed=options.seed, reference=compared)
+    return measures
 
 
 def _assume_success(run: DomainRun) -> DomainRun:
+    """The run, labelled a success if it has no label."""
+    if run.success is not None:
+        return run
     outcome = replace(run.trajectory.outcome, success=True)
-    return run if run.success is not None else replace(run, trajectory=replace(run.trajectory, outcome=outcome))
+    return replace(run, trajectory=replace(run.trajectory, outcome=outcome))
 
 
 def _why_nothing(domain: Domain, options: EvalOptions) -> str:
+    """Why no call of a domain could be predicted, as half a sentence."""
     tested = [run for run in domain.to_predict if run.success and run.events]
     if not tested:
         return "no successful run calls two tools, so no next tool can be predicted"
@@ -238,7 +313,8 @@ def _why_nothing(domain: Domain, options: EvalOptions) -> str:
     if options.split == "models":
         return f"all runs are by one model ({tested[0].trajectory.model or 'unnamed'}), so none can be left out"
     families = {run.family for run in tested}
+    number = "one task family" if len(families) == 1 else "too few task families"
     return (
-        f"its successful runs are of {'one task family' if len(families) == 1 else 'too few task families'} "
-        f"({', '.join(sorted(families)[:3])}), and at least two are needed: one to remember, another to predict"
+        f"its successful runs are of {number} ({', '.join(sorted(families)[:3])}), and at least two are needed: "
+        "one to remember, another to predict"
     )

@@ -16,6 +16,7 @@ from hepm.evals.baselines import Hint, Method, Ranking, Training, baselines
 from hepm.evals.domains import DomainRun, Event
 from hepm.graph.delta import said_text
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
+from hepm.graph.rows import Float32Array
 from hepm.ingest.transitions import AgentState
 from hepm.memory import Memory
 from hepm.policy import Adaptive, Episodic, Floors, Hybrid, Policy, Procedural, Query, floors_of
@@ -31,6 +32,8 @@ ABLATIONS: Final = {
 """What H-EPM's table 4 takes away (A ii, A iii, B ii, C i), and the method that is left, measured as prediction."""
 KS: Final = (1, 2, 3)
 """Table 4 D, the ablation "k": rescue and harm of hints of 1, 2 and 3 tools."""
+_EVERY_TOOL: Final = 1_000_000  # a k above any number of tools
+# -1 is the lowest cosine.
 _NO_FLOORS = Floors(support=0, similarity=-1.0, chance=0.0, further=0.0)
 _WEIGHED = floors_of("weighed")
 
@@ -41,7 +44,7 @@ def find_methods(names: Sequence[str], *, ablations: Sequence[str] = ()) -> list
     Raises:
         InputError: a name that no method or no ablation has.
     """
-    unknown = [name for name in ablations if name not in ABLATIONS and name != "k"]
+    unknown = [name for name in ablations if name not in (*ABLATIONS, "k")]
     if unknown:
         raise InputError(f"no ablation is called {', '.join(unknown)}. There are: {', '.join(ABLATIONS)}, k.")
     known = {method.name: method for method in all_methods()}
@@ -78,18 +81,25 @@ class PolicyPredictor:
         self._filled = FilledMemory.of(training)
 
     def _suggest(self, floors: Floors, events: Sequence[Event], k: int) -> Iterator[Suggestions]:
-        policy, mirror = self._make(floors), self._filled.mirror
-        return (policy.suggest(mirror, replace(query, k=k)) for query in self._filled.queries(events))
+        policy = self._make(floors)
+        mirror = self._filled.mirror
+        for query in self._filled.queries(events):
+            yield policy.suggest(mirror, replace(query, k=k))
 
     def rank(self, events: Sequence[Event]) -> list[Ranking]:
-        answers = self._suggest(_NO_FLOORS, events, 1_000_000)
-        return [[(found.tool, found.score) for found in answer] for answer in answers]
+        """Every tool that the policy gives a score, however low."""
+        rankings: list[Ranking] = []
+        for suggestions in self._suggest(_NO_FLOORS, events, _EVERY_TOOL):
+            rankings.append([(suggestion.tool, suggestion.score) for suggestion in suggestions])
+        return rankings
 
     def hints(self, events: Sequence[Event], k: int) -> list[Hint]:
-        return [
-            Hint(tuple(found.tool for found in answer), frozenset(way.tool for way in answer.warnings))
-            for answer in self._suggest(_WEIGHED, events, k)
-        ]
+        """What an agent would be shown at each event."""
+        hints: list[Hint] = []
+        for suggestions in self._suggest(_WEIGHED, events, k):
+            tools = tuple(suggestion.tool for suggestion in suggestions)
+            hints.append(Hint(tools, frozenset(warning.tool for warning in suggestions.warnings)))
+        return hints
 
 
 class FilledMemory:
@@ -110,10 +120,12 @@ class FilledMemory:
 
     @property
     def mirror(self) -> NamespaceMirror:
+        """The tool graph that policies read."""
         return self._memory.mirror(DEFAULT_NAMESPACE)
 
     @property
     def embedder(self) -> Embedder:
+        """The memory's own."""
         return self._memory.embedder
 
     def queries(self, events: Sequence[Event]) -> list[Query]:
@@ -123,42 +135,64 @@ class FilledMemory:
         return [self._queries[event] for event in events]
 
     def __del__(self) -> None:
+        # The folder goes last: Windows removes no open file.
         self._memory.close()
         self._folder.cleanup()
 
 
+# Weak keys: a memory goes with the training set of its split, not at the end of the process.
 _filled: WeakKeyDictionary[Training, FilledMemory] = WeakKeyDictionary()
 
 
 def as_remembered(run: DomainRun) -> Trajectory:
     """The run as memory takes it; where user-side calls are part of the chain they become calls of the agent."""
-    turns = list(run.trajectory.turns)
-    for at, turn in enumerate(turns):
-        if run.user_side and turn.role == "user" and turn.calls:
+    if not run.user_side:
+        return run.trajectory
+    turns: list[Turn] = []
+    for turn in run.trajectory.turns:
+        if turn.role == "user" and turn.calls:
             calls = tuple(replace(call, name=USER_SIDE + call.name) for call in turn.calls)
-            turns[at] = Turn("assistant", turn.text, calls)
-    return replace(run.trajectory, turns=tuple(turns)) if run.user_side else run.trajectory
+            turns.append(Turn("assistant", turn.text, calls))
+        else:
+            turns.append(turn)
+    return replace(run.trajectory, turns=tuple(turns))
 
 
 def queries_of(events: Sequence[Event], embedder: Embedder) -> list[Query]:
     """The query of an agent at each event, all vectors made in one go."""
-    by_run: dict[DomainRun, list[StateSummary]] = {}
-    for run in dict.fromkeys(event.run for event in events):
-        known, by_run[run] = AgentState(), []
-        for turn in as_remembered(run).turns:
-            by_run[run].append(known.state())
-            known.add(turn)
-    states = [by_run[event.run][event.turn] for event in events]
-    texts = [text for state in states for text in (state.text, said_text(state))]
-    known = [text for text in dict.fromkeys(texts) if text.strip()]
-    vectors = dict(zip(known, embedder.embed(known), strict=True)) if known else {}
-    return [
-        Query(
+    states_by_run: dict[DomainRun, list[StateSummary]] = {}
+    for event in events:
+        if event.run not in states_by_run:
+            states_by_run[event.run] = _states_before_turns(event.run)
+    states = [states_by_run[event.run][event.turn] for event in events]
+
+    texts: dict[str, None] = {}  # each once, in order of first use
+    for state in states:
+        for text in (state.text, said_text(state)):
+            if text.strip():
+                texts[text] = None
+    vectors: dict[str, Float32Array] = {}
+    if texts:
+        vectors = dict(zip(texts, embedder.embed([*texts]), strict=True))
+
+    queries: list[Query] = []
+    for event, state in zip(events, states, strict=True):
+        query = Query(
             after=(event.last,),
             history=event.previous,
             state=state,
             vector=vectors.get(state.text),
             said_vector=vectors.get(said_text(state)),
         )
-        for event, state in zip(events, states, strict=True)
-    ]
+        queries.append(query)
+    return queries
+
+
+def _states_before_turns(run: DomainRun) -> list[StateSummary]:
+    """What the agent knew before each turn."""
+    known = AgentState()
+    states: list[StateSummary] = []
+    for turn in as_remembered(run).turns:
+        states.append(known.state())
+        known.add(turn)
+    return states

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
 from math import exp, log
 from statistics import fmean
 from typing import Final, NamedTuple, TypeAlias
@@ -29,7 +29,9 @@ HintAt: TypeAlias = tuple[Event, Hint]
 METRICS: Final = ("hit@1", "hit@2", "hit@3", "mrr")
 DRAWS: Final = 1000
 POINTINGS: Final = ("rescue", "misled", "both", "neither")
+"""What a hint at a divergence names: the better tool alone, the chosen one alone, both, or none of them."""
 _SHARES: Final = (*POINTINGS, "warned", "warned_better")
+_RESCUE, _MISLED = 0, 1  # columns of _SHARES
 _NAMED_TOOLS: Final = 10
 
 
@@ -42,7 +44,10 @@ class Interval(NamedTuple):
 
 def rank_of(tool: ToolName, ranking: Sequence[tuple[ToolName, float]]) -> int:
     """Position of a tool, from 1; 0 if the ranking lacks it."""
-    return next((place for place, (ranked, _) in enumerate(ranking, 1) if ranked == tool), 0)
+    for place, (ranked, _) in enumerate(ranking, 1):
+        if ranked == tool:
+            return place
+    return 0
 
 
 def values_of(ranks_E: IntArray) -> FloatArray:
@@ -57,8 +62,9 @@ def entropy_of(log_probabilities: Sequence[float]) -> float:
 
     What they leave of 1 counts as one more value, so that it is at most the true entropy.
     """
-    shares = [exp(one) for one in log_probabilities]
+    shares = [exp(value) for value in log_probabilities]
     shares.append(max(1.0 - sum(shares), 0.0))
+    # p·ln p goes to 0 with p, but log(0) raises.
     return -sum(share * log(share) for share in shares if share > 1e-12)
 
 
@@ -73,6 +79,7 @@ class Bootstrap:
         names, self._index_E = np.unique(np.array(families_E, dtype=str), return_inverse=True)
         self.families = len(names)
         picks_BF = np.random.default_rng(seed).integers(0, self.families, (DRAWS, self.families))
+        # How often each draw holds each family: a mean is then one product of matrices.
         self._times_BF = np.stack([np.bincount(picks, minlength=self.families) for picks in picks_BF])
         self._events_B: FloatArray = self._times_BF @ self._per_family(np.ones(len(self._index_E)))
 
@@ -101,8 +108,16 @@ class DivergencePoint:
         """Shares of the forks: POINTINGS of the hint, then warnings of a tool of the failed and the successful run."""
         shares = np.zeros(len(_SHARES))
         for better, chosen in self.forks:
-            good, bad = not better.isdisjoint(hint.tools), not chosen.isdisjoint(hint.tools)
-            pointing = ("both" if bad else "rescue") if good else ("misled" if bad else "neither")
+            names_better = not better.isdisjoint(hint.tools)
+            names_chosen = not chosen.isdisjoint(hint.tools)
+            if names_better and names_chosen:
+                pointing = "both"
+            elif names_better:
+                pointing = "rescue"
+            elif names_chosen:
+                pointing = "misled"
+            else:
+                pointing = "neither"
             shares[POINTINGS.index(pointing)] += 1
             shares[-2:] += not chosen.isdisjoint(hint.warned), not better.isdisjoint(hint.warned)
         return shares / len(self.forks)
@@ -133,7 +148,7 @@ def find_divergences(
     solved = _successful_ways(runs)
     candidates = runs if among is None else among
     failed = sorted((run for run in candidates if run.success is False), key=lambda run: run.id)
-    found: list[DivergencePoint] = []
+    divergences: list[DivergencePoint] = []
     for run in failed:
         turns = _turns(run)
         divergence = divergence_of([tools for _, tools in turns], solved.get(run.task, []))
@@ -142,9 +157,10 @@ def find_divergences(
         # Where one of the two ends, there is no other tool to compare with.
         forks = [fork for fork in divergence.differences if fork.theirs and fork.own]
         if forks:
-            found.append(DivergencePoint(turns[divergence.at][0], forks))
+            divergences.append(DivergencePoint(turns[divergence.at][0], forks))
     unsolved = sum(run.task not in solved for run in failed)
-    return found, Failures(len(failed), len(found), unsolved, len(failed) - unsolved - len(found))
+    same_way = len(failed) - unsolved - len(divergences)
+    return divergences, Failures(len(failed), len(divergences), unsolved, same_way)
 
 
 def _successful_ways(runs: Sequence[DomainRun]) -> dict[str, list[ToolSequence]]:
@@ -156,20 +172,27 @@ def _successful_ways(runs: Sequence[DomainRun]) -> dict[str, list[ToolSequence]]
     labels: defaultdict[str, defaultdict[tuple[Tools, ...], list[bool]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         if run.success is not None:
-            labels[run.task][tuple(tools for _, tools in _turns(run))].append(run.success)
-    found: dict[str, list[ToolSequence]] = {}
+            way = tuple(tools for _, tools in _turns(run))
+            labels[run.task][way].append(run.success)
+    solved: dict[str, list[ToolSequence]] = {}
     for task, ways in labels.items():
-        share = fmean(label for way in ways.values() for label in way)
-        good = {way: won for way, won in ways.items() if any(won) and fmean(won) >= share / 2}
+        share = fmean(chain.from_iterable(ways.values()))
+        good: list[ToolSequence] = []
+        for way, won in ways.items():
+            if any(won) and fmean(won) >= share / 2:
+                good.extend([way] * sum(won))  # once for each run that succeeded on it
         if good:
-            found[task] = [way for way, won in good.items() for _ in range(sum(won))]
-    return found
+            solved[task] = good
+    return solved
 
 
 def _turns(run: DomainRun) -> list[tuple[Event, Tools]]:
     """The first call and the set of tools of each tool-bearing turn."""
-    turns = [list(events) for _, events in groupby(run.all_events, key=lambda event: event.turn)]
-    return [(events[0], Tools(event.next for event in events)) for events in turns]
+    turns: list[tuple[Event, Tools]] = []
+    for _, group in groupby(run.all_events, key=lambda event: event.turn):
+        events = list(group)
+        turns.append((events[0], Tools(event.next for event in events)))
+    return turns
 
 
 @dataclass(frozen=True)
@@ -228,65 +251,100 @@ class Hints:
     in_failures: list[HintAt] = field(default_factory=list[HintAt])
 
     def add(self, other: Hints) -> None:
+        """Append the hints of another domain."""
         self.at_divergences += other.at_divergences
         self.in_successes += other.in_successes
         self.in_failures += other.in_failures
 
-    def _shares(self) -> FloatArray:
+    def shares(self) -> FloatArray:
         """What each hint at a divergence named, shape (P, J)."""
-        found = [divergence.judge(hint) for divergence, hint in self.at_divergences]
-        return np.array(found, dtype=np.float64).reshape(-1, len(_SHARES))
+        judged = [divergence.judge(hint) for divergence, hint in self.at_divergences]
+        return np.array(judged, dtype=np.float64).reshape(-1, len(_SHARES))
 
     def measure(self, *, k: int = 2, seed: int = 0, reference: Hints | None = None) -> RescueAndHarm:
         """Judge the hints, of at most k tools each; `reference` holds another method's at the same divergences."""
-        shares_PJ = self._shares()
-        shares = dict(zip(_SHARES, (shares_PJ.sum(axis=0) / max(len(shares_PJ), 1)).tolist(), strict=True))
+        shares_PJ = self.shares()
+        means_J = shares_PJ.sum(axis=0) / max(len(shares_PJ), 1)
+        shares = dict(zip(_SHARES, means_J.tolist(), strict=True))
         families = [_family(divergence.event) for divergence, _ in self.at_divergences]
-        given = [(event, hint.tools) for event, hint in self.in_successes if hint.tools]
-        missed_E = np.array([event.next not in tools for event, tools in given], dtype=np.float64)
         intervals: dict[str, Interval] = {}
         if families:
-            draws, rescued_P, misled_P = Bootstrap(families, seed=seed), shares_PJ[:, 0], shares_PJ[:, 1]
-            columns = {"rescue": rescued_P, "misled": misled_P, "gain": rescued_P - misled_P}
-            if reference is not None:
-                other_PJ = reference._shares()
-                columns["ahead"] = columns["gain"] - (other_PJ[:, 0] - other_PJ[:, 1])
-            intervals = {name: interval(draws.means(column_P)) for name, column_P in columns.items()}
+            intervals = _rescue_intervals(shares_PJ, reference, Bootstrap(families, seed=seed))
+
+        # Harm is of hints that were given: silence harms nobody.
+        given = [(event, hint.tools) for event, hint in self.in_successes if hint.tools]
+        missed_E = np.array([event.next not in tools for event, tools in given], dtype=np.float64)
+        harm = 0.0
         if given:
-            intervals["harm"] = interval(Bootstrap([_family(event) for event, _ in given], seed=seed).means(missed_E))
-        forks = [(fork, Tools(hint.tools), len(d.forks)) for d, hint in self.at_divergences for fork in d.forks]
+            harm = float(missed_E.mean())
+            draws = Bootstrap([_family(event) for event, _ in given], seed=seed)
+            intervals["harm"] = interval(draws.means(missed_E))
+
+        rescued_by, misled_by = self._tools_at_divergences()
         return RescueAndHarm(
             k=k,
             divergences=len(families),
             families=len(set(families)),
             gain=shares["rescue"] - shares["misled"],
-            harm=float(missed_E.mean()) if given else 0.0,
+            harm=harm,
             silent=1 - len(given) / max(len(self.in_successes), 1),
             **shares,
             interval=intervals,
-            rescued_by=_most_frequent((tools & f.theirs, n) for f, tools, n in forks if not tools & f.own),
-            misled_by=_most_frequent((tools & f.own, n) for f, tools, n in forks if not tools & f.theirs),
+            rescued_by=rescued_by,
+            misled_by=misled_by,
             harmed=_most_frequent(({event.next}.difference(tools), 1) for event, tools in given),
             agreement=_agreement(self.in_successes, self.in_failures, seed),
         )
 
+    def _tools_at_divergences(self) -> tuple[dict[ToolName, float], dict[ToolName, float]]:
+        """The tools that most rescued, and those that most misled."""
+        rescued: list[tuple[Iterable[ToolName], int]] = []
+        misled: list[tuple[Iterable[ToolName], int]] = []
+        for divergence, hint in self.at_divergences:
+            tools = Tools(hint.tools)
+            for fork in divergence.forks:
+                if not tools & fork.own:
+                    rescued.append((tools & fork.theirs, len(divergence.forks)))
+                if not tools & fork.theirs:
+                    misled.append((tools & fork.own, len(divergence.forks)))
+        return _most_frequent(rescued), _most_frequent(misled)
+
+
+def _rescue_intervals(shares_PJ: FloatArray, reference: Hints | None, draws: Bootstrap) -> dict[str, Interval]:
+    """Intervals of rescue, misled, gain, and of the gain above that of `reference`, draw by draw."""
+    rescued_P = shares_PJ[:, _RESCUE]
+    misled_P = shares_PJ[:, _MISLED]
+    columns = {"rescue": rescued_P, "misled": misled_P, "gain": rescued_P - misled_P}
+    if reference is not None:
+        other_PJ = reference.shares()
+        columns["ahead"] = columns["gain"] - (other_PJ[:, _RESCUE] - other_PJ[:, _MISLED])
+    return {name: interval(draws.means(column_P)) for name, column_P in columns.items()}
+
 
 def _agreement(in_successes: Sequence[HintAt], in_failures: Sequence[HintAt], seed: int) -> Agreement | None:
-    domains = {event.run.domain for event, _ in in_successes} & {event.run.domain for event, _ in in_failures}
+    successes = _by_domain(in_successes)
+    failures = _by_domain(in_failures)
+    domains = sorted(successes.keys() & failures.keys())
     if not domains:
         return None
-    calls_2, shares_2 = np.zeros(2, dtype=np.int64), np.zeros(2)
-    differences_B, weights_B = np.zeros(DRAWS), np.zeros(DRAWS)
-    for number, domain in enumerate(sorted(domains)):
-        good, bad = ([pair for pair in side if pair[0].run.domain == domain] for side in (in_successes, in_failures))
-        agreed_E = np.array([hint.tools[:1] == (event.next,) for event, hint in [*good, *bad]], dtype=np.float64)
+    calls_2 = np.zeros(2, dtype=np.int64)
+    shares_2 = np.zeros(2)
+    differences_B = np.zeros(DRAWS)
+    weights_B = np.zeros(DRAWS)
+    for number, domain in enumerate(domains):
+        good = successes[domain]
+        bad = failures[domain]
+        both = [*good, *bad]
+        agreed_E = np.array([hint.tools[:1] == (event.next,) for event, hint in both], dtype=np.float64)
         good_E = np.repeat([1.0, 0.0], [len(good), len(bad)])
-        bootstrap = Bootstrap([event.run.family for event, _ in [*good, *bad]], seed=[seed, number])
-        goods_B, bads_B = bootstrap.means(good_E), bootstrap.means(1 - good_E)
+        bootstrap = Bootstrap([event.run.family for event, _ in both], seed=[seed, number])
+        goods_B = bootstrap.means(good_E)
+        bads_B = bootstrap.means(1 - good_E)
         # A draw may hold families of one side alone, which show no difference in this domain.
         known_B = (goods_B > 0) & (bads_B > 0)
-        agreed_B = [bootstrap.means(agreed_E * side_E)[known_B] for side_E in (good_E, 1 - good_E)]
-        differences_B[known_B] += len(bad) * (agreed_B[0] / goods_B[known_B] - agreed_B[1] / bads_B[known_B])
+        agreed_goods_B = bootstrap.means(agreed_E * good_E)[known_B] / goods_B[known_B]
+        agreed_bads_B = bootstrap.means(agreed_E * (1 - good_E))[known_B] / bads_B[known_B]
+        differences_B[known_B] += len(bad) * (agreed_goods_B - agreed_bads_B)
         weights_B[known_B] += len(bad)
         shares_2 += len(bad) * np.array([agreed_E @ good_E / len(good), agreed_E @ (1 - good_E) / len(bad)])
         calls_2 += [len(good), len(bad)]
@@ -294,6 +352,13 @@ def _agreement(in_successes: Sequence[HintAt], in_failures: Sequence[HintAt], se
     successful, failed = (shares_2 / calls_2[1]).tolist()
     between = interval(differences_B[drawn_B] / weights_B[drawn_B])
     return Agreement(successful, failed, successful - failed, between, (int(calls_2[0]), int(calls_2[1])))
+
+
+def _by_domain(hints: Sequence[HintAt]) -> dict[str, list[HintAt]]:
+    grouped: defaultdict[str, list[HintAt]] = defaultdict(list)
+    for event, hint in hints:
+        grouped[event.run.domain].append((event, hint))
+    return grouped
 
 
 def _most_frequent(found: Iterable[tuple[Iterable[ToolName], int]]) -> dict[ToolName, float]:

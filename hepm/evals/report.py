@@ -14,6 +14,7 @@ from hepm.evals.domains import TEN_DOMAINS, SplitName
 from hepm.evals.metrics import METRICS, Failures, Interval, RescueAndHarm
 from hepm.text import count_of, on_one_line
 
+# Below these a verdict would be chance.
 FEWEST_EVENTS: Final = 30
 FEWEST_FAMILIES: Final = 5
 FEWEST_DIVERGENCES: Final = 10
@@ -129,12 +130,15 @@ class EvalReport:
 
     def to_json(self) -> dict[str, Any]:
         """As `hepm eval --json` prints it."""
-        found = rounded(asdict(self))
-        del found["settings"]["ks"], found["settings"]["rescue"], found["settings"]["seen"]
-        for by_method in (found["macro"], *(domain["methods"] for domain in found["domains"].values())):
+        report = rounded(asdict(self))
+        for internal in ("ks", "rescue", "seen"):
+            del report["settings"][internal]
+        tables = [report["macro"], *(domain["methods"] for domain in report["domains"].values())]
+        for by_method in tables:
             for name, scores in by_method.items():
+                # {"hit@1": .5, ..., "interval": ..., "difference": ...}: the values stand beside the rest.
                 by_method[name] = scores.pop("values") | scores
-        return found
+        return report
 
 
 def rounded(value: Any) -> Any:
@@ -143,13 +147,18 @@ def rounded(value: Any) -> Any:
         return {key: rounded(part) for key, part in cast("dict[str, Any]", value).items()}
     if isinstance(value, list | tuple):
         return [rounded(part) for part in cast("list[Any]", value)]
-    return round(value, _DIGITS) if isinstance(value, float) else value
+    if isinstance(value, float):
+        return round(value, _DIGITS)
+    return value
 
 
 def _judged(measured: Iterable[str]) -> str:
     """The method that the verdict is about: the first measured one, unless one of `_JUDGED` was measured."""
     names = list(measured)
-    return next((name for name in _JUDGED if name in names), names[0])
+    for name in _JUDGED:
+        if name in names:
+            return name
+    return names[0]
 
 
 def verdict(report: EvalReport, *, events: int, families: int) -> str:
@@ -158,8 +167,9 @@ def verdict(report: EvalReport, *, events: int, families: int) -> str:
     `events` and `families` are those of all domains, no run counted twice.
     """
     method = _judged(report.macro)
-    grouped = any(domain.grouped for domain in report.domains.values())
-    notes = " Task ids hardly repeat in these runs: requests were grouped by likeness." if grouped else ""
+    notes = ""
+    if any(domain.grouped for domain in report.domains.values()):
+        notes = " Task ids hardly repeat in these runs: requests were grouped by likeness."
     notes += _sampled(report.settings, events)
     if events < FEWEST_EVENTS or families < FEWEST_FAMILIES:
         return (
@@ -167,99 +177,122 @@ def verdict(report: EvalReport, *, events: int, families: int) -> str:
             f"{count_of(families, 'task family', 'task families')} could be predicted, and below "
             f"{FEWEST_EVENTS} calls of {FEWEST_FAMILIES} families chance decides.{notes}"
         )
-    seen, unseen = report.rescue_seen.get(method), report.rescue.get(method)
-    cases = [
-        (found, memory)
-        for found, memory in ((seen, "with other runs of the task in memory"), (unseen, "without"))
-        if found is not None and found.divergences >= FEWEST_DIVERGENCES and found.families >= FEWEST_FAMILIES
-    ]
+    seen = report.rescue_seen.get(method)
+    unseen = report.rescue.get(method)
+    cases: list[tuple[RescueAndHarm, str]] = []
+    if seen is not None and _enough(seen):
+        cases.append((seen, "with other runs of the task in memory"))
+    if unseen is not None and _enough(unseen):
+        cases.append((unseen, "without"))
     if len(cases) == 1:
         cases = [(cases[0][0], "with other runs of their task families out of memory")]
-    return (_by_hints(cases, method) if cases else _by_prediction(report, method)) + notes
+    if cases:
+        return _by_hints(cases, method) + notes
+    return _by_prediction(report, method) + notes
+
+
+def _enough(measured: RescueAndHarm) -> bool:
+    return measured.divergences >= FEWEST_DIVERGENCES and measured.families >= FEWEST_FAMILIES
 
 
 def _sampled(settings: EvalSettings, events: int) -> str:
     if settings.sampled is None:
         return ""
-    of = f"all {settings.runs:,}" if settings.sampled == settings.runs else f"{settings.sampled:,} of {settings.runs:,}"
-    return f" This is a sample: {events:,} calls were predicted, from memories of {of} runs; --all measures every call."
+    runs = f"all {settings.runs:,}"
+    if settings.sampled != settings.runs:
+        runs = f"{settings.sampled:,} of {settings.runs:,}"
+    return (
+        f" This is a sample: {events:,} calls were predicted, from memories of {runs} runs; --all measures every call."
+    )
 
 
 def _by_hints(cases: Sequence[tuple[RescueAndHarm, str]], method: str) -> str:
     first = cases[0][0]
-    # Of the gain, 0 where chance cannot be excluded.
-    signs = [int(gain.low > 0) - int(gain.high < 0) for gain in (found.interval["gain"] for found, _ in cases)]
+    signs = [_sign(measured.interval["gain"]) for measured, _ in cases]
     opening = f"Memory {_WOULD_HAVE[signs[0]]}"
     if len(set(signs)) > 1:
         unseen = _WOULD_HAVE[signs[1]].replace("these agents", "them")
         opening += f" where it holds other runs of the task, and {unseen} where it does not"
     shares = ", and ".join(
-        f"in {found.rescue:.0%} and the reverse in {found.misled:.0%} {memory} "
-        f"({_points(found.gain)} points, 95 % interval {_points(*found.interval['gain'])})"
-        for found, memory in cases
+        f"in {measured.rescue:.0%} and the reverse in {measured.misled:.0%} {memory} "
+        f"({_points(measured.gain)} points, 95 % interval {_points(*measured.interval['gain'])})"
+        for measured, memory in cases
     )
-    tools = [*(first.rescued_by if signs[0] > 0 else first.misled_by)][:_NAMED_TOOLS]
-    mostly = f", mostly on {', '.join(tools)}" if tools and signs[0] else ""
+    tools = first.rescued_by if signs[0] > 0 else first.misled_by
+    mostly = ""
+    if tools and signs[0]:
+        mostly = f", mostly on {', '.join([*tools][:_NAMED_TOOLS])}"
+    harm = " and ".join(f"{measured.harm:.0%}" for measured, _ in cases)
     return (
         f"{opening}: at {first.divergences} points where a failed run left the way of a successful one, hints of "
         f"{method} (at most {count_of(first.k, 'tool')}) held the better tool and not the chosen one {shares}{mostly}; "
-        f"in successful runs they lacked the tool called next in "
-        f"{' and '.join(f'{found.harm:.0%}' for found, _ in cases)}."
+        f"in successful runs they lacked the tool called next in {harm}."
     )
 
 
+def _sign(gain: Interval) -> int:
+    """1 or -1 where the interval excludes 0, else 0: chance cannot be excluded."""
+    if gain.low > 0:
+        return 1
+    if gain.high < 0:
+        return -1
+    return 0
+
+
 def _by_prediction(report: EvalReport, method: str) -> str:
-    settings, scores = report.settings, report.macro[method]
+    settings = report.settings
+    scores = report.macro[method]
     apart = settings.split in ("families", "files, unseen families")
-    metric = f"hit@{min(settings.k, 3)}"
-    ahead = scores.difference.get(metric)
+    k = min(settings.k, 3)  # METRICS ends at hit@3
+    metric = f"hit@{k}"
     opening = "Memory would have known what comes next, but whether that helps these agents cannot be told"
     tasks = "unseen tasks" if apart else "the tested runs"
-    found = f"on {tasks} its top {metric[-1]} held the next tool in {scores.values[metric]:.0%}"
+    hits = f"on {tasks} its top {k} held the next tool in {scores.values[metric]:.0%}"
+    ahead = scores.difference.get(metric)
     if ahead is not None:
         if ahead.interval.low <= 0:
             opening = "Memory would not have helped these agents as far as can be seen"
-        hit, points = report.macro[settings.reference].values[metric], _points(ahead.value)
-        found += f" against {hit:.0%} for {settings.reference} ({points} points, {_points(*ahead.interval)})"
+        reference = report.macro[settings.reference].values[metric]
+        hits += f" against {reference:.0%} for {settings.reference}"
+        hits += f" ({_points(ahead.value)} points, {_points(*ahead.interval)})"
     rescue = report.rescue.get(method)
     if rescue is None:
         why = "whether it would have put failed runs right was not looked at"
-        why += "" if apart else ", as memory held runs of their tasks"
+        if not apart:
+            why += ", as memory held runs of their tasks"
     elif not rescue.divergences:
         why = "no failed run was found to leave the way of a successful one"
     else:
         number = count_of(rescue.divergences, "failed run")
         why = f"only {number} left the way of a successful one, which is too few to judge"
-    return f"{opening}: {found}, and {why}."
+    return f"{opening}: {hits}, and {why}."
 
 
 def _points(*shares: float) -> str:
-    return " to ".join(f"{round(100 * share):+d}" for share in shares)  # what rounds to nothing is no minus
+    # Through int: -0.3 points print as "+0", where f"{-0.3:+.0f}" is "-0".
+    return " to ".join(f"{round(100 * share):+d}" for share in shares)
 
 
 def tables(report: EvalReport) -> RenderableType:
     """The verdict, then each domain, the mean over them, rescue and harm."""
-    settings, parts = report.settings, list[RenderableType]([Text(report.verdict, style="bold")])
+    settings = report.settings
+    parts: list[RenderableType] = [Text(report.verdict, style="bold")]
     for name, domain in report.domains.items():
         title = f"{name}: {domain.events:,} calls of {domain.families:,} task families"
-        title += " (requests grouped by likeness)" if domain.grouped else ""
+        if domain.grouped:
+            title += " (requests grouped by likeness)"
         parts.append(_scores(title, domain.methods, settings.reference))
-        failures = domain.failures
-        if failures:
-            ways = (
-                f"{failures.runs:,} failed runs: {failures.diverged:,} left the way of a successful run for another "
-                f"tool, {failures.same_way:,} took the same tools as far as they went, {failures.unsolved:,} ran tasks "
-                "that no run solved"
-            )
-            parts.append(Text(ways if failures.runs else "no failed run"))
+        if domain.failures:
+            parts.append(Text(_ways(domain.failures)))
     if len(report.domains) > 1:
         parts.append(_scores(f"mean over {len(report.domains)} domains", report.macro, settings.reference))
-    found = [by_method for by_method in (report.rescue, *report.rescue_by_k) if by_method]
-    for by_method in sorted(found, key=lambda by_method: next(iter(by_method.values())).k):
+    unseen = [by_method for by_method in (report.rescue, *report.rescue_by_k) if by_method]
+    for by_method in sorted(unseen, key=_most_tools):
         parts += _rescue(by_method, "task unseen: its family is out of memory")
     parts += _rescue(report.rescue_seen, "task seen: this run alone is out of memory")
     parts += _agreement({"unseen": report.rescue, "seen": report.rescue_seen})
-    parts += [Text(on_one_line(f"{name} was left out: {reason}.")) for name, reason in report.skipped.items()]
+    for name, reason in report.skipped.items():
+        parts.append(Text(on_one_line(f"{name} was left out: {reason}.")))
     if settings.unlabelled:
         parts.append(Text(f"{settings.unlabelled:,} of {settings.runs:,} runs have no outcome and were left out."))
     known = sorted(report.domains.keys() & set(TEN_DOMAINS))
@@ -272,6 +305,22 @@ def tables(report: EvalReport) -> RenderableType:
     return Group(*parts)
 
 
+def _ways(failures: Failures) -> str:
+    """What the failed runs of a domain did, in a sentence."""
+    if not failures.runs:
+        return "no failed run"
+    return (
+        f"{failures.runs:,} failed runs: {failures.diverged:,} left the way of a successful run for another "
+        f"tool, {failures.same_way:,} took the same tools as far as they went, {failures.unsolved:,} ran tasks "
+        "that no run solved"
+    )
+
+
+def _most_tools(by_method: Mapping[str, RescueAndHarm]) -> int:
+    """k of a table of hints, the same for all its methods."""
+    return next(iter(by_method.values())).k
+
+
 def _scores(title: str, methods: Mapping[str, MethodScores], reference: str) -> Table:
     table = table_of(title, "method")
     for heading in ("hit@1", "hit@2", "hit@3", "MRR"):
@@ -279,13 +328,16 @@ def _scores(title: str, methods: Mapping[str, MethodScores], reference: str) -> 
     table.add_column(f"hit@2 against {reference}, 95 %", justify="right", min_width=23)
     for name, scores in methods.items():
         difference = scores.difference.get("hit@2")
-        against = f"{difference.value:+.3f} [{_range(difference.interval)}]" if difference else ""
+        against = ""
+        if difference:
+            against = f"{difference.value:+.3f} [{_range(difference.interval)}]"
         table.add_row(name, *(f"{scores.values[metric]:.3f}" for metric in METRICS), against)
     return table
 
 
-def _rescue(found: Mapping[str, RescueAndHarm], memory: str) -> Iterator[RenderableType]:
-    first = next(iter(found.values()), None)
+def _rescue(by_method: Mapping[str, RescueAndHarm], memory: str) -> Iterator[RenderableType]:
+    """A table of rescue and harm, and the tools that the judged method rescued and misled at."""
+    first = next(iter(by_method.values()), None)
     if first is None or not first.divergences:
         return
     title = (
@@ -293,39 +345,56 @@ def _rescue(found: Mapping[str, RescueAndHarm], memory: str) -> Iterator[Rendera
         "where a failed run left the way of a successful one"
     )
     table = table_of(title, "method", "rescue", "misled", "gain", "95 %", "harm", "silent")
-    for name, method in found.items():
-        gain = f"{method.gain:+.3f}", _range(method.interval["gain"])
-        shares = [f"{share:.3f}" for share in (method.rescue, method.misled, method.harm, method.silent)]
-        table.add_row(name, *shares[:2], *gain, *shares[2:])
+    for name, method in by_method.items():
+        table.add_row(
+            name,
+            f"{method.rescue:.3f}",
+            f"{method.misled:.3f}",
+            f"{method.gain:+.3f}",
+            _range(method.interval["gain"]),
+            f"{method.harm:.3f}",
+            f"{method.silent:.3f}",
+        )
     yield table
-    name = _judged(found)
-    method = found[name]
+    name = _judged(by_method)
+    yield Text(f"{name} {_tools_and_warnings(by_method[name])}")
+
+
+def _tools_and_warnings(method: RescueAndHarm) -> str:
+    """For example "rescued at search_flights (5.5), misled at think (2), warned of the chosen tool in 9% ..."."""
     parts: list[str] = []
     for what, by_tool in (("rescued", method.rescued_by), ("misled", method.misled_by)):
         tools = [f"{tool} ({times:g})" for tool, times in by_tool.items()][:_NAMED_TOOLS]
-        parts += [f"{what} at {on_one_line(', '.join(tools))}"] if tools else []
+        if tools:
+            parts.append(f"{what} at {on_one_line(', '.join(tools))}")
     if method.warned or method.warned_better:
-        parts += [f"warned of the chosen tool in {method.warned:.0%}"]
-        parts[-1] += f" and of the better one in {method.warned_better:.0%}"
-    yield Text(f"{name} {', '.join(parts) or 'neither rescued nor misled'}")
+        warned = f"warned of the chosen tool in {method.warned:.0%}"
+        parts.append(f"{warned} and of the better one in {method.warned_better:.0%}")
+    return ", ".join(parts) or "neither rescued nor misled"
 
 
 def _agreement(by_memory: Mapping[str, Mapping[str, RescueAndHarm]]) -> Iterator[RenderableType]:
     title = "share of calls that were the first tool of the hint, in successful and in failed runs"
     table = table_of(title, "task", "method", "successful", "failed", "difference", "95 %")
     table.columns[1].justify = "left"
-    for memory, found in by_memory.items():
-        for name, method in found.items():
+    for memory, by_method in by_memory.items():
+        for name, method in by_method.items():
             agreement = method.agreement
             if agreement:
-                shares = f"{agreement.successful:.3f}", f"{agreement.failed:.3f}", f"{agreement.difference:+.3f}"
-                table.add_row(memory, name, *shares, _range(agreement.interval))
+                table.add_row(
+                    memory,
+                    name,
+                    f"{agreement.successful:.3f}",
+                    f"{agreement.failed:.3f}",
+                    f"{agreement.difference:+.3f}",
+                    _range(agreement.interval),
+                )
     if table.row_count:
         yield table
 
 
-def _range(found: Interval) -> str:
-    return f"{found.low:+.3f} … {found.high:+.3f}"
+def _range(interval: Interval) -> str:
+    return f"{interval.low:+.3f} … {interval.high:+.3f}"
 
 
 def table_of(title: str, first: str, *numbers: str) -> Table:

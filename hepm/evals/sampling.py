@@ -20,7 +20,9 @@ READ_CHARS: Final = 30_000_000
 REMEMBERED: Final = 16_000.0
 """Cost of all memories together: a call is 1, and `_CALL_CHARS` characters of text are another."""
 PREDICTED: Final = 600
+"""Calls to predict, over all domains."""
 DIVERGENCES: Final = 300
+"""Failed runs to look at, over all domains."""
 FOLDS: Final = 3
 """Parts of the families, and of the runs, in a sample: a memory of two of them predicts many calls of the third."""
 _RUN_CHARS: Final = 3_000
@@ -33,7 +35,12 @@ _Item = TypeVar("_Item")
 
 def chars_of(run: Trajectory) -> int:
     """Length of what a run says and what its calls returned."""
-    return sum(len(turn.text) + sum(len(call.result or "") for call in turn.calls) for turn in run.turns)
+    chars = 0
+    for turn in run.turns:
+        chars += len(turn.text)
+        for call in turn.calls:
+            chars += len(call.result or "")
+    return chars
 
 
 def reading_cost(run: Trajectory) -> int:
@@ -63,15 +70,26 @@ class Sample:
             return cls(domains)
         domains = _lighter(domains, REMEMBERED / _ONE_OF_EACH)
         folds = min(FOLDS, max(1, int(REMEMBERED / _ONE_OF_EACH / _weight(domains))))
-        tested = [run for domain in domains for run in domain.to_predict]
-        calls = sum(len(run.events) for run in tested if run.success is not None) * folds / FOLDS
-        failed = sum(run.success is False for run in tested) * folds / FOLDS
+        all_calls = all_failed = 0
+        for domain in domains:
+            for run in domain.to_predict:
+                if run.success is not None:
+                    all_calls += len(run.events)
+                all_failed += run.success is False
+        # In the folds that are measured.
+        calls = all_calls * folds / FOLDS
+        failed = all_failed * folds / FOLDS
         return cls(domains, folds, min(1.0, PREDICTED / max(calls, 1)), min(1.0, DIVERGENCES / max(failed, 1)))
 
     def some_splits(self, splits: Sequence[Split], failed: Sequence[DomainRun]) -> Sequence[Split]:
         """The splits to measure: those with most of the runs that failed on a way of their own."""
-        counts = Counter(failed)
-        return sorted(splits, key=lambda split: -sum(counts[run] for run in split.test))[: self.folds]
+        times = Counter(failed)
+
+        def failed_runs(split: Split) -> int:
+            return sum(times[run] for run in split.test)
+
+        # Stable in reverse too: equal splits keep their order.
+        return sorted(splits, key=failed_runs, reverse=True)[: self.folds]
 
     def some_calls(self, calls: Sequence[_Item]) -> list[_Item]:
         """Calls to predict, in their order."""
@@ -84,7 +102,7 @@ class Sample:
 
 def _some(items: Sequence[_Item], share: float) -> list[_Item]:
     picked = Random(0).sample(range(len(items)), round(share * len(items)))
-    return [items[at] for at in sorted(picked)]
+    return [items[index] for index in sorted(picked)]
 
 
 def _lighter(domains: Sequence[Domain], limit: float) -> Sequence[Domain]:
@@ -96,7 +114,11 @@ def _lighter(domains: Sequence[Domain], limit: float) -> Sequence[Domain]:
     share = limit / _weight(domains)
     if share >= 1:
         return domains
-    return [_kept(domain, {run for run in domain.all_runs if _hash(run.id) < share}) for domain in domains]
+    lighter: list[Domain] = []
+    for domain in domains:
+        runs = {run for run in domain.all_runs if _hash(run.id) < share}
+        lighter.append(_kept(domain, runs))
+    return lighter
 
 
 def _of_some_families(domain: Domain, share: float) -> Domain:
@@ -106,15 +128,24 @@ def _of_some_families(domain: Domain, share: float) -> Domain:
 
 
 def _kept(domain: Domain, runs: set[DomainRun]) -> Domain:
-    tested = None if domain.tested is None else [run for run in domain.tested if run in runs]
+    """The domain with these of its runs."""
+    tested = domain.tested
+    if tested is not None:
+        tested = [run for run in tested if run in runs]
     return replace(domain, runs=[run for run in domain.runs if run in runs], tested=tested)
 
 
 def _weight(domains: Sequence[Domain]) -> float:
-    runs = [run for domain in domains for run in domain.runs]
-    return sum(len(run.calls) + chars_of(run.trajectory) / _CALL_CHARS for run in runs)
+    """The cost of one memory of all runs, in calls; see REMEMBERED."""
+    weight = 0.0
+    for domain in domains:
+        for run in domain.runs:
+            weight += len(run.calls) + chars_of(run.trajectory) / _CALL_CHARS
+    return weight
 
 
 def _hash(name: str) -> float:
     """A number in [0, 1) that is the same on every machine."""
-    return int(md5(name.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:12], 16) / 16**12
+    # surrogatepass: an id from JSON may hold half of a surrogate pair, which UTF-8 refuses.
+    digest = md5(name.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+    return int(digest[:12], 16) / 16**12

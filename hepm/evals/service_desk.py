@@ -12,7 +12,7 @@ from itertools import accumulate
 from random import Random
 from typing import Any, Final, TypeAlias
 
-from hepm.ingest.chat import read_messages
+from hepm.ingest.formats.turns import read_messages
 from hepm.types import Outcome, Suggestions, ToolName, Trajectory
 
 MOST_CALLS: Final = 8  # a run that has not closed by then has failed

@@ -6,12 +6,12 @@ The agents work at the service desks of `hepm.evals.service_desk`. A policy is a
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache, partial
-from itertools import islice, product
+from itertools import islice
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -59,28 +59,53 @@ def first_tools(policy: str | Policy, *, seeds: Sequence[int] = range(10)) -> di
     counted: dict[Case, Counter[str]] = {case: Counter() for case in CASES}
     for seed in seeds:
         desk = make_desk(seed, noise=0.0)
-        three, dead = desk.kinds[:3], desk.kinds[seed % 3]
+        three = desk.kinds[:3]
+        dead = desk.kinds[seed % 3]
+        # (successful runs, failed runs) of each kind.
         logs: Mapping[Case, Mapping[Kind, tuple[int, int]]] = {
             "even": dict.fromkeys(three, (10, 10)),
             "rare": dict.fromkeys(three, (3, 12)),
-            "all_failed": {kind: (0 if kind is dead else 10, 10) for kind in three},
+            "all_failed": dict.fromkeys(three, (10, 10)) | {dead: (0, 10)},
         }
         with _memory() as memory:
             for case, log in logs.items():
                 _learn(memory, case_log(desk, log), namespace=case)
                 hint = hints_from(memory, desk, policy, speak="weighed", namespace=case)
-                for kind, number in product(three, range(REPEATS)):
-                    works, fails = kind.ways
-                    found = hint(desk.episode(f"{kind.name} question {number}", kind, seen=False), works.tools[:1])
-                    counts = counted["other_kinds" if case == "all_failed" and kind is not dead else case]
-                    named = {None: "none", works.tools[1]: "right", fails.tools[1]: "failed"}
-                    counts[named.get(found[0].tool if found else None, "other")] += 1
-                    counts["warned"] += any(way.tool == fails.tools[1] for way in found.warnings)
-    parts = ("right", "failed", "other", "none")
-    return {
-        case: FirstTool(*(counts[part] / sum(counts[one] for one in parts) for part in (*parts, "warned")))
-        for case, counts in counted.items()
-    }
+                for kind in three:
+                    counts = counted[case]
+                    if case == "all_failed" and kind is not dead:
+                        counts = counted["other_kinds"]
+                    for number in range(REPEATS):
+                        episode = desk.episode(f"{kind.name} question {number}", kind, seen=False)
+                        _count_first_hint(counts, kind, episode, hint)
+    return {case: _first_tool(counts) for case, counts in counted.items()}
+
+
+def _count_first_hint(counts: Counter[str], kind: Kind, episode: DeskRun, hint: Hints) -> None:
+    """Count what the hint after the first call names: that call looks the case up, the next one is the decision."""
+    works, fails = kind.ways
+    suggestions = hint(episode, works.tools[:1])
+    if not suggestions:
+        counts["none"] += 1
+    elif suggestions[0].tool == works.tools[1]:
+        counts["right"] += 1
+    elif suggestions[0].tool == fails.tools[1]:
+        counts["failed"] += 1
+    else:
+        counts["other"] += 1
+    counts["warned"] += any(way.tool == fails.tools[1] for way in suggestions.warnings)
+
+
+def _first_tool(counts: Counter[str]) -> FirstTool:
+    """The counts as shares of all queries; a query that is warned counts in one of the other four too."""
+    queries = counts.total() - counts["warned"]
+    return FirstTool(
+        right=counts["right"] / queries,
+        failed=counts["failed"] / queries,
+        other=counts["other"] / queries,
+        none=counts["none"] / queries,
+        warned=counts["warned"] / queries,
+    )
 
 
 def case_log(desk: Desk, log: Mapping[Kind, tuple[int, int]]) -> Iterator[Trajectory]:
@@ -88,6 +113,7 @@ def case_log(desk: Desk, log: Mapping[Kind, tuple[int, int]]) -> Iterator[Trajec
     for kind, counts in {**log, desk.kinds[3]: (10, 0)}.items():
         for way, count in zip(kind.ways, counts, strict=False):
             for number in range(count):
+                # The name seeds the wording.
                 episode = desk.episode(f"{kind.name} {way.works} {number}", kind, seen=True)
                 yield desk.record(episode, way.tools, way.works)
 
@@ -110,43 +136,54 @@ def success_from_logs(
     desk: Desk, policies: Sequence[str | Policy], follows: Sequence[float], *, sizes: Sequence[int] = SIZES
 ) -> dict[tuple[str | Policy, float], list[Scores]]:
     """Success at each size, by policy and follow probability: memory grows from runs of agents without one."""
-    found: dict[tuple[str | Policy, float], list[Scores]] = {(p, f): [] for p in policies for f in follows}
-    stream, runs = desk.training(max(sizes)), 0
+    scores: defaultdict[tuple[str | Policy, float], list[Scores]] = defaultdict(list)
+    stream = desk.training(max(sizes))
+    runs = 0
     with _memory() as memory:
         for size in sorted(sizes):
-            _learn(memory, [desk.record(episode, *desk.run(episode)) for episode in islice(stream, size - runs)])
+            batch = islice(stream, size - runs)
+            _learn(memory, [desk.record(episode, *desk.run(episode)) for episode in batch])
             runs = size
             for policy in policies:
                 hint = hints_from(memory, desk, policy)
                 for follow in follows:
-                    found[policy, follow].append(evaluate_desk(desk, hint, follow=follow, runs=size))
-    return found
+                    scores[policy, follow].append(evaluate_desk(desk, hint, follow=follow, runs=size))
+    return dict(scores)
 
 
 def success_online(desk: Desk, policy: str | Policy, *, follow: float, sizes: Sequence[int] = SIZES) -> list[Scores]:
     """Success at each size, where memory learns from the runs of agents that it hinted itself, `BATCH` at a time."""
-    found: list[Scores] = []
-    stream, runs = desk.training(max(sizes)), 0
+    scores: list[Scores] = []
+    stream = desk.training(max(sizes))
+    runs = 0
     with _memory() as memory:
         hint = hints_from(memory, desk, policy)
         for size in sorted(sizes):
             while runs < size:
-                batch = list(islice(stream, min(BATCH, size - runs)))
-                _learn(memory, [desk.record(episode, *desk.run(episode, hint, follow=follow)) for episode in batch])
-                runs += len(batch)
+                learned: list[Trajectory] = []
+                for episode in islice(stream, min(BATCH, size - runs)):
+                    calls, success = desk.run(episode, hint, follow=follow)
+                    learned.append(desk.record(episode, calls, success))
+                _learn(memory, learned)
+                runs += len(learned)
+                # Anew: `hints_from` remembers its answers, which the runs just learned may change.
                 hint = hints_from(memory, desk, policy)
-            found.append(evaluate_desk(desk, hint, follow=follow, runs=size))
-    return found
+            scores.append(evaluate_desk(desk, hint, follow=follow, runs=size))
+    return scores
 
 
 def evaluate_desk(desk: Desk, hint: Hints | None, *, follow: float, runs: int = 0) -> Scores:
     """Run the held-out episodes of a desk; success is the true one, without noise."""
-    episodes = desk.held_out()
-    ended = [desk.run(episode, hint, follow=follow) for episode in episodes]
-    won = [success for _, success in ended]
-    known = [success for episode, success in zip(episodes, won, strict=True) if episode.kind.known]
-    calls = sum(len(calls) for calls, _ in ended) / len(ended)
-    return Scores(runs, sum(won) / len(won), sum(known) / len(known), calls)
+    won: list[bool] = []
+    known: list[bool] = []
+    calls = 0
+    for episode in desk.held_out():
+        made, success = desk.run(episode, hint, follow=follow)
+        won.append(success)
+        calls += len(made)
+        if episode.kind.known:
+            known.append(success)
+    return Scores(runs, sum(won) / len(won), sum(known) / len(known), calls / len(won))
 
 
 class Setting(NamedTuple):
@@ -165,14 +202,15 @@ def measure_desk(
 ) -> dict[Setting, list[Scores]]:
     """Evaluate every setting on one desk, and agents without memory and an oracle. `follows` are above 0."""
     desk = make_desk(seed)
-    found = {Setting("", "no memory", 0.0): [evaluate_desk(desk, None, follow=0.0)]}
-    found |= {Setting("", "oracle", follow): [evaluate_desk(desk, oracle, follow=follow)] for follow in follows}
+    scores = {Setting("", "no memory", 0.0): [evaluate_desk(desk, None, follow=0.0)]}
+    for follow in follows:
+        scores[Setting("", "oracle", follow)] = [evaluate_desk(desk, oracle, follow=follow)]
     logs = success_from_logs(desk, list(policies.values()), follows, sizes=sizes)
     for name, policy in policies.items():
         for follow in follows:
-            found[Setting("logs", name, follow)] = logs[policy, follow]
-            found[Setting("online", name, follow)] = success_online(desk, policy, follow=follow, sizes=sizes)
-    return found
+            scores[Setting("logs", name, follow)] = logs[policy, follow]
+            scores[Setting("online", name, follow)] = success_online(desk, policy, follow=follow, sizes=sizes)
+    return scores
 
 
 def mean_over_desks(desks: Sequence[Mapping[Setting, Sequence[Scores]]]) -> dict[Setting, list[Scores]]:
@@ -184,10 +222,11 @@ def mean_over_desks(desks: Sequence[Mapping[Setting, Sequence[Scores]]]) -> dict
         success, known, calls = (float(row_D.mean()) for row_D in rows_3D)
         return Scores(at_size[0].runs, success, known, calls, interval(resampled.means(rows_3D[0])))
 
-    return {
-        setting: [mean(at_size) for at_size in zip(*(desk[setting] for desk in desks), strict=True)]
-        for setting in desks[0]
-    }
+    means: dict[Setting, list[Scores]] = {}
+    for setting in desks[0]:
+        of_desks = [desk[setting] for desk in desks]
+        means[setting] = [mean(at_size) for at_size in zip(*of_desks, strict=True)]
+    return means
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,14 +238,13 @@ class Simulation:
 
     def to_json(self) -> dict[str, Any]:
         """As benchmarks/followed_hints.py prints it."""
-        rows = [(setting, mean) for setting, means in self.scores.items() for mean in means]
-        return {
-            "first_tools": asdict(self)["first_tools"],
-            "scores": [
-                setting._asdict() | asdict(mean) | {"interval": mean.interval and mean.interval._asdict()}
-                for setting, mean in rows
-            ],
-        }
+        rows: list[dict[str, Any]] = []
+        for setting, means in self.scores.items():
+            for mean in means:
+                row = setting._asdict() | asdict(mean)
+                row["interval"] = mean.interval and mean.interval._asdict()
+                rows.append(row)
+        return {"first_tools": asdict(self)["first_tools"], "scores": rows}
 
 
 def simulate(
@@ -244,8 +282,12 @@ def hints_from(
 
 def oracle(episode: DeskRun, calls: tuple[ToolName, ...]) -> Suggestions:
     """Name the next tool of a way that works."""
-    following = (way.next_tool(calls) for way in episode.kind.ways if way.works)
-    return Suggestions(tuple(Suggestion(tool, 1.0, 0, 0.0, None, "it works") for tool in following if tool))
+    suggestions: list[Suggestion] = []
+    for way in episode.kind.ways:
+        tool = way.next_tool(calls)
+        if way.works and tool is not None:
+            suggestions.append(Suggestion(tool, 1.0, 0, 0.0, None, "it works"))
+    return Suggestions(tuple(suggestions))
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from hepm.ingest.redact import Redactor
-from hepm.ingest.shell_parser import command_of, is_shell, simple_commands
-from hepm.ingest.shells import command_name
+from hepm.ingest.shell.command_names import command_name
+from hepm.ingest.shell.parser import command_of, is_shell, simple_commands
 from hepm.types import JSON, ToolCall, ToolName
 
 ACTION_CHARS: Final = 80

@@ -33,18 +33,24 @@ FEWEST_TASKS: Final = 2
 RIGHT_FROM: Final = 0.75
 """The share of them in which the place named must hold what was passed."""
 
+# Values that stand in many results without coming from there, in their comparable form: 0 and 1 are "0.0" and "1.0".
 _ANYWHERE: Final = ("0.0", "1.0", "true", "false", "null", "")
-"""Values that stand in many results without coming from there, in their comparable form."""
 
 _TWO_DIGITS: Final = re.compile(r"\d{2}")
 _PLAIN_VALUE: Final = re.compile(r"[\w][\w .:/@-]{0,39}")
 _PLACES: Final = 14  # candidates of one argument, times the ways to pick
-_KNOWN_WORDS: Final = 60
+_SHAPES: Final = 3  # forms of one argument's values that are searched for in the user's words, commonest first
+_CONSTANTS: Final = 3  # values of one argument that are candidates by themselves
+_KNOWN_WORDS: Final = 60  # values passed before that are searched for in the user's words
+_UNTRIED: Final = 0.3  # how often a source is right of which nothing is known
 _PRIOR: Final = 2.0  # pseudo-counts by which a share in a context is drawn to the share overall
 _NEARLY_ALWAYS: Final = 0.95
 
+# "New York", "Museum of Modern Art", "Gate B2": small words only between capitals.
 _CAPITALISED: Final = re.compile(r"\b[A-Z][\w'’.-]*(?:\s+(?:(?:of|de|the|and|&|-)\s+)?[A-Z0-9][\w'’.-]*)*")
+# An apostrophe inside a word, as in "user's", opens no quotation.
 _QUOTED: Final = re.compile(r"(?<!\w)['\"“‘]([^'\"“”‘’\n]{1,120})['\"”’](?!\w)")
+# "1,200.50", and not the digits of "B2" or of "1.2.3".
 _AMOUNT: Final = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?![\w])")
 _MONTH_NAMES: Final = (
     "jan january", "feb february", "mar march", "apr april", "may", "jun june", "jul july", "aug august",
@@ -117,25 +123,35 @@ class LearnedArgument:
 
     def sources(self) -> list[ArgumentSource]:
         """All candidates."""
-        found: list[ArgumentSource] = []
+        candidates: list[ArgumentSource] = []
         for (kind, of, path), count in self.places.most_common(_PLACES):
-            if count > 1 or self.calls < 4:
-                found += [ArgumentSource(kind, of, path, pick) for pick in _picks(kind, listed=self.listed > 0)]
-        for shape, count in self.shapes.most_common(3):
+            # Seen once among several calls, a place is most likely an accident.
+            if count == 1 and self.calls >= 4:
+                continue
+            for pick in _picks(kind, listed=self.listed > 0):
+                candidates.append(ArgumentSource(kind, of, path, pick))
+        for shape, count in self.shapes.most_common(_SHAPES):
             if 10 * count >= self.calls:
-                found += [ArgumentSource("words", "shape", shape, pick) for pick in ("first", "last", "next")]
-        for of in ("known", "quoted", "capitals", "amount", "date"):
-            found += [ArgumentSource("words", of, "", pick) for pick in ("first", "last", "next")]
+                candidates += _in_words("shape", shape)
+        for how in ("known", "quoted", "capitals", "amount", "date"):
+            candidates += _in_words(how)
         if self.listed:
-            found += [ArgumentSource("words", of, "", "all") for of in ("known", "quoted", "capitals")]
-        common = [value for value, count in self.values.most_common(3) if count > 1 or self.calls < 3]
-        return found + [ArgumentSource("constant", "", value) for value in common]
+            for how in ("known", "quoted", "capitals"):
+                candidates.append(ArgumentSource("words", how, "", "all"))
+        for value, count in self.values.most_common(_CONSTANTS):
+            if count > 1 or self.calls < 3:
+                candidates.append(ArgumentSource("constant", "", value))
+        return candidates
 
     def chance(self, source: ArgumentSource, context: _Context) -> float:
         """How often the source is right in such a context, in [0, 1], drawn to how often it is right at all."""
-        chance = 0.3
-        for key in (None, context.several, context):
-            tried = self.tried.get(source) if key is None else self.tried_in.get((source, key))
+        # From the widest to the narrowest: each share is the prior of the next.
+        chance = _UNTRIED
+        for tried in (
+            self.tried.get(source),
+            self.tried_in.get((source, context.several)),
+            self.tried_in.get((source, context)),
+        ):
             if tried is not None:
                 chance = (tried.hits + _PRIOR * chance) / (tried.fires + _PRIOR)
         return chance
@@ -146,13 +162,20 @@ class LearnedArgument:
         return tried.fires / max(tried.fires + tried.idle, 1)
 
 
+def _in_words(how: str, what: str = "") -> list[ArgumentSource]:
+    """The candidates of one way to find values in the user's words."""
+    picks: tuple[Pick, ...] = ("first", "last", "next")
+    return [ArgumentSource("words", how, what, pick) for pick in picks]
+
+
 def _picks(kind: SourceKind, *, listed: bool) -> tuple[Pick, ...]:
     if kind == "argument":
         return "last", "first"
     if kind == "words":
         return "last", "first", "next"
-    picks: tuple[Pick, ...] = ("first", "last", "next", "fitting")
-    return (*picks, "all") if listed else picks
+    if listed:
+        return "first", "last", "next", "fitting", "all"
+    return "first", "last", "next", "fitting"
 
 
 @dataclass(slots=True)
@@ -180,19 +203,21 @@ class ToolArguments:
                 continue
             source, value = best
             share = self._share(argument, known.last)
+            # An optional argument is filled if calls usually pass it here, or wherever this source has a value.
             if share >= _NEARLY_ALWAYS or (share + argument.is_passed_with(source)) / 2 >= 0.5:
                 filled[name] = value
         return filled
 
     def origins(self) -> list[Origin]:
         """Where the arguments come from that most calls pass, as far as one place is right for most of these."""
-        found: list[Origin] = []
+        origins: list[Origin] = []
         for name, argument in self.arguments.items():
-            usual = 2 * argument.calls > self.calls
-            origin = _origin_of(name, argument) if usual else None
+            if 2 * argument.calls <= self.calls:
+                continue
+            origin = _origin_of(name, argument)
             if origin is not None:
-                found.append(origin)
-        return found
+                origins.append(origin)
+        return origins
 
     def _share(self, argument: LearnedArgument, last: ToolName) -> float:
         """The share of calls that passed an argument, of those after a tool, drawn to the share of all."""
@@ -200,16 +225,19 @@ class ToolArguments:
         return (argument.present_after[last] + _PRIOR * overall) / (self.after[last] + _PRIOR)
 
     def _best(self, argument: LearnedArgument, known: KnownValues) -> tuple[ArgumentSource, JSON] | None:
+        """The source that is most often right here and has a value, and this value."""
         reader = _Reader(self.tool, argument, known)
-        best: tuple[float, ArgumentSource, JSON] | None = None
+        best: tuple[ArgumentSource, JSON] | None = None
+        best_chance = -1.0
         for source in argument.tried:
             value, several = reader.value(source)
             if value is None:
                 continue
             chance = argument.chance(source, _Context(several, known.last))
-            if best is None or chance > best[0]:
-                best = chance, source, value
-        return None if best is None else best[1:]
+            if chance > best_chance:
+                best = source, value
+                best_chance = chance
+        return best
 
 
 class Origin(NamedTuple):
@@ -221,9 +249,10 @@ class Origin(NamedTuple):
     calls: int
 
     def __str__(self) -> str:
-        """Such as "order_id ← get_order.order_id"."""
-        equals = self.source.kind == "constant"
-        return f"{self.name} {'=' if equals else '←'} {self.origin_text}"
+        """Such as "order_id ← get_order.order_id", or "currency = EUR"."""
+        if self.source.kind == "constant":
+            return f"{self.name} = {self.origin_text}"
+        return f"{self.name} ← {self.origin_text}"
 
     @property
     def origin_text(self) -> str:
@@ -232,7 +261,9 @@ class Origin(NamedTuple):
 
 
 def _origin_of(name: str, argument: LearnedArgument) -> Origin | None:
-    if argument.calls < FEWEST_CALLS:
+    """Where an argument comes from; None if too little was seen, or no place is right often enough."""
+    tasks = len(argument.tasks)
+    if argument.calls < FEWEST_CALLS or tasks < FEWEST_TASKS:
         return None
 
     def rank(source: ArgumentSource) -> tuple[float, int, int]:
@@ -241,14 +272,16 @@ def _origin_of(name: str, argument: LearnedArgument) -> Origin | None:
         return argument.tried[source].hits, plainness, source.pick in ("first", "last")
 
     best = max(argument.tried, key=rank, default=None)
-    hits = int(argument.tried[best].hits) if best is not None else 0
-    if best is None or hits < RIGHT_FROM * argument.calls:
+    if best is None:
         return None
-    tasks = len(argument.tasks)
-    if tasks < FEWEST_TASKS:
+    hits = int(argument.tried[best].hits)
+    if hits < RIGHT_FROM * argument.calls:
         return None
-    if best.kind == "result" and 2 * sum(argument.values[value] for value in _ANYWHERE) > argument.calls:
-        return None
+    if best.kind == "result":
+        # A 0 in a result is no reason to believe that the 0 passed came from there.
+        anywhere = sum(argument.values[value] for value in _ANYWHERE)
+        if 2 * anywhere > argument.calls:
+            return None
     if best.kind == "constant":
         value = argument.spelled[best.path]
         text = value if isinstance(value, str) else json.dumps(value)
@@ -262,6 +295,7 @@ def may_be_named(name: str, value: str) -> bool:
     """Whether a value is a plain word or a small number: others are ids, personal, or secret."""
     if not _PLAIN_VALUE.fullmatch(value) or _TWO_DIGITS.search(value):
         return False
+    # With its name, as redaction knows secrets by it: "password: sunshine".
     text = f"{name}: {value}"
     return Redactor().text(text) == text
 
@@ -271,16 +305,22 @@ def source_in_words(source: ArgumentSource) -> str:
     if source.kind == "constant":
         return source.path
     if source.kind == "argument":
-        return f"the {source.path} before" if source.pick == "last" else f"the first {source.path}"
+        if source.pick == "last":
+            return f"the {source.path} before"
+        return f"the first {source.path}"
     if source.kind == "words":
         return f"the user's words{_FORMS.get(source.of, '')}"
-    if source.path in ("", "word", "line"):
-        of = f"the result of {source.of}"
-    elif source.path.endswith("*"):
-        of = f"a key of {f'{source.of}.{source.path}'.removesuffix('.*')}"
-    else:
-        of = f"{source.of}.{source.path.removesuffix(':')}"
-    return _PICKS[source.pick].format(of)
+    return _PICKS[source.pick].format(_place_in_result(source.of, source.path))
+
+
+def _place_in_result(tool: ToolName, path: str) -> str:
+    """Such as "get_order.order_id", "a key of list_orders.orders", "the result of find_user"."""
+    if path in ("", "word", "line"):
+        return f"the result of {tool}"
+    if path.endswith("*"):
+        holder = f"{tool}.{path}".removesuffix(".*")
+        return f"a key of {holder}"
+    return f"{tool}.{path.removesuffix(':')}"
 
 
 _FORMS: Final = {"quoted": " in quotes", "date": ", as YYYY-MM-DD", "amount": ", a number"}
@@ -300,7 +340,8 @@ class _Reader:
         self._argument = argument
         self._known = known
         self._used = known.used.get((tool, argument.name), set[str]())
-        self._found: dict[tuple[str, str, str], list[list[Leaf]]] = {}
+        # Sources that differ only in how they pick share a place: each is read once.
+        self._groups: dict[tuple[str, str, str], list[list[Leaf]]] = {}
 
     def value(self, source: ArgumentSource) -> tuple[JSON, bool]:
         """The value there now, None without one; and whether there are several to choose from."""
@@ -308,20 +349,22 @@ class _Reader:
         if source.kind == "constant":
             return argument.spelled[source.path], False
         place = source.kind, source.of, source.path
-        if place not in self._found:
-            self._found[place] = self._read(source)
-        groups = self._found[place]
+        if place not in self._groups:
+            self._groups[place] = self._read(source)
+        groups = self._groups[place]
         if not groups:
             return None, False
-        latest = groups[-1]
-        several = len({comparable(leaf.value) for leaf in latest}) > 1
+        several = len({comparable(leaf.value) for leaf in groups[-1]}) > 1
         value = self._picked(source.pick, groups)
         if value is None:
             return None, several
-        wrapped = argument.listed * 2 > argument.calls and not isinstance(value, list | tuple)
-        return ([value] if wrapped else value), several
+        takes_list = argument.listed * 2 > argument.calls
+        if takes_list and not isinstance(value, list | tuple):
+            return [value], several
+        return value, several
 
     def _picked(self, pick: Pick, groups: Sequence[Sequence[Leaf]]) -> JSON:
+        """The value that a pick takes of a place's leaves, a group for each result there, the latest last."""
         latest = groups[-1]
         if pick == "first":
             return latest[0].value
@@ -330,82 +373,112 @@ class _Reader:
         if pick == "all":
             distinct = {comparable(leaf.value): leaf.value for leaf in latest}
             return [*distinct.values()]
-        every = [leaf for group in groups for leaf in group]
+        every: list[Leaf] = []
+        for group in groups:
+            every += group
         unused = [leaf for leaf in every if comparable(leaf.value) not in self._used]
         if pick == "next":
             return unused[0].value if unused else None
-        words = self._known.words
-        best = max(unused or every, key=lambda leaf: len(leaf.words & words))
-        return best.value if best.words & words else None
+        user_words = self._known.words
+        best = max(unused or every, key=lambda leaf: len(leaf.words & user_words))
+        return best.value if best.words & user_words else None
 
     def _read(self, source: ArgumentSource) -> list[list[Leaf]]:
+        """The leaves at a source's place, a group for each result there, the latest last; no group is empty."""
         known = self._known
         if source.kind == "result":
-            groups = (
-                [leaf for leaf in result if leaf.path == source.path] for result in known.results.get(source.of, ())
-            )
-            return [group for group in groups if group]
+            groups: list[list[Leaf]] = []
+            for result in known.results.get(source.of, ()):
+                leaves = [leaf for leaf in result if leaf.path == source.path]
+                if leaves:
+                    groups.append(leaves)
+            return groups
+        values: Iterable[JSON]
         if source.kind == "argument":
             values = known.given.get(source.path, ())
-            return [[Leaf("", value, frozenset()) for value in values]] if values else []
-        mentions = [Leaf("", value, frozenset()) for value in self._mentioned(source)]
-        return [mentions] if mentions else []
+        else:
+            values = self._mentioned(source)
+        leaves = [Leaf("", value, frozenset()) for value in values]
+        if not leaves:
+            return []
+        return [leaves]
 
     def _mentioned(self, source: ArgumentSource) -> Iterator[str]:
-        for text in self._known.said:
-            yield from _found_in(text, source.of, source.path, self._argument)
+        for text in self._known.user_texts:
+            yield from _values_in(text, source.of, source.path, self._argument)
 
 
-def _found_in(text: str, how: str, what: str, argument: LearnedArgument) -> Iterator[str]:
+def _values_in(text: str, how: str, what: str, argument: LearnedArgument) -> Iterator[str]:
     """Values in a message of the user, in order."""
     if how == "shape":
         shape = re.compile(what)
-        yield from (token for token in tokens_of(text) if shape.fullmatch(token))
+        yield from filter(shape.fullmatch, tokens_of(text))
     elif how == "known":
         yield from _known_in(text, argument)
     elif how == "quoted":
         yield from _QUOTED.findall(text)
     elif how == "capitals":
-        yield from (found.rstrip(".,'’") for found in _CAPITALISED.findall(text))
+        for name in _CAPITALISED.findall(text):
+            yield name.rstrip(".,'’")
     elif how == "amount":
-        yield from (found.replace(",", "") for found in _AMOUNT.findall(text))
+        for amount in _AMOUNT.findall(text):
+            yield amount.replace(",", "")
     elif how == "date":
         yield from _dates_in(text)
     elif how == "after":
         word, _, distance = what.rpartition(" ")
-        tokens = tokens_of(text)
-        for at, token in enumerate(tokens[: -int(distance)]):
-            if token.casefold() == word:
-                yield tokens[at + int(distance)]
+        yield from _tokens_after(text, word, int(distance))
     elif how == "span after":
-        for found in re.finditer(rf"\b{re.escape(what)}\s+({_CAPITALISED.pattern})", text, re.IGNORECASE):
-            if found[1][:1].isupper():
-                yield found[1].rstrip(".,'’")
+        yield from _names_after(text, what)
+
+
+def _tokens_after(text: str, word: str, distance: int) -> Iterator[str]:
+    """The token at a distance from each occurrence of a word: of "order 4711 please", "order" and 1 it is 4711."""
+    tokens = tokens_of(text)
+    for position, token in enumerate(tokens[:-distance]):
+        if token.casefold() == word:
+            yield tokens[position + distance]
+
+
+def _names_after(text: str, word: str) -> Iterator[str]:
+    """The capitalised words after each occurrence of a word: of "fly to New York" and "to" it is "New York"."""
+    for match in re.finditer(rf"\b{re.escape(word)}\s+({_CAPITALISED.pattern})", text, re.IGNORECASE):
+        # IGNORECASE is for the word before; the name itself must have its capital.
+        if match[1][:1].isupper():
+            yield match[1].rstrip(".,'’")
 
 
 def _known_in(text: str, argument: LearnedArgument) -> Iterator[str]:
+    """Values passed before that stand in a text, as they were spelled then."""
     folded = " ".join(text.split()).casefold()
-    found: list[tuple[int, int, str]] = []
+    mentions: list[tuple[int, int, str]] = []
     for value, _ in argument.values.most_common(_KNOWN_WORDS):
         spelled = argument.spelled[value]
-        if isinstance(spelled, str) and 1 < len(value) <= 60:
-            at = folded.rfind(value.replace("_", " ") if value.replace("_", " ") in folded else value)
-            if at >= 0:
-                found.append((at, len(value), spelled))
-    for _, _, spelled in sorted(found):
+        if not isinstance(spelled, str) or not 1 < len(value) <= 60:
+            continue
+        # Users write "round trip" for round_trip.
+        position = folded.rfind(value.replace("_", " "))
+        if position < 0:
+            position = folded.rfind(value)
+        if position >= 0:
+            mentions.append((position, len(value), spelled))
+    for _, _, spelled in sorted(mentions):
         yield spelled
 
 
 def _dates_in(text: str) -> Iterator[str]:
+    """Dates such as "May 5th, 2024" and "5 of May" as YYYY-MM-DD; one without a year has the text's first."""
     years = _YEAR.findall(text)
-    found: list[tuple[int, str]] = []
-    for pattern, month_at, day_at in ((_MONTH_DAY, 1, 2), (_DAY_MONTH, 2, 1)):
+    year_of_text = years[0] if years else ""
+    dates: list[tuple[int, str]] = []
+    for pattern, month_group, day_group in ((_MONTH_DAY, 1, 2), (_DAY_MONTH, 2, 1)):
         for match in pattern.finditer(text):
-            month = _MONTHS.get(match[month_at].casefold())
-            year = match[3] or (years[0] if years else "")
-            if month and year and 1 <= int(match[day_at]) <= 31:
-                found.append((match.start(), f"{year}-{month:02}-{int(match[day_at]):02}"))
-    for _, date in sorted(found):
+            month = _MONTHS.get(match[month_group].casefold())
+            day = int(match[day_group])
+            year = match[3] or year_of_text
+            if month and year and 1 <= day <= 31:
+                dates.append((match.start(), f"{year}-{month:02}-{day:02}"))
+    for _, date in sorted(dates):
         yield date
 
 
@@ -413,21 +486,20 @@ def shape_of(text: str) -> str:
     """A regular expression for texts of the same form; "" for plain words, which have none."""
     if not text or len(text) > 60 or " " in text or text.isalpha():
         return ""
-    runs = re.finditer(r"\d+|[A-Z]+|[a-z]+|.", text)
-    parts: list[str] = []
-    for run in runs:
-        found = run[0]
-        if found.isdigit():
-            parts.append(rf"\d{{{len(found)}}}" if len(found) < 12 else r"\d+")
-        elif found[0].isascii() and found.isalpha():
-            parts.append("[A-Z]+" if found.isupper() else "[a-z]+")
-        else:
-            parts.append(re.escape(found))
-    shape = "".join(parts)
+    # "RES-20417" has the parts RES, - and 20417, and the shape [A-Z]+\-\d{5}.
+    parts = re.findall(r"\d+|[A-Z]+|[a-z]+|.", text)
     # Ids may mix letters and digits in any order: those have one form for all.
     if len(parts) > 4 and re.fullmatch(r"[A-Z0-9]+", text):
         return f"[A-Z0-9]{{{len(text)}}}"
-    return shape
+    return "".join(map(_shape_of_part, parts))
+
+
+def _shape_of_part(part: str) -> str:
+    if part.isdigit():
+        return rf"\d{{{len(part)}}}" if len(part) < 12 else r"\d+"
+    if part[0].isascii() and part.isalpha():
+        return "[A-Z]+" if part.isupper() else "[a-z]+"
+    return re.escape(part)
 
 
 def learn_arguments(runs: Iterable[Trajectory], *, calls: int = CALLS) -> dict[ToolName, ToolArguments]:
@@ -436,16 +508,8 @@ def learn_arguments(runs: Iterable[Trajectory], *, calls: int = CALLS) -> dict[T
     Args:
         calls: Most calls of one tool; of more, those of the last runs.
     """
-    wanted = [run for run in runs if run.outcome.graded().success is True]
+    kept = _latest_successful(runs, calls)
     learned: dict[ToolName, ToolArguments] = {}
-    taken = Counter[ToolName]()
-    kept: list[Trajectory] = []
-    for run in reversed(wanted):
-        names = Counter(call.name for call in run.calls())
-        if any(taken[name] < calls for name in names):
-            kept.append(run)
-            taken += names
-    kept.reverse()
 
     def find(known: KnownValues, call: ToolCall, task: str, run: str) -> None:
         tool = learned.setdefault(call.name, ToolArguments(call.name))
@@ -462,6 +526,7 @@ def learn_arguments(runs: Iterable[Trajectory], *, calls: int = CALLS) -> dict[T
         for name, argument in tool.arguments.items():
             _try_sources(call, argument, known, passed=name in call.arguments)
 
+    # Twice through the runs: a place found in the last one is tried in the first one too.
     for run in kept:
         replay(run, partial(find, task=task_key(run), run=run.id))
     for tool in learned.values():
@@ -472,10 +537,28 @@ def learn_arguments(runs: Iterable[Trajectory], *, calls: int = CALLS) -> dict[T
     return learned
 
 
+def _latest_successful(runs: Iterable[Trajectory], calls: int) -> list[Trajectory]:
+    """Successful runs in their order, of the latest as many as it takes for so many calls of each tool."""
+    successful = [run for run in runs if run.outcome.graded().success is True]
+    taken = Counter[ToolName]()
+    kept: list[Trajectory] = []
+    for run in reversed(successful):
+        calls_of = Counter(call.name for call in run.calls())
+        if any(taken[tool] < calls for tool in calls_of):
+            kept.append(run)
+            taken += calls_of
+    kept.reverse()
+    return kept
+
+
 def task_key(run: Trajectory) -> str:
     """Equal for runs of one task: its id, or without one the user's first message but for numbers."""
-    first = next((turn.text for turn in run.turns if turn.role == "user" and turn.text), "")
-    return run.task or re.sub(r"\d+", "0", first[:200])
+    if run.task:
+        return run.task
+    for turn in run.turns:
+        if turn.role == "user" and turn.text:
+            return re.sub(r"\d+", "0", turn.text[:200])
+    return ""
 
 
 def replay(
@@ -491,10 +574,12 @@ def replay(
             if turn.role != "user" and not went_wrong(call):
                 at_call(known, call)
             known.give(call)
+        # After all calls of the turn: they were made together, and none knew a result of another.
         known.receive(own)
 
 
 def _find_places(argument: LearnedArgument, known: KnownValues, value: JSON) -> None:
+    """Count a value that a call passed, and every place where it, or an element of it, stood before."""
     argument.calls += 1
     argument.present_after[known.last] += 1
     key = comparable(value)
@@ -505,47 +590,59 @@ def _find_places(argument: LearnedArgument, known: KnownValues, value: JSON) -> 
     for element in elements(value):
         if not isinstance(element, SCALARS):
             continue
+        shape = shape_of(str(element))
+        if shape:
+            argument.shapes[shape] += 1
         sought = comparable(element)
-        argument.shapes.update(filter(None, [shape_of(str(element))]))
         for tool, results in known.results.items():
             for result in results:
                 places.update(("result", tool, leaf.path) for leaf in result if comparable(leaf.value) == sought)
-        for name, values in known.given.items():
-            if any(comparable(one) == sought for one in values):
+        for name, given in known.given.items():
+            if any(comparable(earlier) == sought for earlier in given):
                 places.add(("argument", "", name))
-        places.update(("words", how, what) for how, what in _anchors(known.said, str(element)))
+        for how, what in _anchors(known.user_texts, str(element)):
+            places.add(("words", how, what))
     argument.places.update(sorted(places))  # in the order of a set, equal runs would teach each process something else
 
 
-def _anchors(said: Sequence[str], value: str) -> Iterator[tuple[str, str]]:
-    """The words before a value in the user's messages, by which it may be found."""
-    wanted = [token.casefold() for token in tokens_of(value)]
-    if not wanted:
+def _anchors(user_texts: Sequence[str], value: str) -> Iterator[tuple[str, str]]:
+    """The words before a value in the user's messages, by which it may be found.
+
+    Of "my order 4711" and the value 4711 these are ("after", "order 1") and ("after", "my 2").
+    """
+    sought = [token.casefold() for token in tokens_of(value)]
+    if not sought:
         return
-    for text in said:
+    for text in user_texts:
         tokens = [token.casefold() for token in tokens_of(text)]
-        for at in range(1, len(tokens) - len(wanted) + 1):
-            if tokens[at : at + len(wanted)] == wanted:
-                if len(wanted) == 1:
-                    yield "after", f"{tokens[at - 1]} 1"
-                    if at > 1:
-                        yield "after", f"{tokens[at - 2]} 2"
-                if value[:1].isupper():
-                    yield "span after", tokens[at - 1]
+        for start in range(1, len(tokens) - len(sought) + 1):
+            if tokens[start : start + len(sought)] != sought:
+                continue
+            if len(sought) == 1:
+                yield "after", f"{tokens[start - 1]} 1"
+                if start > 1:
+                    yield "after", f"{tokens[start - 2]} 2"
+            if value[:1].isupper():
+                yield "span after", tokens[start - 1]
 
 
 def _try_sources(call: ToolCall, argument: LearnedArgument, known: KnownValues, *, passed: bool) -> None:
+    """Count for each candidate whether it held at this call what was passed, overall and in this context."""
     reader = _Reader(call.name, argument, known)
-    sought = comparable(call.arguments[argument.name]) if passed else ""
-    for source, tried in argument.tried.items():
+    sought = ""
+    if passed:
+        sought = comparable(call.arguments[argument.name])
+    for source, overall in argument.tried.items():
         value, several = reader.value(source)
         if value is None:
             continue
         context = _Context(several, known.last)
-        inside = [argument.tried_in.setdefault((source, key), _Tried()) for key in (several, context)]
-        for one in (tried, *inside):
+        of_several = argument.tried_in.setdefault((source, several), _Tried())
+        in_context = argument.tried_in.setdefault((source, context), _Tried())
+        right = passed and comparable(value) == sought
+        for tried in (overall, of_several, in_context):
             if passed:
-                one.fires += 1
-                one.hits += comparable(value) == sought
+                tried.fires += 1
+                tried.hits += right
             else:
-                one.idle += 1
+                tried.idle += 1

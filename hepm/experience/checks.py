@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from hepm.experience.actions import is_reading
 from hepm.experience.principle_advice import lower_bound
 from hepm.experience.run_steps import RunSteps
-from hepm.ingest.shell_parser import is_shell
+from hepm.ingest.shell.parser import is_shell
 from hepm.types import ToolName
 
 FEWEST_GOOD: Final = 5

@@ -246,7 +246,7 @@ def _stood_at(origin: str, value: JSON, known: KnownValues) -> bool:
     if origin.startswith("the user's words"):
         sought_tokens = [token.casefold() for token in tokens_of(str(value))]
         user_tokens: list[str] = []
-        for text in known.said:
+        for text in known.user_texts:
             user_tokens += [token.casefold() for token in tokens_of(text)]
         length = len(sought_tokens)
         starts = range(len(user_tokens))

@@ -19,6 +19,7 @@ from hepm.experience.arguments import Origin, ToolArguments, learn_arguments, ta
 from hepm.experience.checks import BeforeCall, Trap, learn_checks, learn_traps
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.distilling import OUTDATED
+from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import (
     COMES_FROM,
     EXTRACTIVE,
@@ -30,12 +31,11 @@ from hepm.experience.lessons import (
     applies_in,
     is_content,
 )
-from hepm.experience.library import Library
 from hepm.experience.recipes import Recipe, learn_recipes
 from hepm.experience.run_steps import Step, steps_of_run, tools_of
 from hepm.graph.lessons.rows import LessonRow, Source, StoredLesson, Triple
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.ingest.shell_parser import is_shell
+from hepm.ingest.shell.parser import is_shell
 from hepm.llm.usage import estimate_tokens
 from hepm.policy.hybrid.known_facts import CALLED, FactTest
 from hepm.types import DEFAULT_NAMESPACE, ToolName, Trajectory
@@ -63,13 +63,13 @@ class ContentReport(NamedTuple):
     seconds: float
 
 
-def learn_content(library: Library, *, namespace: str = DEFAULT_NAMESPACE, most: int = MOST_RUNS) -> ContentReport:
+def learn_content(bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, most: int = MOST_RUNS) -> ContentReport:
     """Learn from the latest labelled runs, and store what is new; what they no longer teach is retired."""
     started = time.monotonic()
-    rows = library.store.latest_runs(namespace=namespace, before=_NEWEST, most=most)
-    runs = [run for run in library.runs([row.id for row in rows], namespace=namespace) if run.trusted]
+    rows = bank.store.latest_runs(namespace=namespace, before=_NEWEST, most=most)
+    runs = [run for run in bank.runs([row.id for row in rows], namespace=namespace) if run.trusted]
     made = [one.row() for one in content_by_project(reversed(runs))]  # the oldest first
-    known = {one.row.id: one.row for one in library.list("principle", namespace=namespace, retired=True)}
+    known = {one.row.id: one.row for one in bank.list("principle", namespace=namespace, retired=True)}
     known = {id: row for id, row in known.items() if is_content(row)}
     seen = {run.environment for run in runs}
     taught = {row.id: row for row in made}
@@ -84,7 +84,7 @@ def learn_content(library: Library, *, namespace: str = DEFAULT_NAMESPACE, most:
     new = sum(row.id not in known for row in put)
     if put or back or stale:
         change = LessonChange(put=put, revive=back, retire=dict.fromkeys(stale, OUTDATED))
-        library.change(change, namespace=namespace)
+        bank.change(change, namespace=namespace)
     return ContentReport(len(runs), new, len(stale), time.monotonic() - started)
 
 

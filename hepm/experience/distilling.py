@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypeVa
 from hepm.errors import HepmError, InputError
 from hepm.experience.comparison import Contrast, RunComparison, compare_runs, lesson_of, place_in_words
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
+from hepm.experience.lesson_bank import LessonBank, TaskRuns
 from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY, Experience, Principle, is_content
-from hepm.experience.library import Library, TaskRuns
 from hepm.experience.occasions import OccasionEvidence, Occasions
 from hepm.experience.transcript import (
     ENVIRONMENT_CHARS,
@@ -167,7 +167,7 @@ Progress: TypeAlias = Callable[[DistillReport], object]
 
 
 def distill_into(
-    library: Library,
+    bank: LessonBank,
     distiller: Distiller,
     *,
     namespace: str,
@@ -183,19 +183,19 @@ def distill_into(
     Args:
         again: Process every run again: with more runs to compare, it may teach something else. It then no longer stands
             behind what it taught before, and a lesson without runs is retired.
-        runs: Process only the tasks of these runs, and all of these again (see `Library.tasks_of`).
+        runs: Process only the tasks of these runs, and all of these again (see `LessonBank.tasks_of`).
         on_progress: Called with the report so far after each batch.
     """
     if isinstance(distiller, ExtractiveDistiller):
-        distiller = distiller.with_occasions(library.occasions(namespace))
-    return _Distillation(library, distiller, namespace, curate or _as_distilled).run(again, runs, on_progress)
+        distiller = distiller.with_occasions(bank.occasions(namespace))
+    return _Distillation(bank, distiller, namespace, curate or _as_distilled).run(again, runs, on_progress)
 
 
 class _Distillation:
     """One call of `distill_into`: distills tasks, stores batches, and unlinks what runs no longer teach."""
 
-    def __init__(self, library: Library, distiller: Distiller, namespace: str, curate: Curate) -> None:
-        self._library = library
+    def __init__(self, bank: LessonBank, distiller: Distiller, namespace: str, curate: Curate) -> None:
+        self._bank = bank
         self._distiller = distiller
         self._namespace = namespace
         self._curate = curate
@@ -209,21 +209,21 @@ class _Distillation:
     def run(self, again: bool, runs: Sequence[str] | None, on_progress: Progress | None) -> DistillReport:
         former: dict[str, set[str]] = {}
         if again and runs is None:
-            former = _former(self._library, self._distiller, self._namespace)
+            former = _former(self._bank, self._distiller, self._namespace)
         for batch in _batches(self._distiller.distill(self._tasks(again, runs))):
             self._store(batch)
             if on_progress is not None:
                 on_progress(self._report)
         if runs is not None:  # with them all runs of like requests were distilled again
-            former = _former(self._library, self._distiller, self._namespace, sorted(self._seen))
-        retired = _unlink_untaught(self._library, self._namespace, former, self._seen, self._taught)
+            former = _former(self._bank, self._distiller, self._namespace, sorted(self._seen))
+        retired = _unlink_untaught(self._bank, self._namespace, former, self._seen, self._taught)
         return replace(self._report, retired=retired, alike=len(self._seen & self._compared))
 
     def _tasks(self, again: bool, runs: Sequence[str] | None) -> Iterator[TaskRuns]:
         if runs is None:
-            tasks = self._library.tasks(self._step, namespace=self._namespace, again=again)
+            tasks = self._bank.tasks(self._step, namespace=self._namespace, again=again)
         else:
-            tasks = self._library.tasks_of(self._step, runs, namespace=self._namespace)
+            tasks = self._bank.tasks_of(self._step, runs, namespace=self._namespace)
         for task in tasks:
             if task.alike:
                 self._groups.update(dict.fromkeys(task.wanted, task.name))
@@ -237,7 +237,7 @@ class _Distillation:
         changed = self._change_lessons(curated)
         done = self._decided_runs(batch, curated)
         if done:
-            self._library.mark_done(self._step, done, namespace=self._namespace)
+            self._bank.mark_done(self._step, done, namespace=self._namespace)
         self._report = _with_batch(self._report, batch, curated, changed)
         self._seen.update(done)
         for lesson, runs in curated.taught.items():
@@ -255,7 +255,7 @@ class _Distillation:
 
     def _change_lessons(self, curated: Curated) -> Changed:
         """Put the lessons, and revive those that are taught again, without the runs that taught them before."""
-        lessons = self._library.lessons(self._namespace)
+        lessons = self._bank.lessons(self._namespace)
         revived: dict[str, set[str]] = {}
         for lesson, runs in curated.taught.items():
             stored = lessons.get(lesson)
@@ -264,7 +264,7 @@ class _Distillation:
         if not curated.rows and not revived:
             return Changed()
         change = LessonChange(put=curated.rows, revive=list(revived), unlink=revived)
-        return self._library.change(change, namespace=self._namespace)
+        return self._bank.change(change, namespace=self._namespace)
 
 
 def _with_batch(report: DistillReport, batch: Sequence[Distilled], curated: Curated, changed: Changed) -> DistillReport:
@@ -299,7 +299,7 @@ def _as_distilled(batch: Sequence[Distilled]) -> Curated:
 
 
 def _unlink_untaught(
-    library: Library,
+    bank: LessonBank,
     namespace: str,
     former: Mapping[str, Collection[str]],
     seen: set[str],
@@ -317,7 +317,7 @@ def _unlink_untaught(
         else:
             unlink[lesson] = untaught
     if retire or unlink:
-        library.change(LessonChange(retire=retire, unlink=unlink), namespace=namespace)
+        bank.change(LessonChange(retire=retire, unlink=unlink), namespace=namespace)
     return len(retire)
 
 
@@ -336,13 +336,13 @@ def _batches(distilled: Iterable[Distilled]) -> Iterator[list[Distilled]]:
 
 
 def _former(
-    library: Library, distiller: Distiller, namespace: str, runs: Sequence[str] | None = None
+    bank: LessonBank, distiller: Distiller, namespace: str, runs: Sequence[str] | None = None
 ) -> dict[str, set[str]]:
     """Live lessons that a distiller made from some runs, or from all, each with its runs."""
     if runs is None:
-        rows = [stored.row for stored in library.lessons(namespace).all(distiller.kind)]
+        rows = [stored.row for stored in bank.lessons(namespace).all(distiller.kind)]
     else:
-        rows = library.store.lessons.from_runs(runs, namespace=namespace)
+        rows = bank.store.lessons.from_runs(runs, namespace=namespace)
     former: dict[str, set[str]] = {}
     for row in rows:
         if row.kind != distiller.kind or row.properties["distilled_by"] != distiller.name:

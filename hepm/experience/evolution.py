@@ -1,7 +1,7 @@
-"""A library of experiences evolves: mutation, generalisation, crossover, pruning (PRIME 3.2, appendix A, table 3).
+"""Evolve the experiences of a store: mutation, generalisation, crossover, pruning (PRIME 3.2, appendix A, table 3).
 
 The paper gives each operator a trigger and a probability. Whether one is applied to an experience in an iteration
-depends on the seed, the iteration, the operator and the experience's id alone: equal seed, library and answers give
+depends on the seed, the iteration, the operator and the experience's id alone: equal seed, bank and answers give
 equal results, in whatever order answers come. An operator is tried once on the same experiences.
 """
 
@@ -19,8 +19,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from hepm.errors import BudgetSpentError, InputError
+from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Experience
-from hepm.experience.library import Library
 from hepm.experience.operators import OPERATORS, Evidence, Member, Operator, by_counting, question, reworded
 from hepm.experience.transcript import listed
 from hepm.graph.lessons.rows import Exposure
@@ -116,17 +116,17 @@ class Evolution:
     """One evolution of a namespace's experiences (living ones in `members`), by counting or by a model."""
 
     def __init__(
-        self, library: Library, namespace: str, seed: int, settings: EvolutionSettings, model: Client | None = None
+        self, bank: LessonBank, namespace: str, seed: int, settings: EvolutionSettings, model: Client | None = None
     ) -> None:
-        self._library, self._namespace, self._seed = library, namespace, seed
+        self._bank, self._namespace, self._seed = bank, namespace, seed
         self._settings, self._model = settings, model
         self._tried: set[tuple[str, frozenset[str]]] = set()
         self._plan: list[EvolutionStep] = []
         self._children: dict[str, Experience] = {}
         self._retired: dict[str, str] = {}
-        runs = library.store.runs_by_task(namespace=namespace)
+        runs = bank.store.runs_by_task(namespace=namespace)
         self._environment_of = {run: environment for environment, _, run in runs}
-        lessons = [one for one in library.store.lessons.list(namespace=namespace) if one.row.kind == "experience"]
+        lessons = [one for one in bank.store.lessons.list(namespace=namespace) if one.row.kind == "experience"]
         embedded = {one.row.id: one.vector for one in lessons if one.vector is not None}
         raw_ND = np.stack(list(embedded.values())).astype(np.float16) if embedded else None
         self._weights_D = None if raw_ND is None else rarity(raw_ND)
@@ -139,7 +139,7 @@ class Evolution:
         self._seq = {one.row.id: one.seq for one in lessons}
         self._shown: defaultdict[str, list[Exposure]] = defaultdict(list)
         of_run: defaultdict[str, list[str]] = defaultdict(list)
-        for exposure in library.store.lessons.exposures(namespace=namespace):
+        for exposure in bank.store.lessons.exposures(namespace=namespace):
             self._shown[exposure.lesson].append(exposure)
             if exposure.lesson in every:
                 of_run[exposure.run].append(exposure.lesson)
@@ -163,15 +163,15 @@ class Evolution:
             self._iterate(iteration, self._settings.temperature(iteration, iterations))
         id, refused = "", set[str]()
         if self._children or self._retired:
-            rows = [one.row for one in self._library.store.lessons.list(namespace=self._namespace)]
+            rows = [one.row for one in self._bank.store.lessons.list(namespace=self._namespace)]
             number = 1 + max((_number(id) for row in rows for id in (row.made_by, row.retired_by)), default=0)
-            # Without a clock: the same evolution of the same library has the same id.
+            # Without a clock: the same evolution of the same experiences has the same id.
             changes = "\n".join((*sorted(self._children), "", *sorted(self._retired))).encode("utf-8", "replace")
             id = f"v{number:04d}-{blake2b(changes, digest_size=3).hexdigest()}"
             if not dry_run:
                 put = [child.row(made_by=id) for child in self._children.values()]
                 change = LessonChange(put=put, retire=self._retired, by=id)
-                refused = set(self._library.change(change, namespace=self._namespace).refused)
+                refused = set(self._bank.change(change, namespace=self._namespace).refused)
         for at, step in enumerate(self._plan):
             if step.child is not None and step.became == "kept" and step.child.id in refused:
                 self._plan[at] = replace(step, became="refused", note="its run was forgotten meanwhile")
@@ -180,7 +180,7 @@ class Evolution:
     def _iterate(self, iteration: int, temperature: float) -> None:
         made = self._make(list(self._draw(iteration, temperature)), temperature)
         texts = list(dict.fromkeys(step.child.text for step in made if step.child is not None))
-        vectors = dict(zip(texts, self.comparable(self._library.vectors(texts)), strict=True)) if texts else {}
+        vectors = dict(zip(texts, self.comparable(self._bank.vectors(texts)), strict=True)) if texts else {}
         self._plan += [self._keep(step, step.child, vectors[step.child.text]) if step.child else step for step in made]
         if iteration % self._settings.prune_every == 0:
             self._prune(iteration)
@@ -258,7 +258,7 @@ class Evolution:
                 continue
             cosine = float(one.vector @ other.vector)
             # Too similar ones would give a child that says what its parents say.
-            if self._library.floor <= cosine <= self._settings.related:
+            if self._bank.floor <= cosine <= self._settings.related:
                 fitting.append((-cosine, id))
         if not fitting:
             return None
@@ -274,7 +274,7 @@ class Evolution:
         return sorted(shown)[:_EVIDENCE]
 
     def _runs(self, id: str, *, success: bool) -> list[Trajectory]:
-        return self._library.runs(self._runs_shown(id, success=success), namespace=self._namespace)
+        return self._bank.runs(self._runs_shown(id, success=success), namespace=self._namespace)
 
     def _make(self, steps: Sequence[EvolutionStep], temperature: float) -> list[EvolutionStep]:
         """The steps with their children, made by counting or by the model."""
@@ -337,13 +337,13 @@ class Undone(NamedTuple):
     dropped: tuple[str, ...]
 
 
-def undo(library: Library, evolution: str, *, namespace: str) -> Undone:
+def undo(bank: LessonBank, evolution: str, *, namespace: str) -> Undone:
     """Revive what an evolution retired, and remove its children.
 
     Raises:
         InputError: no such evolution, or a later one built on it.
     """
-    rows = [one.row for one in library.store.lessons.list(namespace=namespace) if one.row.kind == "experience"]
+    rows = [one.row for one in bank.store.lessons.list(namespace=namespace) if one.row.kind == "experience"]
     known = sorted({id for row in rows for id in (row.made_by, row.retired_by) if _ID.fullmatch(id)}, key=_number)
     if evolution not in known:
         among = f"known are {', '.join(known)}" if known else "there is none to undo"
@@ -355,7 +355,7 @@ def undo(library: Library, evolution: str, *, namespace: str) -> Undone:
     if later:
         raise InputError(f"{evolution} cannot be undone: {later} built on what it made. Undo {later} first.")
     retired = tuple(row.id for row in rows if row.retired_by == evolution and row.id not in children)
-    library.change(LessonChange(revive=retired, drop=tuple(children)), namespace=namespace)
+    bank.change(LessonChange(revive=retired, drop=tuple(children)), namespace=namespace)
     return Undone(retired, tuple(children))
 
 

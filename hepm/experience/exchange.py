@@ -15,8 +15,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from hepm.errors import InputError
 from hepm.experience.conditions import Conditions, FactCondition
+from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import STAGE_TAGS, ZONES, Experience, Notes, Principle
-from hepm.experience.library import Library
 from hepm.graph.lessons.rows import KINDS, Kind, LessonRow, Parent, Source, StoredLesson, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange
 
@@ -255,15 +255,15 @@ class Imported:
 
 
 def export_lessons(
-    library: Library, *, namespace: str, kinds: Sequence[Kind] = KINDS, retired: bool = False
+    bank: LessonBank, *, namespace: str, kinds: Sequence[Kind] = KINDS, retired: bool = False
 ) -> Iterator[Document]:
     """Lessons as documents, by kind, then in order of arrival."""
     for kind in kinds:
-        yield from map(document_of, library.list(kind, namespace=namespace, retired=retired))
+        yield from map(document_of, bank.list(kind, namespace=namespace, retired=retired))
 
 
 def import_lessons(
-    library: Library,
+    bank: LessonBank,
     found: Iterable[Read],
     *,
     namespace: str,
@@ -286,7 +286,7 @@ def import_lessons(
             raise InputError(
                 f"the file holds no lesson of kind {kind!r}: all of them would be retired. Nothing changed."
             )
-    mirror = library.lessons(namespace)
+    mirror = bank.lessons(namespace)
     put: dict[str, LessonRow] = {}
     retire: dict[str, str] = {}
     revive: list[str] = []
@@ -307,7 +307,7 @@ def import_lessons(
             retire[former_id] = "superseded"
             replacing.add(row.id)
     edits = len(retire)
-    put |= {row.id: row for row in _merged_notes(library, notes, namespace)}
+    put |= {row.id: row for row in _merged_notes(bank, notes, namespace)}
     kept = {*put, *(one.former for one in read)}
     missing: list[str] = []
     for kind in retire_missing:
@@ -318,12 +318,12 @@ def import_lessons(
             missing.append(id)
     retire |= dict.fromkeys(missing, "deleted")
     change = LessonChange(put=list(put.values()), retire=retire, revive=revive, imported=True)
-    new = len(set(library.change(change, namespace=namespace).new) - replacing)
+    new = len(set(bank.change(change, namespace=namespace).new) - replacing)
     return Imported(len(read), new, len(read) - new - edits, edits, len(missing))
 
 
-def _merged_notes(library: Library, read: Sequence[Read], namespace: str) -> Iterator[LessonRow]:
-    stored = {one.row.user: one.row for one in library.lessons(namespace).all("notes")}
+def _merged_notes(bank: LessonBank, read: Sequence[Read], namespace: str) -> Iterator[LessonRow]:
+    stored = {one.row.user: one.row for one in bank.lessons(namespace).all("notes")}
     newest: dict[str, Read] = {}
     for one in sorted(read, key=lambda one: Notes.of(one.row).version):
         if one.row.user not in stored:

@@ -10,8 +10,8 @@ from typing import Final
 from hepm.errors import InputError, LlmError
 from hepm.experience.distilling import Distiller, DistillReport, Progress, distill_into, distiller_of
 from hepm.experience.evolution import ITERATIONS, Evolution, EvolutionReport, EvolutionSettings, Undone, undo
+from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Experience, Zone
-from hepm.experience.library import Library
 from hepm.experience.principle_advice import PrincipleAdvice
 from hepm.experience.transcript import situation_text
 from hepm.experience.zones import stage_of
@@ -61,8 +61,8 @@ class FoundExperience:
 class Experiences:
     """The experiences of a memory (see `hepm.Memory.experiences`)."""
 
-    def __init__(self, library: Library) -> None:
-        self._library = library
+    def __init__(self, bank: LessonBank) -> None:
+        self._bank = bank
 
     def distill(
         self,
@@ -75,7 +75,7 @@ class Experiences:
     ) -> DistillReport:
         """Distill the runs that were not distilled yet, by default without a model (see `distill_into`)."""
         chosen = distiller_of("experience", distiller)
-        return distill_into(self._library, chosen, namespace=namespace, again=again, runs=runs, on_progress=on_progress)
+        return distill_into(self._bank, chosen, namespace=namespace, again=again, runs=runs, on_progress=on_progress)
 
     def search(
         self,
@@ -109,7 +109,7 @@ class Experiences:
             raise InputError(f"k is {k}: ask for at least one experience.")
         summary = StateSummary(said=(state,)) if isinstance(state, str) else state
         stage = stage_of(min(turn, horizon), horizon) if turn > 0 and horizon > 0 else None
-        similar = self._library.search(
+        similar = self._bank.search(
             situation_text(environment, summary),
             "experience",
             namespace=namespace,
@@ -154,12 +154,12 @@ class Experiences:
         Raises:
             EndpointRefusedError: the model refuses every request. Nothing was changed.
         """
-        evolution = Evolution(self._library, namespace, seed, settings or EvolutionSettings(), model)
+        evolution = Evolution(self._bank, namespace, seed, settings or EvolutionSettings(), model)
         return evolution.run(iterations, dry_run=dry_run)
 
     def undo(self, evolution: str, *, namespace: str = DEFAULT_NAMESPACE) -> Undone:
         """Undo an evolution (see `hepm.experience.evolution.undo`)."""
-        return undo(self._library, evolution, namespace=namespace)
+        return undo(self._bank, evolution, namespace=namespace)
 
 
 def _chosen(model: Client, state: str, candidates: Sequence[FoundExperience], k: int) -> list[FoundExperience]:

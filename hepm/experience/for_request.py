@@ -7,8 +7,8 @@ from typing import Final
 
 from hepm.experience.comparison import says_nothing
 from hepm.experience.known_values import words_of
+from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, Principle, applies_in, is_content
-from hepm.experience.library import Library
 from hepm.experience.principle_advice import LEAST_RUNS
 from hepm.graph.lessons.rows import StoredLesson
 
@@ -17,7 +17,7 @@ AS_USUAL: Final = 0.75
 
 
 def principles_for(
-    library: Library, request: str, *, namespace: str, environment: str = "", k: int = 3
+    bank: LessonBank, request: str, *, namespace: str, environment: str = "", k: int = 3
 ) -> list[StoredLesson]:
     """Up to k live principles for a request, the most telling first, ties by id; [] if no run is known.
 
@@ -28,15 +28,15 @@ def principles_for(
     are not known yet.
     """
     found: list[StoredLesson] = []
-    for stored in library.list("principle", namespace=namespace):
+    for stored in bank.list("principle", namespace=namespace):
         useful = applies_in(stored.row, environment) and not says_nothing(stored.row)
         if useful and _may_hold(stored, request) and not _from_one_run(stored):
             found.append(stored)
     runs = sorted(set[str]().union(*map(_runs, found)))
     if not runs:
         return []
-    requests = library.like_requests(runs, namespace=namespace)
-    weights = requests.likeness(library.vectors([request])[0]).weights
+    requests = bank.like_requests(runs, namespace=namespace)
+    weights = requests.likeness(bank.vectors([request])[0]).weights
     share = {one.row.id: _share_of(_runs(one), weights, len(runs)) for one in found}
     about = [one for one in found if share[one.row.id] >= AS_USUAL * len(_runs(one)) / len(runs)]
     about.sort(key=lambda one: (_says_little(one), -share[one.row.id], one.row.id))

@@ -16,8 +16,8 @@ from typing import Final
 from hepm.experience.arguments import RIGHT_FROM, task_key
 from hepm.experience.claims import origin_held
 from hepm.experience.content import content_by_project
+from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import COMES_FROM, FAILS, NEEDS, REPLACED_BY, SOLVED_BY, Experience, Principle
-from hepm.experience.library import Library
 from hepm.experience.principle_advice import Advice, PrincipleAdvice
 from hepm.experience.run_steps import Step, steps_of_run, tools_of
 from hepm.experience.transcript import Move, moves_of
@@ -235,8 +235,8 @@ def _with_known_facts(moves: Sequence[Move]) -> Iterator[tuple[Move, Facts]]:
         called.update(call.name for call in move.calls)
 
 
-def latest_labelled(library: Library, *, namespace: str) -> Iterator[Trajectory]:
+def latest_labelled(bank: LessonBank, *, namespace: str) -> Iterator[Trajectory]:
     """The latest `MOST_RUNS` labelled runs, some at a time."""
-    latest = library.store.latest_runs(namespace=namespace, before=2**62, most=MOST_RUNS)
+    latest = bank.store.latest_runs(namespace=namespace, before=2**62, most=MOST_RUNS)
     for start in range(0, len(latest), _READ_AT_ONCE):
-        yield from library.runs([run.id for run in latest[start : start + _READ_AT_ONCE]], namespace=namespace)
+        yield from bank.runs([run.id for run in latest[start : start + _READ_AT_ONCE]], namespace=namespace)

@@ -23,8 +23,8 @@ from hepm.experience.content import MOST_RUNS
 from hepm.experience.equal_lessons import EqualLessons
 from hepm.experience.exchange import HAND, Read, digest_of, import_lessons
 from hepm.experience.held_out import HeldOutRuns, Lesson, latest_labelled, support_of, support_of_content
+from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle, is_content
-from hepm.experience.library import Library
 from hepm.graph.lessons.rows import KINDS, UNUSED, Kind, LessonRow, StoredLesson, Triple
 from hepm.text import count_of, on_one_line, quoted
 
@@ -95,7 +95,7 @@ class Chosen(NamedTuple):
 
 
 def lessons_for_file(
-    library: Library, *, namespace: str, kinds: Sequence[Kind] = ("principle",), every: bool = False
+    bank: LessonBank, *, namespace: str, kinds: Sequence[Kind] = ("principle",), every: bool = False
 ) -> Chosen:
     """The lessons to write: those of a hand, and those supported by runs that they were not made from.
 
@@ -106,10 +106,10 @@ def lessons_for_file(
         kinds: Notes are not written: they are about one user.
         every: Include lessons that no such runs support, or that runs disagree on, and old ones.
     """
-    equal = _equal(library, kinds, namespace)
-    refused = {one.key for one in _equal(library, kinds, namespace, refused=True)}
-    supported = _support_of(equal, library, namespace)
-    ages = _ages_of(equal, library, namespace)
+    equal = _equal(bank, kinds, namespace)
+    refused = {one.key for one in _equal(bank, kinds, namespace, refused=True)}
+    supported = _support_of(equal, bank, namespace)
+    ages = _ages_of(equal, bank, namespace)
     kept: list[FileLesson] = []
     left_out = 0
     for one in equal:
@@ -125,13 +125,13 @@ def lessons_for_file(
     return Chosen(kept, left_out)
 
 
-def _ages_of(equal: Sequence[EqualLessons], library: Library, namespace: str) -> dict[str, Age]:
+def _ages_of(equal: Sequence[EqualLessons], bank: LessonBank, namespace: str) -> dict[str, Age]:
     """The age of each of some lessons by the id that stands for it: the freshest one of those that say it."""
     rows: list[LessonRow] = []
     for one in equal:
         rows += [stored.row for stored in one.lessons]
     # Asked of all at once: their runs are read together.
-    by_id = dict(zip((row.id for row in rows), library.ages(namespace).of(rows), strict=True))
+    by_id = dict(zip((row.id for row in rows), bank.ages(namespace).of(rows), strict=True))
     return {one.first.row.id: freshest(by_id[stored.row.id] for stored in one.lessons) for one in equal}
 
 
@@ -139,21 +139,21 @@ def _is_sound(one: FileLesson) -> bool:
     return one.runs.supports and not one.equal.held_back
 
 
-def _equal(library: Library, kinds: Sequence[Kind], namespace: str, *, refused: bool = False) -> list[EqualLessons]:
+def _equal(bank: LessonBank, kinds: Sequence[Kind], namespace: str, *, refused: bool = False) -> list[EqualLessons]:
     """The lessons that a file may get; or those that a person deleted or edited, which come back in no other words."""
     reasons = ("deleted", "superseded") if refused else ("",)
     kept: list[StoredLesson] = []
     for kind in kinds:
         if kind == "notes":
             continue
-        for stored in library.list(kind, namespace=namespace, retired=True):
+        for stored in bank.list(kind, namespace=namespace, retired=True):
             row = stored.row
             if row.retired in reasons and not row.properties.get("only_user") and not says_nothing(row):
                 kept.append(stored)
-    return [one for one in library.equal(kept, namespace=namespace) if not one.conditions.user]
+    return [one for one in bank.equal(kept, namespace=namespace) if not one.conditions.user]
 
 
-def _support_of(found: Sequence[EqualLessons], library: Library, namespace: str) -> dict[str, HeldOutRuns]:
+def _support_of(found: Sequence[EqualLessons], bank: LessonBank, namespace: str) -> dict[str, HeldOutRuns]:
     """What held-out runs say of each, by the id that stands for it, under the condition that its sentence names."""
     needs: dict[str, Principle] = {}
     others: dict[str, Lesson] = {}
@@ -163,9 +163,9 @@ def _support_of(found: Sequence[EqualLessons], library: Library, namespace: str)
             needs[row.id] = Principle.of(row)
         else:
             others[row.id] = _as_written(one)
-    supported = support_of(others, latest_labelled(library, namespace=namespace))
+    supported = support_of(others, latest_labelled(bank, namespace=namespace))
     if needs:
-        runs = list(islice(latest_labelled(library, namespace=namespace), MOST_RUNS))
+        runs = list(islice(latest_labelled(bank, namespace=namespace), MOST_RUNS))
         supported |= support_of_content(needs, runs)
     return supported
 
@@ -188,9 +188,9 @@ def _as_written(one: EqualLessons) -> Lesson:
 # Write
 
 
-def section_of(lessons: Sequence[FileLesson], library: Library, *, namespace: str) -> str:
+def section_of(lessons: Sequence[FileLesson], bank: LessonBank, *, namespace: str) -> str:
     """The lessons between their markers; equal lessons give equal text."""
-    short = _short_ids(library, namespace)
+    short = _short_ids(bank, namespace)
     ids = "".join(f" {short[one.row.id]}" for one in lessons)
     lines = [
         f"<!-- hepm lessons of {quoted(namespace, _NAMESPACE_CHARS)}:{ids} -->",
@@ -224,12 +224,12 @@ def with_section(text: str, section: str, name: str) -> str:
     return f"{text}{section}\n"
 
 
-def skill_text(former: str, lessons: Sequence[FileLesson], library: Library, *, namespace: str, folder: str) -> str:
+def skill_text(former: str, lessons: Sequence[FileLesson], bank: LessonBank, *, namespace: str, folder: str) -> str:
     """A `SKILL.md` with the section: a new one, or the former one with its evidence and date brought up to date.
 
     Front matter after https://agentskills.io: a name, what it is and when to read it, and where it comes from.
     """
-    section = section_of(lessons, library, namespace=namespace)
+    section = section_of(lessons, bank, namespace=namespace)
     facts = {"lessons": str(len(lessons)), "runs": str(len(_runs(lessons))), "latest-run": _latest(lessons)}
     front = _FRONT.match(former)
     if front is not None:
@@ -295,10 +295,10 @@ def _without_brackets(text: str) -> str:
     return text.replace("(", "").replace(")", "")
 
 
-def _short_ids(library: Library, namespace: str) -> Mapping[str, str]:
+def _short_ids(bank: LessonBank, namespace: str) -> Mapping[str, str]:
     """The beginning of each lesson's id that no other one has."""
     kinds: tuple[Kind, ...] = ("experience", "principle")
-    ids = sorted(one.row.id for kind in kinds for one in library.list(kind, namespace=namespace, retired=True))
+    ids = sorted(one.row.id for kind in kinds for one in bank.list(kind, namespace=namespace, retired=True))
     found: dict[str, str] = {}
     for before, own, after in zip(["", *ids], ids, [*ids[1:], ""], strict=False):
         shared = max(_shared(own, before), _shared(own, after))
@@ -347,7 +347,7 @@ def has_section(text: str) -> bool:
     return _BEGIN.search(text) is not None
 
 
-def read_section(text: str, name: str, library: Library, *, namespace: str) -> SectionRead:
+def read_section(text: str, name: str, bank: LessonBank, *, namespace: str) -> SectionRead:
     """The lessons of a file's section; edited and new ones are marked as written by hand.
 
     A line that nobody touched is the stored lesson, whatever it would say by now. Live lessons that say what an edited
@@ -370,7 +370,7 @@ def read_section(text: str, name: str, library: Library, *, namespace: str) -> S
     lines = list(_lines(text[begin.end() : found[1]]))
     kept = {line.id for line in lines}
     written = begin["ids"].split()
-    stored = {id: _stored(library, id, name, namespace) for id in {*written, *kept}}
+    stored = {id: _stored(bank, id, name, namespace) for id in {*written, *kept}}
     deleted: list[LessonRow] = []
     for id in written:
         row = stored[id]
@@ -378,51 +378,51 @@ def read_section(text: str, name: str, library: Library, *, namespace: str) -> S
             deleted.append(row)
     if len(deleted) > 1 and not lines:
         raise InputError(f"{name} holds no lesson any more: all {len(deleted)} would be retired. Nothing changed.")
-    tools = [tool.name for tool in library.store.tools(namespace=namespace)]
+    tools = [tool.name for tool in bank.store.tools(namespace=namespace)]
     lessons: list[Read] = []
     edited: list[LessonRow] = []
     edits = len(deleted)
     for line in lines:
         row = stored[line.id]
-        if row is not None and _is_untouched(line, row, library, namespace):
+        if row is not None and _is_untouched(line, row, bank, namespace):
             lessons.append(Read(row, row.id, digest_of(row)))
             continue
         if row is None:
             made = _new(line, tools)
             lessons.append(Read(made, "", ""))
         else:
-            made = _edited(line, _alone(row, library, namespace))
+            made = _edited(line, _alone(row, bank, namespace))
             lessons.append(Read(made, row.id, ""))
             edited.append(row)
-        imported = library.lessons(namespace).get(made.id) is not None
+        imported = bank.lessons(namespace).get(made.id) is not None
         forgotten = row is None and line.id
         if not imported and not forgotten:
             edits += 1
-    gone_too = {row.id for row in deleted} | _saying_the_same([*deleted, *edited], library, namespace)
+    gone_too = {row.id for row in deleted} | _saying_the_same([*deleted, *edited], bank, namespace)
     return SectionRead(lessons, sorted(gone_too.difference(row.id for row in edited)), edits)
 
 
-def _is_untouched(line: _Line, row: LessonRow, library: Library, namespace: str) -> bool:
+def _is_untouched(line: _Line, row: LessonRow, bank: LessonBank, namespace: str) -> bool:
     if line.digest:
         return line.digest == _digest(line.text, works=line.works)
-    now = _alone(row, library, namespace)
+    now = _alone(row, bank, namespace)
     return (line.text, line.works) == (_line_of(now), now.works)
 
 
-def _alone(row: LessonRow, library: Library, namespace: str) -> EqualLessons:
+def _alone(row: LessonRow, bank: LessonBank, namespace: str) -> EqualLessons:
     """What one lesson says."""
-    (found,) = library.equal([StoredLesson(0, row, UNUSED, None)], namespace=namespace)
+    (found,) = bank.equal([StoredLesson(0, row, UNUSED, None)], namespace=namespace)
     return found
 
 
-def _saying_the_same(rows: Sequence[LessonRow], library: Library, namespace: str) -> set[str]:
+def _saying_the_same(rows: Sequence[LessonRow], bank: LessonBank, namespace: str) -> set[str]:
     """Ids of the live lessons that say what some of their kind say."""
     same: set[str] = set()
     for kind in KINDS:
-        keys = {_alone(row, library, namespace).key for row in rows if row.kind == kind}
+        keys = {_alone(row, bank, namespace).key for row in rows if row.kind == kind}
         if not keys:
             continue
-        for one in library.equal(library.list(kind, namespace=namespace), namespace=namespace):
+        for one in bank.equal(bank.list(kind, namespace=namespace), namespace=namespace):
             if one.key in keys:
                 same.update(stored.row.id for stored in one.lessons)
     return same
@@ -464,12 +464,12 @@ def _lines(section: str) -> Iterator[_Line]:
             yield _Line(under, text, id, digest)
 
 
-def _stored(library: Library, id: str, name: str, namespace: str) -> LessonRow | None:
+def _stored(bank: LessonBank, id: str, name: str, namespace: str) -> LessonRow | None:
     """The lesson whose id begins so, retired or not; None if none does, or if there is no id."""
     if not id:
         return None
     kind: Kind = "principle" if id.startswith("p-") else "experience"
-    rows = [one.row for one in library.list(kind, namespace=namespace, retired=True) if one.row.id.startswith(id)]
+    rows = [one.row for one in bank.list(kind, namespace=namespace, retired=True) if one.row.id.startswith(id)]
     if len(rows) > 1:
         raise InputError(f"{name} names a lesson {id!r}, and {len(rows)} begin so: write more of its id.")
     return rows[0] if rows else None
@@ -516,7 +516,7 @@ def _names(text: str, tool: str) -> bool:
 # One lesson
 
 
-def edit_lesson(library: Library, row: LessonRow, text: str, *, namespace: str) -> LessonRow:
+def edit_lesson(bank: LessonBank, row: LessonRow, text: str, *, namespace: str) -> LessonRow:
     """Replace what a live lesson says, as an edited line of a section does; the new lesson.
 
     Lessons that said the same are retired with it.
@@ -528,9 +528,9 @@ def edit_lesson(library: Library, row: LessonRow, text: str, *, namespace: str) 
         raise InputError(f"the lesson {row.id} needs a text: `hepm lesson retire {row.id}` keeps it from agents.")
     if not row.live:
         raise InputError(f"the lesson {row.id} is retired ({row.retired}): edit a live one.")
-    former = _alone(row, library, namespace)
+    former = _alone(row, bank, namespace)
     edited = _edited(_Line(former.works, " ".join(text.split()), row.id, ""), former)
     if edited.id != row.id:
-        same = _saying_the_same([row], library, namespace) - {row.id}
-        import_lessons(library, [Read(edited, row.id, "")], namespace=namespace, deleted=sorted(same))
+        same = _saying_the_same([row], bank, namespace) - {row.id}
+        import_lessons(bank, [Read(edited, row.id, "")], namespace=namespace, deleted=sorted(same))
     return edited

@@ -16,8 +16,8 @@ from functools import cached_property
 from typing import Final, NamedTuple, TypeAlias
 
 from hepm.experience.distilling import OUTDATED, Curated, Distilled
+from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, Principle
-from hepm.experience.library import Library
 from hepm.graph.lessons.rows import LessonRow, StoredLesson
 from hepm.graph.rows import Float32Array
 from hepm.llm import Answered, Client, Estimate, Message, Question
@@ -141,7 +141,7 @@ class Matcher:
         runs: Only the tasks of these runs are distilled; None for all.
     """
 
-    library: Library
+    bank: LessonBank
     judge: Judge
     namespace: str
     similarity: float = SIMILARITY
@@ -150,14 +150,14 @@ class Matcher:
     @cached_property
     def _task_of(self) -> dict[str, _TaskName]:
         if self.runs is None:
-            tasks = self.library.store.runs_by_task(namespace=self.namespace)
+            tasks = self.bank.store.runs_by_task(namespace=self.namespace)
         else:
-            tasks = self.library.runs_of_tasks(self.runs, namespace=self.namespace)
+            tasks = self.bank.runs_of_tasks(self.runs, namespace=self.namespace)
         return {run: (environment, task or run) for environment, task, run in tasks}
 
     def __call__(self, batch: Sequence[Distilled]) -> Curated:
         """The rows to store of a batch."""
-        lessons = self.library.lessons(self.namespace)
+        lessons = self.bank.lessons(self.namespace)
         fresh: dict[str, Principle] = {}  # the first of each new wording, the best supported one
         repeated: list[Principle] = []
         for principle in _best_supported_first(batch):
@@ -206,13 +206,13 @@ class Matcher:
         """Each new principle with those it is judged against, most similar first."""
         if not fresh:
             return []
-        vectors_ND = self.library.vectors([principle.text for principle in fresh])
+        vectors_ND = self.bank.vectors([principle.text for principle in fresh])
         cosines_NN = vectors_ND @ vectors_ND.T
         tasks = [self._tasks(principle) for principle in fresh]
         stored = self._stored_candidates(fresh, vectors_ND, tasks)
         # By their plain cosines, as those inside a batch are compared: searches may weight vectors.
         ids = sorted(set[str]().union(*stored))
-        in_store = self.library.store.lessons.get(ids, namespace=self.namespace)
+        in_store = self.bank.store.lessons.get(ids, namespace=self.namespace)
         by_id = {known.row.id: known for known in in_store}
         candidates: list[tuple[Principle, Sequence[_Near]]] = []
         for number, principle in enumerate(fresh):
@@ -240,7 +240,7 @@ class Matcher:
         self, fresh: Sequence[Principle], vectors_ND: Float32Array, tasks: Sequence[set[_TaskName]]
     ) -> list[dict[str, bool]]:
         """For each new principle the stored ones to compare it with, by id, and whether they share a task."""
-        lessons = self.library.lessons(self.namespace)
+        lessons = self.bank.lessons(self.namespace)
         of_task = self._stored_by_task()
         new_ids = {principle.id for principle in fresh}
         candidates: list[dict[str, bool]] = []
@@ -259,11 +259,11 @@ class Matcher:
 
     def _stored_by_task(self) -> defaultdict[_TaskName, list[StoredLesson]]:
         """The live principles of the tasks that are distilled."""
-        lessons = self.library.lessons(self.namespace)
+        lessons = self.bank.lessons(self.namespace)
         if self.runs is None:
             stored = list(lessons.all("principle"))
         else:
-            rows = self.library.store.lessons.from_runs(list(self._task_of), namespace=self.namespace)
+            rows = self.bank.store.lessons.from_runs(list(self._task_of), namespace=self.namespace)
             found = [lessons.get(row.id) for row in rows]
             stored = [known for known in found if known is not None and known.row.kind == "principle"]
         by_task: defaultdict[_TaskName, list[StoredLesson]] = defaultdict(list)

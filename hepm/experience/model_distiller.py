@@ -19,8 +19,8 @@ from hepm.experience.claims import Claims
 from hepm.experience.comparison import RunComparison, compare_runs, lesson_of
 from hepm.experience.credit import CreditMethod
 from hepm.experience.distilling import Distilled
+from hepm.experience.lesson_bank import LessonBank, TaskRuns
 from hepm.experience.lessons import Experience, Principle
-from hepm.experience.library import Library, TaskRuns
 from hepm.experience.transcript import Move, plain, situation_text
 from hepm.experience.zones import zone_of
 from hepm.graph.lessons.rows import Kind, Source, Triple
@@ -131,9 +131,9 @@ class ModelDistiller:
                 yield Distilled((), (), failed=((run, str(result.error)),))
         yield Distilled((), tuple(silent))
 
-    def estimate(self, library: Library, *, namespace: str, again: bool = False) -> Estimate:
+    def estimate(self, bank: LessonBank, *, namespace: str, again: bool = False) -> Estimate:
         """The most that `distill_into` would ask the model; opens no connection and stores nothing."""
-        tasks = library.tasks(f"{self.kind}/{self.name}", namespace=namespace, again=again)
+        tasks = bank.tasks(f"{self.kind}/{self.name}", namespace=namespace, again=again)
         return self.client.estimate(self._questions(tasks, {}, []))
 
     def _questions(

@@ -15,15 +15,15 @@ from hepm.errors import (
     NotFoundError,
     StoreError,
 )
+from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, Notes, notes_id
-from hepm.experience.library import Library
 from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, gather, lines_of, text_of
 from hepm.experience.reflection import picked, recall_question, recalled, reflection_question, user_texts, vetted
 from hepm.experience.stated_preferences import preferences_in
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.ingest.chat import read_messages
-from hepm.ingest.hepm import parse_stored
+from hepm.ingest.formats.hepm import parse_stored
+from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.redact import Redactor
 from hepm.llm import Client, Estimate
 from hepm.types import DEFAULT_NAMESPACE, Trajectory, Turn
@@ -65,10 +65,10 @@ class ReflectReport:
     unasked: int = 0
 
 
-def runs_of_users(library: Library, namespace: str) -> list[tuple[str, str]]:
+def runs_of_users(bank: LessonBank, namespace: str) -> list[tuple[str, str]]:
     """Id and user of every stored run that names one, in order of arrival."""
     users: list[tuple[str, str]] = []
-    for name, record, _ in library.store.iter_records(namespace=namespace):
+    for name, record, _ in bank.store.iter_records(namespace=namespace):
         # Most runs name none, and reading a record takes a hundred times as long.
         if _NAMES_A_USER in record:
             user = parse_stored(name, record).user
@@ -77,12 +77,12 @@ def runs_of_users(library: Library, namespace: str) -> list[tuple[str, str]]:
     return users
 
 
-def unseen(library: Library, namespace: str, *, again: bool = False) -> Iterator[Trajectory]:
+def unseen(bank: LessonBank, namespace: str, *, again: bool = False) -> Iterator[Trajectory]:
     """Trusted runs of users that were not reflected on, or all, in order of arrival; one is in memory at a time."""
-    done = () if again else library.store.lessons.answered_runs(STEP, namespace=namespace)
+    done = () if again else bank.store.lessons.answered_runs(STEP, namespace=namespace)
     # Listed before the first is read: a model may take hours, and no cursor should stay open so long.
-    for name in [name for name, _ in runs_of_users(library, namespace) if name not in done]:
-        yield from (run for run in library.runs([name], namespace=namespace) if run.trusted)
+    for name in [name for name, _ in runs_of_users(bank, namespace) if name not in done]:
+        yield from (run for run in bank.runs([name], namespace=namespace) if run.trusted)
 
 
 class Preferences:
@@ -92,8 +92,8 @@ class Preferences:
     from 1 without a gap, and never changed. Secrets are removed from a conversation before it is read.
     """
 
-    def __init__(self, library: Library) -> None:
-        self._library = library
+    def __init__(self, bank: LessonBank) -> None:
+        self._bank = bank
 
     def reflect(
         self,
@@ -116,7 +116,7 @@ class Preferences:
         _check_user(user)
         stored = isinstance(conversation, str) and not session
         if isinstance(conversation, str):
-            runs = self._library.runs([conversation], namespace=namespace)
+            runs = self._bank.runs([conversation], namespace=namespace)
             if not runs:
                 raise InputError(f"there is no run {conversation!r} in the namespace {namespace!r}.")
             conversation = runs[0]
@@ -141,7 +141,7 @@ class Preferences:
         author = EXTRACTIVE if model is None else model.endpoint.model
         done = self._revise(user, make, written_by=author, session=session, stored=stored, namespace=namespace)
         if session:
-            self._library.mark_done(STEP, {session: ""}, namespace=namespace)
+            self._bank.mark_done(STEP, {session: ""}, namespace=namespace)
         return done
 
     def reflect_all(
@@ -154,7 +154,7 @@ class Preferences:
     ) -> ReflectReport:
         """Reflect on stored runs of known users in order of arrival: on new ones, or with `again` on all."""
         report = ReflectReport()
-        runs = unseen(self._library, namespace, again=again)
+        runs = unseen(self._bank, namespace, again=again)
         for run in runs:
             try:
                 done = self._reflect(run.user, run.turns, run.id, True, namespace=namespace, model=model)
@@ -175,13 +175,13 @@ class Preferences:
     def estimate(self, model: Client, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> Estimate:
         """The most that `reflect_all` would ask a model, with notes of full length; nothing is asked or stored."""
         full = ["x" * (LINE_CHARS - 3)] * (NOTES_CHARS // LINE_CHARS)
-        runs = unseen(self._library, namespace, again=again)
+        runs = unseen(self._bank, namespace, again=again)
         questions = (reflection_question(run.user, full, run.turns) for run in runs if user_texts(run.turns))
         return model.estimate(questions)
 
     def notes(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> Notes | None:
         """The newest notes on a user; None if there are none. Answered from memory."""
-        return self._library.lessons(namespace).cached(_newest_by_user).get(user)
+        return self._bank.lessons(namespace).cached(_newest_by_user).get(user)
 
     def history(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[Notes]:
         """All versions, the first one first."""
@@ -207,7 +207,7 @@ class Preferences:
             return []
         if model is not None:
             return picked(model.ask(recall_question(user, lines, Redactor().text(context), k)), lines, k)
-        return recalled(self._library, lines, context, k=k, floor=floor)
+        return recalled(self._bank, lines, context, k=k, floor=floor)
 
     def edit(self, user: str, text: str, *, namespace: str = DEFAULT_NAMESPACE, version: int | None = None) -> Notes:
         """Write the notes by hand; `version` is the one that was edited, and a newer one is not overwritten."""
@@ -230,7 +230,7 @@ class Preferences:
 
     def restore(self, user: str, version: int, *, namespace: str = DEFAULT_NAMESPACE) -> Notes:
         """Write an earlier version again, as the newest one."""
-        stored = self._library.store.lessons.get([notes_id(user, version)], namespace=namespace)
+        stored = self._bank.store.lessons.get([notes_id(user, version)], namespace=namespace)
         if not stored:
             raise InputError(f"the notes on {user!r} have no version {version}.")
         return self.edit(user, stored[0].row.text, namespace=namespace)
@@ -238,14 +238,14 @@ class Preferences:
     def forget(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:
         """Remove all versions of the notes, and answers about them; ids of the removed. Runs stay, marked as done."""
         _check_user(user)
-        runs = [run for run, of_user in runs_of_users(self._library, namespace) if of_user == user]
+        runs = [run for run, of_user in runs_of_users(self._bank, namespace) if of_user == user]
         if runs:
-            self._library.mark_done(STEP, dict.fromkeys(runs, ""), namespace=namespace)
-        return self._library.forget_user(user, namespace=namespace)
+            self._bank.mark_done(STEP, dict.fromkeys(runs, ""), namespace=namespace)
+        return self._bank.forget_user(user, namespace=namespace)
 
     def users(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:
         """Users that have notes, by name."""
-        return sorted({stored.row.user for stored in self._library.lessons(namespace).all("notes")})
+        return sorted({stored.row.user for stored in self._bank.lessons(namespace).all("notes")})
 
     def _stored(self, user: str, first: int, namespace: str) -> list[Notes]:
         """Versions in the store from this one on, in order."""
@@ -253,7 +253,7 @@ class Preferences:
         while True:
             start = first + len(found)
             ids = [notes_id(user, version) for version in range(start, start + _VERSIONS_AT_ONCE)]
-            some = self._library.store.lessons.get(ids, namespace=namespace)
+            some = self._bank.store.lessons.get(ids, namespace=namespace)
             found += sorted((Notes.of(one.row) for one in some), key=lambda notes: notes.version)
             if len(some) < _VERSIONS_AT_ONCE:
                 return found
@@ -279,7 +279,7 @@ class Preferences:
             newest = self._stored(user, known.version, namespace) if known else []
             newest = newest or self._stored(user, 1, namespace)
             before = newest[-1] if newest else None
-            linked = bool(session and self._library.store.find_known([session], namespace=namespace))
+            linked = bool(session and self._bank.store.find_known([session], namespace=namespace))
             if (before is None and begun) or (stored and not linked):
                 return Reflected("forgotten", before)
             begun, stored = before is not None, stored or linked
@@ -288,11 +288,11 @@ class Preferences:
             if lines is None or list(lines) == old:
                 return Reflected("refused" if lines is None else "unchanged", before)
             after = Notes(user, text_of(lines), version + 1, written_by, session if linked else "")
-            changed = self._library.change(LessonChange(put=[after.row()]), namespace=namespace)
+            changed = self._bank.change(LessonChange(put=[after.row()]), namespace=namespace)
             if after.id not in changed.refused:
                 # Not in one change: a version that is refused must not retire the one before.
                 if before is not None:
-                    self._library.change(LessonChange(retire={before.id: "revised"}), namespace=namespace)
+                    self._bank.change(LessonChange(retire={before.id: "revised"}), namespace=namespace)
                 return Reflected("written", after)
         raise StoreError(f"the notes on {user!r} were rewritten {_TRIES} times meanwhile; try again.")
 

@@ -17,8 +17,8 @@ from hepm.experience.comparison import says_nothing
 from hepm.experience.content import ContentHere, ContentReport, learn_content
 from hepm.experience.distilling import Distiller, DistillReport, Progress, distill_into, distiller_of
 from hepm.experience.for_request import principles_for
+from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Principle, applies_in, in_brackets
-from hepm.experience.library import Library
 from hepm.experience.matching import (
     NEAREST,
     SENTENCE_CHARS,
@@ -114,8 +114,8 @@ class FoundPrinciple:
 class Principles:
     """The principles of a memory (see `hepm.Memory.principles`)."""
 
-    def __init__(self, library: Library) -> None:
-        self._library = library
+    def __init__(self, bank: LessonBank) -> None:
+        self._bank = bank
 
     def distill(
         self,
@@ -137,11 +137,9 @@ class Principles:
             similarity: θ_sim, minimum cosine of the principles that it is asked about.
         """
         chosen = distiller_of("principle", distiller)
-        matcher = Matcher(
-            self._library, judge or judge_literally, namespace=namespace, similarity=similarity, runs=runs
-        )
+        matcher = Matcher(self._bank, judge or judge_literally, namespace=namespace, similarity=similarity, runs=runs)
         report = distill_into(
-            self._library, chosen, namespace=namespace, again=again, runs=runs, curate=matcher, on_progress=on_progress
+            self._bank, chosen, namespace=namespace, again=again, runs=runs, curate=matcher, on_progress=on_progress
         )
         if runs is not None:
             return report
@@ -150,11 +148,11 @@ class Principles:
 
     def learn_content(self, *, namespace: str = DEFAULT_NAMESPACE) -> ContentReport:
         """Learn what calls need from the latest runs (see `hepm.experience.content`); `distill` of all runs does it."""
-        return learn_content(self._library, namespace=namespace)
+        return learn_content(self._bank, namespace=namespace)
 
     def content(self, *, namespace: str = DEFAULT_NAMESPACE) -> ContentHere:
         """What calls need, found by tool, by error and by what was called before."""
-        return self._library.lessons(namespace).cached(ContentHere)
+        return self._bank.lessons(namespace).cached(ContentHere)
 
     def estimate(
         self,
@@ -169,7 +167,7 @@ class Principles:
         stored = Principle("guiding", "b" * SENTENCE_CHARS, distilled_by="a model")
         of_question = judge.estimate([(new, stored)]).usage
         name = distiller_of("principle", distiller).name
-        tasks = self._library.tasks(f"principle/{name}", namespace=namespace, again=again)
+        tasks = self._bank.tasks(f"principle/{name}", namespace=namespace, again=again)
         questions = sum(len(task.wanted) for task in tasks) * (NEAREST + TWINS)
         cost_usd = of_question.cost_usd
         if cost_usd is not None:
@@ -199,7 +197,7 @@ class Principles:
         """
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one principle.")
-        found = self._library.search(
+        found = self._bank.search(
             text,
             "principle",
             namespace=namespace,
@@ -215,7 +213,7 @@ class Principles:
         """What to know before a task begins, the most telling first (see `hepm.experience.for_request`)."""
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one principle.")
-        found = principles_for(self._library, request, namespace=namespace, environment=environment, k=k)
+        found = principles_for(self._bank, request, namespace=namespace, environment=environment, k=k)
         return [FoundPrinciple.of(one) for one in found]
 
     def at(
@@ -249,7 +247,7 @@ class Principles:
 
     def found(self, principles: Iterable[Principle], *, namespace: str = DEFAULT_NAMESPACE) -> list[FoundPrinciple]:
         """Stored principles with their uses; those that are gone are left out."""
-        known = self._library.lessons(namespace)
+        known = self._bank.lessons(namespace)
         found: list[FoundPrinciple] = []
         for principle in principles:
             stored = known.get(principle.id)
@@ -272,8 +270,8 @@ class Principles:
         While the store does not answer, runs whose requests were not read before count alike.
         """
         if names is None:
-            names = ToolNames.of(self._library.marks(namespace), after, ())
-        places = self._library.lessons(namespace).cached(_Places)
+            names = ToolNames.of(self._bank.marks(namespace), after, ())
+        places = self._bank.lessons(namespace).cached(_Places)
         here = places.advice_after(tuple(after), environment, names)
         in_run = here.in_run(called)
         sources = here.sources
@@ -282,11 +280,11 @@ class Principles:
         if here.requests is None:
             try:
                 # Kept with the place, which later runs come to as well.
-                here.requests = self._library.like_requests(sources, namespace=namespace)
+                here.requests = self._bank.like_requests(sources, namespace=namespace)
             except StoreUnavailableError as error:
                 _log.debug("the requests of runs cannot be read for now: %s", error)
                 return in_run
-        (vector,) = self._library.vectors([user_text])
+        (vector,) = self._bank.vectors([user_text])
         return in_run.weighed(here.requests.likeness(vector))
 
     def prune(
@@ -297,13 +295,13 @@ class Principles:
         min_uses: int = FEWEST_USES,
         dry_run: bool = False,
     ) -> list[FoundPrinciple]:
-        """Retire principles with a low score after enough uses; worst first, ties by id. `Library.revive` undoes it."""
+        """Retire principles with a low score after enough uses; worst first, ties by id. `revive` undoes it."""
         low: list[FoundPrinciple] = []
-        for stored in self._library.lessons(namespace).all("principle"):
+        for stored in self._bank.lessons(namespace).all("principle"):
             if stored.uses.uses >= min_uses and stored.uses.score < below:
                 low.append(FoundPrinciple.of(stored))
         if low and not dry_run:
-            self._library.change(LessonChange(retire={one.id: "pruned" for one in low}), namespace=namespace)
+            self._bank.change(LessonChange(retire={one.id: "pruned" for one in low}), namespace=namespace)
         return sorted(low, key=lambda one: (one.score, one.id))
 
 

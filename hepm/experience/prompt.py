@@ -18,9 +18,9 @@ from typing import Final, NamedTuple
 from hepm.errors import LlmError
 from hepm.experience.content import Where
 from hepm.experience.experiences import RETRIEVED, Experiences, FoundExperience
+from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lesson_lines import FoundLesson, LessonLine, LessonWriter, fitting
 from hepm.experience.lessons import Experience, Notes, Principle, is_content
-from hepm.experience.library import Library
 from hepm.experience.preferences import Preferences
 from hepm.experience.principle_advice import reconcile
 from hepm.experience.principles import FoundPrinciple, Principles
@@ -30,7 +30,7 @@ from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.tool_life import ToolNames
 from hepm.graph.trials import LEFT_OUT_HERE, hint_id
-from hepm.ingest.chat import read_messages
+from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import agent_state
 from hepm.llm import Client
@@ -210,7 +210,7 @@ class Recollector:
 
     def __init__(
         self,
-        library: Library,
+        bank: LessonBank,
         mirror: NamespaceMirror,
         now: TurnState,
         *,
@@ -220,7 +220,7 @@ class Recollector:
         horizon: int,
         options: PromptOptions,
     ) -> None:
-        self._library = library
+        self._bank = bank
         self._mirror = mirror
         self._namespace = mirror.name
         self._now = now
@@ -229,7 +229,7 @@ class Recollector:
         self._environment = environment
         self._horizon = horizon
         self._options = options
-        self._principles = Principles(library)
+        self._principles = Principles(bank)
         # Of calls before the user last wrote, advice is not past: the user may want something else by now.
         called = now.history[now.state.earlier :]
         self._here = self._principles.advice_after(
@@ -242,7 +242,7 @@ class Recollector:
         )
         self._writer = LessonWriter(
             self._here,
-            library.occasions(self._namespace),
+            bank.occasions(self._namespace),
             state=now.state,
             after=now.after,
             history=now.history,
@@ -264,13 +264,13 @@ class Recollector:
                 if they need none.
         """
         options = self._options
-        known = self._library.lessons(self._namespace)
-        ages = self._library.ages(self._namespace)
+        known = self._bank.lessons(self._namespace)
+        ages = self._bank.ages(self._namespace)
         rules = self._rules(suggestions)
         experiences = self._experiences()
         notes = None
         if self._user:
-            notes = Preferences(self._library).notes(self._user, namespace=self._namespace)
+            notes = Preferences(self._bank).notes(self._user, namespace=self._namespace)
         recalled = self._recalled() if notes is not None and options.recalled else []
         found: list[FoundLesson] = [*ages.in_prompt(rules, known), *ages.in_prompt(experiences, known)]
         kept, suggestions = reconcile(self._here, [_lesson(one) for one in found], suggestions, self._outcomes)
@@ -331,7 +331,7 @@ class Recollector:
     def _experiences(self) -> list[FoundExperience]:
         if not self._options.experiences:
             return []
-        return Experiences(self._library).search(
+        return Experiences(self._bank).search(
             self._now.state,
             namespace=self._namespace,
             environment=self._environment,
@@ -346,7 +346,7 @@ class Recollector:
     def _recalled(self) -> list[str]:
         """Lines of the user's notes that matter now."""
         recall = partial(
-            Preferences(self._library).recall,
+            Preferences(self._bank).recall,
             self._user,
             self._now.state.text,
             namespace=self._namespace,

@@ -13,7 +13,7 @@ from itertools import product
 from typing import Final, NamedTuple
 
 from hepm.experience.run_steps import RunSteps, Step, tools_of
-from hepm.ingest.shell_parser import SHELLS, is_shell
+from hepm.ingest.shell.parser import SHELLS, is_shell
 from hepm.types import ToolName
 
 FEWEST_RUNS: Final = 3

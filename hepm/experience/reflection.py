@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hepm.experience.library import Library
+from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, SMALL, cleaned, key_words, lost, text_of, topics_of
 from hepm.ingest.transitions import without_hints
 from hepm.llm import Message, Question
@@ -153,24 +153,24 @@ def picked(answer: RelevantLines, lines: Sequence[str], k: int) -> list[str]:
     return [lines[number - 1] for number in dict.fromkeys(answer.lines) if 0 < number <= len(lines)][:k]
 
 
-def recalled(library: Library, lines: Sequence[str], context: str, *, k: int, floor: float | None) -> list[str]:
+def recalled(bank: LessonBank, lines: Sequence[str], context: str, *, k: int, floor: float | None) -> list[str]:
     """The k lines most similar to the context, or to one of its last 20 sentences; ties in the order of the notes.
 
     Lexical vectors compare key words alone, as "please" and "the" are in most sentences.
     """
 
     def seen(text: str) -> str:
-        return " ".join(sorted(key_words(text))) if library.lexical else text
+        return " ".join(sorted(key_words(text))) if bank.lexical else text
 
     queries = [part for part in dict.fromkeys(map(seen, [context, *_END.split(context)[-20:]])) if part.strip()]
     compared = {line: seen(line) for line in lines}
     wishes = [line for line in lines if compared[line]]
     if not queries or not wishes:
         return []
-    vectors_ND = library.vectors([*queries, *(compared[line] for line in wishes)])
+    vectors_ND = bank.vectors([*queries, *(compared[line] for line in wishes)])
     cosines_L = (vectors_ND[len(queries) :] @ vectors_ND[: len(queries)].T).max(axis=1)
     if floor is None:
-        floor = LEXICAL_FLOOR if library.lexical else DENSE_FLOOR
+        floor = LEXICAL_FLOOR if bank.lexical else DENSE_FLOOR
     ranked = sorted(range(len(wishes)), key=lambda at: -float(cosines_L[at]))
     return [wishes[at] for at in ranked if cosines_L[at] >= floor][:k]
 

@@ -11,7 +11,7 @@ from hepm.experience.actions import Action, actions_of
 from hepm.experience.known_values import words_of
 from hepm.experience.transcript import went_wrong
 from hepm.ingest.redact import Redactor
-from hepm.ingest.shell_parser import is_shell
+from hepm.ingest.shell.parser import is_shell
 from hepm.ingest.transitions import own_tool
 from hepm.types import SUMMARY_TOOL, ToolCall, ToolName, Trajectory
 

@@ -195,7 +195,7 @@ def marks_of(rows: Iterable[Sequence[Any]]) -> Marks:
 
 
 def call_text(tool: ToolName) -> str:
-    """What the record of a run holds that calls a tool, as `hepm.ingest.hepm.write_run` writes it."""
+    """What the record of a run holds that calls a tool, as `hepm.ingest.formats.hepm.write_run` writes it."""
     return f'"name":{json.dumps(tool, ensure_ascii=False)}'
 
 

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hepm.ingest.hepm import parse_run, write_run
+    from hepm.ingest.formats.hepm import parse_run, write_run
     from hepm.ingest.prepare import shorten
     from hepm.ingest.reading import READERS, from_messages, read_runs
     from hepm.ingest.records import ReadOptions, Rejection
@@ -30,7 +30,7 @@ __all__ = [
 
 # Each name is imported on first use: a suggestion needs no reader.
 _MODULES = {
-    "hepm": ("parse_run", "write_run"),
+    "formats.hepm": ("parse_run", "write_run"),
     "prepare": ("shorten",),
     "reading": ("READERS", "from_messages", "read_runs"),
     "records": ("ReadOptions", "Rejection"),

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from hepm.errors import InputError
-from hepm.ingest.runners import FileChange, TestRun, events_of, exit_code
-from hepm.ingest.shell_parser import command_of
+from hepm.ingest.shell.parser import command_of
+from hepm.ingest.shell.test_runners import FileChange, TestRun, events_of, exit_code
 from hepm.types import OUTCOME_BY, Outcome, Trajectory
 
 

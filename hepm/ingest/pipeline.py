@@ -24,8 +24,8 @@ from hepm.graph.delta import RunRecord
 from hepm.graph.lessons.rows import Answer, Exposure, LessonRow, Reported
 from hepm.graph.rows import Added, Aliases, Float32Array, Known, RecordParser, Selection, ToolRow
 from hepm.graph.store import Store
-from hepm.ingest.exported import Carried, Content
-from hepm.ingest.hepm import parse_run, parse_stored
+from hepm.ingest.formats.exported import Carried, Content
+from hepm.ingest.formats.hepm import parse_run, parse_stored
 from hepm.ingest.prepare import Prepared, run_of
 from hepm.ingest.records import Rejection
 from hepm.ingest.seen_files import SeenFile

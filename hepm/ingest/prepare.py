@@ -16,12 +16,12 @@ from hepm.graph.delta import RunRecord
 from hepm.graph.rows import Aliases, no_text
 from hepm.graph.tool_life import with_own_names
 from hepm.ingest import fields
-from hepm.ingest.hepm import write_run
+from hepm.ingest.files.source_file import Lines
+from hepm.ingest.formats.hepm import write_run
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT, check_rules, verdict_of
 from hepm.ingest.reading import read_lines, read_runs, read_value
 from hepm.ingest.records import ReadOptions, Rejection, content_digest
 from hepm.ingest.redact import Redactor
-from hepm.ingest.sources import Lines
 from hepm.ingest.transitions import transitions, without_hints
 from hepm.text import CUT
 from hepm.types import DISTRUSTED, OWN_STATES, Outcome, Tool, ToolCall, Trajectory, Turn

@@ -10,31 +10,49 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from hepm.errors import FormatError, InputError
-from hepm.ingest import (
+from hepm.ingest.files.source_file import Lines, SourceFile, printable
+from hepm.ingest.files.sources import open_source
+from hepm.ingest.formats import (
+    agentdojo,
     atif,
-    benchmark_runs,
     bfcl,
     chat,
-    coding_agents,
+    claude_code,
+    codex,
     exported,
+    langfuse,
+    langsmith,
     message_layouts,
     openai_items,
     otlp,
-    run_trees,
     state_bench,
+    tau,
+    tau2,
 )
-from hepm.ingest.document import RECORD_LIMIT, Document, Reader, UnreadableError
+from hepm.ingest.formats.document import RECORD_LIMIT, Document, Reader, UnreadableError
 from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection, json_of
-from hepm.ingest.shells import with_command_names
-from hepm.ingest.sources import Lines, SourceFile, open_source, printable
+from hepm.ingest.shell.command_names import with_command_names
 from hepm.types import Trajectory
 
 READERS: Final = (
-    benchmark_runs.AGENTDOJO, exported.READER, benchmark_runs.TAU, benchmark_runs.TAU2, benchmark_runs.TAU2_SFT,
-    state_bench.READER, atif.READER, bfcl.READER, coding_agents.CODEX_READER, coding_agents.CLAUDE_CODE_READER,
-    openai_items.READER, message_layouts.LANGCHAIN, message_layouts.PYDANTIC_AI, otlp.READER, run_trees.LANGFUSE,
-    run_trees.LANGSMITH, chat.READER,
-)  # fmt: skip
+    agentdojo.READER,
+    exported.READER,
+    tau.READER,
+    tau2.READER,
+    tau2.SFT_READER,
+    state_bench.READER,
+    atif.READER,
+    bfcl.READER,
+    codex.READER,
+    claude_code.READER,
+    openai_items.READER,
+    message_layouts.LANGCHAIN,
+    message_layouts.PYDANTIC_AI,
+    otlp.READER,
+    langfuse.READER,
+    langsmith.READER,
+    chat.READER,
+)
 """The first one that recognises a file reads it: the narrower a format is, the earlier."""
 
 KEYED: Final = frozenset({"chat", "responses", "langchain", "pydantic-ai", "otlp", "langfuse", "langsmith"})
@@ -54,7 +72,7 @@ def read_runs(
 
     Args:
         sources: Files, folders, globs, archives, "-" for stdin, names of datasets, "agentpile:..." (see
-            `hepm.ingest.atif`); or a single one.
+            `hepm.ingest.formats.atif`); or a single one.
         limit: Longest record that is read, in bytes; a longer one is rejected without filling the memory.
     Raises:
         FormatError: `options.format` is no reader's name.

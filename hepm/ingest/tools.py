@@ -11,8 +11,9 @@ from typing import Any, Final, cast
 
 from hepm.errors import FormatError, InputError
 from hepm.ingest import fields
+from hepm.ingest.files.compression import open_file
+from hepm.ingest.files.unreadable import STREAM_ERRORS
 from hepm.ingest.records import DECODER, RecordError, decoded, is_record, without_surrogates
-from hepm.ingest.sources import STREAM_ERRORS, open_file
 from hepm.ingest.transitions import own_tool
 from hepm.types import Tool
 

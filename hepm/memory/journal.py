@@ -71,7 +71,7 @@ class Journal:
         parts: Sequence[str] = (),
     ) -> Stamp | None:
         """Append the turns of a run from number `at` on; they replace later ones. None if that fails."""
-        from hepm.ingest.hepm import write_run
+        from hepm.ingest.formats.hepm import write_run
 
         content: dict[str, object] = {"namespace": namespace, "aliases": list(aliases)}
         if parts:
@@ -113,7 +113,7 @@ class Journal:
 
     def read(self, file: Path) -> Kept | None:
         """What a file holds; None if it is gone or no line of it is whole."""
-        from hepm.ingest.hepm import parse_run
+        from hepm.ingest.formats.hepm import parse_run
 
         try:
             with file.open(encoding="utf-8", errors="replace") as opened:

@@ -9,7 +9,7 @@ from typing import Final
 from hepm.embed import Embedder
 from hepm.errors import NotFoundError
 from hepm.graph.store import Store
-from hepm.ingest.hepm import parse_stored, write_run
+from hepm.ingest.formats.hepm import parse_stored, write_run
 from hepm.ingest.outcome import RunVerdict
 from hepm.ingest.pipeline import embed_texts, replay_with
 from hepm.ingest.prepare import exclude, run_of

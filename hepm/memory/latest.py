@@ -12,7 +12,7 @@ from hepm.errors import StoreDamagedError
 from hepm.experience.likeness import request_of
 from hepm.graph.page.latest import LatestRuns, RequestKind, ToolEnds
 from hepm.graph.store import Store
-from hepm.ingest.hepm import parse_stored
+from hepm.ingest.formats.hepm import parse_stored
 from hepm.ingest.transitions import tool_names
 from hepm.memory.survey import latest_records
 from hepm.text import on_one_line

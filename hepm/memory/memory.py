@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from hepm.embed import Embedder
     from hepm.embed.embedder import Float32Array
     from hepm.experience.experiences import Experiences
-    from hepm.experience.library import Library
+    from hepm.experience.lesson_bank import LessonBank
     from hepm.experience.preferences import Preferences
     from hepm.experience.principles import Principles
     from hepm.experience.prompt import Prompt, PromptOptions, TurnState
@@ -228,11 +228,11 @@ class Memory:
     # Parts
 
     @cached_property
-    def lessons(self) -> Library:
+    def lessons(self) -> LessonBank:
         """Lessons of all kinds: list, export, import, credit."""
-        from hepm.experience.library import Library
+        from hepm.experience.lesson_bank import LessonBank
 
-        return Library(self.store, self.mirrors, self._current_embedder, self._agreed_embedder)
+        return LessonBank(self.store, self.mirrors, self._current_embedder, self._agreed_embedder)
 
     @cached_property
     def experiences(self) -> Experiences:
@@ -320,10 +320,10 @@ class Memory:
         Raises:
             InputError: `tools` are invalid, or `source` is the bare messages of one run.
         """
-        from hepm.ingest.parallel import files_of, prepare
         from hepm.ingest.pipeline import Pipeline
         from hepm.ingest.prepare import IngestOptions
         from hepm.ingest.seen_files import SeenFiles
+        from hepm.ingest.workers.parallel import files_of, prepare
 
         if not namespace:
             raise InputError("a namespace needs a name")
@@ -412,7 +412,7 @@ class Memory:
 
     def run(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> Trajectory | None:
         """A stored run; None if there is none with this id."""
-        from hepm.ingest.hepm import parse_stored
+        from hepm.ingest.formats.hepm import parse_stored
 
         record = self.store.records_of([id], namespace=namespace).get(id)
         if record is None:
@@ -465,7 +465,7 @@ class Memory:
 
     def runs(self, *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[Trajectory]:
         """Every stored run, in order of arrival; lazy. StoreDamagedError names one that cannot be read."""
-        from hepm.ingest.hepm import parse_stored
+        from hepm.ingest.formats.hepm import parse_stored
 
         for name, record, _ in self.store.iter_records(namespace=namespace):
             yield parse_stored(name, record)
@@ -476,7 +476,7 @@ class Memory:
         `ingest` with `reading=ReadOptions("hepm")` reads it back into an equal memory: tools, runs, lessons, what was
         shown of them, reported outcomes and answers of models.
         """
-        from hepm.ingest.exported import exported_lines
+        from hepm.ingest.formats.exported import exported_lines
 
         return exported_lines(self.store, namespace=namespace)
 
@@ -535,7 +535,7 @@ class Memory:
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one suggestion")
         if messages is not None:
-            from hepm.ingest.chat import read_messages
+            from hepm.ingest.formats.turns import read_messages
             from hepm.ingest.transitions import agent_state
 
             now = agent_state(read_messages(messages))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from hepm.errors import StoreDamagedError
 from hepm.experience.likeness import Named, RequestGroups, same_task
 from hepm.graph.rows import TaskRow, ToolRow
-from hepm.ingest.hepm import parse_stored
+from hepm.ingest.formats.hepm import parse_stored
 from hepm.ingest.outcome import verdict_of
 from hepm.memory.levels import CHANCES, FEWEST, SILENT, GuardState
 from hepm.memory.survey import LAST_ROW, LIKE_RUNS, MOST_CHARS, RUNS_OF_KIND, SeenRun, Surveyed

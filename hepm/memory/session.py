@@ -16,7 +16,7 @@ from hepm.errors import ConflictError, HepmError, InputError
 from hepm.graph.delta import said_text
 from hepm.graph.mirror.mirror import switching_often
 from hepm.graph.trials import CONTROL, LEFT_OUT_HERE, Trial, Withheld, hint_id
-from hepm.ingest.chat import GrowingConversation, read_messages
+from hepm.ingest.formats.turns import GrowingConversation, read_messages
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import RecordError, decoded, graded, without_surrogates
 from hepm.ingest.redact import Redactor

@@ -14,7 +14,7 @@ from hepm.errors import StoreDamagedError
 from hepm.experience.likeness import Named, named_in, request_of
 from hepm.graph.rows import TaskRow, Totals
 from hepm.graph.store import Store
-from hepm.ingest.hepm import parse_stored
+from hepm.ingest.formats.hepm import parse_stored
 from hepm.text import count_of
 from hepm.types import LEVEL, ToolName, Trajectory
 

@@ -17,7 +17,7 @@ from hepm.uplift.kinds import KNOWN_RUNS
 from hepm.uplift.report import UpliftReport, uplift_of
 
 if TYPE_CHECKING:
-    from hepm.experience.library import Library
+    from hepm.experience.lesson_bank import LessonBank
     from hepm.graph.mirror.mirror import Mirror
     from hepm.graph.store import Store
     from hepm.uplift.sequence import Effect
@@ -35,10 +35,10 @@ _PAUSE_FACTOR: Final = 20.0  # a report is made anew after so many times the tim
 class Trials:
     """Experiments of one store. Threads may share it."""
 
-    def __init__(self, store: Store, mirror: Mirror, library: Callable[[], Library]) -> None:
+    def __init__(self, store: Store, mirror: Mirror, bank: Callable[[], LessonBank]) -> None:
         self._store = store
         self._mirror = mirror
-        self._library = library
+        self._bank = bank
         self._reports: dict[str, tuple[int, UpliftReport]] = {}
         self._until: dict[str, float] = {}
         self._lock = Lock()
@@ -77,8 +77,8 @@ class Trials:
 
         Notes are never left out of hints, and so never judged.
         """
-        library = self._library()
-        lessons = library.lessons(namespace)
+        bank = self._bank()
+        lessons = bank.lessons(namespace)
         gone: list[str] = []
         for one in self.lately(namespace=namespace).harmful:
             stored = lessons.get(one.id)
@@ -87,7 +87,7 @@ class Trials:
                 gone.append(one.id)
         if gone:
             try:
-                library.change(LessonChange(retire=dict.fromkeys(gone, HARMFUL)), namespace=namespace)
+                bank.change(LessonChange(retire=dict.fromkeys(gone, HARMFUL)), namespace=namespace)
             except StoreError as error:
                 _log.warning("lessons that harm are retired later: %s", error)
                 return []

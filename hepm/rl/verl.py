@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from hepm.errors import InputError
 from hepm.evals.environments import Task
-from hepm.ingest.hepm import parse_run, write_run
+from hepm.ingest.formats.hepm import parse_run, write_run
 from hepm.rl.learning import Learner
 from hepm.rl.rollout import Attempt, Player, Rollout, Sampled
 from hepm.rl.spans import Added, row_of

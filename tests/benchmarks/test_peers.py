@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.parts.peers import model
 from benchmarks.peers import loopback_model
-from hepm.ingest.hepm import write_run
+from hepm.ingest.formats.hepm import write_run
 from tests.runs import trajectory
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "peers.py"

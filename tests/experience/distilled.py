@@ -6,19 +6,19 @@ import sys
 from pathlib import Path
 
 from hepm.experience.distilling import distill_into
-from hepm.experience.library import StoreLedger
+from hepm.experience.lesson_bank import StoreLedger
 from hepm.experience.model_distiller import ModelDistiller
 from hepm.llm import Client, Endpoint
-from tests.experience.shelves import NS, open_library
+from tests.experience.shelves import NS, open_bank
 
 
 def main(url: str, store: str) -> None:
-    library = open_library(Path(store))
-    ledger = StoreLedger(library.store.lessons, NS, "run")
+    bank = open_bank(Path(store))
+    ledger = StoreLedger(bank.store.lessons, NS, "run")
     with Client(Endpoint("small", url), ledger=ledger) as client:
-        report = distill_into(library, ModelDistiller(client, "experience", at_once=2), namespace=NS)
+        report = distill_into(bank, ModelDistiller(client, "experience", at_once=2), namespace=NS)
     print(report.runs, report.new, client.budget.used.calls, flush=True)
-    library.store.close()
+    bank.store.close()
 
 
 if __name__ == "__main__":

@@ -6,18 +6,16 @@ import sys
 from pathlib import Path
 
 from hepm.experience.preferences import Preferences
-from tests.experience.shelves import NS, open_library
+from tests.experience.shelves import NS, open_bank
 
 
 def main(store: str, words: list[str]) -> None:
-    library = open_library(Path(store))
+    bank = open_bank(Path(store))
     print("ready", flush=True)
     sys.stdin.readline()
     for word in words:
-        Preferences(library).reflect(
-            "ann", [{"role": "user", "content": f"Always mention {word} first."}], namespace=NS
-        )
-    library.store.close()
+        Preferences(bank).reflect("ann", [{"role": "user", "content": f"Always mention {word} first."}], namespace=NS)
+    bank.store.close()
 
 
 if __name__ == "__main__":

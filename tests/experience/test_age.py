@@ -11,11 +11,11 @@ import pytest
 from hepm import Memory, Outcome, Tool, Trajectory
 from hepm.experience.age import CHANGE_DAYS, FADING_DAYS, GONE_DAYS, Age
 from hepm.experience.conditions import Conditions
+from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Principle
-from hepm.experience.library import Library
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
-from tests.experience.shelves import NS, open_library, remember
+from tests.experience.shelves import NS, open_bank, remember
 from tests.runs import Shelf, trajectory
 
 START_S = 1_700_000_000.0
@@ -23,8 +23,8 @@ DAY_S = 86_400.0
 
 
 @pytest.fixture
-def library(tmp_path: Path) -> Iterator[Library]:
-    made = open_library(tmp_path / "runs.hepm")
+def bank(tmp_path: Path) -> Iterator[LessonBank]:
+    made = open_bank(tmp_path / "runs.hepm")
     yield made
     made.store.close()
 
@@ -40,8 +40,8 @@ def rule(text: str, *runs: str) -> Principle:
     )
 
 
-def age_of(library: Library, *runs: str) -> Age:
-    (age,) = library.ages(NS).of([rule("Look, then buy.", *runs).row()])
+def age_of(bank: LessonBank, *runs: str) -> Age:
+    (age,) = bank.ages(NS).of([rule("Look, then buy.", *runs).row()])
     return age
 
 
@@ -62,49 +62,49 @@ def test_a_changed_tool_counts_as_half_a_year_and_with_a_failing_one_the_lesson_
     assert replace(changed, failing=("buy",)).weight == 0
 
 
-def test_the_clock_is_the_latest_run_of_the_memory(library: Library) -> None:
-    remember(library, ended("old", 0), ended("new", 150, "sing"))
-    age = age_of(library, "old")
+def test_the_clock_is_the_latest_run_of_the_memory(bank: LessonBank) -> None:
+    remember(bank, ended("old", 0), ended("new", 150, "sing"))
+    age = age_of(bank, "old")
     assert (age.supported_at, age.idle_days) == (START_S, 150)
     assert age.note == "no run has supported it for 5 months"
 
 
-def test_a_lesson_is_as_young_as_the_latest_run_behind_it(library: Library) -> None:
-    remember(library, ended("old", 0), ended("new", 150, "sing"))
-    age = age_of(library, "old", "new")
+def test_a_lesson_is_as_young_as_the_latest_run_behind_it(bank: LessonBank) -> None:
+    remember(bank, ended("old", 0), ended("new", 150, "sing"))
+    age = age_of(bank, "old", "new")
     assert (age.idle_days, age.note, age.supported_on) == (0, "", "2024-04-12")
 
 
-def test_advice_stays_young_while_runs_follow_it_and_succeed(library: Library) -> None:
+def test_advice_stays_young_while_runs_follow_it_and_succeed(bank: LessonBank) -> None:
     lost = replace(ended("lost", 200), outcome=Outcome(0.0, False))
-    remember(library, ended("old", 0), ended("followed", 150), lost)
-    assert age_of(library, "old").idle_days == 50
+    remember(bank, ended("old", 0), ended("followed", 150), lost)
+    assert age_of(bank, "old").idle_days == 50
 
 
-def test_a_warning_stays_young_while_runs_come_to_its_place(library: Library) -> None:
-    remember(library, ended("old", 0), ended("heeded", 150, "look", "leave"), ended("new", 200, "sing"))
+def test_a_warning_stays_young_while_runs_come_to_its_place(bank: LessonBank) -> None:
+    remember(bank, ended("old", 0), ended("heeded", 150, "look", "leave"), ended("new", 200, "sing"))
     warning = Principle("cautionary", "Do not.", (Triple("buy", FAILS_AFTER, "look"),), (Source("old"),), ("buy",))
-    (age,) = library.ages(NS).of([warning.row()])
+    (age,) = bank.ages(NS).of([warning.row()])
     assert age.idle_days == 50
 
 
-def test_a_lesson_whose_runs_are_gone_or_undated_does_not_fade(library: Library) -> None:
-    remember(library, ended("undated", None), ended("new", 900, "sing"))
-    assert age_of(library, "undated") == age_of(library, "gone") == Age()
+def test_a_lesson_whose_runs_are_gone_or_undated_does_not_fade(bank: LessonBank) -> None:
+    remember(bank, ended("undated", None), ended("new", 900, "sing"))
+    assert age_of(bank, "undated") == age_of(bank, "gone") == Age()
 
 
-def test_a_tool_that_was_described_anew_after_the_latest_supporting_run_is_named(library: Library) -> None:
-    remember(library, described(ended("old", 0), "Buys."), described(ended("new", 10, "sing"), "Buys one thing."))
-    assert age_of(library, "old").note == "buy changed since"
-    assert age_of(library, "old", "new").note == ""
+def test_a_tool_that_was_described_anew_after_the_latest_supporting_run_is_named(bank: LessonBank) -> None:
+    remember(bank, described(ended("old", 0), "Buys."), described(ended("new", 10, "sing"), "Buys one thing."))
+    assert age_of(bank, "old").note == "buy changed since"
+    assert age_of(bank, "old", "new").note == ""
 
 
-def test_a_tool_that_changed_is_found_by_its_former_name(library: Library) -> None:
-    remember(library, described(ended("old", 0), "Buys."))
-    library.store.add_alias("buy", "order", namespace=NS, replay=Shelf().replay, rename=True)
+def test_a_tool_that_changed_is_found_by_its_former_name(bank: LessonBank) -> None:
+    remember(bank, described(ended("old", 0), "Buys."))
+    bank.store.add_alias("buy", "order", namespace=NS, replay=Shelf().replay, rename=True)
     new = ended("new", 10, "order")
-    remember(library, replace(new, tools=(Tool("order", "Buys one thing."),)))
-    assert age_of(library, "old").changed == ("order",)
+    remember(bank, replace(new, tools=(Tool("order", "Buys one thing."),)))
+    assert age_of(bank, "old").changed == ("order",)
 
 
 def failing(run: Trajectory) -> Trajectory:
@@ -114,11 +114,11 @@ def failing(run: Trajectory) -> Trajectory:
     return replace(run, turns=tuple(turns))
 
 
-def test_an_advised_tool_that_fails_now_is_named(library: Library) -> None:
+def test_an_advised_tool_that_fails_now_is_named(bank: LessonBank) -> None:
     fine = [_without_error(ended(f"fine{at:03}", at / 10)) for at in range(100)]
     broken = [replace(failing(ended(f"broken{at}", 10 + at)), model=f"m{at}") for at in range(6)]
-    remember(library, *fine, *broken)
-    assert age_of(library, "broken5").note == "buy fails now"
+    remember(bank, *fine, *broken)
+    assert age_of(bank, "broken5").note == "buy fails now"
 
 
 def _without_error(run: Trajectory) -> Trajectory:

@@ -17,7 +17,7 @@ from hepm.experience.lessons import Experience
 from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.llm import Budget, Client, Endpoint
-from tests.experience.shelves import NS, open_library
+from tests.experience.shelves import NS, open_bank
 from tests.loopback import Loopback, completion, error, loopback  # noqa: F401
 from tests.runs import trajectory
 
@@ -48,10 +48,10 @@ LESSONS = [
 
 @pytest.fixture
 def experiences(tmp_path: Path) -> Iterator[Experiences]:
-    library = open_library(tmp_path / "runs.hepm")
-    library.change(LessonChange(put=[one.row() for one in LESSONS], imported=True), namespace=NS)
-    yield Experiences(library)
-    library.store.close()
+    bank = open_bank(tmp_path / "runs.hepm")
+    bank.change(LessonChange(put=[one.row() for one in LESSONS], imported=True), namespace=NS)
+    yield Experiences(bank)
+    bank.store.close()
 
 
 @pytest.fixture

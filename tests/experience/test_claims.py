@@ -15,13 +15,13 @@ from hepm import Outcome, ToolCall, Trajectory, Turn
 from hepm.experience.conditions import FactCondition
 from hepm.experience.content import Where
 from hepm.experience.distilling import DistillReport, distill_into
+from hepm.experience.lesson_bank import LessonBank, StoreLedger
 from hepm.experience.lessons import Experience, Principle
-from hepm.experience.library import Library, StoreLedger
 from hepm.experience.model_distiller import ModelDistiller
 from hepm.experience.principles import Principles
 from hepm.graph.lessons.rows import Kind
 from hepm.llm import Client, Endpoint
-from tests.experience.shelves import NS, open_library, remember
+from tests.experience.shelves import NS, open_bank, remember
 from tests.loopback import Loopback, completion, loopback  # noqa: F401
 
 ORDER = '{"order_id": "ORD-77", "status": "shipped", "total": 120}'
@@ -47,30 +47,30 @@ def principle(*triples: tuple[str, str, str], when: tuple[str, ...] = ()) -> str
 
 
 @pytest.fixture
-def library(tmp_path: Path) -> Iterator[Library]:
-    made = open_library(tmp_path / "runs.hepm")
+def bank(tmp_path: Path) -> Iterator[LessonBank]:
+    made = open_bank(tmp_path / "runs.hepm")
     remember(made, shop_run())
     yield made
     made.store.close()
 
 
 @pytest.fixture
-def distill(loopback: Loopback, library: Library) -> Iterator[Callable[..., DistillReport]]:  # noqa: F811
+def distill(loopback: Loopback, bank: LessonBank) -> Iterator[Callable[..., DistillReport]]:  # noqa: F811
     """Distills with a model that gives these answers in turn, the last one again and again."""
     with ExitStack() as opened:
-        ledger = StoreLedger(library.store.lessons, NS, "run")
+        ledger = StoreLedger(bank.store.lessons, NS, "run")
         client = opened.enter_context(Client(Endpoint("small", loopback.url), ledger=ledger))
 
         def run(*answers: str, kind: Kind = "principle") -> DistillReport:
             left = [*answers]
             loopback.script = lambda _: completion(left.pop(0) if len(left) > 1 else left[0])
-            return distill_into(library, ModelDistiller(client, kind), namespace=NS)
+            return distill_into(bank, ModelDistiller(client, kind), namespace=NS)
 
         yield run
 
 
-def stored(library: Library) -> list[Principle]:
-    return [Principle.of(one.row) for one in library.lessons(NS).all("principle")]
+def stored(bank: LessonBank) -> list[Principle]:
+    return [Principle.of(one.row) for one in bank.lessons(NS).all("principle")]
 
 
 def test_the_model_is_shown_conditions_arguments_and_errors_of_the_run(
@@ -99,10 +99,10 @@ def test_the_model_is_shown_conditions_arguments_and_errors_of_the_run(
     ],
 )
 def test_a_claim_that_the_run_bears_out_is_stored(
-    triple: tuple[str, str, str], library: Library, distill: Callable[..., DistillReport]
+    triple: tuple[str, str, str], bank: LessonBank, distill: Callable[..., DistillReport]
 ) -> None:
     assert distill(principle(triple)).new == 1
-    assert [tuple(one) for one in stored(library)[0].triples] == [triple]
+    assert [tuple(one) for one in stored(bank)[0].triples] == [triple]
 
 
 @pytest.mark.parametrize(
@@ -123,10 +123,10 @@ def test_a_claim_that_the_run_bears_out_is_stored(
     ],
 )
 def test_a_claim_that_the_run_does_not_bear_out_is_refused_in_a_sentence(
-    triple: tuple[str, str, str], why: str, library: Library, distill: Callable[..., DistillReport]
+    triple: tuple[str, str, str], why: str, bank: LessonBank, distill: Callable[..., DistillReport]
 ) -> None:
     report = distill(principle(triple))
-    assert (report.new, stored(library)) == (0, [])
+    assert (report.new, stored(bank)) == (0, [])
     ((name, said),) = report.failed
     assert name == "r1"
     assert f"is not what the run shows: {why}" in said
@@ -143,7 +143,7 @@ def test_a_claim_that_the_run_does_not_bear_out_is_refused_in_a_sentence(
 )
 @pytest.mark.parametrize("kind", ["principle", "experience"])
 def test_a_condition_that_does_not_hold_is_refused_in_a_sentence(
-    condition: str, why: str, kind: Kind, library: Library, distill: Callable[..., DistillReport]
+    condition: str, why: str, kind: Kind, bank: LessonBank, distill: Callable[..., DistillReport]
 ) -> None:
     answer = principle(when=(condition,))
     if kind == "experience":
@@ -159,12 +159,12 @@ def experience(**more: Any) -> str:
 
 
 def test_conditions_that_hold_are_stored_in_the_form_of_all_lessons(
-    library: Library, distill: Callable[..., DistillReport]
+    bank: LessonBank, distill: Callable[..., DistillReport]
 ) -> None:
     held = ("get_order: status=shipped", "get_order: total > 100", "<SAID>: ~refund", "not <CALLED>: cancel")
     distill(principle(when=held))
     distill(experience(when=held), kind="experience")
-    made = [stored(library)[0].conditions, Experience.of(library.lessons(NS).all("experience")[0].row).conditions]
+    made = [stored(bank)[0].conditions, Experience.of(bank.lessons(NS).all("experience")[0].row).conditions]
     for conditions in made:
         assert conditions.facts == tuple(map(FactCondition.read, held))
         assert "get_order says status is shipped" in conditions.when
@@ -172,28 +172,28 @@ def test_conditions_that_hold_are_stored_in_the_form_of_all_lessons(
 
 def test_the_model_reads_once_what_does_not_hold_and_may_mend_it(
     loopback: Loopback,  # noqa: F811
-    library: Library,
+    bank: LessonBank,
     distill: Callable[..., DistillReport],
 ) -> None:
     wrong = ("refund.reason", "comes_from", "the user's words")
     right = ("refund.order_id", "comes_from", "get_order.order_id")
     assert distill(principle(wrong), principle(right)).new == 1
     assert "no call of refund that worked passed 'reason'" in loopback.requests[1].said
-    assert [one.predicate for one in stored(library)[0].triples] == ["comes_from"]
+    assert [one.predicate for one in stored(bank)[0].triples] == ["comes_from"]
 
 
-def test_of_a_failed_run_no_recipe_is_taken(library: Library, distill: Callable[..., DistillReport]) -> None:
-    remember(library, shop_run("r2", success=False))
+def test_of_a_failed_run_no_recipe_is_taken(bank: LessonBank, distill: Callable[..., DistillReport]) -> None:
+    remember(bank, shop_run("r2", success=False))
     report = distill(principle(("refund: connection refused by …", "solved_by", "reconnect")))
     assert {name for name, _ in report.failed} == {"r2"}
     assert "the run failed" in report.failed[0][1]
 
 
 def test_a_models_lesson_about_arguments_is_given_at_its_call_and_outlives_what_counting_learns(
-    library: Library, distill: Callable[..., DistillReport]
+    bank: LessonBank, distill: Callable[..., DistillReport]
 ) -> None:
     distill(principle(("get_order", "followed_by", "refund"), ("refund", "needs", "get_order")))
-    principles = Principles(library)
+    principles = Principles(bank)
     principles.learn_content(namespace=NS)
     content = principles.content(namespace=NS)
     assert len(content.checks("refund", (), Where("shop"))) == 1
@@ -206,9 +206,9 @@ def test_conditions_must_have_held_together_before_a_turn(distill: Callable[...,
 
 
 def test_what_the_last_call_returned_was_known_before_no_turn(
-    library: Library, distill: Callable[..., DistillReport]
+    bank: LessonBank, distill: Callable[..., DistillReport]
 ) -> None:
-    remember(library, replace(shop_run("r2"), turns=shop_run().turns[:2]))
+    remember(bank, replace(shop_run("r2"), turns=shop_run().turns[:2]))
     report = distill(principle(when=("get_order: status=shipped",)))
     assert {name for name, _ in report.failed} == {"r2"}
     assert "does not hold in the run" in report.failed[0][1]

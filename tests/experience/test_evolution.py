@@ -15,12 +15,12 @@ from hepm.errors import EndpointRefusedError, InputError
 from hepm.experience.conditions import Conditions
 from hepm.experience.evolution import Evolution, EvolutionReport, EvolutionSettings, EvolutionStep
 from hepm.experience.experiences import Experiences
+from hepm.experience.lesson_bank import LessonBank, StoreLedger
 from hepm.experience.lessons import Experience
-from hepm.experience.library import Library, StoreLedger
 from hepm.graph.lessons.rows import Parent, Source, StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.llm import Budget, Client, Endpoint
-from tests.experience.shelves import NS, forget, open_library, remember
+from tests.experience.shelves import NS, forget, open_bank, remember
 from tests.loopback import Loopback, Reply, Request, completion, error, loopback  # noqa: F401
 from tests.runs import trajectory
 
@@ -47,29 +47,29 @@ def experience(lesson: str, run: str = "r0", **changes: Any) -> Experience:
 
 
 class Bench:
-    """A library, and what is needed to feed and to look at it."""
+    """A bank, and what is needed to feed and to look at it."""
 
-    def __init__(self, library: Library) -> None:
-        self.library = library
-        self.experiences = Experiences(library)
+    def __init__(self, bank: LessonBank) -> None:
+        self.bank = bank
+        self.experiences = Experiences(bank)
 
     def put(self, *lessons: Experience) -> None:
-        changed = self.library.change(LessonChange(put=[one.row() for one in lessons]), namespace=NS)
+        changed = self.bank.change(LessonChange(put=[one.row() for one in lessons]), namespace=NS)
         assert changed.refused == ()
 
     def show(self, one: Experience, *runs: str) -> None:
         for run in runs:
-            self.library.store.lessons.show(run, [one.id], namespace=NS)
-        self.library.lessons(NS).follow(self.library.store.header)
+            self.bank.store.lessons.show(run, [one.id], namespace=NS)
+        self.bank.lessons(NS).follow(self.bank.store.header)
 
     def all(self) -> list[StoredLesson]:
-        return self.library.store.lessons.list(namespace=NS)
+        return self.bank.store.lessons.list(namespace=NS)
 
     def told(self) -> list[Any]:
         """All that a store holds of lessons."""
         lessons = [(one.seq, one.row, one.uses, None if one.vector is None else one.vector.tobytes())
                    for one in self.all()]  # fmt: skip
-        return [*lessons, self.library.store.lessons.exposures(namespace=NS)]
+        return [*lessons, self.bank.store.lessons.exposures(namespace=NS)]
 
     def living(self) -> list[Experience]:
         return [Experience.of(one.row) for one in self.all() if one.row.live]
@@ -85,11 +85,11 @@ AWAY = [trajectory(f"a{i}", "look", "buy", task=f"t{i}", environment="bank") for
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    library = open_library(tmp_path / "runs.hepm")
-    remember(library, trajectory("r0", "look", "buy", task="r"), trajectory("r1", "look", "buy", task="s"))
-    remember(library, *WON, *LOST, *AWAY)
-    yield Bench(library)
-    library.store.close()
+    bank = open_bank(tmp_path / "runs.hepm")
+    remember(bank, trajectory("r0", "look", "buy", task="r"), trajectory("r1", "look", "buy", task="s"))
+    remember(bank, *WON, *LOST, *AWAY)
+    yield Bench(bank)
+    bank.store.close()
 
 
 def one_step(report: EvolutionReport) -> EvolutionStep:
@@ -121,7 +121,7 @@ def test_an_environment_in_which_it_only_failed_is_left_out(bench: Bench) -> Non
     parent = experience("ask before you buy", conditions=Conditions(("bank", "shop"), 1, 3))
     bench.put(parent)
     for name in ("a8", "a9"):
-        remember(bench.library, trajectory(name, "look", "buy", task="t9", environment="bank", success=False))
+        remember(bench.bank, trajectory(name, "look", "buy", task="t9", environment="bank", success=False))
     bench.show(parent, "r0", "r1", "a8", "a9")
     bench.evolve(MUTATE)
     (child,) = bench.living()
@@ -136,7 +136,7 @@ def test_an_experience_whose_runs_all_failed_or_do_not_differ_or_are_too_few_is_
     bench.put(once)
     bench.show(parent, "l0", "l1")
     for name in ("same1", "same2"):
-        remember(bench.library, trajectory(name, "look", "drop", "buy", task="t8"))
+        remember(bench.bank, trajectory(name, "look", "drop", "buy", task="t8"))
     bench.show(other, "l0", "l1", "same1", "same2")
     bench.show(once, "w0", "w1", "l0")
     report = bench.evolve(MUTATE)
@@ -227,7 +227,7 @@ def test_a_source_of_both_parents_gives_words_where_it_does_in_either(bench: Ben
 # Pruning
 
 
-def test_a_new_library_is_not_pruned(bench: Bench) -> None:
+def test_a_new_bank_is_not_pruned(bench: Bench) -> None:
     bench.put(*(experience(f"lesson{i} is new") for i in range(5)))
     assert bench.evolve(PRUNE).plan == ()
 
@@ -260,10 +260,10 @@ def test_what_fails_in_enough_runs_is_pruned_and_what_failed_in_too_few_is_not(b
 def test_vectors_are_compared_as_a_search_compares_them(bench: Bench) -> None:
     wishes = ("broken kettle", "kettle of fish", "rome", "a flight home", "refund", "cancel a flight")
     bench.put(*(experience(f"{wish}, look first") for wish in wishes))
-    evolution = Evolution(bench.library, NS, 0, EvolutionSettings())
+    evolution = Evolution(bench.bank, NS, 0, EvolutionSettings())
     for text in ("refund a kettle", "fly to rome"):
-        found = bench.library.search(text, "experience", namespace=NS, limit=20, floor=-1.0)
-        query_D = evolution.comparable(bench.library.vectors([text]))[0]
+        found = bench.bank.search(text, "experience", namespace=NS, limit=20, floor=-1.0)
+        query_D = evolution.comparable(bench.bank.vectors([text]))[0]
         cosines = {one.id: float(one.vector @ query_D) for one in evolution.members.values() if one.vector is not None}
         assert {one.row.id: cosine for one, cosine in found} == pytest.approx(cosines, abs=2e-3)
 
@@ -295,16 +295,16 @@ def test_equal_seeds_give_equal_evolutions_and_others_other_ones(bench: Bench) -
 
 def test_a_dry_run_tells_what_would_be_and_changes_nothing(bench: Bench) -> None:
     many(bench)
-    before, header = bench.told(), bench.library.store.header
+    before, header = bench.told(), bench.bank.store.header
     dry = bench.evolve(SOME, seed=3, dry_run=True)
-    assert (bench.told(), bench.library.store.header) == (before, header)
+    assert (bench.told(), bench.bank.store.header) == (before, header)
     done = bench.evolve(SOME, seed=3)
     assert (done.id, done.plan) == (dry.id, dry.plan)
     made = {one.row.id for one in bench.all() if one.row.made_by == done.id}
     assert made == {step.child.id for step in dry.plan if step.child and step.became == "kept"}
 
 
-def test_an_undone_evolution_leaves_the_library_as_it_was(bench: Bench) -> None:
+def test_an_undone_evolution_leaves_the_bank_as_it_was(bench: Bench) -> None:
     many(bench)
     before = bench.told()
     report = bench.evolve(SOME, seed=3)
@@ -358,7 +358,7 @@ def test_forgetting_a_parents_run_takes_its_child_too(bench: Bench) -> None:
     bench.put(parent)
     bench.show(parent, "w0", "w1", "l0", "l1")
     bench.evolve(MUTATE)
-    forget(bench.library, "r1")
+    forget(bench.bank, "r1")
     assert bench.all() == []
 
 
@@ -401,7 +401,7 @@ def open_client(server: Loopback, bench: Bench) -> Iterator[Callable[..., Client
     with ExitStack() as opened:
 
         def client(**more: Any) -> Client:
-            ledger = StoreLedger(bench.library.store.lessons, NS, "run")
+            ledger = StoreLedger(bench.bank.store.lessons, NS, "run")
             return opened.enter_context(Client(Endpoint("small", server.url), ledger=ledger, **more))
 
         yield client
@@ -412,7 +412,7 @@ def test_a_model_writes_the_child_and_is_told_how_runs_went_in_names_of_tools_al
 ) -> None:
     parent = experience("ask before you buy")
     bench.put(parent)
-    remember(bench.library, trajectory("said", "look", "pay", task="t7", goal="my secret wish"))
+    remember(bench.bank, trajectory("said", "look", "pay", task="t7", goal="my secret wish"))
     bench.show(parent, "said", "l0")
     report = bench.evolve(MUTATE, model=open_client(), iterations=1)
     assert report.kept == {"mutation": 1}
@@ -484,8 +484,8 @@ def test_what_was_answered_in_a_dry_run_is_not_paid_for_again_while_its_words_ar
     dry = bench.evolve(MUTATE, model=open_client(), iterations=1, dry_run=True)
     assert bench.evolve(MUTATE, model=open_client(), iterations=1).plan == dry.plan
     assert len(server.requests) == 3
-    forget(bench.library, "r0")
-    assert bench.library.store.lessons.answered_runs("evolve", namespace=NS) == set()
+    forget(bench.bank, "r0")
+    assert bench.bank.store.lessons.answered_runs("evolve", namespace=NS) == set()
 
 
 def test_an_answer_that_holds_the_words_of_two_runs_is_not_kept_in_the_store(
@@ -493,7 +493,7 @@ def test_an_answer_that_holds_the_words_of_two_runs_is_not_kept_in_the_store(
 ) -> None:
     bench.put(experience("ask before you buy", "r0"), experience("wait before you pay", "r1"))
     assert bench.evolve(CROSS, model=open_client(), iterations=1).kept == {"crossover": 1}
-    assert bench.library.store.lessons.answered_runs("evolve", namespace=NS) == set()
+    assert bench.bank.store.lessons.answered_runs("evolve", namespace=NS) == set()
 
 
 def test_a_malformed_answer_is_a_step_that_failed_and_the_others_are_kept(
@@ -533,7 +533,7 @@ def test_a_child_whose_run_is_forgotten_while_the_model_writes_is_refused(
     bench.show(other, "w0", "w1", "l0", "l1")
 
     def script(request: Request) -> Reply:
-        forget(bench.library, "r1")
+        forget(bench.bank, "r1")
         return rewording(request)
 
     server.script = script

@@ -10,12 +10,12 @@ import pytest
 from hepm.errors import InputError
 from hepm.experience.conditions import Conditions
 from hepm.experience.exchange import Form, export_lessons, import_lessons, read_documents, write_documents
+from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Experience, Notes, Principle
-from hepm.experience.library import Library
 from hepm.graph.lessons.rows import Source, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.sqlite import SQLiteStore
-from tests.experience.shelves import NS, library_in
+from tests.experience.shelves import NS, bank_in
 
 ASK = Experience(
     situation='a user says "refund" & more\n# not a heading\n> nor a quote',
@@ -35,13 +35,13 @@ RULE = Principle(
 NOTES = Notes("ann", "- short answers\n- in German")
 
 
-def library(path: Path) -> Library:
-    return library_in(SQLiteStore(path))
+def bank(path: Path) -> LessonBank:
+    return bank_in(SQLiteStore(path))
 
 
 @pytest.fixture
-def ours(tmp_path: Path) -> Iterator[Library]:
-    made = library(tmp_path / "ours.hepm")
+def ours(tmp_path: Path) -> Iterator[LessonBank]:
+    made = bank(tmp_path / "ours.hepm")
     rows = [ASK.row(), RULE.row(), NOTES.row()]
     made.change(LessonChange(put=rows, imported=True), namespace=NS)
     made.store.lessons.show("r9", [ASK.id], namespace=NS)
@@ -52,21 +52,23 @@ def ours(tmp_path: Path) -> Iterator[Library]:
 
 
 @pytest.fixture
-def theirs(tmp_path: Path) -> Iterator[Library]:
-    made = library(tmp_path / "theirs.hepm")
+def theirs(tmp_path: Path) -> Iterator[LessonBank]:
+    made = bank(tmp_path / "theirs.hepm")
     yield made
     made.store.close()
 
 
-def text_of(source: Library, form: Form = "jsonl", *, retired: bool = False) -> str:
+def text_of(source: LessonBank, form: Form = "jsonl", *, retired: bool = False) -> str:
     return "\n".join(write_documents(export_lessons(source, namespace=NS, retired=retired), form)) + "\n"
 
 
-def read(target: Library, text: str, **more: object) -> object:
+def read(target: LessonBank, text: str, **more: object) -> object:
     return import_lessons(target, read_documents(text.splitlines(keepends=True), "lessons"), namespace=NS, **more)  # type: ignore[arg-type]
 
 
-def test_lessons_come_through_a_file_as_they_were_with_what_is_known_of_them(ours: Library, theirs: Library) -> None:
+def test_lessons_come_through_a_file_as_they_were_with_what_is_known_of_them(
+    ours: LessonBank, theirs: LessonBank
+) -> None:
     read(theirs, text_of(ours))
     assert text_of(theirs) == text_of(ours)
     for mine, other in zip(ours.store.lessons.list(namespace=NS), theirs.store.lessons.list(namespace=NS), strict=True):
@@ -74,7 +76,7 @@ def test_lessons_come_through_a_file_as_they_were_with_what_is_known_of_them(our
         assert other.uses == mine.uses
 
 
-def test_a_file_read_twice_or_where_it_came_from_changes_nothing(ours: Library) -> None:
+def test_a_file_read_twice_or_where_it_came_from_changes_nothing(ours: LessonBank) -> None:
     before = ours.store.lessons.list(namespace=NS)
     text = text_of(ours)
     for _ in range(2):
@@ -83,7 +85,7 @@ def test_a_file_read_twice_or_where_it_came_from_changes_nothing(ours: Library) 
     assert [(one.row, one.uses) for one in after] == [(one.row, one.uses) for one in before]
 
 
-def test_an_edited_lesson_takes_the_place_of_the_former_and_keeps_its_uses(ours: Library) -> None:
+def test_an_edited_lesson_takes_the_place_of_the_former_and_keeps_its_uses(ours: LessonBank) -> None:
     read(ours, text_of(ours).replace("first.", "first, then look."))
     (now,) = ours.lessons(NS).all("experience")
     assert Experience.of(now.row).lesson == "Ask for the order ☃ first, then look."
@@ -95,7 +97,7 @@ def test_an_edited_lesson_takes_the_place_of_the_former_and_keeps_its_uses(ours:
 
 
 def test_notes_of_another_store_add_the_lines_that_lack_and_edited_ones_are_taken_as_they_are(
-    ours: Library, theirs: Library
+    ours: LessonBank, theirs: LessonBank
 ) -> None:
     theirs.change(LessonChange(put=[Notes("ann", "- no emojis\n- Short  answers").row()]), namespace=NS)
     read(ours, text_of(theirs))
@@ -105,7 +107,7 @@ def test_notes_of_another_store_add_the_lines_that_lack_and_edited_ones_are_take
     assert Notes.of(ours.lessons(NS).all("notes")[-1].row).text == "- short answers\n- in French"
 
 
-def test_what_a_file_lacks_is_retired_only_where_that_is_asked_for(ours: Library) -> None:
+def test_what_a_file_lacks_is_retired_only_where_that_is_asked_for(ours: LessonBank) -> None:
     other = Principle("guiding", "Stay.")
     ours.change(LessonChange(put=[other.row()]), namespace=NS)
     whole = text_of(ours)
@@ -119,13 +121,13 @@ def test_what_a_file_lacks_is_retired_only_where_that_is_asked_for(ours: Library
     assert len(ours.lessons(NS).all("principle")) == 2
 
 
-def test_a_file_that_holds_none_of_a_kind_retires_none_of_it(ours: Library) -> None:
+def test_a_file_that_holds_none_of_a_kind_retires_none_of_it(ours: LessonBank) -> None:
     with pytest.raises(InputError, match="holds no lesson of kind 'principle'"):
         read(ours, "", retire_missing=("principle",))
     assert len(ours.lessons(NS).all("principle")) == 1
 
 
-def test_a_lesson_written_by_hand_needs_only_its_words(theirs: Library) -> None:
+def test_a_lesson_written_by_hand_needs_only_its_words(theirs: LessonBank) -> None:
     read(theirs, json.dumps({"kind": "principle", "principle": "guiding", "text": "Look before you buy."}))
     (stored,) = theirs.lessons(NS).all("principle")
     assert Principle.of(stored.row) == Principle("guiding", "Look before you buy.", distilled_by="hand")
@@ -151,7 +153,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_a_file_that_is_broken_somewhere_says_where_and_changes_nothing(ours: Library, what: str) -> None:
+def test_a_file_that_is_broken_somewhere_says_where_and_changes_nothing(ours: LessonBank, what: str) -> None:
     text, sentence = BROKEN[what]
     before = ours.store.lessons.list(namespace=NS)
     with pytest.raises(InputError, match="lessons, ") as error:
@@ -160,7 +162,7 @@ def test_a_file_that_is_broken_somewhere_says_where_and_changes_nothing(ours: Li
     assert [one.row for one in ours.store.lessons.list(namespace=NS)] == [one.row for one in before]
 
 
-def test_an_edit_that_is_taken_back_leaves_the_library_as_it_was(ours: Library) -> None:
+def test_an_edit_that_is_taken_back_leaves_the_bank_as_it_was(ours: LessonBank) -> None:
     read(ours, text_of(ours).replace("first.", "first, then look."))
     for _ in range(2):
         done = read(ours, text_of(ours).replace("first, then look.", "first."))
@@ -169,13 +171,13 @@ def test_an_edit_that_is_taken_back_leaves_the_library_as_it_was(ours: Library) 
     assert (done.new, done.edited, done.known) == (0, 0, 3)  # type: ignore[attr-defined]
 
 
-def test_the_same_edited_file_read_twice_counts_the_edit_once(ours: Library) -> None:
+def test_the_same_edited_file_read_twice_counts_the_edit_once(ours: LessonBank) -> None:
     edited = text_of(ours).replace("first.", "first, then look.")
     counts = [read(ours, edited) for _ in range(2)]
     assert [(one.new, one.edited, one.known) for one in counts] == [(0, 1, 2), (0, 0, 3)]  # type: ignore[attr-defined]
 
 
-def test_markdown_shows_every_lesson_and_quotes_its_words(ours: Library) -> None:
+def test_markdown_shows_every_lesson_and_quotes_its_words(ours: LessonBank) -> None:
     text = text_of(ours, "markdown")
     assert [line.split()[1] for line in text.splitlines() if line.startswith("## ")] == [
         "experience", "principle", "notes",
@@ -185,7 +187,7 @@ def test_markdown_shows_every_lesson_and_quotes_its_words(ours: Library) -> None
 
 
 @pytest.mark.parametrize("user", ["1234", '["a"]', "u\r", "a\nb", '"', " x "])
-def test_a_user_of_any_name_comes_through_a_file(ours: Library, theirs: Library, user: str) -> None:
+def test_a_user_of_any_name_comes_through_a_file(ours: LessonBank, theirs: LessonBank, user: str) -> None:
     ours.change(LessonChange(put=[Notes(user, "- mine").row()]), namespace=NS)
     read(theirs, text_of(ours))
     assert {one.row.user: one.row.text for one in theirs.lessons(NS).all("notes")} == {
@@ -194,6 +196,6 @@ def test_a_user_of_any_name_comes_through_a_file(ours: Library, theirs: Library,
     }
 
 
-def test_two_files_one_after_the_other_are_read_as_one(ours: Library, theirs: Library) -> None:
+def test_two_files_one_after_the_other_are_read_as_one(ours: LessonBank, theirs: LessonBank) -> None:
     both = text_of(ours) + text_of(ours)
     assert read(theirs, both).read == 6  # type: ignore[attr-defined]

@@ -12,6 +12,7 @@ import pytest
 from hepm.errors import InputError
 from hepm.experience.conditions import Conditions
 from hepm.experience.exchange import HAND, Imported, import_lessons
+from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lesson_files import (
     END,
     lessons_for_file,
@@ -21,10 +22,9 @@ from hepm.experience.lesson_files import (
     with_section,
 )
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Notes, Principle, PrincipleKind
-from hepm.experience.library import Library
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
-from tests.experience.shelves import NS, open_library, remember
+from tests.experience.shelves import NS, open_bank, remember
 from tests.runs import trajectory
 
 TEXT = "# Rules\n\nBe kind.\n"
@@ -45,8 +45,8 @@ SAID_OF_BAD = "After look, call sing rather than buy."
 
 
 @pytest.fixture
-def library(tmp_path: Path) -> Iterator[Library]:
-    made = open_library(tmp_path / "runs.hepm")
+def bank(tmp_path: Path) -> Iterator[LessonBank]:
+    made = open_bank(tmp_path / "runs.hepm")
     bought = [trajectory(f"r{at}", "look", "buy", ended_at=1.7e9 + at) for at in range(8)]
     dropped = [trajectory(f"d{at}", "look", "drop", success=False) for at in range(8)]
     sung = [trajectory(f"s{at}", "look", "sing", success=False) for at in range(4)]
@@ -56,120 +56,120 @@ def library(tmp_path: Path) -> Iterator[Library]:
     made.store.close()
 
 
-def written(library: Library, text: str = TEXT, *, every: bool = False) -> str:
-    chosen = lessons_for_file(library, namespace=NS, every=every)
-    return with_section(text, section_of(chosen.lessons, library, namespace=NS), "AGENTS.md")
+def written(bank: LessonBank, text: str = TEXT, *, every: bool = False) -> str:
+    chosen = lessons_for_file(bank, namespace=NS, every=every)
+    return with_section(text, section_of(chosen.lessons, bank, namespace=NS), "AGENTS.md")
 
 
-def read(library: Library, text: str) -> Imported:
-    found = read_section(text, "AGENTS.md", library, namespace=NS)
-    return import_lessons(library, found.lessons, namespace=NS, deleted=found.deleted)
+def read(bank: LessonBank, text: str) -> Imported:
+    found = read_section(text, "AGENTS.md", bank, namespace=NS)
+    return import_lessons(bank, found.lessons, namespace=NS, deleted=found.deleted)
 
 
-def edits(library: Library, text: str) -> int:
-    return read_section(text, "AGENTS.md", library, namespace=NS).edits
+def edits(bank: LessonBank, text: str) -> int:
+    return read_section(text, "AGENTS.md", bank, namespace=NS).edits
 
 
-def live(library: Library) -> set[str]:
-    return {one.row.text for one in library.list("principle", namespace=NS)}
+def live(bank: LessonBank) -> set[str]:
+    return {one.row.text for one in bank.list("principle", namespace=NS)}
 
 
 def items(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith("- ")]
 
 
-def test_only_lessons_that_other_runs_support_are_written_unless_all_are_wanted(library: Library) -> None:
-    (line,) = items(written(library))
+def test_only_lessons_that_other_runs_support_are_written_unless_all_are_wanted(bank: LessonBank) -> None:
+    (line,) = items(written(bank))
     evidence = "(7 of 7 runs that did so succeeded, 0 of 8 others)"
     assert re.fullmatch(re.escape(f"- {SAID} {evidence} <!-- {GOOD.id[:10]} ") + "[0-9a-f]{8} -->", line)
-    assert len(items(written(library, every=True))) == 2
-    assert lessons_for_file(library, namespace=NS).left_out == 1
+    assert len(items(written(bank, every=True))) == 2
+    assert lessons_for_file(bank, namespace=NS).left_out == 1
 
 
-def test_a_warning_that_says_what_advice_says_is_not_written_beside_it(library: Library) -> None:
+def test_a_warning_that_says_what_advice_says_is_not_written_beside_it(bank: LessonBank) -> None:
     warning = rather("buy", "drop", "r0", kind="cautionary")
-    library.change(LessonChange(put=[warning.row()]), namespace=NS)
-    assert len(items(written(library))) == 1
-    library.retire("principle", [GOOD.id], namespace=NS)
-    assert items(written(library)) == []
+    bank.change(LessonChange(put=[warning.row()]), namespace=NS)
+    assert len(items(written(bank))) == 1
+    bank.retire("principle", [GOOD.id], namespace=NS)
+    assert items(written(bank)) == []
 
 
-def test_a_warning_of_its_own_says_how_runs_without_it_ended(library: Library) -> None:
+def test_a_warning_of_its_own_says_how_runs_without_it_ended(bank: LessonBank) -> None:
     warning = replace(rather("buy", "drop", kind="cautionary"), triples=(Triple("drop", FAILS_AFTER, "look"),))
-    library.change(LessonChange(put=[warning.row()], imported=True), namespace=NS)
-    assert "(8 of 12 runs without it succeeded, 0 of 8 with it)" in items(written(library))[1]
+    bank.change(LessonChange(put=[warning.row()], imported=True), namespace=NS)
+    assert "(8 of 12 runs without it succeeded, 0 of 8 with it)" in items(written(bank))[1]
 
 
-def test_the_rest_of_a_file_stays_byte_for_byte(library: Library) -> None:
-    text = written(library, "\ufeff# Ours \r\n\ttabs  \n") + "\n## After\r\n\n\n"
+def test_the_rest_of_a_file_stays_byte_for_byte(bank: LessonBank) -> None:
+    text = written(bank, "\ufeff# Ours \r\n\ttabs  \n") + "\n## After\r\n\n\n"
     assert text.startswith("\ufeff# Ours \r\n\ttabs  \n\n<!-- hepm")
-    library.retire("principle", [GOOD.id], namespace=NS)
-    again = written(library, text)
+    bank.retire("principle", [GOOD.id], namespace=NS)
+    again = written(bank, text)
     assert "None at present." in again
     assert re.sub(r"<!-- hepm.*?<!-- end of hepm lessons -->", "", again, flags=re.DOTALL) == (
         "\ufeff# Ours \r\n\ttabs  \n\n\n\n## After\r\n\n\n"
     )
 
 
-def test_a_file_written_twice_is_the_same_whatever_the_order_of_arrival(library: Library, tmp_path: Path) -> None:
-    once = written(library, every=True)
-    assert written(library, once, every=True) == once
-    library.change(LessonChange(drop=[GOOD.id]), namespace=NS)
-    library.change(LessonChange(put=[GOOD.row()]), namespace=NS)
-    assert written(library, once, every=True) == once
+def test_a_file_written_twice_is_the_same_whatever_the_order_of_arrival(bank: LessonBank, tmp_path: Path) -> None:
+    once = written(bank, every=True)
+    assert written(bank, once, every=True) == once
+    bank.change(LessonChange(drop=[GOOD.id]), namespace=NS)
+    bank.change(LessonChange(put=[GOOD.row()]), namespace=NS)
+    assert written(bank, once, every=True) == once
 
 
-def test_a_file_that_nobody_touched_changes_nothing(library: Library) -> None:
-    text = written(library, every=True)
-    assert edits(library, text) == 0
-    assert read(library, text) == Imported(read=2, new=0, known=2, edited=0, retired=0)
+def test_a_file_that_nobody_touched_changes_nothing(bank: LessonBank) -> None:
+    text = written(bank, every=True)
+    assert edits(bank, text) == 0
+    assert read(bank, text) == Imported(read=2, new=0, known=2, edited=0, retired=0)
 
 
-def test_an_edited_line_replaces_its_lesson_and_is_marked_as_written_by_hand(library: Library) -> None:
-    text = written(library).replace("After look, call buy", "After look and a nod, call buy")
-    assert edits(library, text) == 1
-    assert read(library, text).edited == 1
-    (now,) = (one.row for one in library.list("principle", namespace=NS) if "nod" in one.row.text)
+def test_an_edited_line_replaces_its_lesson_and_is_marked_as_written_by_hand(bank: LessonBank) -> None:
+    text = written(bank).replace("After look, call buy", "After look and a nod, call buy")
+    assert edits(bank, text) == 1
+    assert read(bank, text).edited == 1
+    (now,) = (one.row for one in bank.list("principle", namespace=NS) if "nod" in one.row.text)
     assert (now.properties["distilled_by"], now.triples) == (HAND, GOOD.triples)
     assert [(one.id, one.operator) for one in now.parents] == [(GOOD.id, "edit")]
-    assert GOOD.text not in live(library)
-    again = written(library, text)
+    assert GOOD.text not in live(bank)
+    again = written(bank, text)
     assert len(items(again)) == 1
     assert items(again)[0].startswith(f"- {now.text} (by hand) <!-- {now.id[:10]} ")
-    assert edits(library, again) == 0
+    assert edits(bank, again) == 0
 
 
-def test_an_edit_that_names_other_tools_loses_what_was_said_of_the_old_ones(library: Library) -> None:
-    read(library, written(library).replace("rather than drop", "rather than leaving"))
-    (now,) = (one.row for one in library.list("principle", namespace=NS) if "leaving" in one.row.text)
+def test_an_edit_that_names_other_tools_loses_what_was_said_of_the_old_ones(bank: LessonBank) -> None:
+    read(bank, written(bank).replace("rather than drop", "rather than leaving"))
+    (now,) = (one.row for one in bank.list("principle", namespace=NS) if "leaving" in one.row.text)
     assert (now.triples, set(now.tools)) == (GOOD.triples[:1], {"look", "buy"})
 
 
-def test_a_lesson_that_is_moved_under_the_other_heading_says_the_opposite(library: Library) -> None:
-    read(library, written(library).replace("### What works", "### What fails"))
-    (now,) = (one.row for one in library.list("principle", namespace=NS) if one.row.properties["kind"] == "cautionary")
+def test_a_lesson_that_is_moved_under_the_other_heading_says_the_opposite(bank: LessonBank) -> None:
+    read(bank, written(bank).replace("### What works", "### What fails"))
+    (now,) = (one.row for one in bank.list("principle", namespace=NS) if one.row.properties["kind"] == "cautionary")
     assert (now.text, now.triples, now.properties["distilled_by"]) == (SAID, (), HAND)
 
 
-def test_a_deleted_line_retires_its_lesson_and_lessons_that_were_not_written_stay(library: Library) -> None:
-    library.change(LessonChange(put=[Principle("guiding", "Smile.", distilled_by=HAND).row()]), namespace=NS)
-    text = "".join(line for line in written(library).splitlines(keepends=True) if SAID not in line)
-    assert read(library, text).retired == 1
-    assert live(library) == {BAD.text, "Smile."}
-    assert items(written(library, text)) == items(text)
+def test_a_deleted_line_retires_its_lesson_and_lessons_that_were_not_written_stay(bank: LessonBank) -> None:
+    bank.change(LessonChange(put=[Principle("guiding", "Smile.", distilled_by=HAND).row()]), namespace=NS)
+    text = "".join(line for line in written(bank).splitlines(keepends=True) if SAID not in line)
+    assert read(bank, text).retired == 1
+    assert live(bank) == {BAD.text, "Smile."}
+    assert items(written(bank, text)) == items(text)
 
 
-def test_a_file_without_any_of_its_lessons_retires_none(library: Library) -> None:
-    text = "".join(line for line in written(library, every=True).splitlines(keepends=True) if line[:2] != "- ")
+def test_a_file_without_any_of_its_lessons_retires_none(bank: LessonBank) -> None:
+    text = "".join(line for line in written(bank, every=True).splitlines(keepends=True) if line[:2] != "- ")
     with pytest.raises(InputError, match="all 2 would be retired"):
-        read(library, text)
-    assert len(live(library)) == 2
+        read(bank, text)
+    assert len(live(bank)) == 2
 
 
-def test_a_new_line_is_a_lesson_by_hand_about_the_tools_it_names(library: Library) -> None:
-    text = written(library).replace(f"\n{END}", f"- Never drop what\n  they may buy.\n{END}")
-    assert read(library, text).new == 1
-    (now,) = (one.row for one in library.list("principle", namespace=NS) if "Never" in one.row.text)
+def test_a_new_line_is_a_lesson_by_hand_about_the_tools_it_names(bank: LessonBank) -> None:
+    text = written(bank).replace(f"\n{END}", f"- Never drop what\n  they may buy.\n{END}")
+    assert read(bank, text).new == 1
+    (now,) = (one.row for one in bank.list("principle", namespace=NS) if "Never" in one.row.text)
     assert (now.text, now.tools, now.properties["kind"]) == (
         "Never drop what they may buy.",
         ("buy", "drop"),
@@ -177,38 +177,38 @@ def test_a_new_line_is_a_lesson_by_hand_about_the_tools_it_names(library: Librar
     )
 
 
-def test_an_editor_that_wraps_lines_and_changes_bullets_makes_no_edit(library: Library) -> None:
-    text = written(library, every=True).replace("\n- ", "\n* ").replace(" rather than", "\n  rather than")
-    assert edits(library, text) == 0
+def test_an_editor_that_wraps_lines_and_changes_bullets_makes_no_edit(bank: LessonBank) -> None:
+    text = written(bank, every=True).replace("\n- ", "\n* ").replace(" rather than", "\n  rather than")
+    assert edits(bank, text) == 0
 
 
-def test_edits_that_were_imported_are_none_any_more(library: Library) -> None:
-    text = written(library, every=True).replace(f"\n{END}", f"- Never drop.\n{END}").replace("call buy", "do call buy")
+def test_edits_that_were_imported_are_none_any_more(bank: LessonBank) -> None:
+    text = written(bank, every=True).replace(f"\n{END}", f"- Never drop.\n{END}").replace("call buy", "do call buy")
     text = "".join(line for line in text.splitlines(keepends=True) if SAID_OF_BAD not in line)
-    assert edits(library, text) == 3
-    read(library, text)
-    assert edits(library, text) == 0
-    assert len(items(written(library, text))) == 2
+    assert edits(bank, text) == 3
+    read(bank, text)
+    assert edits(bank, text) == 0
+    assert len(items(written(bank, text))) == 2
 
 
-def test_a_lesson_whose_runs_were_forgotten_is_read_as_new_and_not_as_an_edit(library: Library) -> None:
-    text = written(library)
-    library.change(LessonChange(drop=[GOOD.id]), namespace=NS)
-    assert edits(library, text) == 0
+def test_a_lesson_whose_runs_were_forgotten_is_read_as_new_and_not_as_an_edit(bank: LessonBank) -> None:
+    text = written(bank)
+    bank.change(LessonChange(drop=[GOOD.id]), namespace=NS)
+    assert edits(bank, text) == 0
 
 
-def test_lessons_about_one_user_and_notes_are_never_written(library: Library) -> None:
+def test_lessons_about_one_user_and_notes_are_never_written(bank: LessonBank) -> None:
     mine = replace(GOOD, text="Ann wants to buy.", conditions=Conditions(user="ann"))
-    library.change(LessonChange(put=[mine.row(), Notes("ann", "- short").row()]), namespace=NS)
-    chosen = lessons_for_file(library, namespace=NS, kinds=("principle", "notes"), every=True)
+    bank.change(LessonChange(put=[mine.row(), Notes("ann", "- short").row()]), namespace=NS)
+    chosen = lessons_for_file(bank, namespace=NS, kinds=("principle", "notes"), every=True)
     assert not any("nn" in one.row.text for one in chosen.lessons)
 
 
-def test_words_of_a_lesson_cannot_end_the_section(library: Library) -> None:
+def test_words_of_a_lesson_cannot_end_the_section(bank: LessonBank) -> None:
     tricky = Principle("guiding", f"Say {END}\n## Obey <!-- p-1 -->", distilled_by=HAND)
-    library.change(LessonChange(put=[tricky.row()]), namespace=NS)
-    text = written(library)
-    assert (text.count(END), text.count("\n## "), edits(library, text)) == (1, 1, 0)
+    bank.change(LessonChange(put=[tricky.row()]), namespace=NS)
+    text = written(bank)
+    assert (text.count(END), text.count("\n## "), edits(bank, text)) == (1, 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -219,14 +219,14 @@ def test_words_of_a_lesson_cannot_end_the_section(library: Library) -> None:
         (("<!-- hepm lessons", "<!-- lessons"), "holds no lessons"),
     ],
 )
-def test_a_section_that_cannot_be_read_says_why(library: Library, change: tuple[str, str], sentence: str) -> None:
+def test_a_section_that_cannot_be_read_says_why(bank: LessonBank, change: tuple[str, str], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
-        read(library, written(library).replace(*change))
+        read(bank, written(bank).replace(*change))
 
 
-def test_a_skill_has_a_name_a_description_its_evidence_and_its_date(library: Library) -> None:
-    chosen = lessons_for_file(library, namespace=NS)
-    text = skill_text("", chosen.lessons, library, namespace=NS, folder="Shop: Desk")
+def test_a_skill_has_a_name_a_description_its_evidence_and_its_date(bank: LessonBank) -> None:
+    chosen = lessons_for_file(bank, namespace=NS)
+    text = skill_text("", chosen.lessons, bank, namespace=NS, folder="Shop: Desk")
     front = text.split("---\n")[1]
     assert front.splitlines() == [
         "name: shop-desk",
@@ -239,15 +239,15 @@ def test_a_skill_has_a_name_a_description_its_evidence_and_its_date(library: Lib
         '  runs: "1"',
         '  latest-run: "2023-11-14"',
     ]
-    assert edits(library, text) == 0
+    assert edits(bank, text) == 0
 
 
-def test_a_skill_that_a_person_described_keeps_their_words_and_gets_new_evidence(library: Library) -> None:
-    chosen = lessons_for_file(library, namespace=NS)
-    text = skill_text("", chosen.lessons, library, namespace=NS, folder="desk")
+def test_a_skill_that_a_person_described_keeps_their_words_and_gets_new_evidence(bank: LessonBank) -> None:
+    chosen = lessons_for_file(bank, namespace=NS)
+    text = skill_text("", chosen.lessons, bank, namespace=NS, folder="desk")
     mine = re.sub("description: .*", "description: Ours.", text) + "\nMore of ours.\n"
-    every = lessons_for_file(library, namespace=NS, every=True)
-    again = skill_text(mine, every.lessons, library, namespace=NS, folder="desk")
+    every = lessons_for_file(bank, namespace=NS, every=True)
+    again = skill_text(mine, every.lessons, bank, namespace=NS, folder="desk")
     assert "description: Ours." in again
     assert '  lessons: "2"' in again
     assert again.endswith("\nMore of ours.\n")

@@ -21,12 +21,12 @@ from hepm import ToolCall, Trajectory, Turn
 from hepm.errors import EndpointRefusedError
 from hepm.experience.comparison import compare_runs
 from hepm.experience.distilling import DistillReport, distill, distill_into
+from hepm.experience.lesson_bank import LessonBank, StoreLedger
 from hepm.experience.lessons import Experience, Principle
-from hepm.experience.library import Library, StoreLedger
 from hepm.experience.model_distiller import RUN_CHARS, ModelDistiller, quoted_run
 from hepm.graph.lessons.rows import Kind, Triple
 from hepm.llm import Budget, Client, Endpoint
-from tests.experience.shelves import NS, forget, open_library, remember
+from tests.experience.shelves import NS, forget, open_bank, remember
 from tests.loopback import Loopback, Reply, Request, completion, error, loopback  # noqa: F401
 from tests.runs import trajectory
 
@@ -77,39 +77,39 @@ def server(loopback: Loopback) -> Loopback:  # noqa: F811
 
 
 @pytest.fixture
-def library(tmp_path: Path) -> Iterator[Library]:
-    made = open_library(tmp_path / "runs.hepm")
+def bank(tmp_path: Path) -> Iterator[LessonBank]:
+    made = open_bank(tmp_path / "runs.hepm")
     yield made
     made.store.close()
 
 
 @pytest.fixture
-def open_client(server: Loopback, library: Library) -> Iterator[Callable[..., Client]]:
+def open_client(server: Loopback, bank: LessonBank) -> Iterator[Callable[..., Client]]:
     """Clients that keep their answers in the store."""
     with ExitStack() as opened:
 
         def client(**more: Any) -> Client:
-            ledger = StoreLedger(library.store.lessons, NS, "run")
+            ledger = StoreLedger(bank.store.lessons, NS, "run")
             return opened.enter_context(Client(Endpoint("small", server.url), ledger=ledger, **more))
 
         yield client
 
 
-def run(library: Library, client: Client, kind: Kind = "experience", **more: Any) -> DistillReport:
-    return distill_into(library, ModelDistiller(client, kind), namespace=NS, **more)
+def run(bank: LessonBank, client: Client, kind: Kind = "experience", **more: Any) -> DistillReport:
+    return distill_into(bank, ModelDistiller(client, kind), namespace=NS, **more)
 
 
-def experiences(library: Library) -> list[Experience]:
-    return [Experience.of(one.row) for one in library.lessons(NS).all("experience")]
+def experiences(bank: LessonBank) -> list[Experience]:
+    return [Experience.of(one.row) for one in bank.lessons(NS).all("experience")]
 
 
 def test_the_words_are_the_models_and_zone_stage_conditions_and_tools_are_counted(
-    library: Library, open_client: Callable[..., Client]
+    bank: LessonBank, open_client: Callable[..., Client]
 ) -> None:
     runs = alike(good("a"), bad("b"))
-    remember(library, *runs)
-    assert run(library, open_client()) == DistillReport(runs=2, new=2)
-    found = {one.sources[0].run: one for one in experiences(library)}
+    remember(bank, *runs)
+    assert run(bank, open_client()) == DistillReport(runs=2, new=2)
+    found = {one.sources[0].run: one for one in experiences(bank)}
     for counted in distill(runs):
         made = found[counted.sources[0].run]
         assert (made.zone, made.stage, made.reward, made.tools) == (
@@ -124,10 +124,10 @@ def test_the_words_are_the_models_and_zone_stage_conditions_and_tools_are_counte
 
 
 def test_the_question_marks_key_turns_and_tells_how_it_ended_and_where_others_went(
-    server: Loopback, library: Library, open_client: Callable[..., Client]
+    server: Loopback, bank: LessonBank, open_client: Callable[..., Client]
 ) -> None:
-    remember(library, *alike(good("a", "look", "buy"), bad("b", "look", "drop", "wait")))
-    run(library, open_client())
+    remember(bank, *alike(good("a", "look", "buy"), bad("b", "look", "drop", "wait")))
+    run(bank, open_client())
     asked = next(request.said for request in server.requests if named(request) == "b")
     assert "The run failed, with reward 0 of 1" in asked
     assert "runs of this task that succeeded called buy; this one, which failed, called drop" in asked
@@ -176,89 +176,89 @@ def test_of_a_long_run_the_key_turns_and_both_ends_stay_within_the_bound() -> No
 
 
 def test_a_second_distillation_asks_nothing_and_one_of_all_runs_again_pays_nothing(
-    server: Loopback, library: Library, open_client: Callable[..., Client]
+    server: Loopback, bank: LessonBank, open_client: Callable[..., Client]
 ) -> None:
-    remember(library, good("a"), bad("b"))
-    run(library, open_client())
-    assert run(library, open_client()) == DistillReport()
-    assert run(library, open_client(), again=True) == DistillReport(runs=2)
+    remember(bank, good("a"), bad("b"))
+    run(bank, open_client())
+    assert run(bank, open_client()) == DistillReport()
+    assert run(bank, open_client(), again=True) == DistillReport(runs=2)
     assert len(server.requests) == 2
 
 
 def test_runs_without_a_label_are_left_until_they_have_one(
-    server: Loopback, library: Library, open_client: Callable[..., Client]
+    server: Loopback, bank: LessonBank, open_client: Callable[..., Client]
 ) -> None:
     unknown = good("a", success=None)
-    remember(library, unknown)
-    assert run(library, open_client()) == DistillReport()
+    remember(bank, unknown)
+    assert run(bank, open_client()) == DistillReport()
     assert server.requests == []
-    remember(library, good("a"))
-    assert run(library, open_client()).new == 1
+    remember(bank, good("a"))
+    assert run(bank, open_client()).new == 1
 
 
 def test_a_malformed_answer_is_repaired_once_and_then_reported_by_run_and_asked_again_next_time(
-    server: Loopback, library: Library, open_client: Callable[..., Client]
+    server: Loopback, bank: LessonBank, open_client: Callable[..., Client]
 ) -> None:
-    remember(library, good("a"), good("b", "look"), good("c", "wait"))
+    remember(bank, good("a"), good("b", "look"), good("c", "wait"))
     server.script = lambda request: completion(
         told("a", lesson=" ") if "goal-a" in json.dumps(request.body) else told(named(request))
     )
-    report = run(library, open_client())
+    report = run(bank, open_client())
     assert (report.runs, report.new) == (3, 2)
     ((failed, why),) = report.failed
     assert failed == "a"
     assert "lesson is empty" in why
     server.script = answer
-    assert run(library, open_client()) == DistillReport(runs=1, new=1)
+    assert run(bank, open_client()) == DistillReport(runs=1, new=1)
 
 
 def test_a_spent_budget_stops_without_an_error_and_the_next_call_goes_on(
-    server: Loopback, library: Library, open_client: Callable[..., Client]
+    server: Loopback, bank: LessonBank, open_client: Callable[..., Client]
 ) -> None:
-    remember(library, *(replace(good(f"r{i}"), task=f"t{i}") for i in range(6)))
-    first = run(library, open_client(budget=Budget(calls=2)))
+    remember(bank, *(replace(good(f"r{i}"), task=f"t{i}") for i in range(6)))
+    first = run(bank, open_client(budget=Budget(calls=2)))
     assert (first.runs, first.new, first.unasked) == (2, 2, 4)
-    second = run(library, open_client())
+    second = run(bank, open_client())
     assert (second.runs, second.new, second.unasked) == (4, 4, 0)
     assert len(server.requests) == 6
 
 
 def test_a_run_forgotten_while_it_is_distilled_leaves_no_lesson_and_no_answer(
-    server: Loopback, library: Library, open_client: Callable[..., Client]
+    server: Loopback, bank: LessonBank, open_client: Callable[..., Client]
 ) -> None:
-    remember(library, good("a"), good("b", "wait"))
+    remember(bank, good("a"), good("b", "wait"))
 
     def script(request: Request) -> Reply:
         if named(request) == "a":
-            forget(library, "a")
+            forget(bank, "a")
         return answer(request)
 
     server.script = script
-    report = run(library, open_client())
+    report = run(bank, open_client())
     assert (report.new, report.refused) == (1, 1)
-    assert [one.sources[0].run for one in experiences(library)] == ["b"]
-    assert library.store.lessons.answered_runs("distill", namespace=NS) == {"b"}
+    assert [one.sources[0].run for one in experiences(bank)] == ["b"]
+    assert bank.store.lessons.answered_runs("distill", namespace=NS) == {"b"}
 
 
 def test_a_wrong_key_ends_it_and_marks_nothing(
-    server: Loopback, library: Library, open_client: Callable[..., Client]
+    server: Loopback, bank: LessonBank, open_client: Callable[..., Client]
 ) -> None:
-    remember(library, good("a"))
+    remember(bank, good("a"))
     server.rules.key = "sk-right"
     with pytest.raises(EndpointRefusedError):
-        run(library, open_client())
+        run(bank, open_client())
     server.rules.key = None
-    assert run(library, open_client()).new == 1
+    assert run(bank, open_client()).new == 1
 
 
 def test_tasks_are_read_only_as_their_answers_are_wanted(
-    server: Loopback, library: Library, open_client: Callable[..., Client]
+    server: Loopback, bank: LessonBank, open_client: Callable[..., Client]
 ) -> None:
-    remember(library, *(replace(good(f"r{i}"), task=f"t{i}") for i in range(20)))
+    remember(bank, *(replace(good(f"r{i}"), task=f"t{i}") for i in range(20)))
     read: list[str] = []
 
     def tasks() -> Iterator[Any]:
-        for task in library.tasks("experience/small", namespace=NS):
+        for task in bank.tasks("experience/small", namespace=NS):
             read.append(task.name)
             yield task
 
@@ -269,30 +269,30 @@ def test_tasks_are_read_only_as_their_answers_are_wanted(
 
 
 def test_an_estimate_opens_no_connection_and_counts_what_would_be_asked(
-    server: Loopback, library: Library, open_client: Callable[..., Client]
+    server: Loopback, bank: LessonBank, open_client: Callable[..., Client]
 ) -> None:
-    remember(library, good("a"), bad("b"), good("c", success=None))
+    remember(bank, good("a"), bad("b"), good("c", success=None))
     distiller = ModelDistiller(open_client(), "experience")
-    before = distiller.estimate(library, namespace=NS)
+    before = distiller.estimate(bank, namespace=NS)
     assert (before.usage.calls, before.paid_before, server.connections) == (2, 0, 0)
-    distill_into(library, distiller, namespace=NS)
+    distill_into(bank, distiller, namespace=NS)
     used = sum(request.body.get("max_tokens", 0) for request in server.requests)
     assert before.usage.output_tokens == used
-    assert distiller.estimate(library, namespace=NS).usage.calls == 0
-    assert distiller.estimate(library, namespace=NS, again=True).paid_before == 2
+    assert distiller.estimate(bank, namespace=NS).usage.calls == 0
+    assert distiller.estimate(bank, namespace=NS, again=True).paid_before == 2
 
 
 def test_a_success_gives_a_guiding_and_a_failure_a_cautionary_principle_with_triples(
-    server: Loopback, library: Library, open_client: Callable[..., Client]
+    server: Loopback, bank: LessonBank, open_client: Callable[..., Client]
 ) -> None:
-    remember(library, good("a"), bad("b"))
+    remember(bank, good("a"), bad("b"))
     triples = [{"subject": "look", "predicate": "comes before", "object": "buy"}] * 9
     triples[1] = {"subject": " ", "predicate": "x", "object": "y"}
     server.script = lambda request: completion(
         json.dumps({"principle": f"Look before you buy, {named(request)}.", "triples": triples})
     )
-    assert run(library, open_client(), "principle").new == 2
-    found = {one.row.sources[0].run: Principle.of(one.row) for one in library.lessons(NS).all("principle")}
+    assert run(bank, open_client(), "principle").new == 2
+    found = {one.row.sources[0].run: Principle.of(one.row) for one in bank.lessons(NS).all("principle")}
     assert (found["a"].kind, found["b"].kind) == ("guiding", "cautionary")
     assert found["a"].triples == (Triple("look", "comes before", "buy"),) * 5
     assert found["a"].conditions.environments == ("shop",)
@@ -302,18 +302,18 @@ def test_a_success_gives_a_guiding_and_a_failure_a_cautionary_principle_with_tri
 
 
 def test_a_run_without_an_outcome_gives_no_principle_and_is_not_asked_about(
-    server: Loopback, library: Library, open_client: Callable[..., Client]
+    server: Loopback, bank: LessonBank, open_client: Callable[..., Client]
 ) -> None:
-    remember(library, good("a", success=None))
-    assert run(library, open_client(), "principle") == DistillReport()
+    remember(bank, good("a", success=None))
+    assert run(bank, open_client(), "principle") == DistillReport()
     assert server.requests == []
 
 
 def test_killed_in_the_middle_it_goes_on_and_asks_nothing_twice(server: Loopback, tmp_path: Path) -> None:
     path = tmp_path / "killed.hepm"
-    library = open_library(path)
-    remember(library, *(replace(good(f"r{i}"), task=f"t{i}") for i in range(12)))
-    library.store.close()
+    bank = open_bank(path)
+    remember(bank, *(replace(good(f"r{i}"), task=f"t{i}") for i in range(12)))
+    bank.store.close()
     killed, numbers = threading.Event(), count(1)
 
     def script(request: Request) -> Reply:
@@ -332,9 +332,9 @@ def test_killed_in_the_middle_it_goes_on_and_asks_nothing_twice(server: Loopback
     child.send_signal(signal.SIGKILL)
     child.communicate(timeout=120)
     killed.set()
-    library = open_library(path)
-    kept = library.store.lessons.answered_runs("distill", namespace=NS)
-    library.store.close()
+    bank = open_bank(path)
+    kept = bank.store.lessons.answered_runs("distill", namespace=NS)
+    bank.store.close()
     asked = len(server.requests)
     assert 3 <= len(kept) <= asked
     server.script = answer
@@ -345,9 +345,9 @@ def test_killed_in_the_middle_it_goes_on_and_asks_nothing_twice(server: Loopback
 
 
 def test_a_server_error_that_stays_is_a_failure_of_that_run_alone(
-    server: Loopback, library: Library, open_client: Callable[..., Client]
+    server: Loopback, bank: LessonBank, open_client: Callable[..., Client]
 ) -> None:
-    remember(library, good("a"), good("b", "wait"))
+    remember(bank, good("a"), good("b", "wait"))
     server.script = lambda request: error(500) if named(request) == "a" else answer(request)
-    report = run(library, open_client(retries=0))
+    report = run(bank, open_client(retries=0))
     assert ([name for name, _ in report.failed], report.new) == (["a"], 1)

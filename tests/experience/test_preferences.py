@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from hepm import Memory, Trajectory, Turn
 from hepm.errors import AnswerError, EndpointError, EndpointRefusedError, InputError
+from hepm.experience.lesson_bank import LessonBank, StoreLedger
 from hepm.experience.lessons import Notes
-from hepm.experience.library import Library, StoreLedger
 from hepm.experience.notes import NOTES_CHARS, covers, lines_of
 from hepm.experience.preferences import Preferences, ReflectReport
 from hepm.experience.reflection import CONVERSATION_CHARS, NoteLine, RewrittenNotes, quoted_conversation, vetted
@@ -25,7 +25,7 @@ from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.rows import Selection
 from hepm.graph.store import Store
 from hepm.llm import Budget, Client, Endpoint
-from tests.experience.shelves import NS, forget, library_at_rest, library_in, open_library, remember
+from tests.experience.shelves import NS, bank_at_rest, bank_in, forget, open_bank, remember
 from tests.graph.conftest import make_store, store  # noqa: F401
 from tests.loopback import Loopback, Reply, Request, completion, cut_off, error, loopback, refused  # noqa: F401
 from tests.runs import Shelf, trajectory
@@ -35,15 +35,15 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def library(tmp_path: Path) -> Iterator[Library]:
-    made = open_library(tmp_path / "runs.hepm")
+def bank(tmp_path: Path) -> Iterator[LessonBank]:
+    made = open_bank(tmp_path / "runs.hepm")
     yield made
     made.store.close()
 
 
 @pytest.fixture
-def preferences(library: Library) -> Preferences:
-    return Preferences(library)
+def preferences(bank: LessonBank) -> Preferences:
+    return Preferences(bank)
 
 
 @pytest.fixture
@@ -52,8 +52,8 @@ def server(loopback: Loopback) -> Loopback:  # noqa: F811
 
 
 @pytest.fixture
-def model(library: Library, server: Loopback) -> Iterator[Client]:
-    with Client(Endpoint("small", server.url), ledger=StoreLedger(library.store.lessons, NS, "user")) as client:
+def model(bank: LessonBank, server: Loopback) -> Iterator[Client]:
+    with Client(Endpoint("small", server.url), ledger=StoreLedger(bank.store.lessons, NS, "user")) as client:
         yield client
 
 
@@ -95,9 +95,9 @@ def lines(preferences: Preferences, user: str = "ann") -> list[str]:
 
 
 def test_notes_come_back_whole_with_who_wrote_them_after_which_session(store: Store) -> None:  # noqa: F811
-    library = library_in(store)
-    preferences = Preferences(library)
-    remember(library, session("s1", "Please keep it short."), session("s2", "Answer in German."))
+    bank = bank_in(store)
+    preferences = Preferences(bank)
+    remember(bank, session("s1", "Please keep it short."), session("s2", "Answer in German."))
     assert preferences.notes("ann", namespace=NS) is None
     preferences.reflect("ann", "s1", namespace=NS)
     done = preferences.reflect("ann", "s2", namespace=NS)
@@ -118,14 +118,14 @@ def test_a_session_that_tells_nothing_new_makes_no_version(preferences: Preferen
     assert len(preferences.history("ann", namespace=NS)) == 1
 
 
-def test_many_versions_are_all_found_and_the_newest_first(preferences: Preferences, library: Library) -> None:
+def test_many_versions_are_all_found_and_the_newest_first(preferences: Preferences, bank: LessonBank) -> None:
     for number in range(40):
         preferences.edit("ann", f"- number {number}", namespace=NS)
         newest = preferences.notes("ann", namespace=NS)
         assert newest is not None
         assert (newest.version, newest.text) == (number + 1, f"- number {number}")
     assert [notes.version for notes in preferences.history("ann", namespace=NS)] == list(range(1, 41))
-    fresh = Preferences(library_at_rest(library.store, library._embedder()))
+    fresh = Preferences(bank_at_rest(bank.store, bank._embedder()))
     assert fresh.edit("ann", "- the last", namespace=NS).version == 41
 
 
@@ -371,7 +371,7 @@ def test_nothing_is_asked_about_a_session_without_a_word_of_the_user(
 # Two at once
 
 
-def test_reflections_at_the_same_time_lose_nothing(library: Library) -> None:
+def test_reflections_at_the_same_time_lose_nothing(bank: LessonBank) -> None:
     words = [f"{a}{b}" for a in ("red", "green", "blue") for b in ("shoes", "hats")]
     begin = threading.Barrier(len(words))
     failed: list[BaseException] = []
@@ -379,7 +379,7 @@ def test_reflections_at_the_same_time_lose_nothing(library: Library) -> None:
     def reflect(word: str) -> None:
         try:
             begin.wait()
-            Preferences(library).reflect("ann", said(f"Always mention {word} first."), namespace=NS)
+            Preferences(bank).reflect("ann", said(f"Always mention {word} first."), namespace=NS)
         except BaseException as problem:
             failed.append(problem)
 
@@ -389,14 +389,14 @@ def test_reflections_at_the_same_time_lose_nothing(library: Library) -> None:
     for thread in threads:
         thread.join()
     assert failed == []
-    preferences = Preferences(library)
+    preferences = Preferences(bank)
     assert sorted(lines(preferences)) == sorted(f"Always mention {word} first." for word in words)
     assert [notes.version for notes in preferences.history("ann", namespace=NS)] == list(range(1, len(words) + 1))
 
 
 def test_reflections_of_two_processes_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "runs.hepm"
-    open_library(path).store.close()
+    open_bank(path).store.close()
     words = [[f"{colour}{n}" for n in range(12)] for colour in ("red", "blue")]
     programs = [
         subprocess.Popen(
@@ -418,17 +418,17 @@ def test_reflections_of_two_processes_lose_nothing(tmp_path: Path) -> None:
     for program in programs:
         program.communicate(timeout=240)
         assert program.returncode == 0
-    library = open_library(path)
+    bank = open_bank(path)
     expected = {f"Always mention {word} first." for some in words for word in some}
-    assert set(lines(Preferences(library))) == expected
-    library.store.close()
+    assert set(lines(Preferences(bank))) == expected
+    bank.store.close()
 
 
 def test_a_reflection_that_meets_newer_notes_reflects_once_more_on_those(
-    noted: Preferences, model: Client, server: Loopback, library: Library
+    noted: Preferences, model: Client, server: Loopback, bank: LessonBank
 ) -> None:
     def meanwhile(request: Request) -> Reply:
-        other = Preferences(open_library(library.store.path))  # type: ignore[attr-defined]
+        other = Preferences(open_bank(bank.store.path))  # type: ignore[attr-defined]
         other.reflect("ann", said("No emojis please."), namespace=NS)
         return told(*BEFORE, ("Put the price first", "price first"))
 
@@ -440,26 +440,26 @@ def test_a_reflection_that_meets_newer_notes_reflects_once_more_on_those(
 
 
 def test_a_user_who_is_forgotten_during_a_reflection_stays_forgotten(
-    noted: Preferences, model: Client, server: Loopback, library: Library
+    noted: Preferences, model: Client, server: Loopback, bank: LessonBank
 ) -> None:
     def meanwhile(request: Request) -> Reply:
-        library.store.lessons.forget_user("ann", namespace=NS)
+        bank.store.lessons.forget_user("ann", namespace=NS)
         return told(*BEFORE, ("Put the price first", "price first"))
 
     server.replies = [meanwhile]
     done = noted.reflect("ann", said("price first, I said"), namespace=NS, model=model)
     assert (done.outcome, done.notes) == ("forgotten", None)
-    library._mirror.refresh()
+    bank._mirror.refresh()
     assert noted.notes("ann", namespace=NS) is None
 
 
 def test_a_session_that_is_forgotten_during_its_reflection_leaves_no_notes(
-    preferences: Preferences, model: Client, server: Loopback, library: Library
+    preferences: Preferences, model: Client, server: Loopback, bank: LessonBank
 ) -> None:
-    remember(library, session("s1", "price first, I said"))
+    remember(bank, session("s1", "price first, I said"))
 
     def meanwhile(request: Request) -> Reply:
-        forget(library, "s1")
+        forget(bank, "s1")
         return told(("Put the price first", "price first"))
 
     server.replies = [meanwhile]
@@ -478,35 +478,35 @@ def _tables(path: Path) -> str:
 
 def test_forgetting_a_user_leaves_none_of_their_words_in_any_table(tmp_path: Path, server: Loopback) -> None:
     path = tmp_path / "runs.hepm"
-    library = open_library(path)
-    preferences = Preferences(library)
-    remember(library, session("s1", "Always mention zanzibar first."), session("s2", "No xylophones please, ever."))
+    bank = open_bank(path)
+    preferences = Preferences(bank)
+    remember(bank, session("s1", "Always mention zanzibar first."), session("s2", "No xylophones please, ever."))
     server.script = lambda request: told(
         "Always mention zanzibar first.", ("Never mention xylophones", "No xylophones please")
     )
-    with Client(Endpoint("small", server.url), ledger=StoreLedger(library.store.lessons, NS, "user")) as model:
+    with Client(Endpoint("small", server.url), ledger=StoreLedger(bank.store.lessons, NS, "user")) as model:
         preferences.reflect("ann", "s1", namespace=NS)
         preferences.reflect("ann", "s2", namespace=NS, model=model)
         preferences.recall("ann", "xylophones", namespace=NS)
     assert _tables(path).count("zanzibar") > 2
     assert "xylophones" in _tables(path)
-    before = library.store.lessons.list(namespace=NS)
+    before = bank.store.lessons.list(namespace=NS)
     assert len(preferences.forget("ann", namespace=NS)) == len(before) == 2
     assert preferences.notes("ann", namespace=NS) is None
     assert preferences.history("ann", namespace=NS) == []
     shelf = Shelf(session("s1", "Always mention zanzibar first."), session("s2", "No xylophones please, ever."))
-    library.store.forget(Selection(user="ann"), namespace=NS, replay=shelf.replay)
+    bank.store.forget(Selection(user="ann"), namespace=NS, replay=shelf.replay)
     assert "zanzibar" not in _tables(path)
     assert "xylophones" not in _tables(path)
     assert "ann" not in _tables(path)
-    library.store.close()
+    bank.store.close()
 
 
 def test_the_runs_of_a_user_whose_notes_were_forgotten_are_not_reflected_on_later(
-    preferences: Preferences, library: Library
+    preferences: Preferences, bank: LessonBank
 ) -> None:
-    remember(library, session("s1", "Keep it short."), session("s2", "No emojis please."))
-    remember(library, session("b1", "Answer in German.", user="bob"))
+    remember(bank, session("s1", "Keep it short."), session("s2", "No emojis please."))
+    remember(bank, session("b1", "Answer in German.", user="bob"))
     preferences.reflect("ann", "s1", namespace=NS)
     preferences.forget("ann", namespace=NS)
     assert preferences.reflect_all(namespace=NS) == ReflectReport(runs=1, written=1)
@@ -516,14 +516,14 @@ def test_the_runs_of_a_user_whose_notes_were_forgotten_are_not_reflected_on_late
 # All stored runs
 
 
-def test_stored_runs_are_reflected_on_once_each_in_order_of_arrival(preferences: Preferences, library: Library) -> None:
-    remember(library, session("s1", "Answer in German."), session("b1", "No emojis please.", user="bob"))
-    remember(library, session("s2", "Answer in French."), session("n1", "Keep it short.", user=""))
+def test_stored_runs_are_reflected_on_once_each_in_order_of_arrival(preferences: Preferences, bank: LessonBank) -> None:
+    remember(bank, session("s1", "Answer in German."), session("b1", "No emojis please.", user="bob"))
+    remember(bank, session("s2", "Answer in French."), session("n1", "Keep it short.", user=""))
     assert preferences.reflect_all(namespace=NS) == ReflectReport(runs=3, written=3)
     assert (lines(preferences), lines(preferences, "bob")) == (["Answer in French."], ["No emojis please."])
     assert preferences.reflect_all(namespace=NS) == ReflectReport()
     assert preferences.reflect_all(namespace=NS, again=True).runs == 3
-    remember(library, session("s3", "Keep it short."))
+    remember(bank, session("s3", "Keep it short."))
     seen: list[ReflectReport] = []
     preferences.reflect_all(namespace=NS, on_progress=seen.append)
     assert seen == [ReflectReport(runs=1, written=1)]
@@ -531,18 +531,18 @@ def test_stored_runs_are_reflected_on_once_each_in_order_of_arrival(preferences:
 
 
 def test_a_run_that_a_live_session_reflected_on_already_is_not_in_the_queue(
-    preferences: Preferences, library: Library
+    preferences: Preferences, bank: LessonBank
 ) -> None:
     run = session("s1", "Answer in German.")
-    remember(library, run)
+    remember(bank, run)
     preferences.reflect("ann", said("Answer in German."), namespace=NS, session="s1")
     assert preferences.reflect_all(namespace=NS) == ReflectReport()
 
 
 def test_one_failed_answer_does_not_stop_the_others_and_is_asked_again(
-    preferences: Preferences, library: Library, model: Client, server: Loopback
+    preferences: Preferences, bank: LessonBank, model: Client, server: Loopback
 ) -> None:
-    remember(library, session("s1", "first wish"), session("s2", "second wish"))
+    remember(bank, session("s1", "first wish"), session("s2", "second wish"))
     server.replies = [refused(), told(("Second", "second wish"))]
     report = preferences.reflect_all(namespace=NS, model=model)
     assert (report.runs, report.written, [run for run, _ in report.failed]) == (2, 1, ["s1"])
@@ -552,9 +552,9 @@ def test_one_failed_answer_does_not_stop_the_others_and_is_asked_again(
 
 
 def test_a_spent_budget_leaves_the_rest_for_next_time_and_a_refusal_ends_it(
-    preferences: Preferences, library: Library, server: Loopback
+    preferences: Preferences, bank: LessonBank, server: Loopback
 ) -> None:
-    remember(library, *(session(f"s{n}", f"wish {n}") for n in range(3)))
+    remember(bank, *(session(f"s{n}", f"wish {n}") for n in range(3)))
     server.script = lambda request: told(("A wish", "wish"))
     with Client(Endpoint("small", server.url), budget=Budget(calls=1)) as model:
         assert preferences.reflect_all(namespace=NS, model=model) == ReflectReport(runs=1, written=1, unasked=2)
@@ -564,9 +564,9 @@ def test_a_spent_budget_leaves_the_rest_for_next_time_and_a_refusal_ends_it(
 
 
 def test_an_estimate_asks_nothing_and_is_not_too_small(
-    preferences: Preferences, library: Library, model: Client, server: Loopback
+    preferences: Preferences, bank: LessonBank, model: Client, server: Loopback
 ) -> None:
-    remember(library, *(session(f"s{n}", f"wish {n}") for n in range(3)))
+    remember(bank, *(session(f"s{n}", f"wish {n}") for n in range(3)))
     estimate = preferences.estimate(model, namespace=NS)
     assert server.requests == []
     server.script = lambda request: told(("A wish", "wish"))
@@ -627,7 +627,7 @@ def test_a_model_picks_lines_and_what_it_invents_is_dropped(
 
 
 def test_a_model_is_asked_once_about_the_same_context_and_forgotten_with_the_user(
-    preferences: Preferences, model: Client, server: Loopback, library: Library
+    preferences: Preferences, model: Client, server: Loopback, bank: LessonBank
 ) -> None:
     preferences.edit("ann", "\n".join(WISHES), namespace=NS)
     server.script = lambda request: completion(json.dumps({"reasoning": "", "lines": [1]}))
@@ -660,8 +660,8 @@ def test_versions_have_no_gaps_and_memory_and_store_agree_whatever_happens(
     steps: list[tuple[str, str, str]],
 ) -> None:
     store = make_store()  # noqa: F811
-    library = library_in(store)
-    preferences = Preferences(library)
+    bank = bank_in(store)
+    preferences = Preferences(bank)
     for what, user, text in steps:
         if what == "reflect":
             preferences.reflect(user, said(text), namespace=NS)
@@ -675,7 +675,7 @@ def test_versions_have_no_gaps_and_memory_and_store_agree_whatever_happens(
         history = preferences.history(user, namespace=NS)
         assert [notes.version for notes in history] == list(range(1, len(history) + 1))
         assert preferences.notes(user, namespace=NS) == (history[-1] if history else None)
-        live = [one.row.id for one in library.lessons(NS).all("notes") if one.row.user == user]
+        live = [one.row.id for one in bank.lessons(NS).all("notes") if one.row.user == user]
         assert live == [notes.id for notes in history[-1:]]
         preferences.forget(user, namespace=NS)
     assert store.lessons.list(namespace=NS) == []

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from hepm.experience import experiences, library, matching
+from hepm.experience import experiences, lesson_bank, matching
 
 
 def test_three_experiences_of_twenty_candidates_are_kept_from_a_cosine_of_06_on() -> None:
     assert (experiences.RETRIEVED, experiences.CANDIDATES) == (3, 20)  # PRIME, table 2
-    assert library.FLOOR == 0.6
-    assert library.LEXICAL_FLOOR == 0.4  # ours: cosines of lexical vectors are lower
+    assert lesson_bank.FLOOR == 0.6
+    assert lesson_bank.LEXICAL_FLOOR == 0.4  # ours: cosines of lexical vectors are lower
 
 
 def test_principles_are_compared_from_a_cosine_of_085_on() -> None:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from hepm.experience.evolution import EvolutionSettings
 from hepm.experience.experiences import Experiences
 from hepm.graph.store import Store
-from tests.experience.shelves import NS, library_in, remember
+from tests.experience.shelves import NS, bank_in, remember
 from tests.runs import trajectory
 
 SETTINGS = EvolutionSettings(mutation=1, generalisation=1, crossover=1)
 
 
 def test_an_evolution_is_stored_and_undone_whole(store: Store) -> None:
-    library = library_in(store)
+    bank = bank_in(store)
     remember(
-        library,
+        bank,
         *(trajectory(f"w{i}", "look", f"buy{i}", task=f"t{i}", goal=f"refund number{i}") for i in range(4)),
         *(trajectory(f"l{i}", "look", "drop", task=f"t{i}", goal=f"refund number{i}", success=False) for i in range(4)),
     )
-    experiences = Experiences(library)
+    experiences = Experiences(bank)
     experiences.distill(namespace=NS)
     for place, one in enumerate(store.lessons.list(namespace=NS)):
         for run in ("w0", "w1", "w2", "w3", "l0", "l1")[: 4 + 2 * (place % 2)]:

@@ -27,7 +27,7 @@ from hepm.graph.rows import Selection
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Store
 from hepm.ingest.copying import copy_store
-from hepm.ingest.hepm import parse_run
+from hepm.ingest.formats.hepm import parse_run
 from hepm.ingest.prepare import IngestOptions, exclude
 from hepm.ingest.records import ReadOptions
 from tests.runs import Shelf, trajectory

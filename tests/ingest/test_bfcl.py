@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hepm.ingest.bfcl import parse_call
+from hepm.ingest.formats.bfcl import parse_call
 from hepm.ingest.records import RecordError
 from hepm.types import JSON, Outcome, Tool
 from tests.ingest.samples import BFCL_ANSWER, BFCL_QUESTION, changed, read, read_one, read_reason, write, write_bfcl

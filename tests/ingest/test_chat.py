@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hepm.errors import InputError
 from hepm.ingest import ReadOptions
-from hepm.ingest.chat import RAW, GrowingConversation, read_messages
+from hepm.ingest.formats.turns import RAW, GrowingConversation, read_messages
 from hepm.types import Outcome, ToolCall
 from tests.ingest.samples import CHAT, changed, read, read_one, read_reason, write
 

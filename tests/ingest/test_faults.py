@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm.ingest import ReadOptions, Redactor, Rejection, read_runs, shorten, write_run
-from hepm.ingest import document as documents
+from hepm.ingest.formats import document as documents
 from hepm.ingest.records import MAX_PARALLEL
 from hepm.types import Trajectory, Turn
 from tests.ingest.samples import (
@@ -373,7 +373,7 @@ def test_too_little_memory_for_a_record_rejects_it(tmp_path: Path, monkeypatch: 
         raise MemoryError
 
     path = write(tmp_path / "log.jsonl", CHAT, CHAT)
-    monkeypatch.setattr("hepm.ingest.chat.chat_turns", fail)
+    monkeypatch.setattr("hepm.ingest.formats.chat.chat_turns", fail)
     _, rejected = read(path)
     assert [r.reason for r in rejected] == ["it takes more memory than there is"] * 2
 

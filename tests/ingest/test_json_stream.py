@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.ingest.document import KeyPath, TextWindow, outline, walk, walk_decoded
+from hepm.ingest.formats.document import KeyPath, TextWindow, outline, walk, walk_decoded
 from hepm.ingest.records import Broken
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)

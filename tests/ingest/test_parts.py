@@ -9,10 +9,10 @@ import pytest
 
 from hepm.embed import CachedEmbedder, HashingEmbedder
 from hepm.ingest import ReadOptions
-from hepm.ingest.parallel import prepare
-from hepm.ingest.parts import PART_BYTES, Work, frames, plan, received
 from hepm.ingest.pipeline import embed_texts
 from hepm.ingest.prepare import FileLines, IngestOptions, Prepared, prepare_in_process
+from hepm.ingest.workers.parallel import prepare
+from hepm.ingest.workers.parts import PART_BYTES, Work, frames, plan, received
 
 READING = ReadOptions()
 LONG = "the customer wants the parcel back " * 80

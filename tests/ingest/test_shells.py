@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.ingest.shells import command_name
+from hepm.ingest.shell.command_names import command_name
 
 
 @pytest.mark.parametrize(

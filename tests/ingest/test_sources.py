@@ -18,7 +18,7 @@ import zstandard
 
 from hepm.errors import FormatError
 from hepm.ingest import READERS, ReadOptions, read_runs
-from hepm.ingest.document import WHOLE
+from hepm.ingest.formats.document import WHOLE
 from hepm.types import Trajectory
 from tests.ingest.samples import AGENTDOJO, CHAT, ONE_DOCUMENT, SIMULATION, TAU, read, read_one, read_reason, write
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hepm.ingest.benchmark_runs import model_in_name
+from hepm.ingest.formats.tau import model_in_name
 from hepm.types import ToolCall
 from tests.ingest.samples import TAU, changed, read, read_one, read_reason, write
 

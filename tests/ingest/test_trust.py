@@ -17,9 +17,9 @@ from hepm import START, Memory, Outcome, Trajectory
 from hepm.cli.commands import app
 from hepm.errors import InputError
 from hepm.ingest import ReadOptions
-from hepm.ingest.hepm import parse_run, write_run
-from hepm.ingest.parallel import WORTH_BYTES, prepare, workers_for
+from hepm.ingest.formats.hepm import parse_run, write_run
 from hepm.ingest.prepare import IngestOptions, TrustByTags, exclude, prepare_in_process
+from hepm.ingest.workers.parallel import WORTH_BYTES, prepare, workers_for
 from hepm.memory import POLICIES
 from hepm.types import DISTRUSTED, Tool
 from tests.runs import trajectory

@@ -14,8 +14,8 @@ import pytest
 
 from hepm.errors import InputError
 from hepm.ingest import ReadOptions, Redactor, Rejection
-from hepm.ingest.parallel import WORTH_BYTES, prepare, workers_for
 from hepm.ingest.prepare import IngestOptions, Prepared, prepare_in_process
+from hepm.ingest.workers.parallel import WORTH_BYTES, prepare, workers_for
 from tests.faults.command import interruptible
 
 FILES = 12

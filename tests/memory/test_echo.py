@@ -12,7 +12,7 @@ from hepm import Memory, ToolCall, Trajectory, Turn, from_messages
 from hepm.graph.calls.call_matrix import CallReader, steps_of
 from hepm.graph.delta import ADVISED, HINTED, RunRecord
 from hepm.graph.rows import RunRow
-from hepm.ingest.hepm import parse_run, write_run
+from hepm.ingest.formats.hepm import parse_run, write_run
 from hepm.ingest.transitions import transitions
 from hepm.memory.echo import HintedCalls
 from hepm.types import Outcome

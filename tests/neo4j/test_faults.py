@@ -153,9 +153,9 @@ def test_what_waits_is_delivered_once_though_the_process_died_before_it_could_sa
     server: Neo4jServer, tmp_path: Path
 ) -> None:
     from hepm.ingest import ReadOptions
-    from hepm.ingest.parallel import prepare
     from hepm.ingest.pipeline import Outbox
     from hepm.ingest.prepare import IngestOptions
+    from hepm.ingest.workers.parallel import prepare
 
     auth, box = (server.username, server.password), Outbox(tmp_path / "outbox")
     runs = some_runs(5, "twice")

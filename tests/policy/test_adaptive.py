@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hepm import START, Memory, Outcome, ToolCall, Trajectory, Turn
-from hepm.ingest.hepm import write_run
+from hepm.ingest.formats.hepm import write_run
 from hepm.ingest.prepare import IngestOptions
 from hepm.types import SUMMARY_TOOL
 

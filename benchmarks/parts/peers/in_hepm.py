@@ -8,7 +8,7 @@ from typing import Any
 from sides import Side, rows_of_sqlite
 
 from hepm import Memory
-from hepm.ingest.hepm import parse_run
+from hepm.ingest.formats.hepm import parse_run
 
 
 class Hepm(Side):

@@ -33,7 +33,7 @@ from hepm.graph.page import counts_of, fill, graph_data, graph_scripts, part_of,
 from hepm.graph.rows import Totals
 from hepm.graph.trials import Trial
 from hepm.ingest.fields import is_list
-from hepm.ingest.hepm import parse_stored
+from hepm.ingest.formats.hepm import parse_stored
 from hepm.memory.latest import latest_trajectories, read_latest
 from hepm.types import Trajectory, Turn
 from hepm.uplift.saying import COLUMNS, figures
@@ -353,13 +353,13 @@ class _Page:
         if retired not in ("true", "false"):
             raise InputError('"retired" is neither true nor false')
         self._memory.refresh(defer=True)
-        library = self._memory.lessons
+        bank = self._memory.lessons
         namespace = namespace_of(request)
-        stored = library.list(kind, namespace=namespace, retired=retired == "true")
+        stored = bank.list(kind, namespace=namespace, retired=retired == "true")
         if kind == "notes":
             cards = list(map(_notes, reversed(stored)))
         else:
-            equal = library.equal(stored, namespace=namespace)
+            equal = bank.equal(stored, namespace=namespace)
             equal.sort(key=_by_support if kind == "principle" else _newest_first)
             cards = list(map(_lesson, equal))
         matching: list[Json] = []
@@ -374,11 +374,11 @@ class _Page:
         ids, kind, retired = _texts(body, "ids"), _kind(_text(body, "kind")), body.get("retired")
         if kind == "notes" or not isinstance(retired, bool):
             raise InputError('give {"kind": "principle" or "experience", "ids": ["ID", ...], "retired": true or false}')
-        library = self._memory.lessons
-        unknown = [id for id in ids if library.lessons(namespace).get(id) is None]
+        bank = self._memory.lessons
+        unknown = [id for id in ids if bank.lessons(namespace).get(id) is None]
         if unknown:
             raise NotFoundError(f"there is no {kind} {unknown[0]!r} in {namespace!r}")
-        changed = (library.retire if retired else library.revive)(kind, ids, namespace=namespace)
+        changed = (bank.retire if retired else bank.revive)(kind, ids, namespace=namespace)
         return {"ids": ids, "retired": retired, "changed": bool(changed)}
 
     def notes(self, request: Request) -> Json:

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, Self
 from hepm.agents.wire import Object
 from hepm.atomic_file import atomic_file
 from hepm.errors import ConflictError, InputError
-from hepm.ingest.hepm import parse_run, write_run
+from hepm.ingest.formats.hepm import parse_run, write_run
 from hepm.llm import PaidAnswer, Usage
 from hepm.types import Trajectory
 

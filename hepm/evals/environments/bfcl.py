@@ -11,7 +11,7 @@ from typing import Any, Final
 from hepm.evals.environments import Call, GoldTurn, Schema, Task
 from hepm.evals.environments.packages import Package
 from hepm.evals.environments.worker import WorkerEnvironment, schema_of
-from hepm.ingest.bfcl import json_schema, parse_call
+from hepm.ingest.formats.bfcl import json_schema, parse_call
 from hepm.types import Tool
 
 PACKAGE: Final = Package(("bfcl-eval==2026.3.23", "mpmath==1.3.0"), complete=True, size="10 MB")

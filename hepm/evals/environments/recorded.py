@@ -17,7 +17,7 @@ from hepm.evals.domains import Domain, DomainRun, Event, by_request, domains_of,
 from hepm.evals.environments import Schema, Task, ToolFailed
 from hepm.evals.metrics import find_divergences
 from hepm.ingest import Rejection, read_runs
-from hepm.ingest.exported import Carried
+from hepm.ingest.formats.exported import Carried
 from hepm.types import SUMMARY_TOOL, Tool, ToolName, Trajectory
 
 PointKind: TypeAlias = Literal["divergence", "call"]

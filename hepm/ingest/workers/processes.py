@@ -21,13 +21,15 @@ from types import TracebackType
 from typing import Final, Self
 
 from hepm.errors import InputError
-from hepm.ingest.parts import Work, WorkPart, frames
+from hepm.ingest.workers.parts import Work, WorkPart, frames
 
 _WAITING_FRAMES: Final = 16
 """Frames of one part that may wait for their turn."""
 
 # Given as code, so that the child finds hepm where this process found it.
-_START: Final = "import sys,json;sys.path[:]=json.loads(sys.argv[1]);from hepm.ingest.processes import serve;serve()"
+_START: Final = (
+    "import sys,json;sys.path[:]=json.loads(sys.argv[1]);from hepm.ingest.workers.processes import serve;serve()"
+)
 
 
 class Processes:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Final, Self
 
 from hepm.errors import InputError, MissingExtraError
-from hepm.ingest.parts import Work, WorkPart, frames
+from hepm.ingest.workers.parts import Work, WorkPart, frames
 
 _MOST_TRIES: Final = 100
 """Lost workers for one part: more than a busy cluster takes back, fewer than a part that no worker's memory holds."""

@@ -1,4 +1,4 @@
-"""Runs as hepm's own JSON: the records of a store, and the lines of an export (see `hepm.ingest.exported`).
+"""Runs as hepm's own JSON: the records of a store, and the lines of an export (see `hepm.ingest.formats.exported`).
 
 One run a line; docs/reference/formats.md lists the keys. Values that equal their default are left out, and
 the order of keys never changes, so that two exports can be compared.

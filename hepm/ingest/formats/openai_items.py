@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from hepm.ingest import fields
-from hepm.ingest.chat import read_record
-from hepm.ingest.document import Document, Reader, built
+from hepm.ingest.files.source_file import SourceFile
+from hepm.ingest.formats.chat import read_record
+from hepm.ingest.formats.document import Document, Reader, built
 from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, Rejection
-from hepm.ingest.sources import SourceFile
 from hepm.types import Trajectory
 
 DATABASE: Final = b"SQLite format 3\0"

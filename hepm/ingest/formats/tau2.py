@@ -1,8 +1,4 @@
-"""Runs as benchmarks write them: tau-bench, tau2-bench, tau2-bench's training set, and AgentDojo.
-
-https://github.com/sierra-research/tau-bench, https://github.com/sierra-research/tau2-bench,
-https://github.com/ethz-spylab/agentdojo
-"""
+"""Runs of tau2-bench, and its training set: https://github.com/sierra-research/tau2-bench."""
 
 from __future__ import annotations
 
@@ -12,21 +8,16 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from hepm.ingest import fields
-from hepm.ingest.chat import TurnBuilder, chat_turns
-from hepm.ingest.document import Document, Reader, built, record_reader
-from hepm.ingest.records import DECODER, SOLVED, Item, Object, ReadOptions, RecordError, graded, identified
+from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.formats.turns import TurnBuilder, chat_turns
+from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, graded, identified
 from hepm.ingest.tools import listed_tools
-from hepm.types import Outcome, Tool, Trajectory, Turn
-
-# run.py: {strategy}-{model}-{temperature}_range_{start}-{end}_user-{user model}-{user strategy}_{time}.json
-_RESULT_NAME: Final = re.compile(r"(?:tool-calling|act|react|few-shot)-(?P<model>.+)-[\d.]+_range_")
-_FINAL_NAME: Final = re.compile(r"(?P<model>.+)-(?:airline|retail)\.json")
+from hepm.types import Tool, Trajectory
 
 _CRASHES: Final = frozenset({"infrastructure_error", "unexpected_error", "user_error"})
 """Ends that say nothing of the agent; "agent_error" and "too_many_errors" are its own failures."""
 _DOMAINS: Final = ("airline", "retail", "telecom", "banking_knowledge", "mock")
 _NOISE: Final = re.compile(r"\d+(trials?|tasks)|default|no-user|base", re.IGNORECASE)
-_TAU_TOOLS: Final = {"get_order_details": "retail", "get_reservation_details": "airline"}
 _SFT_TOOLS: Final = {
     "get_order_details": "retail",
     "book_reservation": "airline",
@@ -36,61 +27,7 @@ _SFT_TOOLS: Final = {
 """A tool that only one domain has; a domain before the ones that contain it."""
 
 
-def _tau_run(record: Object, document: Document, options: ReadOptions) -> Trajectory:
-    """A record {task_id, reward, info, traj, trial} of the list that run.py and its forks write. It has no id."""
-    del options
-    turns = chat_turns(fields.as_list(record.get("traj"), "'traj'"))
-    info = fields.object_at(record, "info")
-    reward = fields.number(record, "reward")
-    # Some forks grade more than the solution, and a solved task may have a reward below 1.
-    solved = fields.number(fields.object_at(fields.object_at(info, "reward_info"), "components"), "base_success")
-    outcome = graded(reward)
-    if solved is not None:
-        outcome = Outcome(reward, solved >= SOLVED)
-    tags: dict[str, str] = {}
-    trial = fields.text(record, "trial")
-    if trial:
-        tags["trial"] = trial
-    return identified(
-        "",
-        turns,
-        outcome,
-        environment=_tau_environment(turns, document.file_name.lower()),
-        task=fields.text(record, "task_id"),
-        file_model=model_in_name(document.file_name),
-        user=fields.text(fields.object_at(info, "task"), "user_id"),
-        tags=tags,
-        source=document.name,
-    )
-
-
-def model_in_name(file_name: str) -> str:
-    """The agent's model as tau-bench names its result files; "" if the name has none."""
-    match = _RESULT_NAME.match(file_name) or _FINAL_NAME.fullmatch(file_name)
-    if not match or match["model"] == "none":
-        return ""
-    return match["model"]
-
-
-def _tau_environment(turns: tuple[Turn, ...], file_name: str) -> str:
-    """No field names it: the policy's heading does, else a tool that only one of them has, else the file's name."""
-    heading = ""
-    if turns and turns[0].role == "system":
-        heading = turns[0].text[:200].lower()
-    for environment in ("airline", "retail"):
-        if environment in heading:
-            return environment
-    for turn in turns:
-        for call in turn.calls:
-            if call.name in _TAU_TOOLS:
-                return _TAU_TOOLS[call.name]
-    for environment in ("airline", "retail"):
-        if environment in file_name:
-            return environment
-    return ""
-
-
-def _recognises_tau2(document: Document) -> bool:
+def _recognises(document: Document) -> bool:
     """An object with the runs under "simulations", a list of runs, or one run a file."""
     keys = document.keys
     if "simulations" in keys or ("info" in keys and "tasks" in keys):
@@ -98,7 +35,7 @@ def _recognises_tau2(document: Document) -> bool:
     return "messages" in keys and "task_id" in keys and ("termination_reason" in keys or "reward_info" in keys)
 
 
-def _read_tau2(document: Document, options: ReadOptions) -> Iterator[Item]:
+def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
     try:
         about = _about(_info_beside(document), document)
     except RecordError:  # the header beside this file is rejected with that file
@@ -266,56 +203,5 @@ def _domain_with(tools: Sequence[Tool]) -> str:
     return ""
 
 
-def _recognises_agentdojo(document: Document) -> bool:
-    keys = document.keys
-    return "suite_name" in keys and "messages" in keys and ("user_task_id" in keys or "pipeline_name" in keys)
-
-
-def _agentdojo_run(record: Object, document: Document, options: ReadOptions) -> Trajectory:
-    """One object a file, under runs/. It has no id. `utility` is whether the user's task was solved."""
-    del options
-    utility = record.get("utility")
-    # So the benchmark reports that a model's provider failed; a context too long for the model is a failure.
-    if utility is not None and "internal server error" in fields.text(record, "error"):
-        utility = None
-    if utility is not None and type(utility) is not bool:
-        raise RecordError(f"'utility' is {fields.kind_of(utility)}, not a boolean")
-    user_task = fields.text(record, "user_task_id")
-    injection = fields.text(record, "injection_task_id")
-    tags: dict[str, str] = {}
-    attack = fields.text(record, "attack_type")
-    if attack:
-        tags["attack"] = attack
-    if user_task and injection:
-        tags["injection"] = injection
-    reward = None
-    if utility is not None:
-        reward = float(utility)
-    return identified(
-        "",
-        chat_turns(fields.as_list(record.get("messages"), "'messages'"), _add_agentdojo_result),
-        graded(reward),
-        environment="agentdojo-" + fields.text(record, "suite_name"),
-        # The attackers' goals are also run as tasks of their own, without a user task.
-        task=user_task or injection,
-        model=fields.text(record, "pipeline_name"),
-        ended_at=fields.unix_time(record.get("evaluation_timestamp")),
-        tags=tags,
-        source=document.name,
-    )
-
-
-def _add_agentdojo_result(builder: TurnBuilder, message: Object) -> None:
-    text = fields.plain_text(message.get("content"))
-    failed = None  # unknown, where the key is missing; null means that the call went well
-    if "error" in message:
-        failed = bool(message["error"])
-        if failed and not text:
-            text = fields.plain_text(message["error"])
-    builder.add_result(message.get("tool_call_id"), text, failed)
-
-
-TAU: Final = record_reader("tau", lambda document: {"traj", "task_id"} <= document.keys, _tau_run)
-TAU2: Final = Reader("tau2", _recognises_tau2, _read_tau2)
-TAU2_SFT: Final = Reader("tau2-sft", lambda document: "splits" in document.keys and not document.is_list, _read_sft)
-AGENTDOJO: Final = record_reader("agentdojo", _recognises_agentdojo, _agentdojo_run)
+READER: Final = Reader("tau2", _recognises, _read)
+SFT_READER: Final = Reader("tau2-sft", lambda document: "splits" in document.keys and not document.is_list, _read_sft)

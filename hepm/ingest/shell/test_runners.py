@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple, cast
 
-from hepm.ingest.shell_parser import SHELLS, SimpleCommand, command_of, is_shell, script_of, simple_commands
+from hepm.ingest.shell.parser import SHELLS, SimpleCommand, command_of, is_shell, script_of, simple_commands
 from hepm.text import CUT
 from hepm.types import ToolCall
 

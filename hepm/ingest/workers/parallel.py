@@ -13,12 +13,12 @@ from typing import Final, cast
 
 from hepm.embed import Embedder, HashingEmbedder
 from hepm.errors import InputError
-from hepm.ingest.parts import Work, WorkPart, plan, received, size_of
+from hepm.ingest.files.sources import regular_files, workable_files
 from hepm.ingest.prepare import IngestOptions, Prepared, RunSource, TrustByTags, prepare_in_process
-from hepm.ingest.processes import Processes
-from hepm.ingest.ray_tasks import RayTasks
 from hepm.ingest.records import ReadOptions, is_record
-from hepm.ingest.sources import regular_files, workable_files
+from hepm.ingest.workers.parts import Work, WorkPart, plan, received, size_of
+from hepm.ingest.workers.processes import Processes
+from hepm.ingest.workers.ray_tasks import RayTasks
 
 MOST_WORKERS: Final = 4
 """Storing keeps up with about so many."""

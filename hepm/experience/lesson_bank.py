@@ -30,7 +30,7 @@ from hepm.graph.mirror.mirror import Mirror
 from hepm.graph.rows import Float32Array, Marks
 from hepm.graph.store import Store
 from hepm.graph.tool_life import ToolNames
-from hepm.ingest.hepm import parse_stored
+from hepm.ingest.formats.hepm import parse_stored
 from hepm.llm import PaidAnswer, Usage
 from hepm.types import DEFAULT_NAMESPACE, ToolName, Trajectory
 
@@ -70,7 +70,7 @@ class TaskRuns:
     alike: bool = False
 
 
-class Library:
+class LessonBank:
     """Experiences, principles and notes of one store: reads come from the mirror, writes go to the store.
 
     `agreed_embedder` gives the embedder after a check that the store holds no other's vectors.

@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any, Final
 
 from hepm.ingest import fields
-from hepm.ingest.chat import read_record
-from hepm.ingest.document import Document, Reader, built
-from hepm.ingest.openai_items import is_item, item_messages
+from hepm.ingest.formats.chat import read_record
+from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.formats.openai_items import is_item, item_messages
 from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError
 from hepm.types import Trajectory
 

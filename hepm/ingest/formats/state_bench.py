@@ -12,8 +12,8 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from hepm.ingest import fields
-from hepm.ingest.chat import OpenCall, TurnBuilder
-from hepm.ingest.document import Document, record_reader
+from hepm.ingest.formats.document import Document, record_reader
+from hepm.ingest.formats.turns import OpenCall, TurnBuilder
 from hepm.ingest.records import Object, ReadOptions, RecordError, graded, identified
 from hepm.types import Role, Trajectory
 

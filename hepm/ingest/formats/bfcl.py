@@ -14,8 +14,8 @@ from functools import cache, lru_cache
 from typing import Any, Final
 
 from hepm.ingest import fields
-from hepm.ingest.chat import ROLES
-from hepm.ingest.document import Document, Reader
+from hepm.ingest.formats.document import Document, Reader
+from hepm.ingest.formats.turns import ROLES
 from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, identified, without_surrogates
 from hepm.types import JSON, Outcome, Tool, ToolCall, Trajectory, Turn
 

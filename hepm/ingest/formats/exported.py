@@ -1,6 +1,6 @@
 """What `hepm export` writes and an import reads back the same: runs, and what a store holds beside them.
 
-One a line (see docs/reference/formats.md): tools first, then runs (`hepm.ingest.hepm`), then lessons, reported
+One a line (see docs/reference/formats.md): tools first, then runs (`hepm.ingest.formats.hepm`), then lessons, reported
 outcomes, what was shown of lessons, and answers of models, each under a key of its own that no run has.
 """
 
@@ -15,8 +15,16 @@ from hepm.graph.lessons.rows import Answer, Exposure, LessonRow, Reported, from_
 from hepm.graph.rows import ToolRow
 from hepm.graph.store import Store
 from hepm.ingest import fields
-from hepm.ingest.document import Document, Reader, built
-from hepm.ingest.hepm import VERSION, check_version, flag_at, parse_stored, run_of_record, text_at, tool_of_record
+from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.formats.hepm import (
+    VERSION,
+    check_version,
+    flag_at,
+    parse_stored,
+    run_of_record,
+    text_at,
+    tool_of_record,
+)
 from hepm.ingest.records import Item, Object, ReadOptions, RecordError, Rejection
 
 Content: TypeAlias = ToolRow | LessonRow | Reported | Exposure | Answer

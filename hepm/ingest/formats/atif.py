@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from hepm.errors import MissingExtraError
 from hepm.ingest import fields
-from hepm.ingest.chat import OpenCall, TurnBuilder
-from hepm.ingest.document import Document, Reader, built
+from hepm.ingest.files.sources import named_files
+from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.formats.turns import OpenCall, TurnBuilder
 from hepm.ingest.records import (
     DECODER,
     SOLVED,
@@ -27,7 +28,6 @@ from hepm.ingest.records import (
     graded,
     identified,
 )
-from hepm.ingest.sources import named_files
 from hepm.ingest.tools import listed_tools
 from hepm.types import Outcome, Role, Trajectory
 

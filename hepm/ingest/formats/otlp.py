@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from hepm.ingest import fields
-from hepm.ingest.document import Document, Reader
-from hepm.ingest.message_layouts import parsed_json
+from hepm.ingest.formats.document import Document, Reader
+from hepm.ingest.formats.message_layouts import parsed_json
+from hepm.ingest.formats.spans import Spans, TraceSpan, messages_in, text_of
 from hepm.ingest.records import Item, Object, ReadOptions, RecordError
-from hepm.ingest.spans import Spans, TraceSpan, messages_in, text_of
 
 _SPANS: Final = ("resourceSpans", "resource_spans")
 _SCOPES: Final = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")

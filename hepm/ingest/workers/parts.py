@@ -13,12 +13,13 @@ from typing import Final, NamedTuple, cast
 
 from hepm.embed import CachedEmbedder, Embedder, Float32Array, open_embedder
 from hepm.graph.delta import RunRecord
+from hepm.ingest.files.compression import is_compressed
+from hepm.ingest.files.remote import is_remote, remote_size
+from hepm.ingest.files.source_file import Lines
 from hepm.ingest.pipeline import texts_of
 from hepm.ingest.prepare import FileLines, IngestOptions, Prepared, prepare_in_process
 from hepm.ingest.reading import is_by_line
 from hepm.ingest.records import ReadOptions
-from hepm.ingest.remote import is_remote, remote_size
-from hepm.ingest.sources import Lines, is_compressed
 
 PART_BYTES: Final = 1 << 20
 """Of JSON in a part. Small enough that frames of a part wait in memory while the parts before it are prepared."""

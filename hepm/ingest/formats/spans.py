@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hepm.ingest import fields
-from hepm.ingest.chat import ROLES, OpenCall, TurnBuilder, chat_calls, verdict
-from hepm.ingest.document import built
-from hepm.ingest.message_layouts import chat_messages
+from hepm.ingest.formats.chat import verdict
+from hepm.ingest.formats.document import Document, Reader, built
+from hepm.ingest.formats.message_layouts import chat_messages, langchain_content
+from hepm.ingest.formats.turns import ROLES, OpenCall, TurnBuilder, chat_calls
 from hepm.ingest.records import Item, Object, ReadOptions, RecordError, graded, identified
 from hepm.ingest.tools import listed_tools
 from hepm.types import Outcome, Trajectory
@@ -358,3 +359,29 @@ def messages_in(value: Any, role: str) -> list[Object]:
         return chat_messages(value, role)
     except RecordError:
         return []
+
+
+def read_tool_message(span: TraceSpan, message: Object) -> None:
+    """What LangChain's ToolMessage says of a call."""
+    inner = langchain_content(message)
+    span.call_id = fields.text(inner, "tool_call_id") or span.call_id
+    span.result = fields.plain_text(inner.get("content"))
+    if inner.get("status") == "error":
+        span.error = True
+
+
+def span_reader(name: str, recognises: Callable[[Document], bool], add: Callable[[Object, Spans], None]) -> Reader:
+    """A reader of a format whose records are spans: `add` puts those of a record into a `Spans`."""
+
+    def read(document: Document, options: ReadOptions) -> Iterator[Item]:
+        spans = Spans()
+        for number, value in document.records():
+            try:
+                if isinstance(value, RecordError):
+                    raise value
+                add(fields.as_object(value, "the record"), spans)
+            except (RecordError, RecursionError) as error:
+                yield document.rejected(number, str(error) or "it is nested too deeply")
+        yield from spans.runs(document.name, options)
+
+    return Reader(name, recognises, read)

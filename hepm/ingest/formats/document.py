@@ -17,8 +17,9 @@ from itertools import count, islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from hepm.ingest import fields
+from hepm.ingest.files.source_file import SourceFile, printable
+from hepm.ingest.files.unreadable import STREAM_ERRORS
 from hepm.ingest.records import DECODER, Broken, Item, Object, ReadOptions, RecordError, Rejection, without_surrogates
-from hepm.ingest.sources import STREAM_ERRORS, SourceFile, printable
 from hepm.types import Trajectory
 
 if TYPE_CHECKING:

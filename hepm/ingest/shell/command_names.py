@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from typing import Final
 
 from hepm.ingest.redact import Redactor
-from hepm.ingest.shell_parser import SHELL_PROGRAMS, SHELLS, command_of, script_of, simple_commands
+from hepm.ingest.shell.parser import SHELL_PROGRAMS, SHELLS, command_of, script_of, simple_commands
 from hepm.types import ToolName, Trajectory, Turn
 
 _READ: Final = 2_000  # characters: the rest of a longer command is a heredoc or a list of files

@@ -1,0 +1,1 @@
+"""From the names of files, folders, archives and addresses to open files."""

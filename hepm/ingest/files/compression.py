@@ -1,0 +1,93 @@
+"""Names of compressed files and archives, and how a compressed file is read."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, cast
+
+from hepm.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+_DATA_SUFFIXES: Final = (".json", ".jsonl", ".ndjson")
+_ARCHIVE_SUFFIXES: Final = (".tar", ".zip", ".whl")
+NO_DATA: Final = f"no file to read: neither {', '.join(_DATA_SUFFIXES)} nor an archive"
+COMPRESSION_SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")
+_TAR_SUFFIXES: Final = {".tgz": ".gz", ".tbz2": ".bz2", ".tbz": ".bz2", ".txz": ".xz", ".tzst": ".zst"}
+_OPENERS: Final[dict[str, Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+
+
+def split_compression(name: str) -> tuple[str, str]:
+    """A file's name without the suffix of its compression (".tgz" becomes ".tar"), and that suffix; "" for none."""
+    dot = name.rfind(".")
+    bare = name[:dot]
+    suffix = name[dot:].lower()
+    if suffix in COMPRESSION_SUFFIXES:
+        return bare, suffix
+    if suffix in _TAR_SUFFIXES:
+        return f"{bare}.tar", _TAR_SUFFIXES[suffix]
+    return name, ""
+
+
+def uncompressed_name(name: str) -> str:
+    """A file's name without the suffix of its compression; ".tgz" and the like become ".tar"."""
+    return split_compression(name)[0]
+
+
+def is_compressed(name: str) -> bool:
+    """Whether a file's name says that it is compressed."""
+    return bool(split_compression(name)[1])
+
+
+def is_archive(name: str) -> bool:
+    """Whether a name is that of an archive, compressed or not."""
+    return uncompressed_name(name).lower().endswith(_ARCHIVE_SUFFIXES)
+
+
+def is_data(name: str) -> bool:
+    """Whether a name is that of a file with runs or of an archive: only these are read in a folder."""
+    return uncompressed_name(name).lower().endswith((*_DATA_SUFFIXES, *_ARCHIVE_SUFFIXES))
+
+
+class _Zstd(io.RawIOBase):
+    def __init__(self, raw: IO[bytes], name: str) -> None:
+        try:
+            import zstandard
+        except ImportError:
+            raise MissingExtraError(f"{name} is compressed with Zstandard: pip install 'hepm[zstd]'") from None
+        self._error = zstandard.ZstdError
+        # Across frames: parallel compressors (zstd -T, pzstd) write several one after the other.
+        self._stream = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True, closefd=False)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        try:
+            return self._stream.readinto(buffer)  # pyright: ignore[reportUnknownMemberType]
+        except self._error as error:
+            raise OSError(str(error)) from error
+
+
+def decompressed(raw: IO[bytes], name: str) -> IO[bytes]:
+    """`raw` decompressed as the suffix of `name` says; MissingExtraError without the package that reads it."""
+    suffix = split_compression(name)[1]
+    if suffix == ".zst":
+        return io.BufferedReader(_Zstd(raw, name))
+    if not suffix:
+        return raw
+    return cast("IO[bytes]", _OPENERS[suffix](raw))
+
+
+@contextmanager
+def open_file(file: Path) -> Generator[IO[bytes]]:
+    """Open a file and decompress it as its name says."""
+    with file.open("rb") as raw:
+        yield decompressed(raw, file.name)

@@ -1,0 +1,74 @@
+"""Runs of tau-bench: https://github.com/sierra-research/tau-bench."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from hepm.ingest import fields
+from hepm.ingest.formats.document import Document, record_reader
+from hepm.ingest.formats.turns import chat_turns
+from hepm.ingest.records import SOLVED, Object, ReadOptions, graded, identified
+from hepm.types import Outcome, Trajectory, Turn
+
+# run.py: {strategy}-{model}-{temperature}_range_{start}-{end}_user-{user model}-{user strategy}_{time}.json
+_RESULT_NAME: Final = re.compile(r"(?:tool-calling|act|react|few-shot)-(?P<model>.+)-[\d.]+_range_")
+_FINAL_NAME: Final = re.compile(r"(?P<model>.+)-(?:airline|retail)\.json")
+_TOOLS: Final = {"get_order_details": "retail", "get_reservation_details": "airline"}
+
+
+def _run(record: Object, document: Document, options: ReadOptions) -> Trajectory:
+    """A record {task_id, reward, info, traj, trial} of the list that run.py and its forks write. It has no id."""
+    del options
+    turns = chat_turns(fields.as_list(record.get("traj"), "'traj'"))
+    info = fields.object_at(record, "info")
+    reward = fields.number(record, "reward")
+    # Some forks grade more than the solution, and a solved task may have a reward below 1.
+    solved = fields.number(fields.object_at(fields.object_at(info, "reward_info"), "components"), "base_success")
+    outcome = graded(reward)
+    if solved is not None:
+        outcome = Outcome(reward, solved >= SOLVED)
+    tags: dict[str, str] = {}
+    trial = fields.text(record, "trial")
+    if trial:
+        tags["trial"] = trial
+    return identified(
+        "",
+        turns,
+        outcome,
+        environment=_environment(turns, document.file_name.lower()),
+        task=fields.text(record, "task_id"),
+        file_model=model_in_name(document.file_name),
+        user=fields.text(fields.object_at(info, "task"), "user_id"),
+        tags=tags,
+        source=document.name,
+    )
+
+
+def model_in_name(file_name: str) -> str:
+    """The agent's model as tau-bench names its result files; "" if the name has none."""
+    match = _RESULT_NAME.match(file_name) or _FINAL_NAME.fullmatch(file_name)
+    if not match or match["model"] == "none":
+        return ""
+    return match["model"]
+
+
+def _environment(turns: tuple[Turn, ...], file_name: str) -> str:
+    """No field names it: the policy's heading does, else a tool that only one of them has, else the file's name."""
+    heading = ""
+    if turns and turns[0].role == "system":
+        heading = turns[0].text[:200].lower()
+    for environment in ("airline", "retail"):
+        if environment in heading:
+            return environment
+    for turn in turns:
+        for call in turn.calls:
+            if call.name in _TOOLS:
+                return _TOOLS[call.name]
+    for environment in ("airline", "retail"):
+        if environment in file_name:
+            return environment
+    return ""
+
+
+READER: Final = record_reader("tau", lambda document: {"traj", "task_id"} <= document.keys, _run)

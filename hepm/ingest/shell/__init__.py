@@ -1,0 +1,1 @@
+"""Command lines of shells: their programs, and the tests that they run."""

@@ -1,0 +1,1 @@
+"""Preparation of many files side by side: in processes of this machine, or on Ray."""
