@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,11 @@ import click
 
 from hepm.cli.commands import find_command
 from hepm.cli.config import TABLES, VARIABLES, ConfigFile, allowed_values, settings_of
+from hepm.cypher import NamedQuery, questions
 
 DOCS = Path(__file__).parent
+PAGES = ("reference/settings.md", "reference/cli.md", "reference/questions.md")
+LESSON_LABEL = re.compile(r":(?:Experience|Principle|Notes|Lesson|Showing|Concept|User)\b")
 BLOCK = re.compile(r"(<!-- made from the code: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -41,6 +45,26 @@ def variable_table() -> str:
     """The environment variables as a table."""
     lines = ["| Variable | |", "|---|---|", *(f"| `{name}` | {meaning} |" for name, meaning in VARIABLES.items())]
     return "\n".join(lines) + "\n"
+
+
+def question_table(*, of_lessons: bool) -> str:
+    """The questions of the library about the graph, or about lessons, as a table."""
+    lines = ["| Question | Asks | Parameters |", "|---|---|---|"]
+    for question in questions().values():
+        if bool(LESSON_LABEL.search(question.text)) == of_lessons:
+            star = " ★" if question.picture else ""
+            lines.append(f"| `{question.name}`{star} | {question.asks} | {_parameters_of(question)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _parameters_of(question: NamedQuery) -> str:
+    """`tool`, `limit` = 20; the namespace, which all of them have, is left out."""
+    shown: list[str] = []
+    for parameter in question.parameters:
+        if parameter.name != "namespace":
+            default = "" if parameter.default is None else f" = {parameter.default}"
+            shown.append(f"`{parameter.name}`{default}")
+    return ", ".join(shown)
 
 
 def option_table(name: str) -> str:
@@ -84,7 +108,12 @@ def _meaning_of(option: click.Option) -> str:
 
 def part_of(name: str) -> str:
     """The part of a page with this name."""
-    tables = {"config": config_table, "variables": variable_table}
+    tables = {
+        "config": config_table,
+        "variables": variable_table,
+        "questions": partial(question_table, of_lessons=False),
+        "questions about lessons": partial(question_table, of_lessons=True),
+    }
     return tables[name]() if name in tables else option_table(name)
 
 
@@ -95,7 +124,7 @@ def made(text: str) -> str:
 
 def pages() -> dict[Path, str]:
     """Each page that has such parts, as it should be."""
-    return {page: made(page.read_text("utf-8")) for page in (DOCS / "reference/settings.md", DOCS / "reference/cli.md")}
+    return {DOCS / page: made((DOCS / page).read_text("utf-8")) for page in PAGES}
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from hepm.graph.lessons.transaction import LessonChange
 from hepm.llm import Endpoint
 from tests.agents.serving import serving
 from tests.agents.tasks import TaskBoard
-from tests.loopback import Loopback, Reply, completion, error, loopback, tool_call, without_choices  # noqa: F401
+from tests.loopback import Loopback, Reply, completion, error, loopback, tool_call  # noqa: F401
 
 SILENT = PromptOptions(suggestions=0, experiences=0, principles=0, recalled=0, notes=False)
 OWN = "create_task update_task_status get_users transfer_to_human_agents"
@@ -449,7 +449,7 @@ def test_a_user_may_answer_and_a_run_ends_at_its_limits(memory: Memory, loopback
 
 @pytest.mark.parametrize(
     ("reply", "kind", "message"),
-    [(error(401, "no"), EndpointError, "OPENAI_API_KEY"), (without_choices(), AnswerError, "without a choice")],
+    [(error(401, "no"), EndpointError, "OPENAI_API_KEY"), (Reply({"choices": []}), AnswerError, "without a choice")],
 )
 def test_a_run_whose_model_fails_is_stored_without_a_label(
     memory: Memory,

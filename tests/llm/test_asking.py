@@ -19,11 +19,8 @@ from tests.loopback import (
     cut_off,
     dropped,
     error,
-    filtered,
-    malformed,
     refused,
     tool_call,
-    without_choices,
 )
 
 
@@ -110,15 +107,15 @@ def test_an_answer_that_stays_bad_is_an_error_with_step_and_subject_and_is_asked
         (refused("I cannot help with that."), "the model refused: I cannot help"),
         (cut_off(), "cut off .* max_output_tokens"),
         (cut_off(LESSON), "cut off"),
-        (filtered(), "content filter"),
+        (completion(None, finish_reason="content_filter"), "content filter"),
         (completion(""), "no text"),
         (completion(None), "no text"),
         (tool_call("find_order"), "no text .*tool_calls"),
-        (without_choices(), "no choice"),
-        (without_choices(choices=None, error={"message": "the model is overloaded"}), "overloaded"),
-        (malformed(), "not in the OpenAI format"),
-        (malformed(""), "not in the OpenAI format"),
-        (malformed("<html>welcome</html>"), "not in the OpenAI format"),
+        (Reply({"choices": []}), "no choice"),
+        (Reply({"choices": None, "error": {"message": "the model is overloaded"}}), "overloaded"),
+        (Reply('{"id": "chatcmpl-0", "choi'), "not in the OpenAI format"),
+        (Reply(""), "not in the OpenAI format"),
+        (Reply("<html>welcome</html>"), "not in the OpenAI format"),
         (Reply([]), "not in the OpenAI format"),
         (Reply({"choices": [{"message": {"content": 7}}]}), "not in the OpenAI format"),
     ],
@@ -218,7 +215,7 @@ def test_a_text_that_has_no_utf8_is_sent_with_a_mark_in_its_place(server: Loopba
 
 
 @pytest.mark.parametrize("secret", [error(401, f"Incorrect API key provided: {KEY}."), error(400, f"{KEY} is odd"),
-                                    malformed(f"{KEY}"), refused(KEY)])  # fmt: skip
+                                    Reply(KEY), refused(KEY)])  # fmt: skip
 def test_the_key_is_in_no_error(server: Loopback, client: Client, secret: Reply):
     server.replies = [secret] * 3
     with pytest.raises((AnswerError, EndpointError)) as caught:

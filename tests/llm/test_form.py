@@ -9,7 +9,7 @@ import pytest
 
 from hepm.llm import Message, Question
 from tests.llm.conftest import Lesson, lesson_question, text_question
-from tests.loopback.schemas import complaint_of
+from tests.loopback.requests import complaint_of
 
 
 class Kind(Enum):

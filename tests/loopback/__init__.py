@@ -7,7 +7,7 @@
         ... ask at loopback.url ...
         assert loopback.requests[0].body["model"] == "small"
 
-Tests use it by importing the fixture `loopback`.
+Tests use it by importing the fixture `loopback`. What the real endpoint takes and answers is data in openai.yaml.
 """
 
 from __future__ import annotations
@@ -26,11 +26,8 @@ from tests.loopback.replies import (
     dropped,
     embeddings,
     error,
-    filtered,
-    malformed,
     refused,
     tool_call,
-    without_choices,
 )
 from tests.loopback.requests import Request, Rules
 from tests.loopback.server import Loopback
@@ -48,12 +45,9 @@ __all__ = [
     "dropped",
     "embeddings",
     "error",
-    "filtered",
     "loopback",
-    "malformed",
     "refused",
     "tool_call",
-    "without_choices",
 ]
 
 

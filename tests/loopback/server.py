@@ -8,22 +8,25 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tests.loopback.checks import RefusedError
-from tests.loopback.replies import Drop, Reply, Script, answer_well, error
-from tests.loopback.requests import Request, Rules
-from tests.loopback.responses import response_events_of, response_of
-from tests.loopback.streams import events_of
-
-_PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/embeddings")
+from tests.loopback.replies import (
+    Drop,
+    Reply,
+    Script,
+    answer_well,
+    error,
+    events_of,
+    response_events_of,
+    response_of,
+)
+from tests.loopback.requests import RefusedError, Request, Rules
 
 
 class Loopback:
-    """Plays an endpoint: POST /v1/chat/completions, /v1/responses and /v1/embeddings, GET /v1/models.
+    """Plays an endpoint: POST /v1/chat/completions, /v1/responses and /v1/embeddings.
 
     A request is held against `rules` first. What passes gets the next of `replies`, and what `script` says when they
     are used up. Set either while no request is under way.
@@ -31,7 +34,7 @@ class Loopback:
     Attributes:
         requests: All that came, refused ones too, in the order they came.
         most_at_once: How many were under way at the same time at most.
-        left: How many clients went away before they had their answer.
+        connections: How many were ever opened.
     """
 
     def __init__(self) -> None:
@@ -40,7 +43,7 @@ class Loopback:
         self.script: Script = answer_well
         self.requests: list[Request] = []
         self.most_at_once = 0
-        self.left = 0
+        self.connections = 0
         self.stopping = threading.Event()
         self._under_way = 0
         self._lock = threading.Lock()
@@ -58,50 +61,31 @@ class Loopback:
         self._thread.join()
 
     @property
-    def connections(self) -> int:
-        """How many were ever opened."""
-        return self._http.opened
-
-    @property
     def keys(self) -> set[str]:
         """All keys that came."""
         return {request.key for request in self.requests}
 
-    def begin(self, request: Request) -> Reply:
-        """Take a request down and choose its reply; `end` follows."""
+    @contextlib.contextmanager
+    def answering(self, request: Request) -> Iterator[Reply]:
+        """Take a request down and choose its reply, which is under way until the block ends."""
+        refusal = self._refusal(request)
         with self._lock:
             self.requests.append(request)
             self._under_way += 1
             self.most_at_once = max(self.most_at_once, self._under_way)
-            if refusal := self._refusal(request):
-                return refusal
-            if request.method == "GET":
-                return self._models()
-            chosen = self.replies.pop(0) if self.replies else self.script
-        return chosen if isinstance(chosen, Reply) else chosen(request)
-
-    def end(self, *, left: bool) -> None:
-        """A request has its answer, or its client left."""
-        with self._lock:
-            self._under_way -= 1
-            self.left += left
+            chosen = refusal or (self.replies.pop(0) if self.replies else self.script)
+        try:
+            yield chosen if isinstance(chosen, Reply) else chosen(request)
+        finally:
+            with self._lock:
+                self._under_way -= 1
 
     def _refusal(self, request: Request) -> Reply | None:
-        known = request.path == "/v1/models" if request.method == "GET" else request.path in _PATHS
-        if not known:
-            return error(404, f"Invalid URL ({request.method} {request.path})")
-        if "" in request.body:
-            return error(400, "We could not parse the JSON body of your request.")
         try:
             self.rules.check(request)
         except RefusedError as refusal:
             return error(refusal.status, str(refusal), param=refusal.param, code=refusal.code)
         return None
-
-    def _models(self) -> Reply:
-        names = self.rules.models or ("small",)
-        data = [{"id": name, "object": "model", "created": 1_760_000_000, "owned_by": "loopback"} for name in names]
-        return Reply({"object": "list", "data": data})
 
 
 class _Server(ThreadingHTTPServer):
@@ -110,12 +94,11 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, played: Loopback) -> None:
         self.played = played
-        self.opened = 0
         self._sockets: set[socket.socket] = set()
         super().__init__(("127.0.0.1", 0), _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        self.opened += 1
+        self.played.connections += 1
         self._sockets.add(request)
         super().process_request(request, client_address)
 
@@ -139,93 +122,53 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
     disable_nagle_algorithm = True
 
-    def do_GET(self) -> None:
-        self._serve({})
-
     def do_POST(self) -> None:
         length = int(self.headers.get("Content-Length", 0))
         raw = self.rfile.read(length)
         if len(raw) < length:  # its client died while it sent: no request
             self.close_connection = True
             return
-        try:
-            body = json.loads(raw.decode())
-        except ValueError:
-            body = {"": "no JSON"}
-        self._serve(body if isinstance(body, dict) else {"": "no object"})
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        request = Request(self.path.partition("?")[0], headers, json.loads(raw), time.monotonic())
+        with self.server.played.answering(request) as reply:
+            self.server.played.stopping.wait(reply.delay_s)
+            self._write(request, reply)
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
 
-    def _serve(self, body: dict[str, Any]) -> None:
-        played = self.server.played
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        request = Request(self.command, self.path.partition("?")[0], headers, body, time.monotonic())
-        left = False
-        try:
-            reply = played.begin(request)
-            played.stopping.wait(reply.delay_s)
-            left = reply.delay_s > 0 and self._client_left()
-            if not left:
-                self._write(request, reply)
-        except (BrokenPipeError, ConnectionResetError):
-            left = True
-        finally:
-            self.close_connection = self.close_connection or left
-            played.end(left=left)
-
-    def _client_left(self) -> bool:
-        """Whether the client closed its side: nothing more can be read, though there is something to read."""
-        self.connection.setblocking(False)
-        try:
-            return self.connection.recv(1, socket.MSG_PEEK) == b""
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True
-        finally:
-            with contextlib.suppress(OSError):
-                self.connection.setblocking(True)
-
     def _write(self, request: Request, reply: Reply) -> None:
+        if reply.drop is not Drop.NEVER:
+            self.close_connection = True
         if reply.drop is Drop.AT_ONCE:
-            self.close_connection = True
             return
-        chosen = isinstance(reply.body, dict) and reply.body.get("choices")
-        streamed = request.body.get("stream") and chosen
-        if chosen and request.path == "/v1/responses":
-            reply = replace(reply, body=response_of(reply.body, request.body))
-            streamed = ()
-            if request.body.get("stream"):
-                reply = replace(reply, events=list(response_events_of(reply.body)))
-        if reply.events is not None:
-            self._write_events(reply, reply.events)
-        elif streamed:
+        body, streamed = reply.body, request.body.get("stream")
+        is_completion = isinstance(body, dict) and body.get("choices")
+        if is_completion and request.path == "/v1/responses":
+            body = response_of(body, request.body)
+            events = response_events_of(body)
+        elif is_completion:
             options = request.body.get("stream_options") or {}
-            self._write_events(reply, events_of(reply.body, include_usage=bool(options.get("include_usage"))))
+            events = events_of(body, include_usage=bool(options.get("include_usage")))
+        if is_completion and streamed:
+            self._write_events(reply, events)
         else:
-            self._write_body(reply)
+            self._write_body(reply, body if isinstance(body, str) else json.dumps(body))
 
-    def _write_body(self, reply: Reply) -> None:
-        payload = reply.body.encode() if isinstance(reply.body, str) else json.dumps(reply.body).encode()
+    def _write_body(self, reply: Reply, body: str) -> None:
+        payload = body.encode()
         self._write_head(reply, {"Content-Type": "application/json", "Content-Length": str(len(payload))})
-        if reply.drop is Drop.MIDWAY:
-            payload = payload[: len(payload) // 2]
-            self.close_connection = True
-        self.wfile.write(payload)
+        self.wfile.write(payload if reply.drop is Drop.NEVER else payload[: len(payload) // 2])
 
     def _write_events(self, reply: Reply, events: Iterable[str]) -> None:
         self._write_head(reply, {"Content-Type": "text/event-stream; charset=utf-8", "Transfer-Encoding": "chunked"})
-        told = list(events)
-        if reply.drop is Drop.MIDWAY:
-            told = told[: len(told) // 2]
-            self.close_connection = True
-        for event in told:
-            payload = f"{event}\n\n".encode()
-            self.wfile.write(f"{len(payload):x}\r\n".encode() + payload + b"\r\n")
-            self.server.played.stopping.wait(reply.pause_s)
+        payloads = [f"{event}\n\n".encode() for event in events]
         if reply.drop is Drop.NEVER:
-            self.wfile.write(b"0\r\n\r\n")
+            payloads.append(b"")  # the chunk that ends the stream
+        else:
+            payloads = payloads[: len(payloads) // 2]
+        for payload in payloads:
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(payload), payload))
 
     def _write_head(self, reply: Reply, headers: dict[str, str]) -> None:
         self.send_response(reply.status)

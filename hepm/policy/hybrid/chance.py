@@ -159,7 +159,10 @@ class HonestChance:
         recognised = 1.0
         if of_known:
             recognised = float(np.quantile([hint.likeness for hint in of_known], _LEAST_LIKE))
-        returning = float(twice_R.mean()) if len(twice_R) else 0.0
+        # Share of the runs whose task another run has, too.
+        returning = 0.0
+        if len(twice_R):
+            returning = float(twice_R.mean())
         return cls(Curve.of(of_known), Curve.of(of_new), max(usual, recognised), returning)
 
     def knows(self, likeness: float | None) -> bool:

@@ -83,7 +83,11 @@ class FittedMemory:
         known_N = calls.state_N >= 0
         learned_N = known_N & calls.success_R[calls.run_N]
         rows = np.flatnonzero(later_N & learned_N)
-        former_ridge = None if former is None else former.ridge
+        former_ridge: Ridge | None = None
+        former_odds: Odds | None = None
+        if former is not None:
+            former_ridge = former.ridge
+            former_odds = former.odds
         self.ridge = Ridge(Inputs(calls), rows, calls.next_N[rows], self.tools, former=former_ridge)
         self._later = _compared_states(calls, rows)
         self._first = _compared_states(calls, np.flatnonzero(~later_N & learned_N))
@@ -92,7 +96,6 @@ class FittedMemory:
         self._said = _block(self._said_RD)
         self._called_TR = np.ascontiguousarray(calls.calls_RT[runs].T)
         self._counts_R = np.where(calls.success_R[runs], 1.0, FAILED_SHARE).astype(np.float32)
-        former_odds = None if former is None else former.odds
         self.odds = Odds(calls, np.flatnonzero(later_N & known_N), former_odds)
         self.nearest_runs = self._nearest_runs()
         if former is None:
@@ -105,7 +108,7 @@ class FittedMemory:
     @property
     def _newest(self) -> int:
         """Row number of the newest run."""
-        return int(self.calls.arrival_R[-1]) if len(self.calls.arrival_R) else 0
+        return int(self.calls.arrival_R.max(initial=0))
 
     def chance(self, fits: Fits) -> HonestChance:
         """How often hints are right: measured when first asked for, in a second or two, and kept beside the fits."""
@@ -146,8 +149,10 @@ class FittedMemory:
         families: list[str] = []
         for task, request in zip(self.calls.task_R, self.calls.request_R, strict=True):
             words = " ".join(sorted(words_of(request)))
-            named_by_task = task and (runs_of_task[task] > 1 or not words)
-            families.append(task if named_by_task else words)
+            if task and (runs_of_task[task] > 1 or not words):
+                families.append(task)
+            else:
+                families.append(words)
         return families
 
     def _nearest_runs(self) -> NearestRuns:
@@ -254,7 +259,9 @@ class FittedMemory:
 
     def _counted(self, former: FittedMemory | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """How many successful and failed runs called each tool, shapes (T,)."""
-        counted = 0 if former is None else len(former.calls.success_R)
+        counted = 0
+        if former is not None:
+            counted = len(former.calls.success_R)
         called_RT = self.calls.calls_RT[counted:] > 0
         won_R = self.calls.success_R[counted:]
         successes_T = called_RT[won_R].sum(axis=0)
@@ -271,8 +278,12 @@ class FittedMemory:
         if kept is not None:
             return kept
         # Read without the lock: that may take a tenth of a second, and two threads that read the same find the same.
-        calls = self.calls if self.calls.after is None else self.calls.after(last)
-        ended = int(self.ended_T[tool]) if tool >= 0 else 0
+        calls = self.calls
+        if calls.after is not None:  # a large memory: the calls after each tool are in files
+            calls = calls.after(last)
+        ended = 0
+        if tool >= 0:
+            ended = int(self.ended_T[tool])
         calls_after = CallsAfter(calls, self.often_T, tool, self.odds.blame, ended=ended, parallel=len(last) > 1)
         with self._lock:
             self._kept.put((last, tool), calls_after, len(calls_after.rows_N))
@@ -345,7 +356,8 @@ class FittedMemory:
         wish_D = cosines_N = likeness_N = vote = None
         again = frozenset[int]()
         if state_D is not None:
-            wish_D = _with_wish(state_D, None if summary.own else said_D)
+            # A state summary of the agent's own takes the place of the user's words.
+            wish_D = state_D if summary.own else _with_wish(state_D, said_D)
             cosines_N, likeness_N = after.cosines(wish_D, state_D, self.odds.relevance_D)
             again = frozenset(past[summary.earlier :])
             vote = self.nearest_runs.vote(words, past)
@@ -354,7 +366,9 @@ class FittedMemory:
         if facts:
             facts = with_calls(facts, {self.names[tool]: times for tool, times in called.items()})
         if cosines_N is not None and likeness_N is not None:
-            known = 0.0 if vote is None else vote.known
+            known = 0.0
+            if vote is not None:
+                known = vote.known
             less_N = self._other_answers(after, before[0], facts, known=known)
             cosines_N = cosines_N - less_N
             likeness_N = likeness_N - less_N
@@ -377,9 +391,11 @@ class FittedMemory:
 
     def _other_answers(self, after: CallsAfter, tool: int, facts: Facts, *, known: float) -> Float32Array | np.float32:
         """How much less like this state the compared calls are, since a fact that decides differs: shape (N,)."""
-        trees = self.trees(tool) if facts else None
         whole_runs = len(after.calls.learned_N) == len(after.calls.next_N)
-        if trees is None or not whole_runs or not len(after.compared_N):
+        if not facts or not whole_runs or not len(after.compared_N):
+            return np.float32(0)
+        trees = self.trees(tool)
+        if trees is None:
             return np.float32(0)
         trust = trees.trust(known)
         if not trust:
@@ -433,7 +449,9 @@ class FittedMemory:
         later how they want it.
         """
         best = np.zeros(self.tools, dtype=np.float32)
-        latest = self._first if first else self._later
+        latest = self._later
+        if first:
+            latest = self._first
         if state_D is not None and len(latest.next_N):
             np.maximum.at(best, latest.next_N, latest.block.similarities(state_D))
         return best
@@ -521,8 +539,9 @@ def stems(text: str) -> frozenset[str]:
 
 
 def _stem(word: str) -> str:
-    plural = word.endswith("s") and _PLURAL <= len(word) <= _STEM
-    return word[:-1] if plural else word[:_STEM]
+    if word.endswith("s") and _PLURAL <= len(word) <= _STEM:  # "items" is "item", "gas" stays
+        return word[:-1]
+    return word[:_STEM]
 
 
 class NameWords:

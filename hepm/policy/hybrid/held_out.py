@@ -42,7 +42,9 @@ def _held_out_hint(fitted: FittedMemory, calls: CallMatrix, row: int) -> HeldOut
         return None
     first = named[0]
     right = int(tools[first]) in _turn_of(calls, row)
-    likeness = 0.0 if encoded.vote is None else encoded.vote.likeness
+    likeness = 0.0
+    if encoded.vote is not None:
+        likeness = encoded.vote.likeness
     return HeldOutHint(evidence.score(first), right, likeness)
 
 
@@ -54,7 +56,8 @@ def encoded_call(fitted: FittedMemory, calls: CallMatrix, row: int) -> EncodedQu
     before = int(calls.before_NK[row, 0])
     flags = int(calls.flags_N[row]) & (USER_SPOKE | AGENT_SPOKE | FAILED)
     spoke = np.flatnonzero(calls.flags_N[first : row + 1] & USER_SPOKE)
-    earlier = int(spoke[-1]) if len(spoke) else 0
+    # Calls made before the user's last message.
+    earlier = int(spoke.max(initial=0))
     return fitted.encoded(
         past,
         frozenset([fitted.names[before]]),

@@ -54,12 +54,14 @@ class FactTest(NamedTuple):
 
     def in_words(self, *, holds: bool) -> str:
         """One of its answers in words, whatever is known; a number that is not above the limit is known."""
-        says = "says" if holds else "does not say"
+        says = "does not say"
+        if holds:
+            says = "says"
         if self.source == CALLED:
             return self._called_in_words(holds=holds)
         if self.source == USER:
-            name = self.fact.removeprefix("=")
-            return f"the user is {name}" if holds else f"the user is not {name}"
+            negation = "" if holds else "not "
+            return f"the user is {negation}{self.fact.removeprefix('=')}"
         if "~" in self.fact:
             word = self.fact.rpartition("~")[2]
             return f'{_SPEAKERS.get(self.source, self.source)} {says} "{word}"'
@@ -69,7 +71,9 @@ class FactTest(NamedTuple):
         return f"{self.source} says {self._name} is {self._limit_in_words(holds=holds)}"
 
     def _called_in_words(self, *, holds: bool) -> str:
-        was = "was called" if holds else "was not called"
+        was = "was not called"
+        if holds:
+            was = "was called"
         most = int(self.above)  # of 0.5 calls 0: whether it was called at all
         if most == 0:
             return f"{self.fact} {was}"
@@ -218,7 +222,9 @@ def _tests_of(
 ) -> list[tuple[FactTest, NDArray[np.bool_]]]:
     """The tests of one fact, each with the calls that it is true of."""
     present = FactTest(name.source, name.fact, 0.5)
-    limits = [0.5] if present.presence else _limits(value_X)
+    limits = [0.5]
+    if not present.presence:
+        limits = _limits(value_X)
     tests: list[tuple[FactTest, NDArray[np.bool_]]] = []
     for limit in limits:
         column = np.zeros(calls, dtype=np.bool_)
@@ -315,5 +321,5 @@ def _ranges(
 ) -> NDArray[np.intp]:
     """The numbers from each start on, as many as its count, one after the other."""
     ends = np.cumsum(count_R)
-    total = int(ends[-1]) if len(ends) else 0
+    total = int(ends.max(initial=0))
     return (np.arange(total) - np.repeat(ends - count_R, count_R) + np.repeat(start_R, count_R)).astype(np.intp)

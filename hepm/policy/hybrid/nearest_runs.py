@@ -195,5 +195,6 @@ def _longest_match(calls: Sequence[int], called: Sequence[int]) -> tuple[int, in
             longest, end = match, place
     if not longest:
         return None
-    following = calls[end] if end < len(calls) else -1
-    return longest, following
+    if end == len(calls):  # the known run ended there
+        return longest, -1
+    return longest, calls[end]

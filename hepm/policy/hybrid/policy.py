@@ -84,7 +84,9 @@ class _WeighedQuery:
         if not words_of(request_of(said_text(self.encoded.summary))):
             return None
         vote = self.evidence.vote
-        return vote.likeness if vote is not None else 0.0
+        if vote is None:
+            return 0.0
+        return vote.likeness
 
     def chances_by_state(self) -> dict[ToolName, float]:
         """The chances that lessons are compared with, by tool; none where no lessons were asked."""
@@ -306,14 +308,19 @@ class _TimesCalled:
         if not successes:
             successes, failures = self.anywhere, self.failures_anywhere
         runs = successes + failures
-        return successes, failures / runs if runs else 0.0
+        if not runs:
+            return 0, 0.0
+        return successes, failures / runs
 
     def in_words(self, place: str, *, exact: bool) -> str:
         """The counts as a clause; `exact` where all runs were read."""
         if self.successes:
-            also = f" and {self.failures} failed" if self.failures else ""
+            runs = f"{self.successes} successful"
+            if self.failures:
+                runs = f"{runs} and {self.failures} failed"
             noun = "run" if self.successes + self.failures == 1 else "runs"
-            return f"{self.successes} successful{also} {noun} called it {place}"
+            return f"{runs} {noun} called it {place}"
+        # A large memory reads a part of its calls: then these are the least there are.
         least = "" if exact else "at least "
         clause = f"{least}{count_of(self.anywhere, 'successful run')} called it, none right {place}"
         if self.failures:
@@ -372,4 +379,6 @@ def _evidence(
 ) -> Evidence:
     """Runs that took this way; where none did, the latest successful ones that called the tool at all."""
     evidence = mirror.evidence(after, fitted.names[tool], summaries)
-    return evidence if evidence.runs else Evidence(fitted.latest_successes(tool, EVIDENCE_RUNS))
+    if not evidence.runs:
+        return Evidence(fitted.latest_successes(tool, EVIDENCE_RUNS))
+    return evidence

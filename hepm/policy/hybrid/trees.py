@@ -60,6 +60,12 @@ class Node:
     count_C: Float32Array
     share_C: Float32Array
 
+    def after(self, answer: object) -> int:
+        """Place of the node that follows an answer, true or false."""
+        if answer:
+            return self.yes
+        return self.no
+
     @classmethod
     def from_json(cls, kept: Sequence[Any]) -> Node:
         """What `to_json` gave."""
@@ -194,7 +200,7 @@ class PlaceTrees:
             # "The user is not bob" would give one user's name to another.
             if holds or test.source != USER:
                 answers.append(test.sentence(known))
-            node = tree[node.yes if holds else node.no]
+            node = tree[node.after(holds)]
             test = _question(node, known)
         of_tool = float(node.count_C[self.tool_C == tool].sum())
         of_all = float(node.count_C.sum())
@@ -228,8 +234,7 @@ def _leaf_place(tree: Sequence[Node], known: Facts) -> int:
     place = 0
     test = _question(tree[0], known)
     while test is not None:
-        node = tree[place]
-        place = node.yes if test.holds(known) else node.no
+        place = tree[place].after(test.holds(known))
         test = _question(tree[place], known)
     return place
 
@@ -278,7 +283,7 @@ def _grow_from_draws(
         for call in np.flatnonzero(~drawn).tolist():
             node = tree[0]
             while node.test is not None:
-                node = tree[node.yes if calls.true_NF[call, column[node.test]] else node.no]
+                node = tree[node.after(calls.true_NF[call, column[node.test]])]
             given_N[call] += node.share_C[class_N[call]]
             trees_N[call] += 1
         trees.append(tree)
