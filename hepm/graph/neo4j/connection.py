@@ -20,10 +20,10 @@ from hepm.errors import (
     StoreUnavailableError,
     StoreVersionError,
 )
-from hepm.graph.delta import StateMove, StatePlace
+from hepm.graph.delta import Edge, StateMove, StatePlace
 from hepm.graph.neo4j.login import Login
 from hepm.graph.rows import Aliases, Float32Array, Header, no_text
-from hepm.types import START
+from hepm.types import START, ToolName
 
 if TYPE_CHECKING:
     import neo4j
@@ -161,13 +161,16 @@ class Connection:
     def index_vectors(self, dimensions: int) -> None:
         """Make the indexes of vectors, and make those of other dimensions anew; none for 0."""
         # A change of the schema makes the server plan every statement again: not without need.
-        found = dict(self.read("find_embeddings", "schema"))
+        stored = dict(self.read("find_embeddings", "schema"))
+        if not dimensions:
+            return
         for name in ("state_embedding", "lesson_embedding"):
-            if dimensions and found.get(name) != dimensions:
-                if name in found:
-                    self.change_schema(statement(f"drop_{name}", "schema"))
-                config = {"vector.dimensions": dimensions, "vector.similarity_function": "cosine"}
-                self.change_schema(statement(name, "schema"), options={"indexConfig": config})
+            if stored.get(name) == dimensions:
+                continue
+            if name in stored:
+                self.change_schema(statement(f"drop_{name}", "schema"))
+            config = {"vector.dimensions": dimensions, "vector.similarity_function": "cosine"}
+            self.change_schema(statement(name, "schema"), options={"indexConfig": config})
 
     def run_alone(self, text: Any, **values: object) -> None:
         """Run a statement that has transactions of its own."""
@@ -233,7 +236,10 @@ class Sender:
         """The rows that a named statement returns for all of `rows`."""
         # All are sent before the first answer is read: the server works while the next part is packed.
         results = [self.send(name, **{key: part}, **values) for part in parts(rows, size)]
-        return [row for result in results for row in rows_of(result)]
+        answers: list[tuple[Any, ...]] = []
+        for result in results:
+            answers += rows_of(result)
+        return answers
 
 
 def parts(rows: Sequence[T], size: int, most_bytes: int = BYTES) -> Iterator[Sequence[T]]:
@@ -257,7 +263,10 @@ def _bytes_of(value: object) -> int:
         return sum(map(_bytes_of, cast("Mapping[str, object]", value).values()))
     if isinstance(value, list | tuple):
         items = cast("Sequence[object]", value)
-        return 9 * len(items) + (0 if items and isinstance(items[0], float) else sum(map(_bytes_of, items)))
+        size = 9 * len(items)  # of the numbers of a vector: a byte for the type, eight for the value
+        if items and isinstance(items[0], float):
+            return size
+        return size + sum(map(_bytes_of, items))
     return 0
 
 
@@ -286,23 +295,28 @@ _BY_UID: Final[Mapping[str, tuple[str, str]]] = {
 
 def bound(name: str, space: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a named statement in a namespace."""
-    found: dict[str, Any] = {"space": space, "start": START, **values}
+    parameters: dict[str, Any] = {"space": space, "start": START, **values}
     if name in ("latest_outcomes", "tool_spans"):
-        found["rows"] = [{"tool": tool, "tool_uid": uid(space, "tool", tool)} for tool in found.pop("tools")]
+        tools: Sequence[ToolName] = parameters.pop("tools")
+        parameters["rows"] = [{"tool": tool, "tool_uid": uid(space, "tool", tool)} for tool in tools]
     if name == "outcomes_of_tool":
-        found["tool_uid"] = uid(space, "tool", found.pop("tool"))
+        parameters["tool_uid"] = uid(space, "tool", parameters.pop("tool"))
     if name == "latest_on_edges":
-        edges = [(source, target) for source, target in found.pop("edges")]
-        found["rows"] = [{"edge": uid(space, "edge", *one), "source": one[0], "target": one[1]} for one in edges]
+        rows: list[dict[str, str]] = []
+        for source, target in parameters.pop("edges"):
+            rows.append({"edge": uid(space, "edge", source, target), "source": source, "target": target})
+        parameters["rows"] = rows
     if name == "runs_on_edges":
-        found["edges"] = [uid(space, "edge", *one) for one in found["edges"]]
+        edges: Sequence[Edge] = parameters["edges"]
+        parameters["edges"] = [uid(space, "edge", *edge) for edge in edges]
     if name == "states_at":
-        places: Sequence[StatePlace] = found.pop("places")
-        found["uids"] = [state_uid(space, place) for place in places]
+        places: Sequence[StatePlace] = parameters.pop("places")
+        parameters["uids"] = [state_uid(space, place) for place in places]
     if name in _BY_UID:
-        names, kind = _BY_UID[name]
-        found["uids"] = [uid(space, kind, one) for one in dict.fromkeys(found.pop(names))]
-    return found
+        parameter, kind = _BY_UID[name]
+        ids = dict.fromkeys(parameters.pop(parameter))
+        parameters["uids"] = [uid(space, kind, id) for id in ids]
+    return parameters
 
 
 def state_uid(space: str, place: StatePlace) -> str:
@@ -313,8 +327,9 @@ def state_uid(space: str, place: StatePlace) -> str:
 
 def move_uid(space: str, move: StateMove) -> str:
     """What all states of a move have in common."""
-    sides = (str(len(move.sources)), *move.sources, *move.targets)
-    return uid(space, "move", str(move.success), *sides)
+    # With their number, so that it is known which of the tools are the sources.
+    number_of_sources = str(len(move.sources))
+    return uid(space, "move", str(move.success), number_of_sources, *move.sources, *move.targets)
 
 
 def to_floats(vector: Float32Array) -> list[float]:
@@ -327,9 +342,10 @@ def paint(login: Login, *, namespace: str, clear: bool = False) -> int:
 
     def work(tx: neo4j.ManagedTransaction) -> int:
         tx.run(statement("lock")).consume()  # else it and a writer could wait for each other
-        names = ("clear_paint",) if clear else ("clear_paint", "paint")
-        found = [rows_of(tx.run(statement(name, "browser"), namespace=namespace)) for name in names]
-        return found[-1][0][0]
+        ((edges,),) = rows_of(tx.run(statement("clear_paint", "browser"), namespace=namespace))
+        if not clear:
+            ((edges,),) = rows_of(tx.run(statement("paint", "browser"), namespace=namespace))
+        return edges
 
     with contextlib.closing(Connection(login)) as connection:
         return connection.write(work)
@@ -348,8 +364,11 @@ def check_version(agent: str, uri: str) -> None:
 def explain(error: Exception, login: Login) -> StoreError:  # noqa: PLR0911 - one for each cause
     """A driver's error as one sentence that says what to do; it never holds the password."""
     code = str(getattr(error, "code", None) or "")
-    text = (getattr(error, "message", None) or str(error) or type(error).__name__).splitlines()[0][:300].rstrip(": ")
-    cause = f"{type(error).__name__} {code}" + (" MemoryPool" if "memory pool" in text else "")
+    message = getattr(error, "message", None) or str(error) or type(error).__name__
+    text = message.splitlines()[0][:300].rstrip(": ")
+    cause = f"{type(error).__name__} {code}"
+    if "memory pool" in text:
+        cause += " MemoryPool"
     where = login.uri
 
     def is_one(pattern: str) -> bool:
@@ -380,4 +399,6 @@ def explain(error: Exception, login: Login) -> StoreError:  # noqa: PLR0911 - on
     if is_one("ReadOnly|NotALeader"):
         what = "in a cluster name it by neo4j://, which finds the member that does."
         return StoreError(f"{where} takes no writes ({text}): {what}")
-    return StoreError(f"{where}: {text}" + (f" [{code}]" if code else ""))
+    if code:
+        text += f" [{code}]"
+    return StoreError(f"{where}: {text}")
