@@ -4,8 +4,8 @@ usage: python benchmarks/growth.py [--runs 1000 10000 100000] [--folder FOLDER] 
 
 Archives (see archive.py) and stores in FOLDER are made if they are missing, and used again. Results are kept there
 too: a repeated call measures what is missing, or what `--part` names. Prints one JSON line a size. `--docs` writes the
-table into measurements.md, between its marks, and growth.svg. A part that takes longer than `--limit-s`, or more memory
-than `--memory-gib`, is ended and reported as such.
+table into tables/growth.md, between its marks, and growth.svg. A part that takes longer than `--limit-s`, or more
+memory than `--memory-gib`, is ended and reported as such.
 """
 
 from __future__ import annotations

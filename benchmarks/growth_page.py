@@ -1,4 +1,4 @@
-"""The table and the plot of growth.py for docs/understand/measurements.md."""
+"""The table and the plot of growth.py for docs/tables/growth.md."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ _TABLE = re.compile(r"(?<=<!-- growth: table -->\n).*?(?=<!-- growth: end -->)",
 
 
 def write_page(found: Sequence[Found], folder: Path) -> None:
-    """Write the table between its marks in measurements.md, and growth.svg beside it."""
-    page = folder / "understand/measurements.md"
+    """Write the table between its marks in tables/growth.md, and growth.svg beside it."""
+    page = folder / "tables/growth.md"
     text, times = _TABLE.subn(lambda _: table(found), page.read_text("utf-8"))
     if not times:
         raise SystemExit(f"{page} lacks the marks of the table: <!-- growth: table --> and <!-- growth: end -->")

@@ -33,7 +33,7 @@ from hepm.embed import HashingEmbedder
 from hepm.evals.domains import Domain, DomainRun, domains_of
 from hepm.evals.metrics import Bootstrap, interval
 from hepm.experience.comparison import place_in_words as place_of
-from hepm.experience.distilling import distill
+from hepm.experience.extractive import distill
 from hepm.experience.lessons import Experience
 from hepm.experience.likeness import group_by_request
 from hepm.experience.transcript import Move, moves_of, situation_text

@@ -32,8 +32,8 @@ from hepm.evals.domains import DomainRun, Event, by_family, by_run
 from hepm.evals.methods import find_methods
 from hepm.evals.metrics import POINTINGS, Bootstrap, DivergencePoint, find_divergences
 from hepm.experience.comparison import place_in_words as place_of
-from hepm.experience.distilling import distill, distill_principles
 from hepm.experience.experiences import ABOUT_HERE, CANDIDATES
+from hepm.experience.extractive import distill, distill_principles
 from hepm.experience.lesson_bank import LEXICAL_FLOOR
 from hepm.experience.lessons import Experience, Principle
 from hepm.experience.likeness import LikeRequests

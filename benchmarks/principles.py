@@ -33,7 +33,7 @@ import numpy as np
 from nearest import dense
 
 from hepm.embed import Float32Array, HashingEmbedder
-from hepm.experience.distilling import distill_principles
+from hepm.experience.extractive import distill_principles
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Principle
 from hepm.experience.principles import Principles

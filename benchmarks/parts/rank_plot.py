@@ -1,6 +1,6 @@
-"""Draw the table of the page on training.
+"""Draw the table of rankers.
 
-usage: python benchmarks/parts/rank_plot.py docs/use/training.md docs/images/ranker.png
+usage: python benchmarks/parts/rank_plot.py docs/tables/rankers.md docs/images/ranker.png
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ _READ: Final = 2_000  # characters of a command line
 _COMMANDS: Final = 6  # of one line
 
 _FILE_KEYS: Final = ("file_path", "notebook_path", "path", "filename", "file", "target_file")
+# Programs that say nothing of what a line is for.
 _SILENT: Final = frozenset(
     ("cd", "pushd", "popd", "export", "source", ".", "set", "true", ":", "echo", "sleep", "wait")
 )
@@ -26,6 +27,7 @@ _READING_PROGRAMS: Final = frozenset((
     "awk", "jq", "env", "printenv", "ps", "df", "du", "nl", "man", "type", "sort", "uniq", "cut",
 ))  # fmt: skip
 _READING_GIT: Final = frozenset(("status", "log", "diff", "show", "blame", "branch", "ls-files", "grep"))
+# First words of the names of tools that only read: "get_order", "listFiles", "mcp__shop__search_items".
 _READING_WORDS: Final = frozenset((
     "get", "list", "find", "search", "read", "view", "show", "check", "fetch", "look", "lookup", "query", "describe",
     "calculate", "think", "grep", "glob", "ls", "browse", "open", "inspect", "verify", "count", "ask", "can", "is",
@@ -33,9 +35,11 @@ _READING_WORDS: Final = frozenset((
 ))  # fmt: skip
 _NAME_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _PATH: Final = re.compile(r"(?<![\w./~-])(?:/|~/|[A-Za-z]:[\\/])[^\s'\":]+")
+# What two runs hardly share: numbers, paths, options with values, quotations.
 _ODD: Final = re.compile(r"\d{2}|[/\\'\"=@:]|\s")
 _PLAIN: Final = re.compile(r"[\w][\w .:/@-]{0,39}")
 _SUBCOMMAND: Final = re.compile(r"[A-Za-z][\w:-]*")
+# Programs whose next word is another program: "uv run pytest", "docker compose up".
 _RUNNERS: Final = frozenset(
     ("python", "python3", "uv", "npx", "npm", "yarn", "pnpm", "poetry", "docker", "bundle", "sudo")
 )
@@ -65,20 +69,29 @@ def actions_of(call: ToolCall, *, project: str = "", failed: bool = False) -> li
     """
     if is_shell(call.name):
         return list(_commands(call, project, failed))
+    texts = _texts_of_call(call, project)
+    if not all(map(_may_be_told, texts)):
+        return []
+    return [Action(call.name, texts, not is_reading(call.name), failed)]
+
+
+def _texts_of_call(call: ToolCall, project: str) -> tuple[str, ...]:
+    """What a call does in words, the most exact first: "Edit src/app.py"; "refund(reason=damaged)", then "refund"."""
     path = file_of(call.arguments)
-    changes = not is_reading(call.name)
     if path:
-        texts = (f"{call.name} {relative(path, project)}",)
-    else:
-        plain = _plain_arguments(call.arguments)
-        texts = (f"{call.name}({plain})", call.name) if plain else (call.name,)
-    return [Action(call.name, texts, changes, failed)] if all(map(_may_be_told, texts)) else []
+        return (f"{call.name} {relative(path, project)}",)
+    arguments = _plain_arguments(call.arguments)
+    if arguments:
+        return f"{call.name}({arguments})", call.name
+    return (call.name,)
 
 
 def is_reading(tool: ToolName) -> bool:
     """Whether a tool is called like one that only reads."""
-    words = [word.lower() for word in _NAME_WORD.findall(tool.rpartition("__")[2])]
-    return bool(words) and words[0] in _READING_WORDS
+    # Of "mcp__server__tool" the tool.
+    name = tool.rpartition("__")[2]
+    words = _NAME_WORD.findall(name)
+    return bool(words) and words[0].lower() in _READING_WORDS
 
 
 def file_of(arguments: Mapping[str, JSON]) -> str:
@@ -102,25 +115,27 @@ def relative(path: str, project: str) -> str:
 
 def _commands(call: ToolCall, project: str, failed: bool) -> Iterator[Action]:
     shell = call.name.partition(" ")[0]
-    found: list[Action] = []
+    actions: list[Action] = []
     try:
-        for one in simple_commands(command_of(call.arguments)[:_READ]):
-            words = [_PATH.sub(lambda path: relative(path[0], project), word) for word in one.words]
-            if words and words[0] not in _SILENT and one.operator != "$(":
-                found.append(
-                    Action(command_name(shell, {"command": shlex.join(one.words)}), _texts(words), _alters(words))
-                )
-            if len(found) == _COMMANDS:
+        for command in simple_commands(command_of(call.arguments)[:_READ]):
+            words = [_PATH.sub(lambda path: relative(path[0], project), word) for word in command.words]
+            # "$(" begins a command whose output is an argument of another one.
+            if words and words[0] not in _SILENT and command.operator != "$(":
+                tool = command_name(shell, {"command": shlex.join(command.words)})
+                actions.append(Action(tool, _texts(words), _alters(words)))
+            if len(actions) == _COMMANDS:
                 break
     except ValueError:  # a quotation that does not end: what was read before it counts
         pass
-    for number, action in enumerate(found):
+    last = len(actions) - 1
+    for number, action in enumerate(actions):
         if all(map(_may_be_told, action.texts)):
             # What failed of a line is its last command, as far as is known.
-            yield action._replace(failed=failed and number == len(found) - 1)
+            yield action._replace(failed=failed and number == last)
 
 
 def _alters(words: list[str]) -> bool:
+    """Whether a command may change something."""
     program = words[0].rpartition("/")[2]
     if program == "git":
         return len(words) < 2 or words[1] not in _READING_GIT
@@ -130,39 +145,49 @@ def _alters(words: list[str]) -> bool:
 
 
 def _texts(words: list[str]) -> tuple[str, ...]:
-    """A command whole, with its odd words left out, and its program with what it is told to do."""
+    """A command whole, and its program with what it does: "docker compose up -d db" and "docker compose up"."""
     whole = " ".join(words)
+    short = " ".join(_program_of(words))
+    texts = tuple(text for text in dict.fromkeys((whole, short)) if len(text) <= ACTION_CHARS)
+    if not texts:
+        return (short[:ACTION_CHARS],)
+    return texts
+
+
+def _program_of(words: list[str]) -> list[str]:
+    """The first words of a command that say what it does, without options, paths and numbers."""
+    runs_another = words[0] in _RUNNERS
+    most = 3 if runs_another else 2
     parts = [words[0]]
-    for word in words[1:]:
+    for word in words[1:most]:
         if not _SUBCOMMAND.fullmatch(word):
             break
         parts.append(word)
-        if len(parts) == (3 if words[0] in _RUNNERS else 2):
-            break
-    if len(words) > 1 and len(parts) == 1 and words[0] in _RUNNERS and not _ODD.search(words[1]):
+    if len(words) > 1 and len(parts) == 1 and runs_another and not _ODD.search(words[1]):
+        # "python -m pytest": an option is part of it where the next program follows.
         parts.append(words[1])
-        parts += [word for word in words[2:3] if _SUBCOMMAND.fullmatch(word)]
-    short = " ".join(parts)
-    return tuple(text for text in dict.fromkeys((whole, short)) if len(text) <= ACTION_CHARS) or (short[:ACTION_CHARS],)
+        parts += filter(_SUBCOMMAND.fullmatch, words[2:3])
+    return parts
 
 
 def _plain_arguments(arguments: Mapping[str, JSON]) -> str:
+    """Up to three arguments: "reason=damaged, express=true"; "" if one of them is no plain word or small number."""
     shown: list[str] = []
     for name, value in list(arguments.items())[:3]:
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        scalar = isinstance(value, str | int | float)
-        if not scalar or not _PLAIN.fullmatch(text) or re.search(r"\d{2}", text):
+        if not isinstance(value, str | int | float):
+            return ""
+        text = str(value)
+        if isinstance(value, bool):
+            text = text.lower()
+        if not _PLAIN.fullmatch(text) or re.search(r"\d{2}", text):
             return ""
         shown.append(f"{name}={text}")
     return ", ".join(shown)
 
 
 def _may_be_told(text: str) -> bool:
-    return text.isprintable() and len(text) <= 2 * ACTION_CHARS and _redacted(text) == text
-
-
-def _redacted(text: str) -> str:
-    return _redactor().text(text)
+    # Texts in which redaction finds something go whole: what is left of them would say little.
+    return text.isprintable() and len(text) <= 2 * ACTION_CHARS and _redactor().text(text) == text
 
 
 @cache

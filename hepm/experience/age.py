@@ -37,7 +37,7 @@ _MONTH_DAYS: Final = 30
 _LATEST: Final = 100  # runs that came last, of which the newest is the clock
 _SOURCES: Final = 256  # runs behind a lesson whose ends are read, its latest
 _LATEST_ON_EDGE: Final = 8  # runs that took a move, of which one may have succeeded
-_READ_FOR_S: Final = 60.0
+_READ_FOR_S: Final = 60.0  # a prompt may be a minute behind: ages are in days
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,9 @@ class Age:
     @property
     def supported_on(self) -> str:
         """The day of the latest run behind it, "2026-11-20"; "" if unknown."""
-        return "" if self.supported_at is None else datetime.fromtimestamp(self.supported_at, UTC).date().isoformat()
+        if self.supported_at is None:
+            return ""
+        return datetime.fromtimestamp(self.supported_at, UTC).date().isoformat()
 
 
 def freshest(ages: Iterable[Age]) -> Age:
@@ -95,9 +97,12 @@ FoundLesson = TypeVar("FoundLesson", bound=_Found)
 
 def _rows(found: Sequence[_Found], known: LessonMirror) -> list[LessonRow]:
     """The stored lessons that were found; one that was deleted meanwhile has no runs, and so no age."""
-    stored = [known.get(one.id) for one in found]
     gone = LessonRow("principle", "", "")
-    return [gone if one is None else one.row for one in stored]
+    rows: list[LessonRow] = []
+    for lesson in found:
+        stored = known.get(lesson.id)
+        rows.append(gone if stored is None else stored.row)
+    return rows
 
 
 def _is_warning(row: LessonRow) -> bool:
@@ -136,48 +141,64 @@ class Ages:
 
     def in_prompt(self, found: Sequence[FoundLesson], known: LessonMirror) -> list[FoundLesson]:
         """Those of the found lessons that may be shown, fading ones last, and else in the order given."""
-        weights = [age.weight for age in self.of(_rows(found, known))]
-        order = sorted(range(len(found)), key=lambda at: -weights[at])
-        return [found[at] for at in order if weights[at] > 0]
+        weighed: list[tuple[FoundLesson, float]] = []
+        for lesson, age in zip(found, self.of(_rows(found, known)), strict=True):
+            if age.weight > 0:
+                weighed.append((lesson, age.weight))
+        weighed.sort(key=lambda pair: -pair[1])
+        return [lesson for lesson, _ in weighed]
 
     def notes(self, found: Sequence[_Found], known: LessonMirror) -> dict[str, str]:
         """Why lessons fade, by id; without those that are fresh."""
-        ages = self.of(_rows(found, known))
-        return {one.id: age.note for one, age in zip(found, ages, strict=True) if age.note}
+        notes: dict[str, str] = {}
+        for lesson, age in zip(found, self.of(_rows(found, known)), strict=True):
+            if age.note:
+                notes[lesson.id] = age.note
+        return notes
 
     def _refresh(self) -> None:
+        """Read the clock of the memory and the changes of its tools, and forget what was read of runs before."""
         now = time.monotonic()
         if now < self._read_at + _READ_FOR_S:
             return
         store, name = self._mirror.store, self._mirror.name
         self._newest = max(store.latest_ends(namespace=name, most=_LATEST), default=0.0)
         self._changed = {tool.name: tool.changed_at for tool in store.tools(namespace=name) if tool.changed_at}
-        self._ended, self._taken = {}, {}
+        self._ended = {}
+        self._taken = {}
         self._read_at = now
 
     def _read_ends(self, runs: Sequence[str]) -> None:
         missing = [run for run in dict.fromkeys(runs) if run not in self._ended]
-        if missing:
-            found = self._mirror.store.ends_of(missing, namespace=self._mirror.name)
-            self._ended.update({run: found.get(run) for run in missing})
+        if not missing:
+            return
+        ends = self._mirror.store.ends_of(missing, namespace=self._mirror.name)
+        for run in missing:
+            # Also what is unknown is kept: else it would be asked for again at each prompt.
+            self._ended[run] = ends.get(run)
 
     def _read_edges(self, edges: Sequence[Edge]) -> None:
         missing = [edge for edge in dict.fromkeys(edges) if edge not in self._taken]
-        if missing:
-            store, name = self._mirror.store, self._mirror.name
-            found = store.latest_ends_on(missing, namespace=name, most=_LATEST_ON_EDGE)
-            self._taken.update({edge: found.get(edge, []) for edge in missing})
+        if not missing:
+            return
+        store, name = self._mirror.store, self._mirror.name
+        ends = store.latest_ends_on(missing, namespace=name, most=_LATEST_ON_EDGE)
+        for edge in missing:
+            self._taken[edge] = ends.get(edge, [])
 
     def _edges(self, row: LessonRow) -> list[Edge]:
         """The moves that support a principle: those it advises, or of a warning all from its places."""
+        edges: list[Edge] = []
         if _is_warning(row):
-            places = self._own([triple.object for triple in row.triples if triple.predicate == FAILS_AFTER])
-            edges: list[Edge] = []
-            for place in places:
+            # (b, fails_after, a): the place is a.
+            places = [triple.object for triple in row.triples if triple.predicate == FAILS_AFTER]
+            for place in self._own(places):
                 edges += [(place, edge.target) for edge in self._mirror.edges_from(place)]
             return edges
-        advice = [triple for triple in row.triples if triple.predicate == FOLLOWED_BY]
-        return [(self._own_name(triple.subject), self._own_name(triple.object)) for triple in advice]
+        for triple in row.triples:
+            if triple.predicate == FOLLOWED_BY:
+                edges.append((self._own_name(triple.subject), self._own_name(triple.object)))
+        return edges
 
     def _supporting_ends(self, row: LessonRow) -> list[float]:
         """When runs ended that took the moves of a lesson: of advice the successful ones, of a warning all."""
@@ -189,12 +210,16 @@ class Ages:
         return ends
 
     def _age(self, row: LessonRow, sources: Sequence[str]) -> Age:
-        known_ends = [self._ended.get(run) for run in sources]
-        ends = [end for end in known_ends if end is not None]
+        ends: list[float] = []
+        for run in sources:
+            end = self._ended.get(run)
+            if end is not None:
+                ends.append(end)
         if ends:
             ends += self._supporting_ends(row)
         failing = tuple(self._mirror.drifts(self._own(self._advised(row))))
         if not ends:
+            # Runs without a time, as many datasets have them: such lessons do not fade.
             return Age(failing=failing)
         supported_at = max(ends)
         changed = tuple(tool for tool in self._own(row.tools) if self._changed.get(tool, 0.0) > supported_at)

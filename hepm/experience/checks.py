@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hepm.experience.actions import is_reading
@@ -81,6 +81,7 @@ def learn_checks(runs: Iterable[RunSteps]) -> list[BeforeCall]:
     """What to read before tools that change something; of each such tool what sets runs apart most."""
     good: defaultdict[ToolName, int] = defaultdict(int)
     bad: defaultdict[ToolName, int] = defaultdict(int)
+    # By tool and what was read before its first call: the successful runs, and the failed ones.
     read: defaultdict[tuple[ToolName, ToolName], tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
     for run in runs:
         before: dict[ToolName, None] = {}
@@ -94,25 +95,27 @@ def learn_checks(runs: Iterable[RunSteps]) -> list[BeforeCall]:
                 count = good if run.well else bad
                 count[tool] += 1
                 for reads in before:
-                    read[tool, reads][not run.well].append(run.id)
-    found: dict[ToolName, BeforeCall] = {}
+                    with_good, with_bad = read[tool, reads]
+                    (with_good if run.well else with_bad).append(run.id)
+    best: dict[ToolName, BeforeCall] = {}
     for (tool, reads), (with_good, with_bad) in sorted(read.items()):
-        one = BeforeCall(tool, reads, good[tool], len(with_good), bad[tool], len(with_bad), tuple(with_good))
-        if _decides(one) and (tool not in found or _gap(one) > _gap(found[tool])):
-            found[tool] = one
-    return sorted(found.values(), key=lambda one: (-one.good_read, one.sentence))
+        check = BeforeCall(tool, reads, good[tool], len(with_good), bad[tool], len(with_bad), tuple(with_good))
+        if _decides(check) and (tool not in best or _gap(check) > _gap(best[tool])):
+            best[tool] = check
+    return sorted(best.values(), key=lambda check: (-check.good_read, check.sentence))
 
 
-def _gap(one: BeforeCall) -> float:
-    return one.good_read / one.good - one.bad_read / one.bad
+def _gap(check: BeforeCall) -> float:
+    """How much larger the share is of successful runs that read before, than that of failed ones."""
+    return check.good_read / check.good - check.bad_read / check.bad
 
 
-def _decides(one: BeforeCall) -> bool:
-    if one.good < FEWEST_GOOD or one.bad < FEWEST_BAD or _gap(one) < DIFFERENT_FROM:
+def _decides(check: BeforeCall) -> bool:
+    if check.good < FEWEST_GOOD or check.bad < FEWEST_BAD or _gap(check) < DIFFERENT_FROM:
         return False
     # Wilson's 95 % intervals of the two shares do not meet.
-    highest = 1 - lower_bound(one.bad - one.bad_read, one.bad_read)
-    return lower_bound(one.good_read, one.good - one.good_read) > highest
+    highest = 1 - lower_bound(check.bad - check.bad_read, check.bad_read)
+    return lower_bound(check.good_read, check.good - check.good_read) > highest
 
 
 def learn_traps(runs: Sequence[RunSteps]) -> list[Trap]:
@@ -126,23 +129,22 @@ def learn_traps(runs: Sequence[RunSteps]) -> list[Trap]:
                 made[text][run.id] = run
                 tools[text] = action.tool
     failures = sum(not run.well for run in runs)
-    found: list[Trap] = []
-    for text, by in sorted(made.items()):
-        failed = sum(not run.well for run in by.values())
-        if failed < FEWEST_BAD or failed < TRAP_SHARE * len(by):
+    traps: list[Trap] = []
+    for text, makers in sorted(made.items()):
+        failed = sorted(id for id, run in makers.items() if not run.well)
+        if len(failed) < FEWEST_BAD or len(failed) < TRAP_SHARE * len(makers):
             continue
-        chance = chance_of(failed, len(by), failures, len(runs))
+        chance = chance_of(len(failed), len(makers), failures, len(runs))
         if chance > 5 * BY_CHANCE:
             continue
-        instead = _instead(text, by, runs, made)
+        instead = _instead(text, makers, runs, made)
         if instead or chance <= BY_CHANCE:
-            bad = tuple(sorted(name for name, run in by.items() if not run.well))
-            named = tuple(dict.fromkeys(tools[one] for one in (text, *instead)))
-            found.append(Trap(text, instead, named, failed, len(by), bad))
-    return sorted(_first_of_runs(found, made), key=lambda one: (-one.failed, one.does))
+            named = tuple(dict.fromkeys(tools[change] for change in (text, *instead)))
+            traps.append(Trap(text, instead, named, len(failed), len(makers), tuple(failed)))
+    return sorted(_first_of_runs(traps, made), key=lambda trap: (-trap.failed, trap.does))
 
 
-def _first_of_runs(traps: Iterable[Trap], made: dict[str, dict[str, RunSteps]]) -> list[Trap]:
+def _first_of_runs(traps: Iterable[Trap], made: Mapping[str, Mapping[str, RunSteps]]) -> list[Trap]:
     """Of changes that the same runs made, the one that came first: what they did after it follows from it."""
 
     def position(trap: Trap) -> int:
@@ -160,21 +162,33 @@ def chance_of(failed: int, taken: int, failures: int, runs: int) -> float:
     """The chance that of `taken` runs at least `failed` fail, drawn from `runs` with `failures` (Fisher, one-sided)."""
     every = math.comb(runs, taken)
     most = min(taken, failures)
-    ways = (math.comb(failures, at) * math.comb(runs - failures, taken - at) for at in range(failed, most + 1))
-    return sum(ways) / every
+    ways = 0
+    # Whole numbers to the end: the binomials of hundreds of runs are too large for a float.
+    for failing in range(failed, most + 1):
+        ways += math.comb(failures, failing) * math.comb(runs - failures, taken - failing)
+    return ways / every
 
 
 def _instead(
-    text: str, by: dict[str, RunSteps], runs: Sequence[RunSteps], made: dict[str, dict[str, RunSteps]]
+    text: str, makers: Mapping[str, RunSteps], runs: Sequence[RunSteps], made: Mapping[str, Mapping[str, RunSteps]]
 ) -> tuple[str, ...]:
-    """What most successful runs with like requests did, and none of those that made the change and failed."""
-    failed = [run for run in by.values() if not run.well]
-    alike = {run.id: run for run in runs if run.well and run.id not in by and _alike(run, failed)}
+    """What most successful runs with like requests did, and none of those that made the change and failed.
+
+    Args:
+        makers: The runs that made the change `text`, by id.
+        made: The same for all changes.
+    """
+    failed = [run for run in makers.values() if not run.well]
+    alike: dict[str, RunSteps] = {}
+    for run in runs:
+        if run.well and run.id not in makers and _alike(run, failed):
+            alike[run.id] = run
+    failed_ids = {run.id for run in failed}
     agreed: list[tuple[int, str]] = []
     for other, others in made.items():
         good = len(alike.keys() & others.keys())
-        bad = sum(run.id in others for run in failed)
-        if other != text and good >= FEWEST_BAD and 2 * good > len(alike) and not bad:
+        most_did = good >= FEWEST_BAD and 2 * good > len(alike)
+        if other != text and most_did and failed_ids.isdisjoint(others):
             agreed.append((good, other))
     most = max((good for good, _ in agreed), default=0)
     best = {other for good, other in agreed if good == most}
@@ -187,6 +201,7 @@ def _instead(
 
 
 def _alike(run: RunSteps, others: Collection[RunSteps]) -> bool:
+    """Whether a run is of the task of one of some others, or has a like request."""
     return any(run.task == other.task or _shared(run.request, other.request) >= LIKE_REQUEST for other in others)
 
 

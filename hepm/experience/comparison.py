@@ -22,8 +22,10 @@ from hepm.types import StateSummary, ToolName, Trajectory
 ToolSequence: TypeAlias = Sequence[Tools]
 """A run as the tools of its tool-bearing turns."""
 
-_TOOLS: Final = 12
+_TOOLS: Final = 12  # that a lesson names
 
+# Endings of the sentences below that name no tool to call: "calling no tool rather than a", "This way led to failure:
+# no tool.", "answering without a tool".
 _NOTHING: Final = re.compile(
     r"\b(called|calling|than) (no tool|nothing more)\b|: no tool\.$|\banswering without a tool\b"
     r"|the tools did not decide\.$"
@@ -72,7 +74,9 @@ def _common_prefix(run: ToolSequence, other: ToolSequence) -> int:
 
 def _step_at(run: ToolSequence, at: int) -> Tools:
     """The tools of one step; none where the run has ended."""
-    return run[at] if at < len(run) else Tools()
+    if at >= len(run):
+        return Tools()
+    return run[at]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,7 @@ def contrast_of(
     if divergence is None:
         return None
     at = divergence.at
+    # One for each difference: the runs that share the longest prefix with this one.
     followed = [other for other in others if list(other[:at]) == list(run[:at])]
     seen = Counter[tuple[CallDifference, bool]]()
     for difference, other in zip(divergence.differences, followed, strict=True):
@@ -144,13 +149,16 @@ def contrast_of(
 
     difference, ended = min(seen, key=rank)
     theirs, own = tuple(sorted(difference.theirs)), tuple(sorted(difference.own))
-    after = tuple(sorted(run[at - 1])) if at else ()
+    after: tuple[ToolName, ...] = ()
+    if at:
+        after = tuple(sorted(run[at - 1]))
     if succeeded:
         return Contrast(at, after, better=own, worse=theirs, ended=ended, alike=alike)
     return Contrast(at, after, better=theirs, worse=own, ended=ended, alike=alike)
 
 
 def _failed(move: Move) -> bool:
+    """Whether all calls of a turn went wrong."""
     return bool(move.calls) and all(map(went_wrong, move.calls))
 
 
@@ -182,6 +190,7 @@ def compared_tools(lesson: str, tools: Sequence[ToolName]) -> tuple[frozenset[To
     named: dict[str, frozenset[ToolName]] = {"succeeded": frozenset(), "failed": frozenset()}
     for clause in lesson.split(";"):
         for how in named:
+            # "this run, which succeeded, called a and b", "runs of this task that failed called c."
             match = re.search(rf"\b{how},? called (.+?)\.?$", clause)
             if match is not None:
                 named[how] = _tools_listed(match[1], tools)
@@ -196,7 +205,9 @@ def _tools_listed(text: str, tools: Sequence[ToolName]) -> Tools:
 
 def compares(lesson: str) -> bool:
     """Whether a sentence is one of ours on runs and their ways, whatever it says about the next call."""
-    return _WAY.match(lesson) is not None or any(f"that {how} called" in lesson for how in ("succeeded", "failed"))
+    if _WAY.match(lesson):
+        return True
+    return "that succeeded called" in lesson or "that failed called" in lesson
 
 
 def steps_of_way(lesson: str, tools: Sequence[ToolName]) -> list[Tools]:
@@ -210,13 +221,16 @@ def steps_of_way(lesson: str, tools: Sequence[ToolName]) -> list[Tools]:
 def next_in_way(lesson: str, tools: Sequence[ToolName], last: Collection[ToolName]) -> frozenset[ToolName]:
     """What follows some tools in the way of "This way led to success: a, then b"; without tools, what comes first."""
     steps = steps_of_way(lesson, tools)
+    if not steps:
+        return Tools()
     if not last:
-        return steps[0] if steps else Tools()
+        return steps[0]
+    # Compared as lessons write them: long names are cut.
     called = {listed([tool]) for tool in last}
     following = Tools()
     for step, next_step in pairwise(steps):
-        # Compared as lessons write them: long names are cut.
-        if any(listed([tool]) in called for tool in step):
+        names = {listed([tool]) for tool in step}
+        if not called.isdisjoint(names):
             following |= next_step
     return following
 
@@ -255,20 +269,26 @@ class RunComparison:
     @property
     def known(self) -> StateSummary:
         """What the agent knew at the first key move, or at the end of a run without a call."""
-        return self.keys[0].known if self.keys else agent_state(self.run.turns).state()
+        if self.keys:
+            return self.keys[0].known
+        return agent_state(self.run.turns).state()
 
     @property
     def stage(self) -> str:
         """The stage of the parting, or else the stages of the key moves; of a run without a call, the last one."""
-        turns = [move.turn for move in self.keys] or [self.run.steps]
-        return stage_tag(turns, self.run.steps, credited=self.credited)
+        return stage_tag(self._key_turns, self.run.steps, credited=self.credited)
 
     @property
     def conditions(self) -> Conditions:
         """Environment, turns of the key moves, and what held at the first one."""
-        turns = [move.turn for move in self.keys] or [self.run.steps]
         environments = (self.run.environment,) if self.run.environment else ()
+        turns = self._key_turns
         return Conditions(environments, min(turns), max(turns), tuple(self._preconditions()))
+
+    @property
+    def _key_turns(self) -> list[int]:
+        """The agent's turns of the key moves, from 1; the last turn of a run without a call."""
+        return [move.turn for move in self.keys] or [self.run.steps]
 
     def _preconditions(self) -> list[str]:
         """What held at the first key move, in words; its place comes first."""
@@ -309,8 +329,12 @@ def compare_runs(
     """
     labelled = list(_labelled(runs))
     shared = _tools_failed_in_failures(labelled)
-    moves = [_comparable_moves(run, shared) for run in labelled]
-    sequences = [[move.tools for move in of_run] for of_run in moves]
+    moves: list[list[Move]] = []
+    sequences: list[ToolSequence] = []
+    for run in labelled:
+        comparable = _comparable_moves(run, shared)
+        moves.append(comparable)
+        sequences.append([move.tools for move in comparable])
     comparisons: list[RunComparison] = []
     for number, run in enumerate(labelled):
         others: list[ToolSequence] = []
@@ -366,7 +390,9 @@ def _with_key_moves(
     credits = credit(rewards, methods.get(run.environment, "r2g"))
     pivotal = None
     if contrast and contrast.decides and compared:
+        # A run that ended where others went on has no move there: its last one counts.
         pivotal = moves.index(compared[min(contrast.at, len(compared) - 1)])
+    # Turns are counted from 1, and those without a call have a credit too.
     of_moves = [credits[move.turn - 1] for move in moves]
     keys = [moves[index] for index in key_turns(of_moves, pivotal=pivotal)]
     credited = pivotal is None and len(set(credits)) > 1

@@ -19,8 +19,9 @@ from hepm.types import SAID, START, USER, Facts, ToolName
 WORDS_SHOWN: Final = 3
 _NAME_CHARS: Final = 48
 _PLAIN: Final = re.compile(r"[\w<>.-]+")
+# "total > 200" of "get_order: total > 200".
 _NUMBER: Final = re.compile(r"(?P<fact>.*) > (?P<above>-?[\d.]+(?:e[+-]?\d+)?)", re.DOTALL)
-_PRESENT: Final = 0.5  # what FactTest asks of a value or a word that is there
+_PRESENT: Final = 0.5  # what FactTest asks of a value or a word that is there, which counts 1
 _NOT: Final = "not "
 
 
@@ -47,22 +48,33 @@ class FactCondition(NamedTuple):
     def record(self) -> str:
         """As a store keeps it: "get_order: status=shipped", "not <CALLED>: refund", "get_return: amount > 200"."""
         source, fact, above = self.test
-        name = source if _PLAIN.fullmatch(source) else json.dumps(source, ensure_ascii=False)
-        limit = "" if above == _PRESENT and " > " not in fact else f" > {above!r}"
-        return f"{'' if self.true else _NOT}{name}: {fact}{limit}"
+        name = source
+        if not _PLAIN.fullmatch(source):
+            name = json.dumps(source, ensure_ascii=False)
+        # The limit of a value that is there goes without saying, unless the fact itself reads like one with a limit.
+        limit = ""
+        if above != _PRESENT or " > " in fact:
+            limit = f" > {above!r}"
+        negation = "" if self.true else _NOT
+        return f"{negation}{name}: {fact}{limit}"
 
     @classmethod
     def read(cls, record: str) -> FactCondition:
         """What `record` gave; ValueError if it is none."""
         text = record.removeprefix(_NOT)
-        name, end = json.JSONDecoder().raw_decode(text) if text.startswith('"') else (text.partition(": ")[0], None)
-        start = len(name) if end is None else end
-        if not isinstance(name, str) or not name or text[start : start + 2] != ": " or not text[start + 2 :]:
+        if text.startswith('"'):
+            # A name with blanks or colons is quoted as JSON.
+            name, end = json.JSONDecoder().raw_decode(text)
+        else:
+            name = text.partition(": ")[0]
+            end = len(name)
+        separator, fact = text[end : end + 2], text[end + 2 :]
+        if not isinstance(name, str) or not name or separator != ": " or not fact:
             raise ValueError(f"{record!r} is no condition: write `tool: key=value` or `tool: key > number`")
-        found = _NUMBER.fullmatch(text[start + 2 :])
-        test = FactTest(name, text[start + 2 :], _PRESENT)
-        if found is not None:
-            test = FactTest(name, found["fact"], float(found["above"]))
+        test = FactTest(name, fact, _PRESENT)
+        number = _NUMBER.fullmatch(fact)
+        if number is not None:
+            test = FactTest(name, number["fact"], float(number["above"]))
         return cls(test, not record.startswith(_NOT))
 
 
@@ -104,6 +116,7 @@ class Conditions:
         if not set(self.after) <= (set(after) or {START}):
             return False
         user_words = known.get(SAID, {})
+        # Words are facts of the form "~cancel".
         if self.says and not any(f"~{word}" in user_words for word in self.says):
             return False
         return all(fact.holds(known) for fact in self.facts)
@@ -116,26 +129,42 @@ class Conditions:
     @property
     def without_users(self) -> Conditions:
         """The rest, for where no user is named: in the store, and in files."""
-        return replace(self, user="", facts=tuple(fact for fact in self.facts if fact.test.source != USER))
+        facts = tuple(fact for fact in self.facts if fact.test.source != USER)
+        return replace(self, user="", facts=facts)
 
     @property
     def when(self) -> str:
         """In a few words: 'when the user says "cancel" and get_order says status is shipped'; "" if it always holds."""
-        parts = [f"it is for {plain(self.user, _NAME_CHARS)}"] if self.user else []
+        when = ""
+        parts = self._parts()
+        if parts:
+            when = f"when {' and '.join(parts)}"
+        # "after get_order" goes without saying where get_order is said to have returned something.
+        named = {fact.test.source for fact in self.facts}
+        if not self.after or named.intersection(self.after):
+            return when
+        place = f"after {listed(sorted(self.after))}"
+        if START in self.after:
+            place = "at the start"
+        if not when:
+            return place
+        return f"{place}, {when}"
+
+    def _parts(self) -> list[str]:
+        """What decides, in words: "it is for ann", 'the user says "cancel"', "get_order says status is shipped"."""
+        parts: list[str] = []
+        if self.user:
+            parts.append(f"it is for {plain(self.user, _NAME_CHARS)}")
         if self.says:
             words = [f'"{plain(word, _NAME_CHARS)}"' for word in self.says[:WORDS_SHOWN]]
             if len(words) > 1:
                 words = [", ".join(words[:-1]), words[-1]]
             parts.append(f"the user says {' or '.join(words)}")
-        if self.without_users.facts != self.facts:  # their names are not for other users
+        of_anyone = self.without_users.facts
+        if of_anyone != self.facts:  # their names are not for other users
             parts.append("it is for most users")
-        parts += map(str, self.without_users.facts)
-        when = f"when {' and '.join(parts)}" if parts else ""
-        named = {fact.test.source for fact in self.facts}
-        if not self.after or named.intersection(self.after):
-            return when
-        place = "at the start" if START in self.after else f"after {listed(sorted(self.after))}"
-        return f"{place}, {when}" if when else place
+        parts += map(str, of_anyone)
+        return parts
 
     @property
     def record(self) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from hepm.experience.lessons import (
     is_content,
 )
 from hepm.experience.recipes import Recipe, learn_recipes
-from hepm.experience.run_steps import Step, steps_of_run, tools_of
+from hepm.experience.run_steps import RunSteps, Step, steps_of_run, tools_of
 from hepm.graph.lessons.rows import LessonRow, Source, StoredLesson, Triple
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.ingest.shell.parser import is_shell
@@ -66,24 +66,34 @@ class ContentReport(NamedTuple):
 def learn_content(bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, most: int = MOST_RUNS) -> ContentReport:
     """Learn from the latest labelled runs, and store what is new; what they no longer teach is retired."""
     started = time.monotonic()
-    rows = bank.store.latest_runs(namespace=namespace, before=_NEWEST, most=most)
-    runs = [run for run in bank.runs([row.id for row in rows], namespace=namespace) if run.trusted]
-    made = [one.row() for one in content_by_project(reversed(runs))]  # the oldest first
-    known = {one.row.id: one.row for one in bank.list("principle", namespace=namespace, retired=True)}
-    known = {id: row for id, row in known.items() if is_content(row)}
-    seen = {run.environment for run in runs}
-    taught = {row.id: row for row in made}
-    stale = [
-        row.id
-        for row in known.values()
-        if row.live and row.id not in taught and seen.issuperset(_environments(row)) and not row.made_by
-        if row.properties["distilled_by"] == EXTRACTIVE
-    ]
-    put = [row for id, row in taught.items() if id not in known or _differs(row, known[id])]
-    back = [id for id in taught if id in known and known[id].retired == OUTDATED]
+    latest = bank.store.latest_runs(namespace=namespace, before=_NEWEST, most=most)
+    runs = [run for run in bank.runs([row.id for row in latest], namespace=namespace) if run.trusted]
+    taught: dict[str, LessonRow] = {}
+    for principle in content_by_project(reversed(runs)):  # the oldest first
+        row = principle.row()
+        taught[row.id] = row
+    known: dict[str, LessonRow] = {}
+    for stored in bank.list("principle", namespace=namespace, retired=True):
+        if is_content(stored.row):
+            known[stored.row.id] = stored.row
+    environments = {run.environment for run in runs}
+    stale: list[str] = []
+    for id, row in known.items():
+        by_counting = row.properties["distilled_by"] == EXTRACTIVE and not row.made_by
+        # Runs of other environments than these say nothing of it.
+        judged = environments.issuperset(_environments(row))
+        if row.live and by_counting and judged and id not in taught:
+            stale.append(id)
+    put: list[LessonRow] = []
+    revive: list[str] = []
+    for id, row in taught.items():
+        if id not in known or _differs(row, known[id]):
+            put.append(row)
+        if id in known and known[id].retired == OUTDATED:
+            revive.append(id)
     new = sum(row.id not in known for row in put)
-    if put or back or stale:
-        change = LessonChange(put=put, revive=back, retire=dict.fromkeys(stale, OUTDATED))
+    if put or revive or stale:
+        change = LessonChange(put=put, revive=revive, retire=dict.fromkeys(stale, OUTDATED))
         bank.change(change, namespace=namespace)
     return ContentReport(len(runs), new, len(stale), time.monotonic() - started)
 
@@ -93,15 +103,19 @@ def content_by_project(runs: Iterable[Trajectory]) -> list[Principle]:
     grouped: defaultdict[tuple[str, str], list[Trajectory]] = defaultdict(list)
     for run in runs:
         grouped[run.environment, run.tags.get("project", "")].append(run)
-    found: dict[str, Principle] = {}
-    for (environment, project), some in grouped.items():
-        for one in content_of(some, environment, project):
-            first = found.get(one.id)
-            found[one.id] = one if first is None else _joined(first, one)
-    return [*found.values()]
+    by_id: dict[str, Principle] = {}
+    for (environment, project), runs_of_project in grouped.items():
+        for principle in content_of(runs_of_project, environment, project):
+            first = by_id.get(principle.id)
+            if first is None:
+                by_id[principle.id] = principle
+            else:
+                by_id[principle.id] = _joined(first, principle)
+    return [*by_id.values()]
 
 
 def _joined(one: Principle, other: Principle) -> Principle:
+    """A lesson that two projects teach: it holds without the precondition that names one."""
     anywhere = tuple(text for text in one.conditions.preconditions if not text.startswith(_IN_PROJECT))
     return replace(
         one,
@@ -113,8 +127,11 @@ def _joined(one: Principle, other: Principle) -> Principle:
 
 
 def _environments(row: LessonRow) -> set[str]:
+    """The environments of a lesson; {""} for one without."""
     environments = row.properties["environments"]
-    return set(environments) if isinstance(environments, tuple) and environments else {""}
+    if isinstance(environments, tuple) and environments:
+        return set(environments)
+    return {""}
 
 
 def _differs(row: LessonRow, known: LessonRow) -> bool:
@@ -126,17 +143,22 @@ def content_of(runs: Sequence[Trajectory], environment: str, project: str = "") 
     """The lessons that runs of one environment, and of one project, teach."""
     preconditions = (f"{_IN_PROJECT}{project}",) if project else ()
     where = Conditions((environment,) if environment else (), preconditions=preconditions)
-    read = [steps_of_run(run, task=task_key(run)) for run in runs]
-    steps = [of_run for of_run in read if of_run is not None]
+    labelled: list[RunSteps] = []
+    for run in runs:
+        steps = steps_of_run(run, task=task_key(run))
+        if steps is not None:
+            labelled.append(steps)
     learned = learn_arguments(runs).values()
-    taking = Counter(name for tool in learned for name in tool.arguments)
+    taking = Counter[str]()
+    for tool in learned:
+        taking.update(tool.arguments.keys())
     for tool in learned:
         yield from _of_arguments(tool, where, taking)
-    for recipe in learn_recipes(steps)[:MOST_OF_A_KIND]:
+    for recipe in learn_recipes(labelled)[:MOST_OF_A_KIND]:
         yield _of_recipe(recipe, where)
-    for check in learn_checks(steps)[:MOST_OF_A_KIND]:
+    for check in learn_checks(labelled)[:MOST_OF_A_KIND]:
         yield _of_check(check, where)
-    for trap in learn_traps(steps)[:MOST_OF_A_KIND]:
+    for trap in learn_traps(labelled)[:MOST_OF_A_KIND]:
         yield _of_trap(trap, where)
 
 
@@ -148,32 +170,38 @@ def _of_arguments(tool: ToolArguments, where: Conditions, taking: Mapping[str, i
     """Where the arguments of a tool come from; `taking` counts the tools that take an argument of a name."""
     if is_shell(tool.tool) or not _EDITED.isdisjoint(tool.arguments):
         return
-    origins = tool.origins()
-    # That a tool got the same before says nothing of where it got it first.
-    origins = [one for one in origins if one.source.kind != "argument" or taking[one.source.path] > 1]
+    origins: list[Origin] = []
+    for origin in tool.origins():
+        # That a tool got the same before says nothing of where it got it first.
+        if origin.source.kind != "argument" or taking[origin.source.path] > 1:
+            origins.append(origin)
     if all(origin.source.kind == "words" for origin in origins):
         return  # that the user says what is wanted needs no lesson
-    kept = [*origins]
-    while estimate_tokens(_call_text(tool.tool, kept)) > SENTENCE_TOKENS and len(kept) > 1:
-        kept.pop()
-    triples = tuple(Triple(f"{tool.tool}.{one.name}", COMES_FROM, one.origin_text) for one in kept)
-    tools = (tool.tool, *(one.source.of for one in kept if one.source.kind == "result"))
+    while estimate_tokens(_call_text(tool.tool, origins)) > SENTENCE_TOKENS and len(origins) > 1:
+        origins.pop()
+    triples: list[Triple] = []
+    tools = {tool.tool: None}
+    for origin in origins:
+        triples.append(Triple(f"{tool.tool}.{origin.name}", COMES_FROM, origin.origin_text))
+        if origin.source.kind == "result":
+            tools[origin.source.of] = None
     yield Principle(
         "guiding",
-        _call_text(tool.tool, kept),
-        triples=triples,
+        _call_text(tool.tool, origins),
+        triples=tuple(triples),
         sources=_sources(tool.runs),
-        tools=tuple(dict.fromkeys(tools)),
+        tools=tuple(tools),
         conditions=where,
     )
 
 
 def _call_text(tool: ToolName, origins: Iterable[Origin]) -> str:
+    """Such as "process_return(order_id ← get_order.order_id, reason ← the user's words)"."""
     return f"{tool}({', '.join(map(str, origins))})"
 
 
 def _of_recipe(recipe: Recipe, where: Conditions) -> Principle:
-    said = f"its result says {recipe.error}"
+    error_shown = f"its result says {recipe.error}"
     triple = Triple(f"{recipe.tool}: {recipe.error}", SOLVED_BY, ", then ".join(recipe.does))
     return Principle(
         "guiding",
@@ -181,13 +209,14 @@ def _of_recipe(recipe: Recipe, where: Conditions) -> Principle:
         triples=(triple,),
         sources=_sources(recipe.runs),
         tools=recipe.tools,
-        conditions=replace(where, preconditions=(*where.preconditions, said), after=(recipe.tool,)),
+        conditions=replace(where, preconditions=(*where.preconditions, error_shown), after=(recipe.tool,)),
         tried=recipe.tried,
         worked=recipe.worked,
     )
 
 
 def _of_check(check: BeforeCall, where: Conditions) -> Principle:
+    # Counts of calls are compared with .5: not called yet.
     uncalled = FactCondition(FactTest(CALLED, check.reads, 0.5), true=False)
     return Principle(
         "guiding",
@@ -226,22 +255,33 @@ class Where:
 
     def allows(self, row: LessonRow) -> bool:
         """Whether a lesson holds there."""
-        texts = row.properties["preconditions"]
-        projects = [text for text in texts if text.startswith(_IN_PROJECT)] if isinstance(texts, tuple) else []
-        own = not (self.project and projects) or f"{_IN_PROJECT}{self.project}" in projects
-        return own and applies_in(row, self.environment)
+        if not applies_in(row, self.environment):
+            return False
+        projects: list[str] = []
+        preconditions = row.properties["preconditions"]
+        if isinstance(preconditions, tuple):
+            projects = [text for text in preconditions if text.startswith(_IN_PROJECT)]
+        # A lesson of one project is not for another one; of a run whose project is not known, all are.
+        if not self.project or not projects:
+            return True
+        return f"{_IN_PROJECT}{self.project}" in projects
 
 
 class ContentHere:
     """Content lessons by their moments; made once for each state of the lessons (see `LessonMirror.cached`)."""
 
     def __init__(self, lessons: Collection[StoredLesson]) -> None:
+        # By predicate and subject: ("comes_from", "process_return"), ("solved_by", "pytest: Connection refused").
         self._by: defaultdict[tuple[str, str], dict[str, StoredLesson]] = defaultdict(dict)
-        for one in lessons:
-            if one.row.live and one.row.kind == "principle" and is_content(one.row):
-                for subject, predicate, _ in one.row.triples:
-                    about = subject.rpartition(".")[0] if predicate == COMES_FROM else subject
-                    self._by[predicate, about][one.row.id] = one
+        for stored in lessons:
+            row = stored.row
+            if not (row.live and row.kind == "principle" and is_content(row)):
+                continue
+            for subject, predicate, _ in row.triples:
+                about = subject
+                if predicate == COMES_FROM:
+                    about = subject.rpartition(".")[0]  # of "process_return.order_id" the tool
+                self._by[predicate, about][row.id] = stored
 
     def of_arguments(self, tool: ToolName, where: Where) -> list[StoredLesson]:
         """Where the arguments of a tool come from."""
@@ -259,9 +299,9 @@ class ContentHere:
     def recipes(self, step: Step, where: Where) -> list[StoredLesson]:
         """What helps after a call that failed: by the first of its errors that is known."""
         for error, tool in product(step.errors, tools_of(step)):
-            found = self._found(SOLVED_BY, f"{tool}: {error}", where)
-            if found:
-                return found[:1]
+            lessons = self._found(SOLVED_BY, f"{tool}: {error}", where)
+            if lessons:
+                return lessons[:1]
         return []
 
     def traps(self, actions: Iterable[Action], where: Where) -> list[StoredLesson]:
@@ -269,22 +309,24 @@ class ContentHere:
         traps: dict[str, StoredLesson] = {}
         for action in actions:
             for predicate in (REPLACED_BY, FAILS):
-                found = self._found(predicate, action.texts[0], where)
-                traps.update({stored.row.id: stored for stored in found})
+                for stored in self._found(predicate, action.texts[0], where):
+                    traps[stored.row.id] = stored
         return list(traps.values())
 
     def at_start(self, where: Where) -> list[StoredLesson]:
         """Changes that fail, then recipes: what an agent may want to know before it begins."""
-        found: dict[str, StoredLesson] = {}
-        for wanted in (REPLACED_BY, FAILS, SOLVED_BY):
+        lessons: dict[str, StoredLesson] = {}
+        for kind in (REPLACED_BY, FAILS, SOLVED_BY):
             of_kind: dict[str, StoredLesson] = {}
-            for (predicate, _), lessons in self._by.items():
-                if predicate == wanted:
-                    of_kind.update(lessons)
+            for (predicate, _), stored_by_id in self._by.items():
+                if predicate == kind:
+                    of_kind.update(stored_by_id)
+            # Those of most runs first, ties by id.
             for id, stored in sorted(of_kind.items(), key=lambda pair: (-len(pair[1].row.sources), pair[0])):
                 if where.allows(stored.row):
-                    found[id] = stored
-        return list(found.values())
+                    lessons[id] = stored
+        return list(lessons.values())
 
     def _found(self, predicate: str, subject: str, where: Where) -> list[StoredLesson]:
-        return [one for one in self._by.get((predicate, subject), {}).values() if where.allows(one.row)]
+        lessons = self._by.get((predicate, subject), {})
+        return [stored for stored in lessons.values() if where.allows(stored.row)]

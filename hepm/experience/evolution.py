@@ -21,13 +21,22 @@ import numpy as np
 from hepm.errors import BudgetSpentError, InputError
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Experience
-from hepm.experience.operators import OPERATORS, Evidence, Member, Operator, by_counting, question, reworded
+from hepm.experience.operators import (
+    OPERATORS,
+    Evidence,
+    Member,
+    Operator,
+    RewordedExperience,
+    by_counting,
+    question,
+    reworded,
+)
 from hepm.experience.transcript import listed
-from hepm.graph.lessons.rows import Exposure
+from hepm.graph.lessons.rows import Exposure, LessonRow, StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.mirror.lesson_mirror import rarity, weighted
 from hepm.graph.rows import Float32Array
-from hepm.llm import Answered, Client
+from hepm.llm import Answered, Client, Question
 from hepm.types import Trajectory
 
 ITERATIONS: Final = 5
@@ -37,6 +46,7 @@ Became: TypeAlias = Literal["kept", "nothing", "failed", "unasked", "refused", "
 """The end of a step: the child is kept; there was "nothing" to change; the model "failed"; the budget was spent
 ("unasked"); a run was forgotten meanwhile ("refused"); the experience was pruned."""
 
+# "v0003-4f5e6d": the number of the evolution, and a hash of what it changed.
 _ID: Final = re.compile(r"v(\d+)-[0-9a-f]{6}")
 _EVIDENCE: Final = 40  # runs that are read for one experience
 
@@ -79,7 +89,9 @@ class EvolutionSettings:
 
     def temperature(self, iteration: int, iterations: int) -> float:
         """Meta-temperature of an iteration, from 1."""
-        return round(self.hottest + (self.coldest - self.hottest) * (iteration - 1) / max(1, iterations - 1), 3)
+        progress = (iteration - 1) / max(1, iterations - 1)
+        # Rounded, so that a question to a model is the same on every machine: paid answers are found by it.
+        return round(self.hottest + (self.coldest - self.hottest) * progress, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +124,14 @@ class EvolutionReport:
         return sum(step.became == became for step in self.plan)
 
 
+class _OperatorTask(NamedTuple):
+    """A step, the experiences it would change, and the runs they were shown in."""
+
+    step: EvolutionStep
+    parents: list[Member]
+    shown: Evidence
+
+
 class Evolution:
     """One evolution of a namespace's experiences (living ones in `members`), by counting or by a model."""
 
@@ -126,34 +146,60 @@ class Evolution:
         self._retired: dict[str, str] = {}
         runs = bank.store.runs_by_task(namespace=namespace)
         self._environment_of = {run: environment for environment, _, run in runs}
-        lessons = [one for one in bank.store.lessons.list(namespace=namespace) if one.row.kind == "experience"]
-        embedded = {one.row.id: one.vector for one in lessons if one.vector is not None}
-        raw_ND = np.stack(list(embedded.values())).astype(np.float16) if embedded else None
-        self._weights_D = None if raw_ND is None else rarity(raw_ND)
-        vectors = {} if raw_ND is None else dict(zip(embedded, self.comparable(raw_ND.astype(np.float32)), strict=True))
-        every = {
-            one.row.id: Member(one.row.id, Experience.of(one.row), one.uses, vectors.get(one.row.id)) for one in lessons
-        }
+        lessons: list[StoredLesson] = []
+        for stored in bank.store.lessons.list(namespace=namespace):
+            if stored.row.kind == "experience":
+                lessons.append(stored)
+        self._seq = {stored.row.id: stored.seq for stored in lessons}
+        vectors = self._weigh_vectors(lessons)
+        every: dict[str, Member] = {}
+        self.members: dict[str, Member] = {}
+        for stored in lessons:
+            id = stored.row.id
+            every[id] = Member(id, Experience.of(stored.row), stored.uses, vectors.get(id))
+            if stored.row.live:
+                self.members[id] = every[id]
+        # Also retired ones: what evolution has replaced is not made again.
         self._known = set(every)
-        self.members = {one.row.id: every[one.row.id] for one in lessons if one.row.live}
-        self._seq = {one.row.id: one.seq for one in lessons}
+        self._read_exposures(every)
+
+    def _weigh_vectors(self, lessons: Sequence[StoredLesson]) -> dict[str, Float32Array]:
+        """The vectors of experiences as a search among them compares them, by id."""
+        embedded: dict[str, Float32Array] = {}
+        for stored in lessons:
+            if stored.vector is not None:
+                embedded[stored.row.id] = stored.vector
+        self._weights_D = None
+        if not embedded:
+            return {}
+        # In half precision, as the mirror holds them: only so the weights are those of a search.
+        raw_ND = np.stack(list(embedded.values())).astype(np.float16)
+        self._weights_D = rarity(raw_ND)
+        return dict(zip(embedded, self.comparable(raw_ND.astype(np.float32)), strict=True))
+
+    def _read_exposures(self, every: Mapping[str, Member]) -> None:
+        """The runs that each experience was shown in, and how new the lessons were that runs were shown."""
         self._shown: defaultdict[str, list[Exposure]] = defaultdict(list)
-        of_run: defaultdict[str, list[str]] = defaultdict(list)
-        for exposure in bank.store.lessons.exposures(namespace=namespace):
+        shown_in: defaultdict[str, list[str]] = defaultdict(list)
+        for exposure in self._bank.store.lessons.exposures(namespace=self._namespace):
             self._shown[exposure.lesson].append(exposure)
             if exposure.lesson in every:
-                of_run[exposure.run].append(exposure.lesson)
+                shown_in[exposure.run].append(exposure.lesson)
         # The newest lesson's number of each run that was shown lessons, by their environments; "" is any.
         self._newest: defaultdict[frozenset[str], list[int]] = defaultdict(list)
-        for ids in of_run.values():
-            environments = frozenset(place for id in ids for place in (every[id].places or {""}))
-            self._newest[environments].append(max(self._seq[id] for id in ids))
+        for ids in shown_in.values():
+            environments: set[str] = set()
+            for id in ids:
+                environments |= every[id].places or {""}
+            self._newest[frozenset(environments)].append(max(self._seq[id] for id in ids))
         for numbers in self._newest.values():
             numbers.sort()
 
     def comparable(self, vectors_ND: Float32Array) -> Float32Array:
         """The vectors as a search among these experiences weights them."""
-        return vectors_ND if self._weights_D is None else weighted(vectors_ND, self._weights_D)
+        if self._weights_D is None:
+            return vectors_ND
+        return weighted(vectors_ND, self._weights_D)
 
     def run(self, iterations: int, *, dry_run: bool) -> EvolutionReport:
         """Evolve in memory, then store all changes in one, unless it is a dry run."""
@@ -161,27 +207,43 @@ class Evolution:
             raise InputError(f"iterations is {iterations}: it must be 1 or more.")
         for iteration in range(1, iterations + 1):
             self._iterate(iteration, self._settings.temperature(iteration, iterations))
-        id, refused = "", set[str]()
-        if self._children or self._retired:
-            rows = [one.row for one in self._bank.store.lessons.list(namespace=self._namespace)]
-            number = 1 + max((_number(id) for row in rows for id in (row.made_by, row.retired_by)), default=0)
-            # Without a clock: the same evolution of the same experiences has the same id.
-            changes = "\n".join((*sorted(self._children), "", *sorted(self._retired))).encode("utf-8", "replace")
-            id = f"v{number:04d}-{blake2b(changes, digest_size=3).hexdigest()}"
-            if not dry_run:
-                put = [child.row(made_by=id) for child in self._children.values()]
-                change = LessonChange(put=put, retire=self._retired, by=id)
-                refused = set(self._bank.change(change, namespace=self._namespace).refused)
-        for at, step in enumerate(self._plan):
-            if step.child is not None and step.became == "kept" and step.child.id in refused:
-                self._plan[at] = replace(step, became="refused", note="its run was forgotten meanwhile")
+        if not self._children and not self._retired:
+            return EvolutionReport("", tuple(self._plan))
+        id = self._new_id()
+        if not dry_run:
+            put = [child.row(made_by=id) for child in self._children.values()]
+            change = LessonChange(put=put, retire=self._retired, by=id)
+            refused = self._bank.change(change, namespace=self._namespace).refused
+            self._mark_refused(set(refused))
         return EvolutionReport(id, tuple(self._plan))
+
+    def _new_id(self) -> str:
+        """The id of this evolution: the number after that of the last one, and a hash of its changes."""
+        last = 0
+        for stored in self._bank.store.lessons.list(namespace=self._namespace):
+            last = max(last, _number(stored.row.made_by), _number(stored.row.retired_by))
+        # Without a clock: the same evolution of the same experiences has the same id.
+        changes = "\n".join((*sorted(self._children), "", *sorted(self._retired))).encode("utf-8", "replace")
+        return f"v{last + 1:04d}-{blake2b(changes, digest_size=3).hexdigest()}"
+
+    def _mark_refused(self, refused: Collection[str]) -> None:
+        """Say of children that the store refused why they were not kept."""
+        for number, step in enumerate(self._plan):
+            if step.child is not None and step.became == "kept" and step.child.id in refused:
+                self._plan[number] = replace(step, became="refused", note="its run was forgotten meanwhile")
 
     def _iterate(self, iteration: int, temperature: float) -> None:
         made = self._make(list(self._draw(iteration, temperature)), temperature)
+        # All children at once: embedding costs least so.
         texts = list(dict.fromkeys(step.child.text for step in made if step.child is not None))
-        vectors = dict(zip(texts, self.comparable(self._bank.vectors(texts)), strict=True)) if texts else {}
-        self._plan += [self._keep(step, step.child, vectors[step.child.text]) if step.child else step for step in made]
+        vectors: dict[str, Float32Array] = {}
+        if texts:
+            vectors = dict(zip(texts, self.comparable(self._bank.vectors(texts)), strict=True))
+        for step in made:
+            if step.child is None:
+                self._plan.append(step)
+            else:
+                self._plan.append(self._keep(step, step.child, vectors[step.child.text]))
         if iteration % self._settings.prune_every == 0:
             self._prune(iteration)
 
@@ -199,6 +261,7 @@ class Evolution:
         for operator in OPERATORS:
             probability = getattr(self._settings, operator) * temperature
             for id, member in sorted(self.members.items()):
+                # A generator for each draw: one of an experience does not depend on which others there are.
                 chance = random.Random(f"{self._seed}\n{iteration}\n{operator}\n{id}").random()
                 if id in taken or chance >= probability:
                     continue
@@ -222,41 +285,43 @@ class Evolution:
         other, why = partner
         return (member.id, other.id), why
 
-    def why_generalise(self, one: Member) -> str:
+    def why_generalise(self, member: Member) -> str:
         """Why an experience is due: it succeeds often, in several environments or many runs; "" if it is not."""
-        if not one.uses.uses or one.success < self._settings.general_from or not one.places:
+        if not member.uses.uses or member.success < self._settings.general_from or not member.places:
             return ""
-        environments = {self._environment_of[run] for run in self._runs_shown(one.id, success=True)} - {""}
-        if one.uses.uses < self._settings.proven and len(environments) < 2:
+        environments = {self._environment_of[run] for run in self._runs_shown(member.id, success=True)} - {""}
+        if member.uses.uses < self._settings.proven and len(environments) < 2:
             return ""
-        return one.record + (f", in {listed(sorted(environments))}" if environments else "")
+        if not environments:
+            return member.record
+        return f"{member.record}, in {listed(sorted(environments))}"
 
-    def why_prune(self, one: Member) -> str:
+    def why_prune(self, member: Member) -> str:
         """Why an experience should be retired: it fails, or is rarely shown; "" if it should stay.
 
         A run could have shown an experience if it was shown one of the same environments that is as new, or newer.
         """
-        settings, uses = self._settings, one.uses
-        if uses.uses >= settings.proven and one.success < settings.prune_success:
-            return one.record
-        if uses.shown >= settings.prune_shown or one.id not in self._seq:
+        settings, uses = self._settings, member.uses
+        if uses.uses >= settings.proven and member.success < settings.prune_success:
+            return member.record
+        # A child of this evolution has no number yet, and was shown to nobody.
+        if uses.shown >= settings.prune_shown or member.id not in self._seq:
             return ""
-        missed = sum(
-            len(numbers) - bisect_left(numbers, self._seq[one.id])
-            for environments, numbers in self._newest.items()
-            if not one.places or environments & {"", *one.places}
-        )
+        missed = 0
+        for environments, numbers in self._newest.items():
+            if not member.places or environments & {"", *member.places}:
+                missed += len(numbers) - bisect_left(numbers, self._seq[member.id])
         if missed < settings.prune_after:
             return ""
         return f"shown in {uses.shown} of at least {missed} runs that could have shown it"
 
-    def partner(self, one: Member, taken: Collection[str]) -> tuple[Member, str] | None:
+    def partner(self, member: Member, taken: Collection[str]) -> tuple[Member, str] | None:
         """The most similar experience of the same zone, environment and tool and a common stage, and why; or None."""
         fitting: list[tuple[float, str]] = []
         for id, other in self.members.items():
-            if id in taken or one.vector is None or other.vector is None or not _may_cross(one, other):
+            if id in taken or member.vector is None or other.vector is None or not _may_cross(member, other):
                 continue
-            cosine = float(one.vector @ other.vector)
+            cosine = float(member.vector @ other.vector)
             # Too similar ones would give a child that says what its parents say.
             if self._bank.floor <= cosine <= self._settings.related:
                 fitting.append((-cosine, id))
@@ -264,42 +329,58 @@ class Evolution:
             return None
         negated, id = min(fitting)
         why = f"alike by {-negated:.2f}"
-        tools = sorted(set(one.experience.tools) & set(self.members[id].experience.tools))
+        tools = sorted(set(member.experience.tools) & set(self.members[id].experience.tools))
         if tools:
             why += f", both about {listed(tools)}"
         return self.members[id], why
 
     def _runs_shown(self, id: str, *, success: bool) -> list[str]:
-        shown = (one.run for one in self._shown[id] if one.success is success and one.run in self._environment_of)
-        return sorted(shown)[:_EVIDENCE]
+        """The stored runs that an experience was shown in and that ended so; the first few by id."""
+        runs: list[str] = []
+        for exposure in self._shown[id]:
+            if exposure.success is success and exposure.run in self._environment_of:
+                runs.append(exposure.run)
+        return sorted(runs)[:_EVIDENCE]
 
     def _runs(self, id: str, *, success: bool) -> list[Trajectory]:
         return self._bank.runs(self._runs_shown(id, success=success), namespace=self._namespace)
 
     def _make(self, steps: Sequence[EvolutionStep], temperature: float) -> list[EvolutionStep]:
         """The steps with their children, made by counting or by the model."""
-        tasks: list[tuple[EvolutionStep, list[Member], Evidence]] = []
+        tasks: list[_OperatorTask] = []
         for step in steps:
             evidence: Evidence = ((), ())
             if step.operator == "mutation":
                 evidence = self._runs(step.of[0], success=True), self._runs(step.of[0], success=False)
-            tasks.append((step, [self.members[id] for id in step.of], evidence))
-        if self._model is None:
-            return [_with(step, by_counting(step.operator, of, shown), "nothing") for step, of, shown in tasks]
-        asked = [question(step.operator, of, shown, temperature=temperature) for step, of, shown in tasks]
-        results = {one.question: one for one in self._model.ask_all(asked, at_once=self._settings.at_once)}
+            tasks.append(_OperatorTask(step, [self.members[id] for id in step.of], evidence))
+        if self._model is not None:
+            return self._ask(self._model, tasks, temperature)
         made: list[EvolutionStep] = []
-        for (step, of, _), one in zip(tasks, asked, strict=True):
-            result = results[one]
+        for step, parents, shown in tasks:
+            made.append(_with(step, by_counting(step.operator, parents, shown), "nothing"))
+        return made
+
+    def _ask(self, model: Client, tasks: Sequence[_OperatorTask], temperature: float) -> list[EvolutionStep]:
+        """The steps with their children in the words of a model."""
+        questions: list[Question[RewordedExperience]] = []
+        for step, parents, shown in tasks:
+            questions.append(question(step.operator, parents, shown, temperature=temperature))
+        # Answers come in any order.
+        results = {result.question: result for result in model.ask_all(questions, at_once=self._settings.at_once)}
+        made: list[EvolutionStep] = []
+        for (step, parents, _), asked in zip(tasks, questions, strict=True):
+            result = results[asked]
             if isinstance(result, Answered):
-                child = reworded(step.operator, of, result.value, self._model.endpoint.model)
+                child = reworded(step.operator, parents, result.value, model.endpoint.model)
                 made.append(_with(step, child, "failed"))
+            elif isinstance(result.error, BudgetSpentError):
+                made.append(_with(step, str(result.error), "unasked"))
             else:
-                unasked = isinstance(result.error, BudgetSpentError)
-                made.append(_with(step, str(result.error), "unasked" if unasked else "failed"))
+                made.append(_with(step, str(result.error), "failed"))
         return made
 
     def _keep(self, step: EvolutionStep, child: Experience, vector: Float32Array) -> EvolutionStep:
+        """The step with its child among the members, in the place of its parent."""
         if child.id in self._known:
             return replace(step, note=f"{child.id} has the same words")
         self._known.add(child.id)
@@ -343,14 +424,26 @@ def undo(bank: LessonBank, evolution: str, *, namespace: str) -> Undone:
     Raises:
         InputError: no such evolution, or a later one built on it.
     """
-    rows = [one.row for one in bank.store.lessons.list(namespace=namespace) if one.row.kind == "experience"]
-    known = sorted({id for row in rows for id in (row.made_by, row.retired_by) if _ID.fullmatch(id)}, key=_number)
-    if evolution not in known:
-        among = f"known are {', '.join(known)}" if known else "there is none to undo"
+    rows: list[LessonRow] = []
+    evolutions: set[str] = set()
+    for stored in bank.store.lessons.list(namespace=namespace):
+        if stored.row.kind == "experience":
+            rows.append(stored.row)
+            evolutions.update((stored.row.made_by, stored.row.retired_by))
+    if evolution not in evolutions or not _ID.fullmatch(evolution):
+        # "" stands for lessons that no evolution made or retired.
+        known = sorted(filter(_ID.fullmatch, evolutions), key=_number)
+        among = "there is none to undo"
+        if known:
+            among = f"known are {', '.join(known)}"
         raise InputError(f"no evolution {evolution!r} in {namespace!r}: {among}.")
     children = {row.id: None for row in rows if row.made_by == evolution}
-    built_on = {row.made_by for row in rows if any(parent.id in children for parent in row.parents)}
-    built_on |= {row.retired_by for row in rows if row.id in children}
+    built_on: set[str] = set()
+    for row in rows:
+        if any(parent.id in children for parent in row.parents):
+            built_on.add(row.made_by)
+        if row.id in children:
+            built_on.add(row.retired_by)
     later = max((id for id in built_on if _ID.fullmatch(id) and id != evolution), key=_number, default="")
     if later:
         raise InputError(f"{evolution} cannot be undone: {later} built on what it made. Undo {later} first.")
@@ -360,5 +453,8 @@ def undo(bank: LessonBank, evolution: str, *, namespace: str) -> Undone:
 
 
 def _number(id: str) -> int:
-    found = _ID.fullmatch(id)
-    return int(found[1]) if found else 0
+    """The number in the id of an evolution; 0 for any other text."""
+    match = _ID.fullmatch(id)
+    if match is None:
+        return 0
+    return int(match[1])

@@ -47,8 +47,8 @@ GROUPED_AT_ONCE: Final = 2_000
 GROUPED_FOR_S: Final = 60.0
 """Seconds until runs are grouped again that were stored, or forgotten, by other processes."""
 
-_READ_AT_ONCE: Final = 200
-_MAX_SAID: Final = 16_384  # runs whose users' words are kept as vectors: of 512 coordinates, 32 MB
+_READ_AT_ONCE: Final = 200  # runs in memory at once while requests are read
+_MAX_REQUEST_VECTORS: Final = 16_384  # runs whose users' words are kept as vectors: of 512 coordinates, 32 MB
 _MAX_WAITING: Final = 10_000  # writes that wait for the store
 _COMPARED: Final = 64  # runs with similar requests that are compared at once
 _LATEST: Final = 50  # runs of either outcome that a new run of a task is compared with, so that its cost is bounded
@@ -88,16 +88,19 @@ class LessonBank:
         self._lock = Lock()
         # The last grouping and its inputs: experiences and principles ask for the same one after the other.
         self._last_grouped: tuple[dict[str, str], dict[str, str], RequestGroups] = ({}, {}, RequestGroups({}))
-        # By namespace: the groups that new runs join, by environment, and until when.
+        # By namespace: the groups that new runs join, by environment, and until when (monotonic, in seconds).
         self._live: dict[str, tuple[dict[str, RequestGroups], float]] = {}
         self._known_requests: dict[tuple[str, str], str] = {}  # by namespace and run
-        self._said: dict[tuple[str, str, str], Float32Array | None] = {}  # by embedder, namespace and run
+        # By embedder, namespace and run; None for a run whose vector the store does not have.
+        self._request_vectors: dict[tuple[str, str, str], Float32Array | None] = {}
         self._ages: dict[str, Ages] = {}
 
     @property
     def floor(self) -> float:
         """Minimum cosine of a lesson that applies, for the current embedder."""
-        return LEXICAL_FLOOR if self.lexical else FLOOR
+        if self.lexical:
+            return LEXICAL_FLOOR
+        return FLOOR
 
     @property
     def lexical(self) -> bool:
@@ -140,41 +143,56 @@ class LessonBank:
 
     def texts_by_tool(self, *, namespace: str = DEFAULT_NAMESPACE) -> dict[ToolName, builtins.list[str]]:
         """What lessons say about each tool: first those in prompts, then by runs; none for one user."""
-        stored = [*self.list("principle", namespace=namespace), *self.list("experience", namespace=namespace)]
-        found = self.equal((one for one in stored if not says_nothing(one.row)), namespace=namespace)
-        texts: defaultdict[ToolName, dict[str, None]] = defaultdict(dict)
-        for one in sorted(found, key=lambda one: (bool(one.held_back), -len(one.sources))):
-            if one.conditions.user:  # drawings are files that people pass on
+        telling: builtins.list[StoredLesson] = []
+        for stored in (*self.list("principle", namespace=namespace), *self.list("experience", namespace=namespace)):
+            if not says_nothing(stored.row):
+                telling.append(stored)
+        lessons = self.equal(telling, namespace=namespace)
+        lessons.sort(key=lambda lesson: (bool(lesson.held_back), -len(lesson.sources)))
+        lines_of: defaultdict[ToolName, dict[str, None]] = defaultdict(dict)
+        for lesson in lessons:
+            if lesson.conditions.user:  # drawings are files that people pass on
                 continue
-            for tool in one.tools:
-                texts[tool][one.line] = None
-        return {tool: [*each] for tool, each in texts.items()}
+            for tool in lesson.tools:
+                lines_of[tool][lesson.line] = None
+        return {tool: [*lines] for tool, lines in lines_of.items()}
 
     def change(self, change: LessonChange, *, namespace: str = DEFAULT_NAMESPACE) -> Changed:
         """Write a change; later reads see it."""
         embedder = self._agreed_embedder()
         texts = list(dict.fromkeys(row.text for row in change.put))
-        vectors = dict(zip(texts, embedder.embed(texts), strict=True)) if texts else {}
+        vectors: dict[str, Float32Array] = {}
+        if texts:
+            vectors = dict(zip(texts, embedder.embed(texts), strict=True))
         try:
             return self.store.lessons.change(change, vectors, namespace=namespace, embedder=embedder.name)
         finally:
+            # Also after an error: the connection may have broken after the store took the change.
             self._mirror.catch_up(defer=True)
 
     def revive(self, kind: Kind, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[str]:
         """Let searches find retired lessons of a kind again; the ids of those. Their uses stay."""
-        known = (self.lessons(namespace).get(id) for id in dict.fromkeys(ids))
-        retired = [one.row.id for one in known if one is not None and one.row.kind == kind and not one.row.live]
+        retired = self._ids_of(kind, ids, namespace, live=False)
         if retired:
             self.change(LessonChange(revive=retired), namespace=namespace)
         return retired
 
     def retire(self, kind: Kind, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[str]:
         """Keep lessons of a kind from searches and prompts; the ids of those that were found. `revive` undoes it."""
-        known = (self.lessons(namespace).get(id) for id in dict.fromkeys(ids))
-        live = [one.row.id for one in known if one is not None and one.row.kind == kind and one.row.live]
+        live = self._ids_of(kind, ids, namespace, live=True)
         if live:
             self.change(LessonChange(retire=dict.fromkeys(live, "deleted")), namespace=namespace)
         return live
+
+    def _ids_of(self, kind: Kind, ids: Sequence[str], namespace: str, *, live: bool) -> builtins.list[str]:
+        """Those of some ids that are of lessons of a kind, live or retired; each once."""
+        lessons = self.lessons(namespace)
+        matching: builtins.list[str] = []
+        for id in dict.fromkeys(ids):
+            stored = lessons.get(id)
+            if stored is not None and stored.row.kind == kind and stored.row.live == live:
+                matching.append(stored.row.id)
+        return matching
 
     def forget_user(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[str]:
         """See `LessonStore.forget_user`."""
@@ -210,14 +228,15 @@ class LessonBank:
         if not (text.strip() and lessons.holds(kind)):
             return []
 
-        def keep(one: StoredLesson) -> bool:
-            if only is not None and not only(one):
+        def keep(stored: StoredLesson) -> bool:
+            if only is not None and not only(stored):
                 return False
-            return applies_in(one.row, environment) and not says_nothing(one.row)
+            return applies_in(stored.row, environment) and not says_nothing(stored.row)
 
-        least = self.floor if floor is None else floor
+        if floor is None:
+            floor = self.floor
         (vector,) = self._embedder().embed([text])
-        return lessons.search(vector, kind, limit=limit, floor=least, keep=keep, group=lesson_key)
+        return lessons.search(vector, kind, limit=limit, floor=floor, keep=keep, group=lesson_key)
 
     # Exposures
 
@@ -236,36 +255,44 @@ class LessonBank:
         with self._lock:
             self._waiting = [*self._waiting, *more][-_MAX_WAITING:]
             while self._waiting:
+                write = self._waiting[0]
                 try:
-                    self._waiting[0]()
+                    write()
                 except StoreError as error:
                     if not self._failing:
                         _log.warning("uses of lessons are counted when the store can be written again: %s", error)
                     self._failing = True
                     return
                 self._failing = False
+                # Only now: a write that failed stays first, and is tried again with the next one.
                 del self._waiting[0]
 
     def shown_in(self, lesson: str, *, namespace: str = DEFAULT_NAMESPACE) -> dict[str, bool | None]:
         """The runs that a lesson was shown in, each with its outcome."""
-        shown = self.store.lessons.exposures(namespace=namespace)
-        return {one.run: one.success for one in shown if one.lesson == lesson}
+        exposures = self.store.lessons.exposures(namespace=namespace)
+        return {exposure.run: exposure.success for exposure in exposures if exposure.lesson == lesson}
 
     def showed_in(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> bool:
         """Whether lessons were shown in a run, stored or not."""
-        return any(one.run == run for one in self.store.lessons.exposures(namespace=namespace))
+        return any(exposure.run == run for exposure in self.store.lessons.exposures(namespace=namespace))
 
     def outcomes(self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> dict[str, bool | None]:
         """Whether stored runs succeeded, by id; None without a label. Others are left out."""
-        known = self.store.find_known(list(dict.fromkeys(runs)), namespace=namespace)
-        return {run: one.success for run, one in known.items()}
+        stored = self.store.find_known(list(dict.fromkeys(runs)), namespace=namespace)
+        return {run: known.success for run, known in stored.items()}
 
     # Runs to learn from
 
     def waiting(self, step: str, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> int:
         """How many runs a step has not seen; with `again`, how many there are."""
-        done: Collection[str] = () if again else self.store.lessons.answered_runs(step, namespace=namespace)
-        return sum(run not in done for _, _, run in self.store.iterate("runs_by_task", namespace=namespace))
+        seen = self._seen_runs(step, namespace, again=again)
+        return sum(run not in seen for _, _, run in self.store.iterate("runs_by_task", namespace=namespace))
+
+    def _seen_runs(self, step: str, namespace: str, *, again: bool) -> Collection[str]:
+        """The runs that a step has seen, by id; with `again` none counts as seen."""
+        if again:
+            return ()
+        return self.store.lessons.answered_runs(step, namespace=namespace)
 
     def runs_of_tasks(
         self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE
@@ -279,17 +306,19 @@ class LessonBank:
         Runs that are alone in their task come in groups of similar requests (see `hepm.experience.likeness`). A run
         that the step has seen stays in its group.
         """
-        done: Collection[str] = () if again else self.store.lessons.answered_runs(step, namespace=namespace)
+        seen = self._seen_runs(step, namespace, again=again)
         by_task, alone = _by_task(self.store.runs_by_task(namespace=namespace))
         for (environment, name), ids in by_task.items():
-            wanted = frozenset(ids).difference(done)
+            wanted = frozenset(ids).difference(seen)
             if wanted:
                 yield TaskRuns(environment, name, self.runs(ids, namespace=namespace), wanted)
         for environment, ids in alone.items():
-            wanted = frozenset(ids).difference(done)
-            if wanted:
-                for name, members in self._grouped(step, ids, wanted, namespace).members().items():
-                    yield from self._compared(environment, name, members, wanted, namespace)
+            wanted = frozenset(ids).difference(seen)
+            if not wanted:
+                continue
+            groups = self._grouped(step, ids, wanted, namespace)
+            for name, members in groups.members().items():
+                yield from self._compared(environment, name, members, wanted, namespace)
 
     def tasks_of(self, step: str, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[TaskRuns]:
         """The tasks of some runs, with their latest runs (see `runs_of_tasks`); all of them are wanted.
@@ -299,60 +328,76 @@ class LessonBank:
         """
         by_task, alone = _by_task(self.runs_of_tasks(runs, namespace=namespace))
         for (environment, name), ids in by_task.items():
-            for groups in self._live.get(namespace, ({}, 0.0))[0].values():
+            groups_by_environment, _ = self._live.get(namespace, ({}, 0.0))
+            for groups in groups_by_environment.values():
                 groups.remove(ids)  # the first of them may have been alone before
             yield TaskRuns(environment, name, self.runs(ids, namespace=namespace), frozenset(ids))
         for environment, ids in alone.items():
             groups = self._live_groups(step, environment, namespace)
-            names = {groups.add(run, request) for run, request in self._requests(ids, namespace).items()}
-            for name, members in groups.members(names).items():
+            joined: set[str] = set()
+            for run, request in self._requests(ids, namespace).items():
+                joined.add(groups.add(run, request))
+            for name, members in groups.members(joined).items():
                 yield from self._compared(environment, name, members, frozenset(members), namespace)
 
     def _compared(
         self, environment: str, name: str, ids: Sequence[str], wanted: frozenset[str], namespace: str
     ) -> Iterator[TaskRuns]:
         """A large group in parts: some wanted runs at a time, with an even sample of the others to compare with."""
-        asked = [run for run in ids if run in wanted]
-        at_once = len(ids) if len(ids) <= _COMPARED else _COMPARED // 2
-        for start in range(0, len(asked), at_once):
-            some = frozenset(asked[start : start + at_once])
-            others = [run for run in ids if run not in some]
-            if len(ids) > _COMPARED:
-                others = others[:: -(-len(others) // at_once)]
-            yield TaskRuns(
-                environment, name, self.runs(sorted([*some, *others]), namespace=namespace), some, alike=True
-            )
+        wanted_ids = [run for run in ids if run in wanted]
+        large = len(ids) > _COMPARED
+        at_once = _COMPARED // 2 if large else len(ids)
+        for start in range(0, len(wanted_ids), at_once):
+            part = frozenset(wanted_ids[start : start + at_once])
+            others = [run for run in ids if run not in part]
+            if large:
+                step = math.ceil(len(others) / at_once)
+                others = others[::step]
+            compared = self.runs(sorted([*part, *others]), namespace=namespace)
+            yield TaskRuns(environment, name, compared, part, alike=True)
 
     def _live_groups(self, step: str, environment: str, namespace: str) -> RequestGroups:
+        """The groups of an environment that new runs join."""
         groups, until = self._live.get(namespace, ({}, 0.0))
         if time.monotonic() > until:
             listed = self.store.runs_by_task(namespace=namespace)
-            _, alone = _by_task(listed if len(listed) <= GROUPED_AT_ONCE else [])
-            groups = {name: self._grouped(step, ids, frozenset(), namespace) for name, ids in alone.items()}
-            until = time.monotonic() + GROUPED_FOR_S if len(listed) <= GROUPED_AT_ONCE else math.inf
+            groups = {}
+            until = math.inf
+            if len(listed) <= GROUPED_AT_ONCE:
+                _, alone = _by_task(listed)
+                groups = {name: self._grouped(step, ids, frozenset(), namespace) for name, ids in alone.items()}
+                until = time.monotonic() + GROUPED_FOR_S
             self._live[namespace] = groups, until
-        # In a large memory there are none to join.
-        return RequestGroups({}) if until == math.inf else groups.setdefault(environment, RequestGroups({}))
+        if until == math.inf:
+            # In a large memory there are none to join.
+            return RequestGroups({})
+        return groups.setdefault(environment, RequestGroups({}))
 
     def _grouped(self, step: str, ids: Sequence[str], wanted: frozenset[str], namespace: str) -> RequestGroups:
         """Groups of these runs by their requests; those that are not wanted stay in the group they were marked with."""
         seen = [_done_key(step, run) for run in ids if run not in wanted]
-        marked = {one.run: one.text for one in self.store.lessons.answers(seen, namespace=namespace) if one.text}
+        group_of: dict[str, str] = {}
+        for answer in self.store.lessons.answers(seen, namespace=namespace):
+            if answer.text:
+                group_of[answer.run] = answer.text
+        # A group has the name of one of its runs; if this one was forgotten, another one stands for the group.
         stored = set(ids)
         leaders: dict[str, str] = {}
-        for run, name in sorted(marked.items()):
+        for run, name in sorted(group_of.items()):
             leaders.setdefault(name, name if name in stored else run)
-        requests = self._requests([*leaders.values(), *(run for run in ids if run not in marked)], namespace)
+        ungrouped = [run for run in ids if run not in group_of]
+        requests = self._requests([*leaders.values(), *ungrouped], namespace)
         known = {name: requests.get(run, "") for name, run in leaders.items()}
-        fresh = {run: text for run, text in requests.items() if run not in marked}
+        fresh = {run: text for run, text in requests.items() if run not in group_of}
         if self._last_grouped[:2] != (fresh, known):
             self._last_grouped = fresh, known, RequestGroups(fresh, known)
-        return self._last_grouped[2].with_members(marked)
+        return self._last_grouped[2].with_members(group_of)
 
     def _requests(self, ids: Sequence[str], namespace: str) -> dict[str, str]:
         """What the user asked for first in each trusted run; others are compared with nothing, and lead no group."""
         if len(self._known_requests) > 2 * GROUPED_AT_ONCE:
             self._known_requests.clear()
+        # A long list gets a dictionary of its own: what is kept between calls stays small.
         known = self._known_requests if len(ids) <= GROUPED_AT_ONCE else {}
         unread = [run for run in ids if (namespace, run) not in known]
         for start in range(0, len(unread), _READ_AT_ONCE):
@@ -363,32 +408,40 @@ class LessonBank:
 
     def like_requests(self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> LikeRequests:
         """What users said in these runs; runs without a vector are left out."""
-        about, said = (self.store.header.embedder, namespace), self._said
-        known = {run: said[*about, run] for run in runs if (*about, run) in said}
-        unread = [run for run in runs if run not in known]
+        about = (self.store.header.embedder, namespace)
+        kept = self._request_vectors
+        vectors = {run: kept[*about, run] for run in runs if (*about, run) in kept}
+        unread = [run for run in runs if run not in vectors]
         for start in range(0, len(unread), _READ_AT_ONCE):
             batch = unread[start : start + _READ_AT_ONCE]
-            found = self.store.vectors_of_runs(batch, namespace=namespace)
-            known.update({run: found.get(run) for run in batch})
-        if len(said) + len(unread) > _MAX_SAID:
-            self._said = {}  # not cleared: another thread may be reading it
-        self._said.update({(*about, run): known[run] for run in unread})
-        vectors = {run: known[run] for run in runs}
-        return LikeRequests({run: vector for run, vector in vectors.items() if vector is not None})
+            stored = self.store.vectors_of_runs(batch, namespace=namespace)
+            for run in batch:
+                vectors[run] = stored.get(run)
+        if len(kept) + len(unread) > _MAX_REQUEST_VECTORS:
+            self._request_vectors = {}  # not cleared: another thread may be reading it
+        for run in unread:
+            self._request_vectors[*about, run] = vectors[run]
+        present: dict[str, Float32Array] = {}
+        for run in runs:
+            vector = vectors[run]
+            if vector is not None:
+                present[run] = vector
+        return LikeRequests(present)
 
     def runs(self, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[Trajectory]:
         """Stored runs in the order given, each with the label that it counts with, without those that are gone.
 
         StoreDamagedError names an unreadable one.
         """
-        found: builtins.list[Trajectory] = []
+        runs: builtins.list[Trajectory] = []
         success_from = self.store.header.success_from
         for start in range(0, len(ids), _READ_AT_ONCE):
             batch = ids[start : start + _READ_AT_ONCE]
             records = self.store.records_of(batch, namespace=namespace)
-            read = (parse_stored(name, records[name]) for name in batch if name in records)
-            found.extend(run.graded(success_from) for run in read)
-        return found
+            for id in batch:
+                if id in records:
+                    runs.append(parse_stored(id, records[id]).graded(success_from))
+        return runs
 
     def mark_done(self, step: str, runs: Mapping[str, str], *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Record that a step has seen runs, and each run's group of similar requests, "" for none."""
@@ -406,6 +459,7 @@ def _by_task(
     """Runs by environment and task, where a task has several; and the others by environment."""
     by_task: dict[tuple[str, str], builtins.list[str]] = {}
     alone: dict[str, builtins.list[str]] = {}
+    # A run without a task is a task of its own, named by its id. The store lists runs of one task together.
     for (environment, name), group in groupby(runs, key=lambda run: (run[0], run[1] or run[2])):
         ids = [run for _, _, run in group]
         if len(ids) > 1:
@@ -436,6 +490,8 @@ class StoreLedger:
         return None
 
     def put(self, key: str, answer: PaidAnswer) -> None:  # noqa: D102
-        run, user = (answer.subject if self._about == subject else "" for subject in ("run", "user"))
+        # An answer about a lesson hangs on no run and no user, and is forgotten with neither.
+        run = answer.subject if self._about == "run" else ""
+        user = answer.subject if self._about == "user" else ""
         kept = Answer(key, answer.step, run, answer.text, json.dumps(asdict(answer.usage)), user)
         self._lessons.put_answers([kept], namespace=self._namespace)

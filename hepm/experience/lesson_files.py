@@ -32,17 +32,21 @@ END: Final = "<!-- end of hepm lessons -->"
 WORKS: Final = "What works"
 FAILS: Final = "What fails"
 
+# <!-- hepm lessons of "shop": p-0123abcd e-89abcdef -->
 _BEGIN: Final = re.compile(r'^<!-- hepm lessons of (?P<namespace>"[^\n]*?"):(?P<ids>[^\n]*?) -->[ \t]*$', re.MULTILINE)
 _HEADING: Final = re.compile(r"#+ +(.*?)\s*$")
 _ITEM: Final = re.compile(r"[-*+] +(.*)", re.DOTALL)
+# At the end of a line: <!-- p-0123abcd 4f5e6d7c -->; lines of earlier versions have no digest.
 _ID: Final = re.compile(r"\s*<!-- (?P<id>[ep]-[0-9a-f]+)(?: (?P<digest>[0-9a-f]{8}))? -->\s*$")
+# "(9 of 10 runs that did so succeeded, 2 of 8 others)", "(from 3 runs)", "(by hand)".
 _EVIDENCE: Final = re.compile(r"\s*\((?:\d+ of \d+ runs|from [\d,]+ runs?\b|by hand\b)[^()]*\)\s*$")
 _FRONT: Final = re.compile(r"---\n(?P<front>.*?)\n---\n", re.DOTALL)
 _SKILL_NAME: Final = re.compile(r"[^a-z0-9]+")
-_NAMED_TOOLS: Final = 12
+_NAMED_TOOLS: Final = 12  # in the description of a skill
 _NAMESPACE_CHARS: Final = 200
-_FEWEST_DIGITS: Final = 8
-_SKILL_NAME_CHARS: Final = 64
+_FEWEST_DIGITS: Final = 8  # of an id, which has more if two lessons begin alike
+_SKILL_NAME_CHARS: Final = 64  # the limit of agentskills.io
+_DESCRIPTION_CHARS: Final = 1_000  # its limit is 1,024
 
 
 class FileLesson(NamedTuple):
@@ -79,12 +83,18 @@ class FileLesson(NamedTuple):
     def _support(self) -> str:
         if self.by_hand:
             return "by hand"
-        if self.runs.enough:
-            did, others = ("that did so", "others") if self.works else ("without it", "with it")
-            heeded = f"{self.runs.heeded_successes} of {self.runs.heeded} runs {did} succeeded"
-            return f"{heeded}, {self.runs.others_successes} of {self.runs.others} {others}"
-        runs = len(self.equal.sources)
-        return f"from {count_of(runs, 'run')}" if runs else ""
+        runs = self.runs
+        if runs.enough:
+            # A warning is heeded by runs that do without the tool.
+            heeding, others = "without it", "with it"
+            if self.works:
+                heeding, others = "that did so", "others"
+            share = f"{runs.heeded_successes} of {runs.heeded} runs {heeding} succeeded"
+            return f"{share}, {runs.others_successes} of {runs.others} {others}"
+        sources = len(self.equal.sources)
+        if not sources:
+            return ""
+        return f"from {count_of(sources, 'run')}"
 
 
 class Chosen(NamedTuple):
@@ -107,20 +117,22 @@ def lessons_for_file(
         every: Include lessons that no such runs support, or that runs disagree on, and old ones.
     """
     equal = _equal(bank, kinds, namespace)
-    refused = {one.key for one in _equal(bank, kinds, namespace, refused=True)}
+    refused = {lessons.key for lessons in _equal(bank, kinds, namespace, refused=True)}
     supported = _support_of(equal, bank, namespace)
     ages = _ages_of(equal, bank, namespace)
     kept: list[FileLesson] = []
     left_out = 0
-    for one in equal:
-        lesson = FileLesson(one, supported[one.first.row.id], ages[one.first.row.id])
-        if one.key in refused and not lesson.by_hand:
+    for lessons in equal:
+        id = lessons.first.row.id
+        lesson = FileLesson(lessons, supported[id], ages[id])
+        if lessons.key in refused and not lesson.by_hand:
             continue
         sound = lesson.by_hand or _is_sound(lesson)
         if every or (sound and lesson.age.weight > 0):
             kept.append(lesson)
         else:
             left_out += 1
+    # Not by evidence: with each new run, lines of a file under version control would move.
     kept.sort(key=lambda lesson: (not lesson.works, _line_of(lesson.equal), lesson.row.id))
     return Chosen(kept, left_out)
 
@@ -128,15 +140,19 @@ def lessons_for_file(
 def _ages_of(equal: Sequence[EqualLessons], bank: LessonBank, namespace: str) -> dict[str, Age]:
     """The age of each of some lessons by the id that stands for it: the freshest one of those that say it."""
     rows: list[LessonRow] = []
-    for one in equal:
-        rows += [stored.row for stored in one.lessons]
+    for lessons in equal:
+        rows += [stored.row for stored in lessons.lessons]
     # Asked of all at once: their runs are read together.
-    by_id = dict(zip((row.id for row in rows), bank.ages(namespace).of(rows), strict=True))
-    return {one.first.row.id: freshest(by_id[stored.row.id] for stored in one.lessons) for one in equal}
+    ages = bank.ages(namespace).of(rows)
+    age_of = {row.id: age for row, age in zip(rows, ages, strict=True)}
+    freshest_of: dict[str, Age] = {}
+    for lessons in equal:
+        freshest_of[lessons.first.row.id] = freshest(age_of[stored.row.id] for stored in lessons.lessons)
+    return freshest_of
 
 
-def _is_sound(one: FileLesson) -> bool:
-    return one.runs.supports and not one.equal.held_back
+def _is_sound(lesson: FileLesson) -> bool:
+    return lesson.runs.supports and not lesson.equal.held_back
 
 
 def _equal(bank: LessonBank, kinds: Sequence[Kind], namespace: str, *, refused: bool = False) -> list[EqualLessons]:
@@ -150,19 +166,20 @@ def _equal(bank: LessonBank, kinds: Sequence[Kind], namespace: str, *, refused: 
             row = stored.row
             if row.retired in reasons and not row.properties.get("only_user") and not says_nothing(row):
                 kept.append(stored)
-    return [one for one in bank.equal(kept, namespace=namespace) if not one.conditions.user]
+    # `only_user` is what a lesson was stored with; that it holds for one user can also follow from its runs.
+    return [lessons for lessons in bank.equal(kept, namespace=namespace) if not lessons.conditions.user]
 
 
-def _support_of(found: Sequence[EqualLessons], bank: LessonBank, namespace: str) -> dict[str, HeldOutRuns]:
+def _support_of(equal: Sequence[EqualLessons], bank: LessonBank, namespace: str) -> dict[str, HeldOutRuns]:
     """What held-out runs say of each, by the id that stands for it, under the condition that its sentence names."""
     needs: dict[str, Principle] = {}
     others: dict[str, Lesson] = {}
-    for one in found:
-        row = one.first.row
+    for lessons in equal:
+        row = lessons.first.row
         if is_content(row):
             needs[row.id] = Principle.of(row)
         else:
-            others[row.id] = _as_written(one)
+            others[row.id] = _as_written(lessons)
     supported = support_of(others, latest_labelled(bank, namespace=namespace))
     if needs:
         runs = list(islice(latest_labelled(bank, namespace=namespace), MOST_RUNS))
@@ -170,19 +187,27 @@ def _support_of(found: Sequence[EqualLessons], bank: LessonBank, namespace: str)
     return supported
 
 
-def _as_written(one: EqualLessons) -> Lesson:
+def _as_written(lessons: EqualLessons) -> Lesson:
     """A lesson that says what the sentence for all of them says."""
-    row = one.first.row
-    if one.placed is None:
+    row = lessons.first.row
+    if lessons.placed is None:
         if row.kind == "principle":
             return Principle.of(row)
         return Experience.of(row)
-    better, worse = one.placed.advice
-    after = sorted(one.placed.after)
-    triples = [Triple(tool, FOLLOWED_BY, target) for tool in after for target in sorted(better)]
-    triples += [Triple(target, FAILS_AFTER, tool) for tool in after for target in sorted(worse)]
-    kind = "guiding" if better else "cautionary"
-    return Principle(kind, one.text, tuple(triples), one.sources, one.tools, one.conditions.without_users)
+    better, worse = lessons.placed.advice
+    advises: list[Triple] = []
+    warns: list[Triple] = []
+    for tool in sorted(lessons.placed.after):
+        advises += [Triple(tool, FOLLOWED_BY, target) for target in sorted(better)]
+        warns += [Triple(target, FAILS_AFTER, tool) for target in sorted(worse)]
+    return Principle(
+        kind="guiding" if better else "cautionary",
+        text=lessons.text,
+        triples=(*advises, *warns),
+        sources=lessons.sources,
+        tools=lessons.tools,
+        conditions=lessons.conditions.without_users,
+    )
 
 
 # Write
@@ -191,21 +216,23 @@ def _as_written(one: EqualLessons) -> Lesson:
 def section_of(lessons: Sequence[FileLesson], bank: LessonBank, *, namespace: str) -> str:
     """The lessons between their markers; equal lessons give equal text."""
     short = _short_ids(bank, namespace)
-    ids = "".join(f" {short[one.row.id]}" for one in lessons)
+    ids = "".join(f" {short[lesson.row.id]}" for lesson in lessons)
     lines = [
         f"<!-- hepm lessons of {quoted(namespace, _NAMESPACE_CHARS)}:{ids} -->",
         "## Lessons from recorded runs",
         "",
+        f"{_summary(lessons)} Edit or delete lines, then run `hepm import` on this file.",
+        "",
     ]
-    lines += [f"{_summary(lessons)} Edit or delete lines, then run `hepm import` on this file.", ""]
     for heading, works in ((WORKS, True), (FAILS, False)):
-        chosen = [lesson for lesson in lessons if lesson.works is works]
-        if not chosen:
+        under_heading = [lesson for lesson in lessons if lesson.works is works]
+        if not under_heading:
             continue
         lines += [f"### {heading}", ""]
-        for lesson in chosen:
-            evidence = f" ({_without_brackets(lesson.evidence)})" if lesson.evidence else ""
+        for lesson in under_heading:
             text = _line_of(lesson.equal)
+            # "- Call get_order before process_return. (9 of 10 runs …) <!-- p-0123abcd 4f5e6d7c -->"
+            evidence = f" ({_without_brackets(lesson.evidence)})" if lesson.evidence else ""
             lines.append(f"- {text}{evidence} <!-- {short[lesson.row.id]} {_digest(text, works=works)} -->")
         lines.append("")
     return "\n".join([*lines, END])
@@ -213,9 +240,9 @@ def section_of(lessons: Sequence[FileLesson], bank: LessonBank, *, namespace: st
 
 def with_section(text: str, section: str, name: str) -> str:
     """A file's text with the section in place of its former one, or at its end; nothing else changes."""
-    found = _find(text, name)
-    if found is not None:
-        start, end = found
+    place = _find(text, name)
+    if place is not None:
+        start, end = place
         return text[:start] + section + text[end:]
     if text and not text.endswith("\n"):
         text += "\n"
@@ -237,11 +264,12 @@ def skill_text(former: str, lessons: Sequence[FileLesson], bank: LessonBank, *, 
         for key, value in facts.items():
             head = re.sub(rf"^  {key}: .*$", f'  {key}: "{value}"', head, flags=re.MULTILINE)
         return with_section(f"---\n{head}\n---\n{former[front.end() :]}", section, "SKILL.md")
-    name = _SKILL_NAME.sub("-", folder.lower()).strip("-")[:_SKILL_NAME_CHARS].strip("-") or "lessons"
+    # Small letters, digits and single hyphens, none at the ends, as agentskills.io asks for. Cutting may end in one.
+    name = _SKILL_NAME.sub("-", folder.lower()).strip("-")[:_SKILL_NAME_CHARS].strip("-")
     lines = [
         "---",
-        f"name: {name}",
-        f"description: {quoted(_skill_description(lessons, namespace), 1_000)}",
+        f"name: {name or 'lessons'}",
+        f"description: {quoted(_skill_description(lessons, namespace), _DESCRIPTION_CHARS)}",
         "metadata:",
         "  from: hepm",
         f"  namespace: {quoted(namespace, _NAMESPACE_CHARS)}",
@@ -265,28 +293,36 @@ def _skill_description(lessons: Sequence[FileLesson], namespace: str) -> str:
 
 
 def _runs(lessons: Sequence[FileLesson]) -> set[str]:
-    return {source.run for one in lessons for source in one.equal.sources}
+    runs: set[str] = set()
+    for lesson in lessons:
+        runs.update(source.run for source in lesson.equal.sources)
+    return runs
 
 
 def _latest(lessons: Sequence[FileLesson]) -> str:
-    return max((one.age.supported_on for one in lessons), default="")
+    """The day of the latest run, such as "2025-03-01"; "" if none is known."""
+    return max((lesson.age.supported_on for lesson in lessons), default="")
 
 
 def _summary(lessons: Sequence[FileLesson]) -> str:
     if not lessons:
         return "None at present."
-    latest = f", the latest of {_latest(lessons)}" if _latest(lessons) else ""
-    return f"{count_of(len(lessons), 'lesson')} from {count_of(len(_runs(lessons)), 'run')}{latest}."
+    text = f"{count_of(len(lessons), 'lesson')} from {count_of(len(_runs(lessons)), 'run')}"
+    latest = _latest(lessons)
+    if latest:
+        text += f", the latest of {latest}"
+    return f"{text}."
 
 
-def _line_of(one: EqualLessons) -> str:
+def _line_of(lessons: EqualLessons) -> str:
     """What lessons say, on one line that ends no marker."""
-    text = " ".join(one.text.split())
+    text = " ".join(lessons.text.split())
     return on_one_line(text.replace("<!--", "<! --").replace("-->", "-- >"))
 
 
 def _digest(text: str, *, works: bool) -> str:
     """A hash of a line as it was written: its condition may have other words by the time that it is read back."""
+    # With its heading: who moves a line below the other one says the opposite.
     written = f"{WORKS if works else FAILS}\n{text}"
     return hashlib.blake2b(written.encode("utf-8", "replace"), digest_size=4).hexdigest()
 
@@ -297,13 +333,17 @@ def _without_brackets(text: str) -> str:
 
 def _short_ids(bank: LessonBank, namespace: str) -> Mapping[str, str]:
     """The beginning of each lesson's id that no other one has."""
+    ids: list[str] = []
     kinds: tuple[Kind, ...] = ("experience", "principle")
-    ids = sorted(one.row.id for kind in kinds for one in bank.list(kind, namespace=namespace, retired=True))
-    found: dict[str, str] = {}
+    for kind in kinds:
+        ids += [stored.row.id for stored in bank.list(kind, namespace=namespace, retired=True)]
+    ids.sort()
+    short: dict[str, str] = {}
+    # In order, the id that shares the longest beginning with one stands right before or right after it.
     for before, own, after in zip(["", *ids], ids, [*ids[1:], ""], strict=False):
         shared = max(_shared(own, before), _shared(own, after))
-        found[own] = own[: max(shared + 1, len("p-") + _FEWEST_DIGITS)]
-    return found
+        short[own] = own[: max(shared + 1, len("p-") + _FEWEST_DIGITS)]
+    return short
 
 
 def _shared(one: str, other: str) -> int:
@@ -358,24 +398,16 @@ def read_section(text: str, name: str, bank: LessonBank, *, namespace: str) -> S
         InputError: the section is of another namespace, lacks its end, names several lessons by one id, or has lost all
             its lines.
     """
-    found = _find(text, name)
-    begin = _BEGIN.search(text)
-    if found is None or begin is None:
-        raise InputError(
-            f"{name} holds no lessons: `hepm export {name} --form agents` writes them between two markers."
-        )
-    written_in = json.loads(begin["namespace"])
-    if written_in != namespace:
-        raise InputError(f"the lessons in {name} are of the namespace {written_in!r}: name it with --namespace.")
-    lines = list(_lines(text[begin.end() : found[1]]))
+    section, written = _section_in(text, name, namespace)
+    lines = list(_lines(section))
     kept = {line.id for line in lines}
-    written = begin["ids"].split()
     stored = {id: _stored(bank, id, name, namespace) for id in {*written, *kept}}
     deleted: list[LessonRow] = []
     for id in written:
         row = stored[id]
         if id not in kept and row is not None and row.live:
             deleted.append(row)
+    # An emptied section is more likely an accident of an editor than a wish.
     if len(deleted) > 1 and not lines:
         raise InputError(f"{name} holds no lesson any more: all {len(deleted)} would be retired. Nothing changed.")
     tools = [tool.name for tool in bank.store.tools(namespace=namespace)]
@@ -399,7 +431,24 @@ def read_section(text: str, name: str, bank: LessonBank, *, namespace: str) -> S
         if not imported and not forgotten:
             edits += 1
     gone_too = {row.id for row in deleted} | _saying_the_same([*deleted, *edited], bank, namespace)
-    return SectionRead(lessons, sorted(gone_too.difference(row.id for row in edited)), edits)
+    # What was edited is replaced by its import, not deleted.
+    gone_too.difference_update(row.id for row in edited)
+    return SectionRead(lessons, sorted(gone_too), edits)
+
+
+def _section_in(text: str, name: str, namespace: str) -> tuple[str, list[str]]:
+    """The text between the markers of a file, and the ids that its first marker names."""
+    place = _find(text, name)
+    begin = _BEGIN.search(text)
+    if place is None or begin is None:
+        raise InputError(
+            f"{name} holds no lessons: `hepm export {name} --form agents` writes them between two markers."
+        )
+    written_in = json.loads(begin["namespace"])
+    if written_in != namespace:
+        raise InputError(f"the lessons in {name} are of the namespace {written_in!r}: name it with --namespace.")
+    _, end = place
+    return text[begin.end() : end], begin["ids"].split()
 
 
 def _is_untouched(line: _Line, row: LessonRow, bank: LessonBank, namespace: str) -> bool:
@@ -411,8 +460,8 @@ def _is_untouched(line: _Line, row: LessonRow, bank: LessonBank, namespace: str)
 
 def _alone(row: LessonRow, bank: LessonBank, namespace: str) -> EqualLessons:
     """What one lesson says."""
-    (found,) = bank.equal([StoredLesson(0, row, UNUSED, None)], namespace=namespace)
-    return found
+    (lessons,) = bank.equal([StoredLesson(0, row, UNUSED, None)], namespace=namespace)
+    return lessons
 
 
 def _saying_the_same(rows: Sequence[LessonRow], bank: LessonBank, namespace: str) -> set[str]:
@@ -422,9 +471,9 @@ def _saying_the_same(rows: Sequence[LessonRow], bank: LessonBank, namespace: str
         keys = {_alone(row, bank, namespace).key for row in rows if row.kind == kind}
         if not keys:
             continue
-        for one in bank.equal(bank.list(kind, namespace=namespace), namespace=namespace):
-            if one.key in keys:
-                same.update(stored.row.id for stored in one.lessons)
+        for lessons in bank.equal(bank.list(kind, namespace=namespace), namespace=namespace):
+            if lessons.key in keys:
+                same.update(stored.row.id for stored in lessons.lessons)
     return same
 
 
@@ -451,6 +500,7 @@ def _lines(section: str) -> Iterator[_Line]:
         elif item is not None:
             items.append((works, [item[1]]))
         elif items and line.startswith((" ", "\t")) and line.strip():
+            # Indented: the item goes on.
             items[-1][1].append(line.strip())
     for under, parts in items:
         text = " ".join(parts).replace("\\_", "_")
@@ -458,7 +508,8 @@ def _lines(section: str) -> Iterator[_Line]:
         named = _ID.search(text)
         if named is not None:
             text = text[: named.start()]
-            id, digest = named["id"], named["digest"] or ""
+            id = named["id"]
+            digest = named["digest"] or ""
         text = " ".join(_EVIDENCE.sub("", text).split())
         if text:
             yield _Line(under, text, id, digest)
@@ -469,10 +520,15 @@ def _stored(bank: LessonBank, id: str, name: str, namespace: str) -> LessonRow |
     if not id:
         return None
     kind: Kind = "principle" if id.startswith("p-") else "experience"
-    rows = [one.row for one in bank.list(kind, namespace=namespace, retired=True) if one.row.id.startswith(id)]
+    rows: list[LessonRow] = []
+    for stored in bank.list(kind, namespace=namespace, retired=True):
+        if stored.row.id.startswith(id):
+            rows.append(stored.row)
     if len(rows) > 1:
         raise InputError(f"{name} names a lesson {id!r}, and {len(rows)} begin so: write more of its id.")
-    return rows[0] if rows else None
+    if not rows:
+        return None
+    return rows[0]
 
 
 def _edited(line: _Line, former: EqualLessons) -> LessonRow:
@@ -480,22 +536,25 @@ def _edited(line: _Line, former: EqualLessons) -> LessonRow:
 
     Its condition stays if the words still name it: else it would hold under one that nobody can read.
     """
-    row, when = former.first.row, former.conditions.without_users
+    row = former.first.row
+    when = former.conditions.without_users
     if former.conditions.when.casefold() not in line.text.casefold():
         when = Conditions(environments=when.environments)
     tools = tuple(tool for tool in row.tools if _names(line.text, tool))
     if row.kind == "experience":
         experience = Experience.of(row)
         return replace(experience, lesson=line.text, tools=tools, conditions=when, distilled_by=HAND).row()
-    triples: tuple[Triple, ...] = ()
+    triples: list[Triple] = []
     if line.works is former.works:  # else they say the opposite of what it says now
         lost = set(row.tools).difference(tools)
-        triples = tuple(triple for triple in row.triples if lost.isdisjoint((triple.subject, triple.object)))
+        for triple in row.triples:
+            if triple.subject not in lost and triple.object not in lost:
+                triples.append(triple)
     edited = replace(
         Principle.of(row),
         kind="guiding" if line.works else "cautionary",
         text=line.text,
-        triples=triples,
+        triples=tuple(triples),
         tools=tools,
         conditions=when,
         distilled_by=HAND,
@@ -510,6 +569,7 @@ def _new(line: _Line, tools: Iterable[str]) -> LessonRow:
 
 
 def _names(text: str, tool: str) -> bool:
+    # Not inside a longer name: "get_order" is not named by "get_order_items", nor by "shop.get_order".
     return re.search(rf"(?<![\w.-]){re.escape(tool)}(?![\w-])", text) is not None
 
 

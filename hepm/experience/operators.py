@@ -21,21 +21,24 @@ from hepm.graph.lessons.rows import UNUSED, Parent, Source, Uses
 from hepm.graph.rows import Float32Array
 from hepm.llm import Message, Question
 from hepm.text import CUT, quoted
-from hepm.types import Trajectory
+from hepm.types import ToolName, Trajectory
 
 Operator: TypeAlias = Literal["mutation", "generalisation", "crossover"]
 OPERATORS: Final[tuple[Operator, ...]] = ("mutation", "generalisation", "crossover")
 FIELD_CHARS: Final = 600
 
 _PRECONDITIONS: Final = 8
-_TOOLS_NAMED: Final = 3
+_TOOLS_NAMED: Final = 3  # of those that tell successes from failures, of either kind
 _RUNS_SHOWN: Final = 3  # to a model, of either outcome
 _PART_CHARS: Final = 700
 
+# "4711", "a@b.org", "#12": a word with a digit, an @ or a #.
 _PARTICULAR: Final = re.compile(r"""[^\s"'/()]*[\d@#][^\s"'/()]*""")
+# A word after another word: the first one of a sentence has a capital letter in any case.
 _INSIDE_A_SENTENCE: Final = re.compile(r"(?<=[^\W\d_] )[^\W\d_][\w'-]+")
-_NAMES_AMONG: Final = 3
+_NAMES_AMONG: Final = 3  # fewer words to a name, and capitals mean something else, as in German
 _CUTS: Final = re.compile(rf"{CUT}(?:\W*{CUT})+")
+# What an earlier mutation added: the next one replaces it.
 _HELPED: Final = re.compile(r" It helped in \d+ of \d+ runs: .*$")
 
 
@@ -50,7 +53,9 @@ class Member(NamedTuple):
     @property
     def success(self) -> float:
         """Share of successes among the runs whose outcome is known; 0 while none is."""
-        return self.uses.successes / self.uses.uses if self.uses.uses else 0.0
+        if not self.uses.uses:
+            return 0.0
+        return self.uses.successes / self.uses.uses
 
     @property
     def record(self) -> str:
@@ -90,25 +95,30 @@ def _child(
     It stands on all runs of its parents: if a run that gave words to one is forgotten, the child goes too.
     """
     sources: dict[str, Source] = {}
+    outcomes: dict[str, None] = {}
+    tools: dict[ToolName, None] = {}
     for parent in parents:
+        if parent.outcome:
+            outcomes[parent.outcome] = None
+        tools.update(dict.fromkeys(parent.tools))
         for source in parent.sources:
             known = sources.get(source.run)
             if known is None:
                 sources[source.run] = source
             else:
+                # A run that gave words to one parent gave them to the child.
                 sources[source.run] = known._replace(words=known.words or source.words)
-    outcome = " ".join(dict.fromkeys(parent.outcome for parent in parents if parent.outcome))
-    situation, action, lesson = (plain(text, FIELD_CHARS) for text in words)
+    situation, action, lesson = words
     return replace(
         parents[0],
-        situation=situation,
-        action=action,
-        outcome=plain(outcome, FIELD_CHARS),
-        lesson=lesson,
+        situation=plain(situation, FIELD_CHARS),
+        action=plain(action, FIELD_CHARS),
+        outcome=plain(" ".join(outcomes), FIELD_CHARS),
+        lesson=plain(lesson, FIELD_CHARS),
         reward=sum(parent.reward for parent in parents) / len(parents),
         conditions=conditions,
         sources=tuple(sources.values()),
-        tools=tuple(dict.fromkeys(tool for parent in parents for tool in parent.tools)),
+        tools=tuple(tools),
         distilled_by=made_by,
         parents=tuple(Parent(parent.id, operator) for parent in parents),
         generation=max(parent.generation for parent in parents) + 1,
@@ -121,28 +131,55 @@ def sharpened(parent: Experience, shown: Evidence) -> Experience | None:
     It is narrowed to environments in which it helped, and to tools that all runs of one outcome called and none of the
     other; of a single run every tool would count.
     """
-    if min(map(len, shown)) < 2:
+    successes, failures = shown
+    if len(successes) < 2 or len(failures) < 2:
         return None
-    here, environments = parent.conditions, parent.conditions.environments
-    where_won, where_lost = ({run.environment for run in runs} - {""} for runs in shown)
-    only_lost = where_lost - where_won
-    if where_won and only_lost:
-        narrower = [place for place in environments or sorted(where_won) if place not in only_lost]
-        environments = tuple(narrower) or environments  # none would be all of them
-    won, lost = ([{call.name for call in run.calls()} for run in runs] for runs in shown)
-    called = sorted(set[str].intersection(*won).difference(*lost))[:_TOOLS_NAMED]
-    missing = sorted(set[str].intersection(*lost).difference(*won))[:_TOOLS_NAMED]
-    new = environments if environments != here.environments else ()
-    words = {"in": new, "with calls of": called, "without calls of": missing}
-    where = ", ".join(f"{word} {listed(names)}" for word, names in words.items() if names)
+    conditions = parent.conditions
+    environments = _narrower(conditions.environments, shown)
+    called, missing = _telling_tools(successes, failures), _telling_tools(failures, successes)
+    where: list[str] = []
+    if environments != conditions.environments:
+        where.append(f"in {listed(environments)}")
+    if called:
+        where.append(f"with calls of {listed(called)}")
+    if missing:
+        where.append(f"without calls of {listed(missing)}")
     if not where:
         return None
-    helped = f" It helped in {len(won)} of {len(won) + len(lost)} runs: {where}."
-    preconditions = (*here.preconditions, *(f"{t} is called" for t in called), *(f"{t} is not called" for t in missing))
+    runs = len(successes) + len(failures)
+    helped = f" It helped in {len(successes)} of {runs} runs: {', '.join(where)}."
+    preconditions = dict.fromkeys(conditions.preconditions)
+    preconditions.update({f"{tool} is called": None for tool in called})
+    preconditions.update({f"{tool} is not called": None for tool in missing})
+    kept = tuple(preconditions)[:_PRECONDITIONS]
+    # The former lesson is cut to make room: what this mutation found stands whole.
     lesson = plain(_HELPED.sub("", parent.lesson), FIELD_CHARS - len(helped)) + helped
-    kept = tuple(dict.fromkeys(preconditions))[:_PRECONDITIONS]
-    conditions = replace(here, environments=environments, preconditions=kept)
+    conditions = replace(conditions, environments=environments, preconditions=kept)
     return _child([parent], "mutation", (parent.situation, parent.action, lesson), conditions)
+
+
+def _narrower(environments: Sequence[str], shown: Evidence) -> tuple[str, ...]:
+    """The environments without those in which every run with it failed; the same if none would be left."""
+    successes, failures = shown
+    won = {run.environment for run in successes} - {""}
+    lost = {run.environment for run in failures} - {""}
+    only_lost = lost - won
+    if not won or not only_lost:
+        return tuple(environments)
+    narrower = [place for place in environments or sorted(won) if place not in only_lost]
+    # None would be all of them.
+    return tuple(narrower or environments)
+
+
+def _telling_tools(runs: Sequence[Trajectory], others: Sequence[Trajectory]) -> list[ToolName]:
+    """The first few tools that each of some runs called, and none of the others."""
+    by_all = set[ToolName].intersection(*map(_tools_of, runs))
+    by_others = set[ToolName]().union(*map(_tools_of, others))
+    return sorted(by_all - by_others)[:_TOOLS_NAMED]
+
+
+def _tools_of(run: Trajectory) -> set[ToolName]:
+    return {call.name for call in run.calls()}
 
 
 def generalised(parent: Experience) -> Experience | None:
@@ -151,8 +188,9 @@ def generalised(parent: Experience) -> Experience | None:
     words = general(parent.situation), general(parent.action), general(parent.lesson)
     preconditions = tuple(map(general, parent.conditions.preconditions))
     child = _child([parent], "generalisation", words, Conditions(preconditions=preconditions))
-    same = (child.situation, child.action, child.lesson) == (parent.situation, parent.action, parent.lesson)
-    return None if same else replace(child, outcome=general(child.outcome))
+    if (child.situation, child.action, child.lesson) == (parent.situation, parent.action, parent.lesson):
+        return None
+    return replace(child, outcome=general(child.outcome))
 
 
 def without_particulars(text: str, places: Sequence[str], *, keep: Sequence[str]) -> str:
@@ -165,14 +203,21 @@ def without_particulars(text: str, places: Sequence[str], *, keep: Sequence[str]
         name = _word(place)
         text = re.sub(rf"\b(?:in|for|of) (?:the )?{name.pattern}[.,:]? ?", "", text, flags=re.IGNORECASE)
         text = name.sub("this environment", text)
+    # A tool such as "s3_upload" has a digit and stays.
     kept = tuple(tool for tool in keep if _PARTICULAR.search(tool))
-    text = _PARTICULAR.sub(lambda word: word[0] if any(tool in word[0] for tool in kept) else CUT, text)
+
+    def without_id(word: re.Match[str]) -> str:
+        return word[0] if any(tool in word[0] for tool in kept) else CUT
+
+    text = _PARTICULAR.sub(without_id, text)
     names = {word for word in _INSIDE_A_SENTENCE.findall(text) if word[0].isupper() and not word.isupper()}
     names.difference_update(keep)
     if _NAMES_AMONG * len(names) < len(text.split()):
         text = _INSIDE_A_SENTENCE.sub(lambda word: CUT if word[0] in names else word[0], text)
     text = _CUTS.sub(CUT, text).strip()
-    return text[:1].upper() + text[1:] if sentence else text
+    if sentence:
+        return text[:1].upper() + text[1:]
+    return text
 
 
 def _word(name: str) -> re.Pattern[str]:
@@ -183,25 +228,33 @@ def crossed(one: Experience, other: Experience) -> Experience | None:
     """Both lessons side by side, for where either applies; None if one holds the other."""
     if one.lesson in other.lesson or other.lesson in one.lesson:
         return None
+    situation = _both(one.situation, other.situation, " Or: ")
+    action = _both(one.action, other.action, " Or: ")
+    lesson = _both(one.lesson, other.lesson, " ")
+    conditions = joined(one.conditions, other.conditions)
+    return _child([one, other], "crossover", (situation, action, lesson), conditions)
 
-    def both(one: str, other: str, between: str) -> str:
-        half = (FIELD_CHARS - len(between)) // 2
-        return one if one == other else f"{plain(one, half)}{between}{plain(other, half)}"
 
-    situation, action = both(one.situation, other.situation, " Or: "), both(one.action, other.action, " Or: ")
-    words = (situation, action, both(one.lesson, other.lesson, " "))
-    return _child([one, other], "crossover", words, joined(one.conditions, other.conditions))
+def _both(one: str, other: str, between: str) -> str:
+    """Two texts as one, each cut to half of the room; equal ones once."""
+    if one == other:
+        return one
+    half = (FIELD_CHARS - len(between)) // 2
+    return f"{plain(one, half)}{between}{plain(other, half)}"
 
 
 def joined(one: Conditions, other: Conditions) -> Conditions:
     """Where either applies."""
-    limited = bool(one.last_turn and other.last_turn)
-    return Conditions(
-        tuple(sorted({*one.environments, *other.environments})) if one.environments and other.environments else (),
-        min(one.first_turn, other.first_turn) if limited else 0,
-        max(one.last_turn, other.last_turn) if limited else 0,
-        tuple(dict.fromkeys((*one.preconditions, *other.preconditions)))[:_PRECONDITIONS],
-    )
+    # No environments, and a last turn of 0, mean all of them: what is unlimited in one is so in both.
+    environments: tuple[str, ...] = ()
+    if one.environments and other.environments:
+        environments = tuple(sorted({*one.environments, *other.environments}))
+    first_turn = last_turn = 0
+    if one.last_turn and other.last_turn:
+        first_turn = min(one.first_turn, other.first_turn)
+        last_turn = max(one.last_turn, other.last_turn)
+    preconditions = tuple(dict.fromkeys((*one.preconditions, *other.preconditions)))
+    return Conditions(environments, first_turn, last_turn, preconditions[:_PRECONDITIONS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,40 +293,66 @@ def question(
 
     The answer is kept, and forgotten, with the run that all their words come from; not with several such runs.
     """
-    runs = {source.run for one in parents for source in one.experience.sources if source.words}
-    subject = runs.pop() if len(runs) == 1 else " and ".join(one.id for one in parents)
+    runs: set[str] = set()
+    for parent in parents:
+        runs.update(source.run for source in parent.experience.sources if source.words)
+    if len(runs) == 1:
+        subject = runs.pop()
+    else:
+        subject = " and ".join(parent.id for parent in parents)
     lines: list[str] = []
-    for one in parents:
-        it, known = one.experience, f"; {one.record}" if one.uses.uses else ""
-        lines.append(f"An experience of the {it.zone} zone, from the {' and '.join(it.stages)} of a run{known}:")
-        parts = {
-            **{name: getattr(it, name) for name in ("situation", "action", "outcome", "lesson")},
-            "preconditions": "; ".join(it.conditions.preconditions),
-            "environments": ", ".join(it.conditions.environments),
-        }
-        lines += [f"  {name}: {quoted(text, _PART_CHARS)}" for name, text in parts.items() if text]
+    for parent in parents:
+        lines += _described(parent)
     if operator == "mutation":
-        for outcome, some in zip(("succeeded", "failed"), shown, strict=True):
-            for run in some[:_RUNS_SHOWN]:
-                called = quoted(sequence(move.tools for move in moves_of(run)) or "no tool", _PART_CHARS)
-                lines.append(f"A run with it that {outcome} called: {called}.")
+        lines += _described_runs(shown)
     messages = (Message("system", f"{_REVISE} {_TASKS[operator]} {_FORM}"), Message("user", "\n".join(lines)))
     return Question("evolve", subject, messages, RewordedExperience, temperature=temperature)
 
 
+def _described(parent: Member) -> list[str]:
+    """An experience in lines for a model; empty fields are left out."""
+    experience = parent.experience
+    record = f"; {parent.record}" if parent.uses.uses else ""
+    stages = " and ".join(experience.stages)
+    lines = [f"An experience of the {experience.zone} zone, from the {stages} of a run{record}:"]
+    fields = {
+        "situation": experience.situation,
+        "action": experience.action,
+        "outcome": experience.outcome,
+        "lesson": experience.lesson,
+        "preconditions": "; ".join(experience.conditions.preconditions),
+        "environments": ", ".join(experience.conditions.environments),
+    }
+    for name, text in fields.items():
+        if text:
+            lines.append(f"  {name}: {quoted(text, _PART_CHARS)}")
+    return lines
+
+
+def _described_runs(shown: Evidence) -> list[str]:
+    """What a few runs called that an experience was shown in, in lines for a model."""
+    lines: list[str] = []
+    for outcome, runs in zip(("succeeded", "failed"), shown, strict=True):
+        for run in runs[:_RUNS_SHOWN]:
+            called = sequence(move.tools for move in moves_of(run)) or "no tool"
+            lines.append(f"A run with it that {outcome} called: {quoted(called, _PART_CHARS)}.")
+    return lines
+
+
 def reworded(operator: str, parents: Sequence[Member], written: RewordedExperience, model: str) -> Experience | str:
     """The child in the model's words, with conditions computed from its parents'; or what is wrong with it."""
-    experiences = [one.experience for one in parents]
+    experiences = [parent.experience for parent in parents]
     preconditions = written_preconditions(written.preconditions)
-    conditions = {
-        "mutation": replace(experiences[0].conditions, preconditions=preconditions),
-        "generalisation": Conditions(preconditions=preconditions),
-        "crossover": joined(experiences[0].conditions, experiences[-1].conditions),
-    }[operator]
+    if operator == "mutation":
+        conditions = replace(experiences[0].conditions, preconditions=preconditions)
+    elif operator == "generalisation":
+        conditions = Conditions(preconditions=preconditions)
+    else:
+        conditions = joined(experiences[0].conditions, experiences[-1].conditions)
     words = (written.situation, written.action, written.lesson)
     child = _child(experiences, operator, words, conditions, made_by=model)
-    text = "\n".join((child.situation, child.action, child.lesson, *preconditions))
     if operator == "generalisation":
+        text = "\n".join((child.situation, child.action, child.lesson, *preconditions))
         named = [environment for environment in parents[0].places if _word(environment).search(text)]
         if named:
             return f"it still names the environment {min(named)!r}"

@@ -25,7 +25,7 @@ LEAST_RUNS: Final = 2
 MOST_RUNS: Final = 1_024
 """About as many runs behind principles are compared at one place,"""
 FEWEST_RUNS: Final = 4
-"""and of each principle so many, its latest."""
+"""and of each principle at least so many, its latest."""
 
 UNLIKELY: Final = 0.02
 """Chance of a tool, where lessons are weighed with all else, below which no lesson that advises it is given,"""
@@ -60,7 +60,10 @@ class _AdvisingPrinciple(NamedTuple):
 
 
 class _RunsBehind(NamedTuple):
-    """The runs for a tool and those against it, each with the number of runs that it stands for."""
+    """The runs for a tool and those against it, each with the number of runs that it stands for.
+
+    Of a principle with 1,000 runs of which 10 are in the sample, each of these stands for 100.
+    """
 
     right: dict[str, float]
     wrong: dict[str, float]
@@ -92,9 +95,11 @@ class PrincipleAdvice:
     ) -> None:
         self._names = names
         self._last = frozenset(map(names.shown, after or (START,)))
-        self._spelled = {name for tool in after for name in names.spellings(tool)}
-        # Lessons name the tools as they were called when the run was recorded.
-        self._where = {place_in_words(spelled) for spelled in product(*map(names.spellings, after))}
+        # Lessons name the tools as they were called when the run was recorded: with two names each for two tools,
+        # a place has four spellings.
+        spellings = [names.spellings(tool) for tool in after]
+        self._spelled = set[ToolName]().union(*spellings)
+        self._where = set(map(place_in_words, product(*spellings)))
         self.requests: LikeRequests | None = None
         self._principles = self._advising(principles)
         self._likeness = Likeness()
@@ -143,7 +148,7 @@ class PrincipleAdvice:
             return self
         in_run = copy(self)
         in_run._called = frozenset(map(self._names.shown, called)) - self._last
-        in_run._principles = [one for one in self._principles if not in_run.is_past(one.advice)]
+        in_run._principles = [advising for advising in self._principles if not in_run.is_past(advising.advice)]
         if len(in_run._principles) < len(self._principles):
             in_run._runs = _runs_behind(in_run._principles)
         return in_run
@@ -168,8 +173,11 @@ class PrincipleAdvice:
     def _targets(self, principle: Principle, predicate: str) -> frozenset[ToolName]:
         """The next tools that a principle names after the last ones."""
         shown = self._names.shown
-        moves = _moves(principle, predicate)
-        return frozenset(shown(target) for source, target in moves if shown(source) in self._last)
+        targets: set[ToolName] = set()
+        for source, target in _moves(principle, predicate):
+            if shown(source) in self._last:
+                targets.add(shown(target))
+        return frozenset(targets)
 
     def _shown(self, tools: Iterable[ToolName]) -> frozenset[ToolName]:
         return frozenset(map(self._names.shown, tools))
@@ -188,11 +196,13 @@ class PrincipleAdvice:
             needed = named
         else:
             recommends = lesson.kind == "guiding"
-            needed = {target for _, target in _moves(lesson, FOLLOWED_BY if recommends else FAILS_AFTER)}
+            predicate = FOLLOWED_BY if recommends else FAILS_AFTER
+            needed = {target for _, target in _moves(lesson, predicate)}
             named |= needed
         own = self._names.own
-        if recommends and any(own(tool) in self._names.retired for tool in named):
+        if recommends and not self._names.retired.isdisjoint(map(own, named)):
             return False
+        # An agent that did not say which tools it has may have any.
         offered = self._names.offered
         if not offered or not needed:
             return True
@@ -203,7 +213,9 @@ class PrincipleAdvice:
         behind = self._runs.get(tool)
         if behind is None:
             return 0, 0
-        likeness = self._likeness if weighed else Likeness()
+        likeness = self._likeness
+        if not weighed:
+            likeness = Likeness()
         return _weighed_sum(behind.right, likeness), _weighed_sum(behind.wrong, likeness)
 
     def by_tool(self) -> dict[ToolName, float]:
@@ -240,6 +252,7 @@ class PrincipleAdvice:
                 stated |= claims
         if chosen:
             return chosen[:k]
+        # Of principles that one run each taught, the surest alone.
         return [candidate.principle for candidate in candidates[: min(k, 1)]]
 
     def _candidates(
@@ -249,10 +262,11 @@ class PrincipleAdvice:
         bounds = self._bounds()
         candidates: list[_Candidate] = []
         for principle, advice, claims in self._principles:
-            if not all(claim in bounds for claim in claims) or not _likely(advice, chances):
+            if not bounds.keys() >= set(claims) or not _likely(advice, chances):
                 continue
+            # Last, as it is the dearest: it looks for the conditions of the lesson.
             if keep is None or keep(principle):
-                weakest = min(bounds[claim] for claim in claims)
+                weakest = min(map(bounds.__getitem__, claims))
                 candidates.append(_Candidate(weakest, principle, frozenset(claims)))
         return candidates
 
@@ -268,12 +282,12 @@ class PrincipleAdvice:
         return bounds
 
     def _has_like_request(self, principle: Principle) -> bool:
-        alike = self._likeness.alike
-        return any(source.run in alike for source in principle.sources)
+        return any(source.run in self.alike for source in principle.sources)
 
 
 def _candidate_order(candidate: _Candidate) -> tuple[float, bool, int, str]:
     principle = candidate.principle
+    # Ties end with the text: the order does not depend on the order of the store.
     return -candidate.bound, principle.kind != "guiding", -len(principle.sources), principle.text
 
 
@@ -285,9 +299,12 @@ def _weighed_sum(runs: Mapping[str, float], likeness: Likeness) -> float:
 def _runs_behind(principles: Collection[_AdvisingPrinciple]) -> dict[ToolName, _RunsBehind]:
     """The runs behind what principles say of each tool; of principles with many runs their latest."""
     behind: defaultdict[ToolName, _RunsBehind] = defaultdict(lambda: _RunsBehind({}, {}))
-    total = sum(len(one.principle.sources) for one in principles)
+    total = 0
+    for advising in principles:
+        total += len(advising.principle.sources)
     for principle, _, claims in principles:
         runs = len(principle.sources)
+        # In proportion to its runs, so that no principle gains by the sampling, but `FEWEST_RUNS` at least.
         share = max(min(runs, FEWEST_RUNS), math.ceil(runs * MOST_RUNS / max(total, 1)))
         sample = principle.sources[-share:]
         stands_for = runs / max(len(sample), 1)
@@ -319,18 +336,21 @@ def reconcile(
     `counts` gives the successful and the failed runs that called a tool from here.
     """
     lesson_advice = [advice.advice_of(lesson) for lesson in lessons]
-    in_lessons = frozenset[ToolName]().union(*(one.worse for one in lesson_advice))
+    in_lessons: set[ToolName] = set()
+    for advised in lesson_advice:
+        in_lessons |= advised.worse
     warned = {warning.tool for warning in suggestions.warnings}
     warned |= _warned_tools(advice, suggestions, in_lessons)
     warnings = [*suggestions.warnings, *_failed_ways(suggestions, warned, counts)]
     warnings.sort(key=lambda way: (-way.failures, way.tool))
+    # A stable sort: apart from tools that are warned of, the order of the policy stays.
     ranked = sorted(suggestions, key=lambda suggestion: suggestion.tool in warned)
     suggested = {suggestion.tool for suggestion in ranked} - warned
     kept: list[bool] = []
-    for lesson, one in zip(lessons, lesson_advice, strict=True):
-        contradicted = bool(one.better & warned or one.worse & suggested)
-        useful = advice.applies(lesson) and not advice.is_past(one)
-        kept.append(useful and not contradicted and _likely(one, suggestions.chances))
+    for lesson, advised in zip(lessons, lesson_advice, strict=True):
+        contradicted = bool(advised.better & warned or advised.worse & suggested)
+        useful = advice.applies(lesson) and not advice.is_past(advised)
+        kept.append(useful and not contradicted and _likely(advised, suggestions.chances))
     return kept, replace(suggestions, ranked=tuple(ranked), warnings=tuple(warnings))
 
 
@@ -340,11 +360,13 @@ def _warned_tools(advice: PrincipleAdvice, suggestions: Suggestions, in_lessons:
     Args:
         in_lessons: Tools that a lesson of the prompt warns of: one run against these is enough.
     """
-    warned: set[ToolName] = set()
+    # The policy weighed the lessons with all else and chose this one: lessons alone do not overrule it.
     decided = ""
     if suggestions and suggestions.chances:
         decided = suggestions[0].tool
-    for tool in {*(suggestion.tool for suggestion in suggestions), *in_lessons}:
+    tools = {suggestion.tool for suggestion in suggestions}.union(in_lessons)
+    warned: set[ToolName] = set()
+    for tool in tools:
         right, wrong = advice.runs(tool)
         _, runs_against = advice.runs(tool, weighed=False)
         enough = runs_against >= LEAST_RUNS or tool in in_lessons
@@ -369,6 +391,7 @@ def _likely(advice: Advice, chances: Mapping[ToolName, float]) -> bool:
     """Whether what a lesson advises is likely, and likelier than what it warns of; so if nothing is known of it."""
     if not chances:
         return True
+    # A tool that it advises and the policy does not know is likely; one that it warns of is not.
     better = max((chances[tool] for tool in advice.better if tool in chances), default=1.0)
     least = max((chances.get(tool, 0.0) for tool in advice.worse), default=UNLIKELY_WAY)
     return better >= max(UNLIKELY, least)

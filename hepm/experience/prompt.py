@@ -52,6 +52,7 @@ from hepm.types import (
 _log = logging.getLogger("hepm")
 
 BUDGET: Final = 1_000
+"""Maximum number of tokens of a prompt."""
 ITEM_CHARS: Final = 400
 """Maximum length of one quoted text."""
 LESSON_TOKENS: Final = 200
@@ -68,6 +69,7 @@ _NOTES: Final = "What this user prefers:"
 _LESSONS: Final = "What earlier runs taught:"
 _RECALLED: Final = "Of what this user prefers, now:"
 _MOST_RUNS: Final = 100  # that a prompt names as its sources
+# The evidence at the end of an item, which changes with each run: `- "Call get_order." (9 of 10 successful runs)`.
 _EVIDENCE: Final = re.compile(r"(?<=\") \([^\"]*\)$")
 
 
@@ -100,7 +102,9 @@ class Prompt:
     @property
     def tokens(self) -> int:
         """Upper estimate of its tokens."""
-        return estimate_tokens(self.text) if self.text else 0
+        if not self.text:
+            return 0
+        return estimate_tokens(self.text)
 
     def __str__(self) -> str:
         return self.text
@@ -164,7 +168,10 @@ class TurnState(NamedTuple):
         """Where a run is after these OpenAI chat messages; without messages, as the other arguments describe it."""
         if messages is not None:
             return cls.after_turns(read_messages(messages), turn)
-        last = (after,) if isinstance(after, str) else tuple(after or history[-1:])
+        if isinstance(after, str):
+            last = (after,)
+        else:
+            last = tuple(after or history[-1:])
         user_texts = (state,) if state else ()
         return cls(StateSummary(said=user_texts, tools=last), last, tuple(history), turn)
 
@@ -174,7 +181,7 @@ class TurnState(NamedTuple):
         agent = agent_state(turns)
         last = tuple(tool for tool in agent.last if tool != START)
         if not turn:
-            turn = 1 + sum(one.is_step for one in turns)
+            turn = 1 + sum(earlier.is_step for earlier in turns)
         return cls(agent.state(), last, tuple(agent.history), turn)
 
 
@@ -269,15 +276,18 @@ class Recollector:
         rules = self._rules(suggestions)
         experiences = self._experiences()
         notes = None
+        recalled: list[str] = []
         if self._user:
             notes = Preferences(self._bank).notes(self._user, namespace=self._namespace)
-        recalled = self._recalled() if notes is not None and options.recalled else []
+            if notes is not None and options.recalled:
+                recalled = self._recalled()
         found: list[FoundLesson] = [*ages.in_prompt(rules, known), *ages.in_prompt(experiences, known)]
-        kept, suggestions = reconcile(self._here, [_lesson(one) for one in found], suggestions, self._outcomes)
+        kept, suggestions = reconcile(self._here, [_lesson(lesson) for lesson in found], suggestions, self._outcomes)
         agreeing = list(compress(found, kept))
         shown = Suggestions()
         if options.suggestions:
             shown = replace(suggestions, ranked=suggestions.ranked[: options.suggestions], chances={})
+        # The lines need the suggestion that is shown: none of them repeats it.
         lines = self._writer.lines(agreeing, shown, ages.notes(agreeing, known))
         fitting_lines = fitting(lines, options.lesson_tokens)
         omitted: list[str] = []
@@ -303,30 +313,33 @@ class Recollector:
         if not k:
             return []
         best = self._here.best(k, chances=suggestions.chances, keep=self._writer.holds)
-        here = self._principles.found(best, namespace=self._namespace)
-        texts = {state_key(one.principle.text) for one in here}
+        about_next = self._principles.found(best, namespace=self._namespace)
+        texts = {state_key(found.principle.text) for found in about_next}
         words = " ".join(self._now.state.said)
         similar: list[FoundPrinciple] = []
-        for one in self._principles.search(words, namespace=self._namespace, environment=self._environment, k=k):
-            principle = one.principle
+        for found in self._principles.search(words, namespace=self._namespace, environment=self._environment, k=k):
+            principle = found.principle
+            repeated = state_key(principle.text) in texts
             # What a call needs is shown before that call alone.
-            if state_key(principle.text) not in texts and not is_content(principle) and self._writer.holds(principle):
-                similar.append(one)
-        return [*[*here, *similar][:k], *self._call_content(suggestions)]
+            if not repeated and not is_content(principle) and self._writer.holds(principle):
+                similar.append(found)
+        rules = [*about_next, *similar][:k]
+        return rules + self._call_content(suggestions)
 
     def _call_content(self, suggestions: Suggestions) -> list[FoundPrinciple]:
         """What helps after the last call, if it failed; and what the calls that are suggested need."""
         now = self._now
         content = self._principles.content(namespace=self._namespace)
         where = Where(self._environment)
-        found: list[StoredLesson] = []
+        stored: list[StoredLesson] = []
         if now.state.failed and now.after:
+            # The state has the result of the last call alone.
             failed = ToolCall(now.after[-1], result=now.state.result, error=True)
-            found += content.recipes(step_of(failed, now.turn, ""), where)
+            stored += content.recipes(step_of(failed, now.turn, ""), where)
         for suggestion in suggestions.ranked:
-            found += content.checks(suggestion.tool, (*now.history, *now.after), where)
-            found += content.of_arguments(suggestion.tool, where)
-        return [FoundPrinciple.of(stored) for stored in found[:CONTENT]]
+            stored += content.checks(suggestion.tool, (*now.history, *now.after), where)
+            stored += content.of_arguments(suggestion.tool, where)
+        return [FoundPrinciple.of(lesson) for lesson in stored[:CONTENT]]
 
     def _experiences(self) -> list[FoundExperience]:
         if not self._options.experiences:
@@ -360,7 +373,9 @@ class Recollector:
 
 
 def _lesson(found: FoundLesson) -> Principle | Experience:
-    return found.principle if isinstance(found, FoundPrinciple) else found.experience
+    if isinstance(found, FoundPrinciple):
+        return found.principle
+    return found.experience
 
 
 class _PromptLine(NamedTuple):
@@ -380,15 +395,18 @@ def render(found: Recollection, *, budget: int = BUDGET, redact: Callable[[str],
     first, then recalled lines of the notes, then lessons.
     """
     lines = list(_prompt_lines(found, redact or str))
-    stable, taken = _fitting([line for line in lines if line.part == 0], budget // 2)
+    of_session = [line for line in lines if line.part == 0]
+    of_turn = [line for line in lines if line.part == 1]
+    stable, taken = _fitting(of_session, budget // 2)
     hint = found.suggestions.prompt()
     if estimate_tokens(hint) > budget - taken:
         hint = ""
-    present, _ = _fitting([line for line in lines if line.part == 1], budget - taken - estimate_tokens(hint))
+    present, _ = _fitting(of_turn, budget - taken - estimate_tokens(hint))
     lessons = _lessons_in([*stable, *present])
     candidates = dict.fromkeys((*_lessons_in(lines), *found.omitted))
     runs: dict[str, None] = {}
     for line in found.lessons:
+        # A line is shown whole or not at all: its first lesson tells.
         if line.lessons[0] in lessons:
             runs.update(dict.fromkeys(line.runs))
     return Prompt(
@@ -428,7 +446,10 @@ def render_without(
     for id in whole.lessons:
         if id != notes and id in by_first and leaves_out(id):
             withheld.update(by_first[id])
-    tools = [suggestion.tool for suggestion in found.suggestions.ranked if leaves_out(hint_id(suggestion.tool))]
+    tools: list[ToolName] = []
+    for suggestion in found.suggestions.ranked:
+        if leaves_out(hint_id(suggestion.tool)):
+            tools.append(suggestion.tool)
     if not withheld and not tools:
         return whole
     suggestions = found.suggestions
@@ -458,21 +479,24 @@ def _prompt_lines(found: Recollection, redact: Callable[[str], str]) -> Iterator
 
 def _fitting(lines: Sequence[_PromptLine], room: int) -> tuple[list[_PromptLine], int]:
     """The lines of a block that fit, in order, and the tokens they take."""
+    # 3: the line ends of the frame.
     left = room - estimate_tokens("\n".join((BLOCK_START, FRAME, BLOCK_END))) - 3
     headers: set[str] = set()
-    kept: set[int] = set()
-    for number in sorted(range(len(lines)), key=lambda number: lines[number].rank):
+    kept: list[int] = []
+    by_rank = sorted(range(len(lines)), key=lambda number: lines[number].rank)
+    for number in by_rank:
         line = lines[number]
         cost = estimate_tokens(line.text) + 1
         if line.header not in headers:
             cost += estimate_tokens(line.header) + 1
+        # A line that is too long does not end it: a shorter one of a larger rank may fit.
         if cost <= left:
             left -= cost
             headers.add(line.header)
-            kept.add(number)
+            kept.append(number)
     if not kept:
         return [], 0
-    return [line for number, line in enumerate(lines) if number in kept], room - left
+    return [lines[number] for number in sorted(kept)], room - left
 
 
 def without_repeats(text: str, shown: dict[str, str]) -> str:
@@ -489,6 +513,7 @@ def without_repeats(text: str, shown: dict[str, str]) -> str:
             if item in shown:
                 continue
             shown[item] = line
+            # A header is kept with its first item that is new.
             if header:
                 kept.append(header)
                 header = ""
@@ -497,6 +522,7 @@ def without_repeats(text: str, shown: dict[str, str]) -> str:
             hint = line
         elif line not in (BLOCK_START, BLOCK_END, FRAME):
             header = line
+    # Of hints only the last one counts: one that was right before may be repeated.
     new_hint = hint if hint != shown.get("") else ""
     shown[""] = hint
     if not kept:

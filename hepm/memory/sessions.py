@@ -15,7 +15,7 @@ from hepm.memory.lots import Lots
 from hepm.types import DEFAULT_NAMESPACE, Trajectory
 
 if TYPE_CHECKING:
-    from hepm.experience.distilling import BackgroundDistiller
+    from hepm.experience.background_distiller import BackgroundDistiller
     from hepm.ingest.pipeline import IngestReport
     from hepm.ingest.prepare import IngestOptions
     from hepm.memory import Memory
@@ -160,7 +160,7 @@ class Sessions:
 
     def distill_soon(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Distill a stored run and the other runs of its task on a background thread, as finished sessions do."""
-        from hepm.experience.distilling import BackgroundDistiller
+        from hepm.experience.background_distiller import BackgroundDistiller
 
         memory = self._memory
         with self._making:

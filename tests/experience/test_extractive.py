@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.experience.distilling import distill, distill_principles
+from hepm.experience.extractive import distill, distill_principles
 from hepm.experience.lessons import Experience, Principle
 from hepm.experience.transcript import SITUATION_CHARS
 from hepm.graph.lessons.rows import Source, Triple
