@@ -23,7 +23,7 @@ ALARM: Final = 1e-4
 fail in 1 to 80 % of their runs throughout raise a false alarm in less than one run of a thousand."""
 RECOVERED: Final = 0.001
 """Chance of so few failures in the very last runs if the drift went on."""
-_NEGLIGIBLE: Final = 1e-9
+_NEGLIGIBLE: Final = 1e-9  # share of a sum below which further terms are left out
 _DAY_S: Final = 86_400
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias, cast
 
 from hepm.cypher.model import NODES, RELATIONSHIPS, PropertyType, Table
-from hepm.graph.lessons.rows import LABELS, PYTHON_TYPES, LessonRow, StoredLesson, to_record
+from hepm.graph.lessons.rows import LABELS, PYTHON_TYPES, Kind, LessonRow, StoredLesson, to_record
 from hepm.graph.rows import Aliases
 from hepm.graph.store import Store
 from hepm.types import ToolName
@@ -34,7 +34,7 @@ class LessonTables:
     def nodes(self, namespace: str) -> Iterator[tuple[Table, Iterable[Row]]]:
         """Nodes of one namespace."""
         self._aliases[namespace] = self._store.marks(namespace=namespace).aliases
-        by_kind: dict[str, list[StoredLesson]] = {kind: [] for kind in LABELS}
+        by_kind: dict[Kind, list[StoredLesson]] = {kind: [] for kind in LABELS}
         known: dict[str, Node] = {}
         for lesson in self._store.lessons.list(namespace=namespace):
             kind = lesson.row.kind

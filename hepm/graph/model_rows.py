@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = tuple[object, ...]
 
-FOLDER: Final = ".cypher"
-EDGE_SUMMARIES: Final = 3
-_READ_AT_ONCE: Final = 500
+FOLDER: Final = ".cypher"  # ending of the folder beside a store that holds its copy
+EDGE_SUMMARIES: Final = 3  # on an edge, those that most runs held
+_READ_AT_ONCE: Final = 500  # records that are parsed at once
 
 
 def open_copy(store: Store, file: Path, replay: RecordParser) -> Projection:

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from hepm.types import SUMMARY_TOOL, TRIAL, ToolName, Trajectory, Turn
 
-CONTROL: Final = "control"
-MEMORY: Final = "memory"
+CONTROL: Final = "control"  # the arm without memory
+MEMORY: Final = "memory"  # the arm with it
 REQUEST_CHARS: Final = 300
 """What is kept of a request, to tell which kind it is of."""
 

@@ -47,12 +47,12 @@ MOST_KEPT: Final = 65_536
 so many times `MAPPED`."""
 FEWEST_KEPT: Final = 64
 """Calls after a tool from which on they are kept in a file: fewer are read from the store in less than 2 ms."""
-_AT_ONCE: Final = 512
+_AT_ONCE: Final = 512  # runs that are read with one statement
 _GROWTH: Final = 1.25  # factor by which what was read grows before it is read anew
 _MUCH: Final = 0.05  # share of new runs from which on a file is written again
 _BEHIND: Final = 4_096  # new runs of whatever tools from which on it is too
 _MOST_IN_NAME: Final = 8  # parallel calls of more tools are kept in no file
-NEWEST: Final = 2**62
+NEWEST: Final = 2**62  # above every row number
 
 
 _Kept: TypeAlias = RecentlyUsed[frozenset[ToolName], CallReader]

@@ -31,7 +31,7 @@ ORDER: Final = 3
 IN_TURN: Final = 8
 """Flag of a call that follows another of its own turn; further flags in `hepm.graph.delta`."""
 _IN_BETWEEN: Final = USER_SPOKE | AGENT_SPOKE | FAILED
-PARTS: Final = 32_767
+PARTS: Final = 32_767  # of 1, the most that fits into 16 bits with a sign
 MAPPED: Final = 16
 """So many calls of a mapped file cost about as much memory as one that is held."""
 

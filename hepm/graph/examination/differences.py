@@ -10,8 +10,8 @@ from typing import Final
 from hepm.graph.examination.scratch import ScratchNamespace
 from hepm.graph.store import Store
 
-_SHOWN: Final = 3
-_SHOWN_CHARS: Final = 120
+_SHOWN: Final = 3  # rows that a sentence names
+_SHOWN_CHARS: Final = 120  # of the name of each
 
 
 def differences(one: Store, other: Store, *, namespace: str) -> list[str]:

@@ -27,8 +27,8 @@ Part: TypeAlias = Literal["links", "runs", "counts", "states", "vectors", "lesso
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
 ExaminationProgress: TypeAlias = Callable[[int, int], object]
 
-_BATCH: Final = 500
-_SHOWN_CELLS: Final = 20
+_BATCH: Final = 500  # runs or states between two calls of `on_progress`
+_SHOWN_CELLS: Final = 20  # damaged values that are named one by one
 _FROM_RECORDS: Final = frozenset(("runs", "counts", "states", "vectors"))
 
 

@@ -16,9 +16,9 @@ from hepm.text import count_of
 
 Columns: TypeAlias = Mapping[str, object]
 
-SHOWN: Final = 3
-_SHOWN_CHARS: Final = 60
-_BATCH: Final = 500
+SHOWN: Final = 3  # rows that a sentence names
+_SHOWN_CHARS: Final = 60  # of each value in it
+_BATCH: Final = 500  # texts that are embedded at once
 _SAME: Final = 0.99
 """Least cosine of a stored vector with that of its text: float16 and the order of sums cost far less."""
 

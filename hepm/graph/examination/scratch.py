@@ -15,8 +15,8 @@ _StateValues: TypeAlias = tuple[StateMove, int, int, float, str, int, str | None
 """Move, key, count, seen, run, step and summary of a state."""
 
 _CACHE_KIB: Final = 16 * 1024  # a sort takes as much
-_DIGEST_BYTES: Final = 16
-_SHOWN_CHARS: Final = 200
+_DIGEST_BYTES: Final = 16  # two texts of a store that are equal by chance: one in 2^64
+_SHOWN_CHARS: Final = 200  # of a text that a sentence may show
 _SCHEMA: Final = """
 CREATE TABLE run (id BLOB PRIMARY KEY, held BLOB, counted, environment BLOB, task BLOB, steps) WITHOUT ROWID;
 CREATE TABLE expected (move, key, count, seen, run BLOB, step, text BLOB, PRIMARY KEY (move, key)) WITHOUT ROWID;

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 OLDEST: Final = (5, 23)  # the first server whose Cypher has all that the statements use
-PROBE_S: Final = 4.0
+PROBE_S: Final = 4.0  # for a connection; five seconds with what else it takes
 UNCONFIRMED: Final = 2  # so often a transaction is repeated whose commit was not confirmed
 RETRY_S: Final = 30.0  # a transaction is repeated after errors that pass: deadlocks, a leader that moved
-ROWS: Final = 2_000
+ROWS: Final = 2_000  # per statement, of numbers and short texts
 VECTOR_ROWS: Final = 500
 """Rows per statement: a thousand vectors of 512 floats are 4.7 MB on the wire."""
 BYTES: Final = 4 << 20

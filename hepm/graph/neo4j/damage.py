@@ -94,7 +94,7 @@ _RESET: Final[Mapping[tuple[str, str], object]] = {
     ("Change", "sources"): "null",
     ("Change", "rewritten"): 2,
 }
-_MOST: Final = 10_000
+_MOST: Final = 10_000  # nodes or relationships that one examination names
 
 
 class Property(NamedTuple):

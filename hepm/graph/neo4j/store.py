@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-KEPT_CHANGES: Final = 10_000
+KEPT_CHANGES: Final = 10_000  # in the journal: a mirror that is further behind reads all again
 _OUTCOMES_SINCE: Final = 3  # the schema version since which stores know which runs failed with which tool
 
 _REWARDS_SINCE: Final = 5  # since which rewards are read by a threshold, and distrusted runs break no tool

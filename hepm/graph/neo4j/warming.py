@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _DIMENSIONS: Final = 512  # of the default embedder; another one makes its indexes when it is set
 _TIMES: Final = 3  # each is faster than the one before
-_NAMESPACE: Final = "hepm rehearsal"
+_NAMESPACE: Final = "hepm rehearsal"  # of the runs that are rolled back; no other has this name
 
 
 class _RehearsedError(Exception):

@@ -27,9 +27,9 @@ Say = Callable[[str], None]
 Report = Callable[[int, int], None]
 
 _NOT_KEPT: Final = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
-_THREADS: Final = 8
-_ATTEMPTS: Final = 3
-_TIMEOUT_S: Final = 30
+_THREADS: Final = 8  # that read and fetch jars
+_ATTEMPTS: Final = 3  # to fetch one jar
+_TIMEOUT_S: Final = 30  # of one request to a repository
 
 
 class Release(NamedTuple):
@@ -76,7 +76,7 @@ RELEASES: Final = {
         ),
     ),
 }
-DEFAULT: Final = "5.26"
+DEFAULT: Final = "5.26"  # the release with long-term support
 
 
 def release_of(version: str) -> Release:

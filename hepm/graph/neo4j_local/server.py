@@ -142,9 +142,9 @@ def last_error(log: Path, *, since: int = 0) -> str | None:
     return None
 
 
-HOST: Final = "127.0.0.1"
-USER: Final = "neo4j"
-_FIRST_PASSWORD: Final = "neo4j"
+HOST: Final = "127.0.0.1"  # no other machine can reach it
+USER: Final = "neo4j"  # Neo4j Community's only one at the start
+_FIRST_PASSWORD: Final = "neo4j"  # which a server has until it is given another
 _SIZE: Final = re.compile(r"[1-9]\d*[kmg]", re.IGNORECASE)
 # What a start leaves that was killed before it wrote the settings.
 _EARLY: Final = {"lock", ".gitignore", "settings.json.new"}

@@ -29,7 +29,7 @@ from hepm.graph.page.layout import layout
 from hepm.text import count_of
 from hepm.types import START, Evidence, ToolName
 
-_LABEL_CHARACTERS: Final = 36
+_LABEL_CHARACTERS: Final = 36  # of a tool's name beside its dot
 _EDGES_PER_TOOL: Final = 10  # on average; more would hide one another
 # Limits on the texts of one tool or edge, so that a page of 200 tools has a few MB.
 _SUMMARIES: Final = 6
