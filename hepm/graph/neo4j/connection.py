@@ -113,6 +113,7 @@ class Connection:
         from neo4j.exceptions import IncompleteCommit
 
         with self.guarded():
+            # A commit whose answer was lost may have happened: `work` finds that out when it is called again.
             for _ in range(UNCONFIRMED):
                 with contextlib.suppress(IncompleteCommit), self._session("WRITE") as session:
                     return session.execute_write(work)
@@ -247,6 +248,7 @@ def parts(rows: Sequence[T], size: int, most_bytes: int = BYTES) -> Iterator[Seq
     start = held = 0
     for end, row in enumerate(rows):
         heavy = _bytes_of(row)
+        # A row that is too large by itself is sent alone: the server says if it takes it.
         if end > start and (end - start == size or held + heavy > most_bytes):
             yield rows[start:end]
             start, held = end, 0
@@ -273,6 +275,7 @@ def _bytes_of(value: object) -> int:
 @lru_cache(maxsize=65_536)
 def uid(*parts: str) -> str:
     """A hash of names, which may be longer than an index holds; no two lists of names give the same text to hash."""
+    # With lengths: else ("ab", "c") and ("a", "bc") were one key.
     text = "".join([f"{len(part)}:{part}" for part in parts])
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
@@ -334,6 +337,7 @@ def move_uid(space: str, move: StateMove) -> str:
 
 def to_floats(vector: Float32Array) -> list[float]:
     """The stored vector as the server's index and Cypher see it."""
+    # Rounded as the stored bytes are: both must give the same cosines.
     return np.asarray(vector, dtype="<f2").astype(np.float64).tolist()
 
 
@@ -364,6 +368,7 @@ def check_version(agent: str, uri: str) -> None:
 def explain(error: Exception, login: Login) -> StoreError:  # noqa: PLR0911 - one for each cause
     """A driver's error as one sentence that says what to do; it never holds the password."""
     code = str(getattr(error, "code", None) or "")
+    # Of several lines the first one says what is wrong.
     message = getattr(error, "message", None) or str(error) or type(error).__name__
     text = message.splitlines()[0][:300].rstrip(": ")
     cause = f"{type(error).__name__} {code}"

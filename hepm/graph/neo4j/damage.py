@@ -232,9 +232,11 @@ def reset(tx: neo4j.ManagedTransaction, properties: Iterable[Property]) -> None:
             dropped_links.append({"element": element})
         else:
             dropped_nodes.append({"element": element})
+    # Relationships first: a node is only deleted without them.
     tx.run(statement("drop_relationships"), rows=dropped_links).consume()
     tx.run(statement("drop_elements"), rows=dropped_nodes).consume()
     tx.run(statement("reset_nodes"), rows=reset_nodes).consume()
+    # A namespace that was made for nodes of none needs its counter.
     for namespace in spaces.recovered:
         tx.run(statement("set_last_lesson"), space=uid(namespace), namespace=namespace, seq=0).consume()
 
@@ -243,6 +245,7 @@ def _is_derived(damaged: Sequence[Property]) -> bool:
     """Whether a rebuild makes the node or relationship anew, or it means nothing without what is damaged."""
     label = damaged[0].label
     names = {prop.name for prop in damaged}
+    # A vector that is missing waits for `reembed`: nothing else of the node is lost.
     if names <= _VECTORS.get(label, {}).keys():
         return False
     if label == "Tool":
@@ -268,6 +271,7 @@ class _Spaces:
 
     def name(self, space: str) -> str:
         """The namespace of a space; a new one if nothing says which it is."""
+        # By its own node, else by what the runs in it say.
         name = self._names.get(space) or self.last(space)[2]
         if isinstance(name, str) and name:
             return name
@@ -335,6 +339,7 @@ def _name_values(node: Property, names: set[str], spaces: _Spaces) -> dict[str, 
     if "seq" in names:
         values["seq"] = spaces.next(space, lesson=is_lesson)
     if "changed" in names:
+        # Any revision will do: a rebuild writes every lesson again.
         values["changed"] = 1
     if is_lesson and names & {"id", "uid", "space", "namespace", "record"}:
         lesson_id = _lesson_id(node)
@@ -417,6 +422,7 @@ def mend_server(login: Login) -> list[str]:
         header = read("header")
         if not header:
             return []
+        # No writer may come between what is read here and what is set.
         tx.run(statement("lock")).consume()
         faults = _mend_header(tx, read, header[0][0])
         dimensions = header_of(read("memory")[0], login.uri).dimensions

@@ -64,6 +64,7 @@ class Neo4jLessonTransaction(LessonTransaction):
             keyed["showing_uid"] = uid(space, "showing", row["run"])
         if "vector" in row:
             vector = row["vector"]
+            # Twice: in two bytes a number as stored, and in floats for the server's index.
             keyed["embedding"] = None if vector is None else to_floats(from_bytes(vector))
         return keyed
 
@@ -71,6 +72,7 @@ class Neo4jLessonTransaction(LessonTransaction):
         if not rows:
             return
         self._put_nodes(rows, vectors)
+        # Links are made anew: a run that no longer stands behind a lesson must go.
         self.write("unlink_lesson_runs", [{"lesson": row.id} for row in rows])
         runs: list[dict[str, object]] = []
         tools: list[dict[str, object]] = []
@@ -86,6 +88,7 @@ class Neo4jLessonTransaction(LessonTransaction):
                 tools.append({**lesson, "tool": aliases.get(tool, tool)})
             for triple in row.triples:
                 triples.append({**lesson, **triple._asdict()})
+            # Notes come one after the other: each revises the one before, and the last one is preferred.
             if row.kind == "notes":
                 former = row.parents[0].id if row.parents else ""
                 notes.append({**lesson, "parent": former, "user": row.user})
@@ -103,6 +106,7 @@ class Neo4jLessonTransaction(LessonTransaction):
         known = self.get(row.id for row in rows)
         nodes: list[dict[str, object]] = []
         for row in rows:
+            # A lesson that is put again keeps its place in the order of arrival.
             if row.id not in known:
                 seq += 1
             vector = vectors.get(row.text)

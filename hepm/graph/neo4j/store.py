@@ -96,6 +96,7 @@ class Neo4jStore(Store):
                 values["success_from"] = SUCCESS_FROM
                 version = migrations()[-1][0]
                 self._connection.write(lambda tx: run(tx, "create_memory", schema_version=version, **values))
+            # Outside of the transaction: a server changes data or its schema, not both in one.
             self._connection.index_vectors(self.header.dimensions)  # a set_embedder that was cut short has left none
             self._check_counting(counting, self._where)
         except BaseException:
@@ -197,6 +198,7 @@ class Neo4jStore(Store):
 
         def checked(tx: neo4j.ManagedTransaction) -> T:
             write = Neo4jTransaction(tx, namespace, attempt)
+            # `done`: the revision that an earlier attempt began with, and what it returned.
             if done and write.noted_since(done[0][0]):
                 return done[0][1]  # the connection broke after the commit
             check_embedder(embedder, vectors, header=write.header, where=self._where)
@@ -226,6 +228,7 @@ class Neo4jStore(Store):
         if header.embedder:
             # Most of it ahead and piece by piece; a state without a vector only waits for `reembed`.
             self._connection.run_alone(statement("drop_all_vectors_slowly"))
+        # Read before the lock is taken: the transaction below may be repeated.
         spaces = self.namespaces()
 
         def work(tx: neo4j.ManagedTransaction) -> None:
@@ -249,6 +252,7 @@ class Neo4jStore(Store):
             header = Neo4jTransaction(tx, "").header
             if header.rewards_read and header.success_from == reward:
                 return []
+            # Sorted, so that the result is in the order of an embedded store's.
             names = sorted(name for name, _ in rows_of(tx.run(statement("namespaces"))))
             found = [work(Neo4jTransaction(tx, name)) for name in names]
             run(tx, "set_success_from", success_from=reward)
@@ -404,6 +408,7 @@ class Neo4jTransaction(Sender, Transaction):
         for run in runs:
             self._last_run += 1
             self.row_numbers[run.id] = self._last_run
+            # The number is known before the server answers: edges and vectors of the batch are sent with it.
             row = columns_of(run, self.namespace) | {"seq": self._last_run, "counted": counted, "record": run.record}
             if run.said in vectors:
                 row["said_vector"] = to_bytes(vectors[run.said])
@@ -416,6 +421,7 @@ class Neo4jTransaction(Sender, Transaction):
         for stored, run in runs:
             rows.append(columns_of(run, self.namespace) | {"seq": stored.seq, "counted": True})
             self.row_numbers[run.id] = stored.seq
+            # A damaged counter may be behind the runs.
             self._last_run = max(self._last_run, stored.seq)
         self.put("restate_runs", rows, size=VECTOR_ROWS, space=self.space)
 
@@ -465,6 +471,7 @@ class Neo4jTransaction(Sender, Transaction):
         for source, target in delta.edges:
             sources.add(source)
             touched |= {source, target}
+        # Edges first, then the tools that they alone held.
         self.put("drop_empty_edges", self._tools(sources), key="sources")
         self.put("drop_run_edges", self._runs(ids), key="uids")
         dropped = self._reduce_states(delta.states, set(ids))
@@ -492,6 +499,7 @@ class Neo4jTransaction(Sender, Transaction):
             self.sources.update(move.sources)
             for key, state in of_move.items():
                 state_id = state_uid(self.space, (move, key))
+                # The server answers by uid: it knows nothing of our keys.
                 places[state_id] = move, key
                 rows.append({"uid": state_id, "count": state.count})
         dropped: list[tuple[StatePlace, int, bool]] = []
@@ -576,6 +584,7 @@ class Neo4jTransaction(Sender, Transaction):
             for tool in move.targets:
                 before.append({"state": name, "tool": self._tool(tool)})
             grown.add(move_uid(self.space, move))
+        # A state is found from the tools on both sides of its move.
         self.put("link_after", after)
         self.put("link_before", before)
         if self.ask("keep_bound", sorted(grown), key="moves", bound=self.header.states_per_move):
@@ -614,6 +623,7 @@ def columns_of(run: RunRecord, namespace: str) -> dict[str, Any]:
         "uid": uid(space, "run", run.id),
         "namespace": namespace,
         "space": space,
+        # A task is found by one indexed property: its names may be longer than an index holds.
         "task_uid": uid(space, run.environment, run.task) if run.task else None,
         "day": day_of(run.ended_at),
         "token": run.token or None,

@@ -153,11 +153,13 @@ def reset(db: sqlite3.Connection, cells: Iterable[Cell]) -> None:
     for number, cell in enumerate(cells):
         where, values = _row_of(cell.key)
         new = _RESET.get((cell.table, cell.column), _usual(cell, number))
+        # What is text in it stays: only a person may forget a run.
         if (cell.table, cell.column) in _RECORDS:
             new = bytes(cell.value).decode("utf-8", "replace")
         if cell.table not in _KEPT or (cell.table, cell.column) in (("tool", "name"), ("tool", "namespace")):
             db.execute(f'DELETE FROM "{cell.table}" WHERE {where}', values)
         else:
+            # OR REPLACE: another row may have the value already, such as an id.
             db.execute(f'UPDATE OR REPLACE "{cell.table}" SET "{cell.column}" = ? WHERE {where}', [new, *values])
 
 
@@ -176,6 +178,7 @@ def _row_of(key: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
     conditions: list[str] = []
     parameters: list[Any] = []
     for column, value in key.items():
+        # SQLite compares bytes and text as unequal, even where they are the same.
         if isinstance(value, BrokenText):
             conditions.append(f'"{column}" IS CAST(? AS TEXT)')
             parameters.append(bytes(value))
@@ -195,6 +198,7 @@ def broken_texts(db: sqlite3.Connection) -> Generator[None]:
         except UnicodeDecodeError:
             return BrokenText(stored)
 
+    # Restored below, as the connection is used on.
     before, db.text_factory = db.text_factory, text
     try:
         yield
