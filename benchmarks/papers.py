@@ -1,6 +1,6 @@
 """The papers' tables into docs/tables: `make papers`, or `make papers ARGS="--model M --base-url URL"`.
 
-usage: python -m benchmarks.papers [--model M] [--base-url URL] [--prices IN,OUT] [--max-cost X] [--dry-run]
+usage: python -m benchmarks.papers [--model M] [--base-url URL] [--prices IN,OUT] [--budget LIMITS] [--dry-run]
            [--small] [--only NAME]...
 
 Without a model, agents are scripted, simulated or replay the authors' actions, and users are rules: the tables show
@@ -123,7 +123,7 @@ def main() -> None:
     wanted = [one for one in PAPERS if not options.only or one.name in options.only]
     model = ["--model", options.model, *(["--base-url", options.base_url] if options.base_url else [])]
     paid = [*(["--prices", options.prices] if options.prices else [])]
-    paid += ["--max-cost", options.max_cost] if options.max_cost else []
+    paid += ["--budget", options.budget] if options.budget else []
     folder = Path(tempfile.mkdtemp(prefix="hepm-papers-")) if not options.model else ROOT / "hepm-papers"
     folder.mkdir(exist_ok=True)
     if options.model:
@@ -150,7 +150,7 @@ def main() -> None:
 def read_options() -> argparse.Namespace:
     """The options of the command line."""
     parser = argparse.ArgumentParser()
-    for name in ("--model", "--base-url", "--prices", "--max-cost"):
+    for name in ("--model", "--base-url", "--prices", "--budget"):
         parser.add_argument(name, default="")
     parser.add_argument("--dry-run", action="store_true")
     parser.add_argument("--small", action="store_true")

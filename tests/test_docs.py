@@ -19,7 +19,7 @@ import pytest
 
 from hepm.cli.commands import COMMANDS, RARE, find_command
 from hepm.cli.config import VARIABLES
-from hepm.ingest import read_runs
+from hepm.ingest import READERS, read_runs
 from hepm.types import Trajectory
 from tests.faults.command import quick
 from tests.papers import rows, uncovered
@@ -148,6 +148,16 @@ def test_the_record_shown_for_a_format_is_read_as_that_format_with_calls_and_a_g
     assert name == format
     assert list(run.calls())
     assert run.outcome.success or language == "jsonl"
+
+
+@pytest.mark.parametrize("format", sorted({reader.name for reader in READERS}))
+def test_every_format_has_its_section_its_row_and_its_name_among_the_choices_of_ingest(format: str):
+    formats = (DOCS / "reference/formats.md").read_text("utf-8")
+    choices = re.search(r"^- `--format`.*$", (DOCS / "reference/cli.md").read_text("utf-8"), re.MULTILINE)
+    assert re.search(rf"^## {format}$", formats, re.MULTILINE) or format == "hepm"
+    assert f"| [{format}](#" in formats
+    assert choices is not None
+    assert f"`{format}`" in choices[0]
 
 
 def commands() -> dict[str, click.Command]:

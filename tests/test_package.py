@@ -159,7 +159,7 @@ def openai(installed: Installed, model: Loopback) -> None:
 
 def llm(installed: Installed, model: Loopback) -> None:
     installed.said("ingest", "runs.jsonl")
-    distill = "lesson", "distill", "--model", "small", "--max-calls", "1"
+    distill = "lesson", "distill", "--model", "small", "--budget", "1 calls"
     assert "hepm[llm]" not in installed.said(*distill, OPENAI_BASE_URL=model.url)
     assert [request.path for request in model.requests if request.method == "POST"] == ["/v1/chat/completions"]
 

@@ -97,7 +97,8 @@ class ServeOptions:
             raise InputError(f"no token is called {unknown[0]!r}; there are {', '.join(names) or 'none'}.")
         if self.host not in LOCAL and not self.tokens:
             raise InputError(
-                f"{self.host} can be reached by others: give --token (or HEPM_TOKEN), or bind to 127.0.0.1."
+                f"{self.host} can be reached by others: set HEPM_TOKEN (or serve.tokens in hepm.toml), or bind to "
+                "127.0.0.1."
             )
         for token in self.tokens:
             check_token(token)

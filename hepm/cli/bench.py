@@ -110,7 +110,7 @@ def bench(
     options = (arms, trials, rounds, seed, folder, plot, dry_run, as_json)
     with ExitStack() as stack:
         environment = opened_environment(env, stack, agent.source)
-        command = BenchCommand(environment, endpoint, stack, asking.limits(), agent, learning, *options)
+        command = BenchCommand(environment, endpoint, stack, asking.limits(agent.prices), agent, learning, *options)
         if isinstance(environment, UsersEnvironment):
             command.serve_users(environment)
         elif isinstance(environment, RecordedRuns):

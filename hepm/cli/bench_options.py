@@ -32,13 +32,17 @@ class AgentOptions:
         str | None,
         Option(help="How many tasks, or ids and patterns, separated by commas. Default: all; 20 users; 100 points."),
     ] = None
-    concurrency: Annotated[int, Option(min=1, help="Runs at the same time.")] = 4
+    concurrency: Annotated[int, Option(min=1, config="model.concurrency", help="Runs at the same time.")] = 4
     max_turns: MaxTurnsOption = None
     option: Annotated[
         list[str] | None,
         Option(
             "--option", "-o", help="Argument of each request, NAME=VALUE, such as temperature=0; repeat it for more."
         ),
+    ] = None
+    prices: Annotated[
+        str | None,
+        Option(config="model.prices", help="Dollars per million tokens in and out, such as 0.15,0.6."),
     ] = None
     source: Annotated[
         str,

@@ -230,14 +230,9 @@ GROUPS: Final = {
 The help imports none of them.
 """
 RARE: Final = {
-    "bench": "base_url concurrency distiller max_calls max_cost max_tokens max_turns namespace option plot prices seed "
-    "rollouts",
-    "eval": "train test unseen_families leave_model_out ablation",
-    "ingest": "ids command_names processes engine",
-    "label": "by at_once max_calls max_tokens max_cost prices reward",
-    "lesson distill": "at_once max_tokens max_cost prices",
-    "lesson evolve": "max_tokens max_cost prices",
-    "prompt": "k speak environment",
+    "bench": "base_url concurrency distiller learn_from max_turns namespace option plot prices seed rollouts",
+    "ingest": "processes engine",
+    "prompt": "k environment",
 }
 """Options that a command's `--help` leaves out, as few need them: at most 12 are shown."""
 COMMANDS: Final = {name: entry for commands in GROUPS.values() for name, entry in commands.items()}

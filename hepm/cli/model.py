@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import click
 
 from hepm.cli.commands import Option
+from hepm.cli.config import read_config
 from hepm.cli.options import print_json
 from hepm.text import count_of
 
@@ -25,8 +27,15 @@ ModelOption = Annotated[
         help="Model to use, at OPENAI_BASE_URL with OPENAI_API_KEY (pip install 'hepm[llm]'). Default: none.",
     ),
 ]
-AtOnceOption = Annotated[int, Option("--at-once", min=1, help="Number of concurrent requests.")]
+BudgetOption = Annotated[
+    str | None,
+    Option(help="Most to spend: calls, tokens or usd (needs prices), such as '100 calls' or '2 usd, 500 calls'."),
+]
 DryRunOption = Annotated[bool, Option("--dry-run", help="Print what would be done and asked; change nothing.")]
+
+
+_UNITS: Final = {"call": "calls", "calls": "calls", "token": "tokens", "tokens": "tokens", "usd": "usd"}
+_LIMIT: Final = re.compile(rf"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>{'|'.join(_UNITS)})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +43,7 @@ class ModelChoice:
     """The options that choose a model and limit its cost."""
 
     model: ModelOption = None
-    max_calls: Annotated[int | None, Option(min=0, help="Maximum number of requests.")] = None
-    max_tokens: Annotated[int | None, Option(min=0, help="Maximum number of tokens, input and output.")] = None
-    max_cost: Annotated[float | None, Option(min=0, help="Maximum cost in dollars; needs --prices.")] = None
-    prices: Annotated[str | None, Option(help="Dollars per million tokens in and out, such as 0.15,0.6.")] = None
+    budget: BudgetOption = None
 
     def client(self, memory: Memory, namespace: str, about: Subject, *, budget: Budget | None = None) -> Client | None:
         """A client whose answers the store keeps, with a `budget` of its own or a shared one; None without a model."""
@@ -45,7 +51,7 @@ class ModelChoice:
             return None
         from hepm.llm import Client, Endpoint
 
-        own_budget, prices = self.limits()
+        own_budget, prices = self.limits(read_config().model.prices)
         return Client(
             Endpoint.from_environment(model=self.model),
             ledger=memory.lessons.ledger(about, namespace=namespace),
@@ -53,18 +59,52 @@ class ModelChoice:
             prices=prices,
         )
 
-    def limits(self) -> tuple[Budget, Prices | None]:
+    def limits(self, prices: str | None) -> tuple[Budget, Prices | None]:
         """The budget, and what tokens cost."""
-        if self.max_cost is not None and self.prices is None:
-            raise click.BadParameter("--max-cost needs --prices: what a million tokens cost", param_hint="--max-cost")
-        from hepm.llm import Budget, Prices
+        limits = _parse_budget(self.budget or "")
+        if "usd" in limits and prices is None:
+            raise click.BadParameter(
+                "a budget in usd needs the prices of a million tokens: set prices under [model] in hepm.toml",
+                param_hint="--budget",
+            )
+        from hepm.llm import Budget
 
-        try:
-            prices = None if self.prices is None else Prices(*(float(part) for part in self.prices.split(",")))
-        except (TypeError, ValueError) as error:
-            wrong = f"{self.prices!r} is not two or three numbers, such as 0.15,0.6"
-            raise click.BadParameter(wrong, param_hint="--prices") from error
-        return Budget(calls=self.max_calls, tokens=self.max_tokens, cost_usd=self.max_cost), prices
+        budget = Budget(
+            calls=_whole(limits.get("calls")), tokens=_whole(limits.get("tokens")), cost_usd=limits.get("usd")
+        )
+        return budget, _parse_prices(prices)
+
+
+def _parse_budget(text: str) -> dict[str, float]:
+    """The limits of `--budget` by their unit."""
+    limits: dict[str, float] = {}
+    for part in text.split(","):
+        if not part.strip():
+            continue
+        limit = _LIMIT.fullmatch(part.strip().lower())
+        if limit is None:
+            raise click.BadParameter(
+                f"{part.strip()!r} is no limit: write '100 calls', '50000 tokens' or '2 usd'", param_hint="--budget"
+            )
+        limits[_UNITS[limit["unit"]]] = float(limit["number"])
+    return limits
+
+
+def _whole(limit: float | None) -> int | None:
+    return None if limit is None else int(limit)
+
+
+def _parse_prices(text: str | None) -> Prices | None:
+    """The prices of a million tokens."""
+    if text is None:
+        return None
+    from hepm.llm import Prices
+
+    try:
+        return Prices(*(float(part) for part in text.split(",")))
+    except (TypeError, ValueError) as error:
+        wrong = f"the prices {text!r} are not two or three numbers, such as 0.15,0.6"
+        raise click.UsageError(f"{wrong}.") from error
 
 
 def tell_cost(client: Client | None) -> None:

@@ -33,9 +33,7 @@ def start(
     folder: FolderOption = FOLDER,
     version: Annotated[str | None, Option("--version", help="5.26 (the default of a new folder) or 2026.08.")] = None,
     bolt_port: Annotated[int | None, Option(min=1, max=65535, help="Port for drivers; 7687 or a free one.")] = None,
-    http_port: Annotated[int | None, Option(min=1, max=65535, help="Port for Browser; 7474, or a free one.")] = None,
     heap: Annotated[str | None, Option(help="Java's heap; 1g for a new folder.")] = None,
-    page_cache: Annotated[str | None, Option(help="Memory for pages of the database; 256m for a new folder.")] = None,
 ) -> None:
     """Start a server in a folder and wait until it answers. The first start downloads 160 to 190 MB.
     Example: `hepm neo4j start`
@@ -45,9 +43,8 @@ def start(
     from hepm.ingest import write_run
     from hepm.ingest.prepare import run_of
 
-    options = {"bolt_port": bolt_port, "http_port": http_port, "heap": heap, "page_cache": page_cache}
     with Bar("jars of Neo4j fetched") as bar:
-        server = _server(folder, version=version, **options, say=_say, report=bar.show)
+        server = _server(folder, version=version, bolt_port=bolt_port, heap=heap, say=_say, report=bar.show)
         started = server.start()
     found = server.status()
     if started and found.uri is not None:

@@ -48,12 +48,8 @@ HoldoutOption = Annotated[
     ),
 ]
 StoreOption = Annotated[str, Option("--store", "-s", envvar="HEPM_STORE", config="store", help=_STORE_HELP)]
+YesOption = Annotated[bool, Option("--yes", "-y", help="Do not ask before something is deleted.")]
 JsonOption = Annotated[bool, Option("--json", help="Print JSON for programs.")]
-
-OutcomeByOption = Annotated[
-    str,
-    Option(help="Rules that label runs without an outcome: tests, exit-code, user; comma-separated, or none."),
-]
 
 SuccessFromOption = Annotated[
     float | None,
@@ -67,7 +63,6 @@ SuccessFromOption = Annotated[
 # The defaults of `Memory`, repeated here: `--help` takes half the time without its imports.
 STORE: Final = "memory.hepm"
 NAMESPACE: Final = "default"
-OUTCOME_BY: Final = "tests"
 
 _DEFAULT: Final = "the default in this folder"
 
@@ -112,15 +107,15 @@ class Place:
         return memory
 
 
-def rules_of(names: str, option: str = "--outcome-by") -> tuple[str, ...]:
-    """The rules of `OutcomeByOption`; none for "none"."""
+def rules_of(names: str) -> tuple[str, ...]:
+    """The rules of `hepm label --by`."""
     from hepm.ingest.outcome import check_rules
 
-    rules = () if names == "none" else tuple(name.strip() for name in names.split(","))
+    rules = tuple(name.strip() for name in names.split(","))
     try:
         check_rules(rules)
     except InputError as error:
-        raise click.BadParameter(str(error), param_hint=option) from error
+        raise click.BadParameter(str(error), param_hint="--by") from error
     return rules
 
 
@@ -214,6 +209,17 @@ def check_target(target: Path, store: str) -> None:
     file = embedded_file(store)
     if file is not None and target.exists() and file.exists() and target.samefile(file):
         raise click.BadParameter(f"{target} is the store itself: name another file to write", param_hint="PATH")
+
+
+def confirm(question: str) -> None:
+    """Ask in the terminal before something is deleted; without a terminal, say which option skips the question.
+
+    Raises:
+        click.Abort: the answer is no.
+    """
+    if not sys.stdin or not sys.stdin.isatty():
+        raise click.UsageError(f"{question} Add --yes to do so, or --dry-run to see which.")
+    click.confirm(question[0].upper() + question[1:], abort=True, err=True)
 
 
 @contextmanager

@@ -36,22 +36,27 @@ class Calls:
     after: Annotated[list[str] | None, Option(help="Last tool, or parallel ones, comma-separated. Default: start.")] = (
         None
     )
-    history: Annotated[list[str] | None, Option(help="All calls so far, oldest first, comma-separated.")] = None
     tools: Annotated[list[str] | None, Option(help="Tools the agent has, comma-separated. Default: all.")] = None
 
     def names(self) -> dict[str, Any]:
         """The arguments of `Memory.suggest` and `Memory.prompt`."""
-        given = {"after": self.after, "history": self.history or [], "tools": self.tools}
-        return {
-            key: None if texts is None else [name for part in ",".join(texts).split(",") if (name := part.strip())]
-            for key, texts in given.items()
-        }
+        return {"after": _split_names(self.after), "tools": _split_names(self.tools)}
+
+
+def _split_names(texts: Sequence[str] | None) -> list[str] | None:
+    """The names in options that take several, separated by commas; None if no option was given."""
+    if texts is None:
+        return None
+    parts = ",".join(texts).split(",")
+    names = [part.strip() for part in parts]
+    return [name for name in names if name]
 
 
 def suggest(
     place: Place,
     calls: Calls,
     state: Annotated[str | None, Option(help="What the agent knows now, in a few lines.")] = None,
+    history: Annotated[list[str] | None, Option(help="All calls so far, oldest first, comma-separated.")] = None,
     k: Annotated[int, Option("-k", min=1, help="Maximum number.")] = 2,
     policy: Annotated[PolicyName, Option(help="How to rank; gnn needs `hepm rank train`.")] = "hybrid",
     speak: SpeakOption = "sure",
@@ -66,6 +71,7 @@ def suggest(
             "k": k,
             "policy": policy,
             "speak": speak,
+            "history": _split_names(history) or [],
             **calls.names(),
         }
         found = memory.suggest(namespace=place.namespace, **about)
@@ -121,9 +127,8 @@ def prompt(
     user: Annotated[str, Option(help="The user whose notes to include.")] = "",
     environment: Annotated[str, Option(help="Leave out lessons of other environments.")] = "",
     run: Annotated[str, Option(help="Id of the run; the lessons shown are credited with its outcome.")] = "",
-    budget: Annotated[int, Option(min=1, help="Maximum number of tokens, approximately.")] = 1_000,
+    max_tokens: Annotated[int, Option(min=1, help="Maximum number of tokens, approximately.")] = 1_000,
     k: Annotated[int, Option("-k", min=0, help="Maximum number of tools.")] = 2,
-    speak: SpeakOption = "sure",
     model: ModelOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -132,24 +137,23 @@ def prompt(
     With a model, it chooses which experiences apply, and which lines of the user's notes matter now.
     Example: `hepm prompt --state "wants to return two items" --after get_order_details --user alice`
     """
-    if messages is not None and (state or calls.after or calls.history):
-        raise click.BadParameter("--state, --after and --history are read from --messages: give either")
+    if messages is not None and (state or calls.after):
+        raise click.BadParameter("--state and --after are read from --messages: give either")
     from hepm.experience.prompt import PromptOptions
 
     with place.open() as memory:
-        memory.speak = speak
         # With a user, answers contain the user's words: they are stored to be forgotten with the user.
         client = ModelChoice(model).client(memory, place.namespace, "user" if user else "lesson")
         chosen = PromptOptions(suggestions=k, model=client)
         about: dict[str, Any] = {"state": state, "user": user, "environment": environment, "run": run, **calls.names()}
         chat = None if messages is None else read_messages_file(messages)
-        found = memory.prompt(chat, options=chosen, budget=budget, namespace=place.namespace, **about)
+        found = memory.prompt(chat, options=chosen, budget=max_tokens, namespace=place.namespace, **about)
         if as_json:
             parts = {name: getattr(found, name) for name in ("stable", "present", "tokens")}
             parts |= {name: list(getattr(found, name)) for name in ("lessons", "left_out", "runs")}
             print_json({**parts, "suggestions": _to_json(found.suggestions), "cost": cost_of(client)})
         else:
-            more = "raise --budget"
+            more = "raise --max-tokens"
             print(found.text or (f"there was no room: {more}" if found.left_out else "memory has nothing to say"))
             if found.text and found.left_out:
                 print(f"no room for {', '.join(found.left_out)}: {more}", file=sys.stderr)
@@ -160,8 +164,9 @@ def cypher(
     place: Place,
     query: Annotated[str | None, Argument(help="A question by name, or Cypher; - reads stdin.")] = None,
     param: Annotated[list[str] | None, Option("-p", "--param", help="k=v for $k; v may be JSON.")] = None,
-    list_all: Annotated[bool, Option("--list", help="List the questions of the library.")] = False,
-    show: Annotated[str | None, Option(metavar="NAME", help="Print a question's Cypher.")] = None,
+    as_list: Annotated[
+        bool, Option("--list", help="List the questions of the library; with a QUERY, print its Cypher.")
+    ] = False,
     favourites: Annotated[
         Path | None, Option(metavar="FILE.zip", help="Write the library as favourites for Neo4j Browser.")
     ] = None,
@@ -178,11 +183,11 @@ def cypher(
         raise click.BadParameter("take one of --json and --csv", param_hint="--csv")
     from hepm.cypher import question
 
-    if list_all:
-        _print_library(as_json=as_json)
+    if as_list and query is not None:
+        print(question(query).text, end="")
         return
-    if show is not None:
-        print(question(show).text, end="")
+    if as_list:
+        _print_library(as_json=as_json)
         return
     if favourites is not None:
         _write_favourites(favourites)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 ModelOption = Annotated[
     Literal["hetero", "sage", "gatv2"], Option("--model", help="States and tools, or a network over tools alone.")
 ]
-SeedOption = Annotated[int, Option("--seed", min=0, help="The same seed gives the same ranker on a CPU.")]
 
 app = Group("rank", "Train a ranker on the memory's graph (pip install 'hepm[gnn]'), and measure it.")
 
@@ -29,9 +28,7 @@ app = Group("rank", "Train a ranker on the memory's graph (pip install 'hepm[gnn
 def train(
     place: Place,
     model: ModelOption = "hetero",
-    seed: SeedOption = 0,
     epochs: Annotated[int, Option(min=1, help="Maximum number of epochs.")] = 60,
-    device: Annotated[str | None, Option(help="cpu or cuda. Default: a GPU if there is one.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train a ranker on the successful runs of a namespace, and measure whether the hybrid policy gains by it.
@@ -41,7 +38,7 @@ def train(
     from hepm.evals.trained import gate_of, measure
     from hepm.rank.train import TrainOptions, build
 
-    options = TrainOptions(model, seed, epochs=epochs, device=device)
+    options = TrainOptions(model, epochs=epochs)
     with place.open() as memory:
         checkpoint = build(memory.mirror(place.namespace), memory.embedder, options, on_epoch=_print_epoch)
         memory.rankers.save(checkpoint)
@@ -58,8 +55,6 @@ def train(
 def eval_(
     place: Place,
     model: ModelOption = "hetero",
-    folds: Annotated[int, Option(min=2, help="Number of parts that task families are divided into.")] = 5,
-    seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Measure the hybrid policy without and with a ranker, and the ranker alone, on task families held out in turn.
@@ -74,8 +69,8 @@ def eval_(
     from hepm.rank.train import TrainOptions
 
     with place.open() as memory:
-        options = TrainOptions(model, seed)
-        report = measure(memory, place.namespace, options, folds=folds, alone=True, on_fold=_print_fold)
+        options = TrainOptions(model)
+        report = measure(memory, place.namespace, options, alone=True, on_fold=_print_fold)
     if as_json:
         print_json(report.to_json())
     else:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import click
 
@@ -29,9 +29,14 @@ class Runs:
     runs: Annotated[list[str] | None, Argument(help="Files, folders, globs or archives; - reads stdin.")] = None
     train: Annotated[list[str] | None, Option(help="Runs to remember; repeatable.")] = None
     test: Annotated[list[str] | None, Option(help="Runs to predict from those of --train.")] = None
-    unseen_families: Annotated[bool, Option(help="Remove the task families of --test, fold by fold.")] = False
-    leave_model_out: Annotated[bool, Option(help="Predict each model's runs from those of the others.")] = False
-    environment: Annotated[list[str] | None, Option(help="Only this environment; repeatable.")] = None
+    split_by: Annotated[
+        Literal["families", "models"] | None,
+        Option(
+            "--split",
+            help="Predict each task family from the others (default for RUNS; for --test without it, families may be "
+            "the same), or each model's runs from those of the others.",
+        ),
+    ] = None
     format: Annotated[str, Option("--format", "-f", help="A reader's name; auto recognises each file.")] = "auto"
 
     def split(self) -> SplitName:
@@ -40,13 +45,11 @@ class Runs:
             raise click.BadParameter("--train and --test belong together")
         if bool(self.runs) == bool(self.train):
             raise click.BadParameter("give either RUNS, or --train and --test")
-        if self.train and self.leave_model_out:
-            raise click.BadParameter("--leave-model-out divides RUNS; --train and --test are divided already")
-        if self.unseen_families and not self.train:
-            raise click.BadParameter("--unseen-families needs --train and --test; RUNS are always divided by family")
+        if self.train and self.split_by == "models":
+            raise click.BadParameter("--split models divides RUNS; --train and --test are divided already")
         if self.train:
-            return "files, unseen families" if self.unseen_families else "files"
-        return "models" if self.leave_model_out else "families"
+            return "files, unseen families" if self.split_by == "families" else "files"
+        return self.split_by or "families"
 
     def domains(self, *, every: bool = True) -> list[Domain]:
         """Read the runs, divided by environment; unless `every`, at most as many as some seconds allow."""
@@ -57,10 +60,7 @@ class Runs:
             domains = domains_of(records, tested=self._read(self.test, bar, every) if self.test else None)
         if not domains:
             raise InputError("there are no runs to evaluate: all that were read are attacks.")
-        known = [domain.name for domain in domains]
-        if missing := [name for name in self.environment or () if name not in known]:
-            raise InputError(f"no run is of {', '.join(missing)}; there are {', '.join(known)}")
-        return [domain for domain in domains if not self.environment or domain.name in self.environment]
+        return domains
 
     def _read(self, sources: Sequence[str], bar: Bar, every: bool) -> list[Record]:
         from hepm.evals.domains import without_repeats
@@ -85,14 +85,13 @@ def eval_runs(
         list[str] | None,
         Option(help="Also without: weight, state, efficiency, adaptation; or k: hints of 1, 2 and 3 tools."),
     ] = None,
-    k: Annotated[int, Option("-k", "--k", min=1, max=3, help="Maximum number of tools in a hint.")] = 2,
     assume_success: Annotated[bool, Option(help="Treat runs without an outcome as successes.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure how well memory predicts the next tool on unseen tasks, and whether hints would have helped.
 
-    Runs of one task are never both remembered and tested, unless --leave-model-out or --test without --unseen-families
-    asks for it. Example: `hepm eval results/*.json`, `hepm eval --train may/ --test june/ --unseen-families --json`
+    Runs of one task are never both remembered and tested, unless --split models or --test without --split families
+    asks for it. Example: `hepm eval results/*.json`, `hepm eval --train may/ --test june/ --split families --json`
     """
     from rich.console import Console
 
@@ -105,8 +104,10 @@ def eval_runs(
     named = [known.name for known in all_methods()] if "all" in (method or []) else method or []
     methods = find_methods(named, ablations=ablation or [])
     domains = source.domains(every=every)
-    ks = tuple(other for other in KS if other != k) if "k" in (ablation or []) else ()
-    settings = EvalOptions(split, folds, k, ks, assume_success=assume_success, sample=not every)
+    settings = EvalOptions(split, folds, assume_success=assume_success, sample=not every)
+    if "k" in (ablation or []):
+        other_lengths = tuple(length for length in KS if length != settings.k)
+        settings = replace(settings, ks=other_lengths)
     with Bar("domains measured") as bar:
         done = iter(range(1, len(domains) + 1))
         report = evaluate(domains, methods, settings, on_progress=lambda _: bar.show(next(done), len(domains)))
@@ -121,7 +122,6 @@ def read_records(
     format: str = "auto",
     *,
     bar: Bar | None = None,
-    quiet: bool = False,
     most_chars: int | None = None,
 ) -> tuple[list[Record], list[Rejection]]:
     """Runs with the names of their readers, and what could not be read, which is reported on stderr."""
@@ -145,7 +145,7 @@ def read_records(
             if most_chars is not None and read > most_chars:
                 print(f"only the first {len(records):,} runs were read; --all reads every run", file=sys.stderr)
                 break
-    if rejected and not quiet:
+    if rejected:
         first = f"{', the first' if len(rejected) > 1 else ''}: {rejected[0].file}: {rejected[0].reason}"
         print(on_one_line(f"hepm: {options.unusable(rejected)}{first}"), file=sys.stderr)
     return records, rejected

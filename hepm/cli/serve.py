@@ -22,9 +22,6 @@ DEFAULTS: Final = ServeTable()
 
 def serve(
     store: StoreOption = STORE,
-    host: Annotated[
-        str, Option(config="serve.host", help="Address to listen on. Others than this machine need a token.")
-    ] = DEFAULTS.host,
     port: Annotated[
         int, Option(config="serve.port", min=0, max=65_535, help="Port; 0 for any free one.")
     ] = DEFAULTS.port,
@@ -32,18 +29,11 @@ def serve(
         str, Option(config="serve.upstream", help="The endpoint behind the proxy, with its /v1.")
     ] = DEFAULTS.upstream,
     holdout: HoldoutOption = 0.0,
-    token: Annotated[str, Option(envvar="HEPM_TOKEN", help="Bearer token that opens every namespace.")] = "",
-    tokens: Annotated[
-        Path | None,
-        Option(
-            config="serve.tokens",
-            help='JSON file of tokens: {"TOKEN": {"name": "ann", "namespaces": ["desk"], "write": true}}.',
-        ),
-    ] = None,
 ) -> None:
     """Serve a memory to running agents: a proxy for OpenAI clients, MCP, and hooks of Claude Code.
 
-    HEPM_UPSTREAM_KEY is the endpoint's key, for clients that do not have it. `[serve]` in hepm.toml has more settings.
+    HEPM_UPSTREAM_KEY is the endpoint's key, for clients that do not have it, and HEPM_TOKEN the token that opens every
+    namespace. `[serve]` in hepm.toml has more settings: the address to listen on, tokens of clients.
     Example: `hepm serve --upstream http://localhost:11434/v1`, and base_url="http://127.0.0.1:8765/v1" in the agent.
     """
     try:
@@ -53,17 +43,20 @@ def serve(
         raise MissingExtraError(f"`hepm serve` needs {error.name}: pip install 'hepm[serve]'") from error
 
     config = read_config()
-    allowed: dict[str, Access] = {} if tokens is None else read_tokens(tokens)
+    allowed: dict[str, Access] = {}
+    if config.serve.tokens is not None:
+        allowed |= read_tokens(config.serve.tokens)
+    token = os.environ.get("HEPM_TOKEN")
     if token:
         allowed[token] = Access()
     options = ServeOptions(
-        host=host,
+        host=config.serve.host,
         port=port,
         upstream=upstream,
         upstream_key=os.environ.get("HEPM_UPSTREAM_KEY", ""),
         placement=config.serve.placement,
         idle_s=config.serve.idle_s,
-        outcome_by=config.serve.outcome_by,
+        outcome_by=config.outcome_by,
         hint_s=config.serve.hint_timeout_s,
         tokens=allowed,
         distrust=config.serve.distrust,
@@ -82,7 +75,7 @@ def serve(
         serve(memory, options, say)
 
 
-def mcp(place: Place, holdout: HoldoutOption = 0.0) -> None:
+def mcp(place: Place) -> None:
     """Serve a memory as MCP tools on standard input and output, for a client that starts this command.
 
     `[serve]` in hepm.toml has more settings.
@@ -98,12 +91,12 @@ def mcp(place: Place, holdout: HoldoutOption = 0.0) -> None:
     config = read_config()
     _log_plainly()
     sessions = config.serve.sessions or _default_sessions(place.store)
-    with place.create(sessions=sessions, holdout=holdout, **_advice_settings(config.serve)) as memory:
+    with place.create(sessions=sessions, holdout=config.serve.holdout, **_advice_settings(config.serve)) as memory:
         NAMESPACE.set(place.namespace)
         runs = LiveRuns(
             memory,
             idle_s=config.serve.idle_s,
-            outcome_by=config.serve.outcome_by,
+            outcome_by=config.outcome_by,
             redactor=config.redaction.redactor,
         )
         mcp_server(runs).run(transport="stdio")

@@ -22,14 +22,13 @@ from hepm.cli.config import read_config
 from hepm.cli.lesson_exchange import LessonExport, export_lessons_alone, holds_lessons, import_lessons_alone
 from hepm.cli.lesson_list import LessonKind
 from hepm.cli.options import (
-    OUTCOME_BY,
     STORE,
     Bar,
     JsonOption,
-    OutcomeByOption,
     Place,
     StoreOption,
     SuccessFromOption,
+    YesOption,
     plain,
     print_json,
 )
@@ -39,7 +38,7 @@ from hepm.graph.open_store import embedded_file, mend_store
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
-    from hepm.cli.config import RedactionTable
+    from hepm.cli.config import ConfigFile
     from hepm.graph.examination.findings import Finding
     from hepm.ingest import ReadOptions
     from hepm.ingest.pipeline import IngestReport
@@ -61,14 +60,6 @@ class Reading:
     format: Annotated[str, Option("--format", "-f", help="A reader's name; auto recognises each file.")] = "auto"
     reward_key: Annotated[str, Option(help="Key of the reward in chat records; a dotted path goes deeper.")] = "reward"
     success_key: Annotated[str, Option(help="Key of the success flag, or of a verdict in words.")] = "success"
-    ids: Annotated[Literal["own", "content"], Option(help="Identify runs by their id, or by a hash.")] = "own"
-    command_names: Annotated[
-        bool | None,
-        Option(
-            "--command-names/--no-command-names",
-            help='Name shell calls by their program, too: "Bash git". Default: only for Claude Code and Codex.',
-        ),
-    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +67,6 @@ class Preparing:
     """How runs are prepared before they are stored."""
 
     assume_success: Annotated[bool, Option(help="Treat runs without an outcome as successes.")] = False
-    outcome_by: OutcomeByOption = OUTCOME_BY
     distrust: Annotated[
         list[str] | None,
         Option(metavar="KEY[=VALUE]", help="Store runs with this tag but learn nothing from them; repeatable."),
@@ -87,16 +77,16 @@ class Preparing:
         Option(help="Where files are read: here, or on the Ray cluster of RAY_ADDRESS (or one started here)."),
     ] = "local"
 
-    def options(self, redaction: RedactionTable) -> IngestOptions:
+    def options(self, config: ConfigFile) -> IngestOptions:
         """The options of the library."""
         from hepm.ingest.prepare import IngestOptions, TrustByTags
 
         return IngestOptions(
-            redactor=redaction.redactor(),
+            redactor=config.redaction.redactor(),
             assume_success=self.assume_success,
             processes=self.processes,
             trusted=TrustByTags.but(self.distrust) if self.distrust else None,
-            outcome_by=options.rules_of(self.outcome_by),
+            outcome_by=config.outcome_by,
             engine=self.engine,
         )
 
@@ -117,10 +107,11 @@ def ingest(
     from hepm.ingest import ReadOptions, load_tools
 
     options.check_sources(runs)
-    read = ReadOptions(**asdict(reading))
+    config = read_config()
+    read = ReadOptions(**asdict(reading), ids=config.ingest.ids, command_names=config.ingest.command_names)
     described = load_tools(tools) if tools else []
     created: dict[str, Any] = {"embedder": embedder, "success_from": success_from}
-    prepared = preparing.options(read_config().redaction)
+    prepared = preparing.options(config)
     report = _store_runs(place, read, prepared, runs, described, created, as_json=as_json)
     if unmatched := _unmatched_keys(runs, read, report):
         keys = " or ".join(map(repr, unmatched))
@@ -224,7 +215,7 @@ def _without_outcome(runs: int) -> str:
     have, teach, them = ("has", "teaches", "it") if runs == 1 else ("have", "teach", "them")
     return (
         f"{count_of(runs, 'run')} {have} no outcome yet and {teach} nothing: label {them} by hand (`hepm label`), by a "
-        "model (`hepm label --judge`), or POST /outcome to `hepm serve` at the end of each run"
+        "model (`hepm label --by judge`), or POST /outcome to `hepm serve` at the end of each run"
     )
 
 
@@ -289,11 +280,13 @@ def export(
     path: Annotated[
         str, Argument(help="The file to write, such as runs.jsonl.gz, AGENTS.md or SKILL.md; - writes to stdout.")
     ] = "-",
-    sft: Annotated[bool, Option("--sft", help="Successful runs alone, as chats to train a model on.")] = False,
-    hints: Annotated[bool, Option("--hints", help="With --sft: also the tools that hints named.")] = False,
-    cold_start: Annotated[
-        bool, Option("--cold-start", help="Successful runs of tagged agents, as chats, with EvolveR's settings beside.")
-    ] = False,
+    sft: Annotated[
+        Literal["chats", "hinted", "tagged"] | None,
+        Option(
+            help="Successful runs alone, to train a model on: as chats, also with the tools that hints named, or those "
+            "of tagged agents, with EvolveR's settings beside."
+        ),
+    ] = None,
 ) -> None:
     """Write the runs and lessons of a namespace as lines of hepm's own JSON, or lessons alone, to read and edit.
 
@@ -303,24 +296,20 @@ def export(
     Example: `hepm export runs.jsonl --namespace retail`
     """
     form = lessons.form_for(path)
-    if form is not None and (sft or cold_start):
-        raise click.UsageError("--sft and --cold-start write runs, and this is an export of lessons alone.")
-    if lessons.every and form is None:
-        raise click.UsageError("--all is for --form agents and --form skill: this file gets all lessons.")
-    if hints and not sft:
-        raise click.BadParameter("--hints goes with --sft: an export has the hinted tools anyway")
-    if cold_start and (sft or path == "-"):
-        raise click.BadParameter("--cold-start excludes --sft, and needs a file: settings are written beside it")
+    if form is not None and sft is not None:
+        raise click.UsageError("--sft writes runs, and this is an export of lessons alone.")
+    if sft == "tagged" and path == "-":
+        raise click.BadParameter("--sft tagged needs a file: settings are written beside it")
     if path != "-":
         options.check_target(Path(path), place.store)
     if form is not None:
         export_lessons_alone(place, path, form, lessons)
         return
-    if sft:
-        _export_examples(place, path, hints=hints)
-        return
-    if cold_start:
+    if sft == "tagged":
         _export_cold_start(place, Path(path))
+        return
+    if sft is not None:
+        _export_examples(place, path, hints=sft == "hinted")
         return
     kinds = Counter[str]()
 
@@ -451,7 +440,7 @@ def forget(
     environment: Annotated[str | None, Option(help="All runs of an environment.")] = None,
     token: Annotated[str | None, Option(help="All runs that a token of this name recorded at a server.")] = None,
     dry_run: Annotated[bool, Option(help="Print what would be forgotten; change nothing.")] = False,
-    yes: Annotated[bool, Option("--yes", "-y", help=f"Do not ask, even for more than {_MANY} runs.")] = False,
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Forget the runs that match every option, with everything they added and lessons that quote them.
@@ -467,10 +456,7 @@ def forget(
 
         gone = remove(dry_run=True)
         if len(gone) > _MANY and not (dry_run or yes):
-            question = f"forget {count_of(len(gone), 'run')} of {place.namespace} and all they added?"
-            if not sys.stdin or not sys.stdin.isatty():
-                raise click.UsageError(f"{question} Add --yes to do so, or --dry-run to see which.")
-            click.confirm(question[0].upper() + question[1:], abort=True, err=True)
+            options.confirm(f"forget {count_of(len(gone), 'run')} of {place.namespace} and all they added?")
         notes = versions()
         if dry_run:
             notes = 0 if trajectory or task or environment or token else notes

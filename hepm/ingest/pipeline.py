@@ -38,7 +38,8 @@ ReportProgress: TypeAlias = Callable[["IngestReport"], None]
 
 _CONFLICT: Final = (
     "If this is a longer version of it, forget that id and ingest again; if it is another run, give it an id of its "
-    "own, or pass --ids content (ReadOptions(ids='content')) to tell all runs apart by what they hold"
+    "own, or set ids = 'content' under [ingest] in hepm.toml (ReadOptions(ids='content')) to tell all runs apart by "
+    "what they hold"
 )
 _CHARS_A_BATCH: Final = 16 << 20
 """Characters of records: 2,000 transcripts of an afternoon each would take half a gigabyte."""

@@ -120,10 +120,10 @@ def _unlabelled(here: Surveyed) -> Iterator[Obstacle]:
     if labelled.total() >= _RULE_LABELS * len(waiting):
         rules = ",".join(rule for rule in _RULES_TRIED if labelled[rule])
         mend = f"rules label {labelled.total():,} of {count_of(len(waiting), 'run')} tried"
-        command = f"hepm label --rule {rules} {_option(here.namespace)}"
+        command = f"hepm label --by {rules} {_option(here.namespace)}"
     else:
         mend = (
-            "report how runs end (session.finish, POST /outcome), and label these by hand, or by a model with --judge"
+            "report how runs end (session.finish, POST /outcome), and label these by hand, or by a model (--by judge)"
         )
         command = f"hepm label {_option(here.namespace)}"
     yield Obstacle(here.namespace, "unlabelled", what, mend, command, runs, sample)

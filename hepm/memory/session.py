@@ -761,10 +761,10 @@ class Session:
         finished = f"the run {self.id!r} was finished already, {ended}"
         if now is None:
             return f"{finished}: a session is one run. Begin another session."
-        option = "--success" if now.success else "--failure"
+        outcome = "success" if now.success else "failure"
         if now.reward is not None:
-            option = f"--reward {now.reward!r}"
-        command = f"hepm label {shlex.quote(self.id)} {option}"
+            outcome = repr(now.reward)
+        command = f"hepm label {shlex.quote(self.id)} {outcome}"
         if self._namespace != DEFAULT_NAMESPACE:
             command += f" --namespace {shlex.quote(self._namespace)}"
         return f"{finished}. To correct that: {command}"

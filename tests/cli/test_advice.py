@@ -51,12 +51,12 @@ def test_a_line_says_what_is_so_and_ends_with_a_command_that_mends_it_when_it_is
 def test_programs_get_each_line_in_its_parts(store: Path) -> None:
     [found] = quick("doctor", "--advice", "--json", "--store", store).json["advice"]
     assert (found["namespace"], found["kind"], found["runs"], found["sample"]) == ("default", "unlabelled", 6, 0)
-    assert found["command"] == "hepm label --rule exit-code --namespace default"
+    assert found["command"] == "hepm label --by exit-code --namespace default"
 
 
 def test_the_store_of_the_environment_is_not_repeated_in_commands(store: Path) -> None:
     said = quick("doctor", "--advice", env={"HEPM_STORE": str(store)})
-    assert said.out.rstrip().endswith("hepm label --rule exit-code --namespace default")
+    assert said.out.rstrip().endswith("hepm label --by exit-code --namespace default")
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def store(tmp_path: Path) -> Path:
         ["prompt", "--state", NO_TEXT],
         ["lesson", "show", NO_TEXT],
         ["lesson", "edit", "alice", NO_TEXT],
-        ["label", NO_TEXT, "--success"],
+        ["label", NO_TEXT, "success"],
         ["ingest", "runs.jsonl", "--namespace", NO_TEXT],
         ["ingest", "runs.jsonl", f"--namespace={NO_TEXT}"],
         ["stats", "--namespace", NO_TEXT],

@@ -8,13 +8,15 @@ import re
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import click
 import pytest
 
 from hepm import Memory
-from hepm.cli.commands import GROUPS
+from hepm.cli.commands import GROUPS, app
 from hepm.cli.options import NAMESPACE, STORE
 from hepm.ingest.prepare import IngestOptions
 from hepm.memory import DEFAULT_STORE
@@ -360,7 +362,6 @@ def test_the_demo_shows_edges_suggestions_quality_and_a_page(log: Path, tmp_path
         (2, "ingest"),
         (2, "stats --store missing.hepm"),
         (2, "stats --namespace missing"),
-        (2, "demo runs.jsonl --download"),
         (2, "eval"),
     ],
 )
@@ -443,3 +444,22 @@ def test_the_help_names_every_command_in_its_group_and_h_stands_for_help_everywh
     assert groups == {"Options": []} | {group: [*commands] for group, commands in GROUPS.items()}
     assert quick("suggest", "-h").out == quick("suggest", "--help").out
     assert quick("lesson", "list", "-h").out == quick("lesson", "list", "--help").out
+
+
+def leaves(group: click.Group) -> Iterator[click.Command]:
+    """All commands below a group that are no groups."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        below = group.get_command(context, name)
+        if isinstance(below, click.Group):
+            yield from leaves(below)
+        else:
+            assert below is not None
+            yield below
+
+
+def test_the_command_line_stays_small() -> None:
+    commands = list(leaves(app))
+    options = [option for command in commands for option in command.params if isinstance(option, click.Option)]
+    assert len(commands) <= 38
+    assert len(options) <= 220

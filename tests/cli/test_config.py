@@ -69,7 +69,10 @@ def test_the_users_file_is_read_where_the_folder_has_none(folder: Path, tmp_path
     ("text", "sentence"),
     [
         ("store = 7", "hepm.toml: store = 7 is not a string."),
-        ("port = 80", "hepm.toml: there is no key 'port'; it may have store, namespace, serve, redaction."),
+        (
+            "port = 80",
+            "there is no key 'port'; it may have store, namespace, outcome_by, ingest, model, serve, redaction.",
+        ),
         ("serve = 80", "hepm.toml: serve is a table: write [serve] above its keys."),
         ("[serve]\nport = '80'", "hepm.toml: serve.port = '80' is not a whole number from 0 to 65535."),
         ("[serve]\nport = true", "hepm.toml: serve.port = True is not a whole number from 0 to 65535."),
@@ -77,7 +80,7 @@ def test_the_users_file_is_read_where_the_folder_has_none(folder: Path, tmp_path
         ("[serve]\nspeak = 'loud'", "hepm.toml: serve.speak = 'loud' is not one of 'sure', 'weighed', 'all'."),
         ("[serve]\nholdout = nan", "hepm.toml: serve.holdout = nan is not a number from 0 to 1."),
         ("[serve]\ndistrust = 'ann'", "hepm.toml: serve.distrust = 'ann' is not a list of strings."),
-        ("[serve]\noutcome_by = ['luck']", "hepm.toml: serve.outcome_by: no rule is called 'luck'"),
+        ("outcome_by = ['luck']", "hepm.toml: outcome_by: no rule is called 'luck'"),
         ("[redaction]\nkeep_secrets = 1", "hepm.toml: redaction.keep_secrets = 1 is not true or false."),
         ("[redaction]\nrules = ['x']", "hepm.toml: redaction.rules = ['x'] is not a table of strings."),
         ("[redaction.rules]\nticket = '('", "hepm.toml: redaction.rules.ticket = '(' is not a regular expression: "),

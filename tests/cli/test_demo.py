@@ -38,10 +38,6 @@ def test_without_runs_it_shows_a_hint_a_warning_a_silence_and_an_agent_before_an
     assert (tmp_path / "demo.html").stat().st_size > 10_000
 
 
-def test_runs_and_a_download_together_are_a_misuse(tmp_path: Path) -> None:
-    assert "or pass --download" in one_sentence(demo(tmp_path, "runs.jsonl", "--download"))
-
-
 def test_a_file_that_is_not_there_is_told_as_such(tmp_path: Path) -> None:
     assert "nofile: there is no such file" in one_sentence(demo(tmp_path, "nofile"))
     one = write(tmp_path / "one.jsonl", chats())

@@ -34,11 +34,19 @@ def worked(name: str, *results: str, command: str = "pytest -q") -> dict[str, An
     return {"id": name, "task": f"t-{name}", "environment": "repo", "messages": messages}
 
 
+def without_rules(folder: Path) -> Path:
+    """A folder whose `hepm.toml` turns the rules of outcomes off."""
+    work = folder / "without-rules"
+    work.mkdir()
+    (work / "hepm.toml").write_text("outcome_by = []\n", "utf-8")
+    return work
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     runs = [worked("good", PASSED), worked("bad", "Exit code 1\n1 failed in 0.1s"), worked("odd", "no tests ran")]
     made = tmp_path / "store.hepm"
-    report = quick("ingest", write(tmp_path / "runs.jsonl", runs), "--store", made, "--outcome-by", "none")
+    report = quick("ingest", write(tmp_path / "runs.jsonl", runs), "--store", made, cwd=without_rules(tmp_path))
     assert report.code == 0, report.err
     return made
 
@@ -52,29 +60,28 @@ def labels(store: Path) -> dict[str, tuple[bool | None, str]]:
 def test_rules_label_at_ingest_read_whole_results_and_say_so(tmp_path: Path) -> None:
     log = write(tmp_path / "runs.jsonl", [worked("long", "." * 5_000 + "\n" + PASSED)])
     store = tmp_path / "store.hepm"
-    assert "1 of them has no outcome" in quick("ingest", log, "--store", store, "--outcome-by", "none").out
-    late = quick("label", "--rule", "tests", "--store", store)
+    assert "1 of them has no outcome" in quick("ingest", log, "--store", store, cwd=without_rules(tmp_path)).out
+    late = quick("label", "--by", "tests", "--store", store)
     assert "0 runs labelled" in late.out
     assert "ingest the files again" in late.err
     assert "1 of them has a label by the rule 'tests'" in quick("ingest", log, "--store", store).out
     assert labels(store) == {"long": (True, "tests")}
-    assert "no rule is called 'luck'" in quick("ingest", log, "--store", store, "--outcome-by", "luck").err
 
 
 def test_rules_label_stored_runs_and_a_dry_run_changes_nothing(store: Path) -> None:
     before = labels(store)
-    dry = quick("label", "--rule", "tests,exit-code", "--dry-run", "--store", store)
+    dry = quick("label", "--by", "tests,exit-code", "--dry-run", "--store", store)
     assert dry.out.splitlines() == [
         "bad: failure by tests",
         "good: success by tests",
         "2 runs would be labelled: 1 succeeded, 1 failed; 1 without a label",
     ]
     assert labels(store) == before
-    report = found(store, "label", "--rule", "tests")
+    report = found(store, "label", "--by", "tests")
     assert (report["success"], report["failure"], report["unlabelled"]) == (1, 1, 1)
     assert labels(store) == {"good": (True, "tests"), "bad": (False, "tests"), "odd": (None, "")}
-    assert found(store, "label", "--by", "tests")["runs"][0]["by"] == "tests"
-    assert quick("label", "--by", "tests", "--remove", "--store", store).out == "2 labels by tests removed\n"
+    assert found(store, "label", "--remove", "tests", "--dry-run")["runs"][0]["by"] == "tests"
+    assert quick("label", "--remove", "tests", "--store", store).out == "2 labels by tests removed\n"
     assert labels(store) == before
 
 
@@ -82,10 +89,10 @@ def test_one_run_is_labelled_corrected_and_unlabelled(store: Path) -> None:
     def said(*options: str) -> str:
         return quick("label", "good", *options, "--store", store).out
 
-    assert said("--success") == "good: success, was unlabelled\n"
-    assert said("--failure", "--dry-run") == "good: failure, was success\n"
-    assert said("--reward", "0.4") == "good: failure, was success\n"
-    assert said("--remove") == "good: unlabelled, was failure\n"
+    assert said("success") == "good: success, was unlabelled\n"
+    assert said("failure", "--dry-run") == "good: failure, was success\n"
+    assert said("0.4") == "good: failure, was success\n"
+    assert said("none") == "good: unlabelled, was failure\n"
     assert labels(store)["good"] == (None, "removed")
     assert found(store, "label")["runs"][0]["id"] in ("good", "bad", "odd")
 
@@ -93,13 +100,12 @@ def test_one_run_is_labelled_corrected_and_unlabelled(store: Path) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        ["good", "--success", "--failure"],
-        ["--success"],
-        ["--remove"],
-        ["good", "--rule", "tests"],
-        ["--rule", "tests", "--judge"],
-        ["--rule", "luck"],
-        ["--judge"],
+        ["good", "well"],
+        ["good", "--by", "tests"],
+        ["good", "--remove", "tests"],
+        ["--by", "tests", "--remove", "tests"],
+        ["--by", "luck"],
+        ["--by", "judge"],
         [],
     ],
 )
@@ -110,7 +116,7 @@ def test_a_wrong_use_of_label_is_one_sentence(store: Path, options: list[str]) -
 
 
 def test_an_unknown_run_is_one_sentence(store: Path) -> None:
-    one_sentence(quick("label", "nobody", "--success", "--store", store))
+    one_sentence(quick("label", "nobody", "success", "--store", store))
 
 
 def test_a_model_labels_by_yes_and_no_and_no_answer_is_paid_for_twice(store: Path, loopback: Loopback) -> None:
@@ -119,13 +125,13 @@ def test_a_model_labels_by_yes_and_no_and_no_answer_is_paid_for_twice(store: Pat
         return completion({"good": "Yes.", "bad": "<think>hm, yes?</think>\n**No**", "odd": "It is unclear."}[name])
 
     loopback.script = answer
-    dry = asked(store, loopback, "label", "--judge", "--dry-run")
+    dry = asked(store, loopback, "label", "--by", "judge", "--dry-run")
     assert dry.out.splitlines()[0] == "3 runs would be looked at"
     assert loopback.requests == []
-    first = asked(store, loopback, "label", "--judge", "--json").json
+    first = asked(store, loopback, "label", "--by", "judge", "--json").json
     assert (first["success"], first["failure"], first["unlabelled"], first["cost"]["calls"]) == (1, 1, 1, 3)
     assert labels(store) == {"good": (True, "judge:small"), "bad": (False, "judge:small"), "odd": (None, "")}
-    again = asked(store, loopback, "label", "--judge", "--json").json
+    again = asked(store, loopback, "label", "--by", "judge", "--json").json
     assert (again["unlabelled"], again["cost"]["calls"], again["cost"]["paid_before"]) == (1, 0, 1)
     sent = loopback.requests[0].said
     assert '"Fix the parser, says' in sent
@@ -158,13 +164,13 @@ def test_a_judge_may_quote_its_word_or_say_that_it_is_the_answer(
     label: bool | None,
 ) -> None:
     loopback.script = lambda request: completion(said)
-    assert asked(store, loopback, "label", "--judge", "--limit", "1", "--at-once", "1").code == 0
+    assert asked(store, loopback, "label", "--by", "judge", "--limit", "1").code == 0
     assert [found for found, by in labels(store).values() if by] == ([] if label is None else [label])
 
 
 def test_a_spent_budget_keeps_what_was_labelled_and_says_how_to_go_on(store: Path, loopback: Loopback) -> None:
     loopback.script = lambda request: completion("yes")
-    answer = asked(store, loopback, "label", "--judge", "--max-calls", "2", "--at-once", "1")
+    answer = asked(store, loopback, "label", "--by", "judge", "--budget", "2 calls")
     assert answer.code == 0
     assert "2 runs labelled" in answer.out
     assert "the budget of 2 calls is spent; repeat the command to go on" in answer.err
@@ -173,7 +179,7 @@ def test_a_spent_budget_keeps_what_was_labelled_and_says_how_to_go_on(store: Pat
 
 def test_a_model_that_refuses_everything_is_one_sentence_and_labels_nothing(store: Path, loopback: Loopback) -> None:
     loopback.script = lambda request: error(401, "no entry")
-    answer = asked(store, loopback, "label", "--judge")
+    answer = asked(store, loopback, "label", "--by", "judge")
     assert answer.code == 1
     assert "no entry" in answer.err
     assert {how for how, _ in labels(store).values()} == {None}
@@ -214,6 +220,6 @@ def _read(terminal: int) -> bytes:
 
 
 def test_lessons_come_from_labels_by_rule_as_from_any(store: Path) -> None:
-    quick("label", "--rule", "tests", "--store", store)
+    quick("label", "--by", "tests", "--store", store)
     assert found(store, "lesson", "distill")["experience"]["runs"] == 2
     assert found(store, "stats")["namespaces"]["default"]["experiences"] > 0

@@ -46,9 +46,9 @@ def found(store: Path, *arguments: str) -> Any:
     return answer.json
 
 
-def asked(store: Path, loopback: Loopback, *arguments: str) -> Answer:
+def asked(store: Path, loopback: Loopback, *arguments: str, cwd: Path | None = None) -> Answer:
     env = {"OPENAI_BASE_URL": loopback.url, "OPENAI_API_KEY": "k", "HEPM_LLM_MODEL": "small"}
-    answer = quick(*arguments, "--store", store, env=env)
+    answer = quick(*arguments, "--store", store, env=env, cwd=cwd)
     with warnings.catch_warnings(action="ignore", category=ResourceWarning):
         gc.collect()  # as the end of a process, it closes the connections of the client
     return answer
@@ -67,10 +67,10 @@ def test_runs_are_distilled_once_and_those_of_a_task_are_contrasted(store: Path)
 
 
 def test_a_lesson_is_shown_by_the_beginning_of_its_id_with_the_runs_it_comes_from(taught: Path) -> None:
-    one = found(taught, "lesson", "list", "--run", "bad-3")["lessons"][0]
+    one = found(taught, "lesson", "list", "--zone", "warning")["lessons"][0]
     shown = found(taught, "lesson", "show", one["id"][:10])
     assert shown["id"] == one["id"]
-    assert "bad-3" in [source["run"] for source in shown["sources"]]
+    assert shown["sources"] == one["sources"] != []
     assert "give_up" in quick("lesson", "show", one["id"], "--store", taught).out
     for name in ("e-nothing", "e-", "nobody", ""):
         wrong = quick("lesson", "show", name, "--store", taught)
@@ -102,9 +102,9 @@ def test_an_evolution_is_foretold_made_and_undone(tmp_path: Path) -> None:
     quick("ingest", write(tmp_path / "many.jsonl", chats(120)), "--store", taught)
     quick("lesson", "distill", "--kind", "experience", "--store", taught)
     before = found(taught, "lesson", "list", "--limit", "999")
-    plan = found(taught, "lesson", "evolve", "--iterations", "9", "--seed", "1", "--dry-run")
+    plan = found(taught, "lesson", "evolve", "--dry-run")
     assert found(taught, "lesson", "list", "--limit", "999") == before
-    done = found(taught, "lesson", "evolve", "--iterations", "9", "--seed", "1")
+    done = found(taught, "lesson", "evolve")
     assert (done["evolution"], done["steps"]) == (plan["evolution"], plan["steps"])
     assert done["evolution"]
     assert found(taught, "lesson", "evolve", "--undo", done["evolution"])["dropped"]
@@ -199,20 +199,20 @@ def answer(request: Request) -> Reply:
 
 
 def test_a_model_distills_within_its_budget_goes_on_and_is_paid_for_nothing_twice(
-    store: Path,
-    loopback: Loopback,
+    store: Path, loopback: Loopback, tmp_path: Path
 ) -> None:
     loopback.script = answer
+    (tmp_path / "hepm.toml").write_text('model.prices = "1,2"\n', "utf-8")
     distill = ("lesson", "distill", "--kind", "experience")
     dry = asked(store, loopback, *distill, "--dry-run")
     assert "24 runs would be looked at" in dry.out
     assert "24 calls" in dry.out
     assert loopback.requests == []
-    first = asked(store, loopback, *distill, "--max-calls", "10", "--json")
+    first = asked(store, loopback, *distill, "--budget", "10 calls", "--json")
     done = first.json["experience"]
     assert (done["runs"], done["unasked"], first.json["cost"]["calls"]) == (10, 14, 10)
     assert "10 calls" in first.err
-    second = asked(store, loopback, *distill, "--prices", "1,2", "--json")
+    second = asked(store, loopback, *distill, "--json", cwd=tmp_path)
     assert (second.json["experience"]["runs"], second.json["cost"]["calls"]) == (14, 14)
     assert second.json["cost"]["cost_usd"] > 0
     again = asked(store, loopback, *distill, "--again", "--json")
@@ -257,12 +257,13 @@ def test_notes_are_distilled_shown_searched_edited_restored_and_deleted_on_the_c
     assert "one sentence" in prompt["stable"]
     assert quick("lesson", "edit", "ann", "short", "--store", store).code == 0
     assert quick("lesson", "edit", "ann", "--restore", "1", "--store", store).code == 0
-    versions = found(store, "lesson", "show", "ann", "--history")["history"]
+    versions = found(store, "lesson", "show", "ann")["history"]
     assert [(one["version"], one["written_by"]) for one in versions] == [(1, "extractive"), (2, "hand"), (3, "hand")]
-    one_sentence(quick("lesson", "edit", "ann", "late", "--version", "1", "--store", store))
     assert quick("lesson", "retire", "ann", "--undo", "--store", store).code == 2
     assert len(found(store, "lesson", "retire", "ann", "--dry-run")["retired"]) == 3
-    assert len(found(store, "lesson", "retire", "ann")["retired"]) == 3
+    refused = quick("lesson", "retire", "ann", "--store", store)
+    assert (refused.code, "delete all notes on ann" in refused.err, "--yes" in refused.err) == (2, True, True)
+    assert len(found(store, "lesson", "retire", "ann", "--yes")["retired"]) == 3
     assert quick("lesson", "show", "ann", "--store", store).code == 2
     assert found(store, "prompt", "--state", "order", "--user", "ann")["stable"] == ""
 
@@ -284,7 +285,7 @@ def test_an_edited_lesson_replaces_the_former_and_keeps_its_runs(taught: Path) -
     assert (edited["text"], edited["distilled_by"], edited["sources"]) == (text, "hand", former["sources"])
     assert found(taught, "lesson", "show", former["id"])["retired"] == "superseded"
     assert "is retired" in one_sentence(quick("lesson", "edit", former["id"], "again", "--store", taught))
-    assert quick("lesson", "edit", edited["id"], "x", "--version", "1", "--store", taught).code == 2
+    assert quick("lesson", "edit", edited["id"], "--restore", "1", "--store", taught).code == 2
     same = quick("lesson", "edit", edited["id"], text, "--store", taught).out
     assert same == f"{edited['id']} says this already\n"
 
@@ -306,9 +307,7 @@ def test_a_retired_lesson_is_listed_no_more_until_it_is_revived(taught: Path) ->
 def test_principles_are_retired_by_their_score_after_enough_uses(taught: Path) -> None:
     low = ("lesson", "retire", "--below", "0.6")
     assert found(taught, *low) == {"retired": [], "dry_run": False}
-    unused = found(taught, *low, "--min-uses", "0", "--dry-run")["retired"]
-    assert len(unused) == found(taught, "lesson", "list", "--kind", "principle")["total"] > 0
-    for wrong in ((), ("--below", "0.6", unused[0]), ("--below", "0.6", "--undo")):
+    for wrong in ((), ("--below", "0.6", "p-1"), ("--below", "0.6", "--undo")):
         assert quick("lesson", "retire", *wrong, "--store", taught).code == 2
 
 
@@ -319,8 +318,8 @@ def test_an_export_carries_the_lessons_and_what_a_step_has_seen_into_another_sto
     told = found(
         taught, "prompt", "--run", "r-new", "--state", "to cancel", "--after", "find_user,get_order", "-k", "0"
     )
-    assert quick("label", "another", "--success", "--store", taught).code == 1
-    assert found(taught, "label", "r-new", "--success") == {"run": "r-new", "success": True, "before": None, "by": ""}
+    assert quick("label", "another", "success", "--store", taught).code == 1
+    assert found(taught, "label", "r-new", "success") == {"run": "r-new", "success": True, "before": None, "by": ""}
     assert found(taught, "lesson", "show", told["lessons"][0])["shown_in"] == {"r-new": True}
     lessons = lessons_of(taught)
     said = quick("export", out, "--store", taught).out
@@ -402,9 +401,7 @@ def test_where_no_lesson_is_supported_nothing_is_written(store: Path, tmp_path: 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("export", "AGENTS.md", "--retired"),
-        ("export", "lessons.jsonl", "--all"),
-        ("export", "AGENTS.md", "--sft"),
+        ("export", "AGENTS.md", "--sft", "chats"),
         ("import", "AGENTS.md", "--retire-missing", "principle"),
     ],
 )

@@ -59,8 +59,8 @@ def test_runs_without_an_outcome_are_counted_with_the_ways_to_label_them(tmp_pat
     assert sentence.startswith(
         "default: 10 runs have no outcome yet and teach nothing: label them by hand (`hepm label`)"
     )
-    assert "`hepm label --judge`" in sentence
+    assert "`hepm label --by judge`" in sentence
     assert "POST /outcome" in sentence
     for run in waiting:
-        assert quick("label", run["id"], "--success", "--store", store).code == 0
+        assert quick("label", run["id"], "success", "--store", store).code == 0
     assert "no outcome" not in quick("stats", "--store", store).out

@@ -94,7 +94,7 @@ def test_the_list_names_every_question_and_show_prints_one(store: Path):
     assert "strongest_next_tools  Which tools worked best after this one?" in listed.out
     told = json.loads(hepm("--list", "--json").out)
     assert {"name", "asks", "parameters", "returns", "note", "picture"} == set(told[0])
-    shown = hepm("--show", "retries").out
+    shown = hepm("retries", "--list").out
     assert shown.startswith("// Which tools are called again right away")
     assert json.loads(asked(store, "-", "--json", "-p", "limit=5", given=shown).out)["rows"][0]["tool"] == "get_order"
 

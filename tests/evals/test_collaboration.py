@@ -330,7 +330,7 @@ def test_a_spent_budget_ends_with_a_sentence_and_a_repeated_command_pays_for_the
     loopback.script = model
     known = ("bench", "users", "--model", "small", "--base-url", loopback.url, "--folder", tmp_path / "f", "--json")
     options = ("--tasks", "1", "--trials", "2", "--arms", "off,notes", "--concurrency", "1")
-    answer = quick(*known, *options, "--max-calls", "3")
+    answer = quick(*known, *options, "--budget", "3 calls")
     assert (answer.code, len(loopback.requests)) == (1, 3)
     assert answer.json["unfinished"] == 1
     dry = quick(*known, *options, "--dry-run")

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from hepm.evals.domains import domains_of
+from hepm.evals.evaluate import evaluate
+from hepm.evals.methods import find_methods
 from hepm.ingest import write_run
 from hepm.types import Outcome, ToolCall, Trajectory, Turn
 from tests.cli.chats import chats, write
@@ -41,10 +44,12 @@ def test_the_calls_of_a_run_that_is_measured_in_two_ways_are_added_once(tele: Pa
     assert "20 calls of 20 task families could be predicted" in found["verdict"]
 
 
-def test_calls_of_the_users_view_count_where_it_alone_is_asked_for(tele: Path) -> None:
-    found = quick("eval", tele, "--json", "--method", "first-order", "--environment", "tele+user").json
-    assert not found["verdict"].startswith("Too little data")
-    assert found["settings"]["runs"] == 20
+def test_calls_of_the_users_view_count_where_it_alone_is_measured() -> None:
+    domains = domains_of([("hepm", both_sides(number)) for number in range(20)])
+    view = [domain for domain in domains if domain.name == "tele+user"]
+    report = evaluate(view, find_methods(["first-order"]))
+    assert not report.verdict.startswith("Too little data")
+    assert report.to_json()["settings"]["runs"] == 20
 
 
 def test_a_file_that_is_named_twice_counts_once_and_that_is_told(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from rich.console import Console
 
 from hepm.cli.commands import command
 from hepm.cli.reports import eval_runs
-from hepm.errors import InputError
 from hepm.evals.evaluate import EvalOptions, evaluate
 from hepm.evals.methods import all_methods
 from hepm.evals.report import EvalReport, tables
@@ -83,17 +82,10 @@ def test_five_methods_are_measured_unless_all_are_asked_for(log: Path) -> None:
     assert every == [method.name for method in all_methods()]
 
 
-def test_one_environment_can_be_asked_for(log: Path) -> None:
-    _, output = invoke(log, "--json", "--environment", "bank")
-    assert list(json.loads(output)["domains"]) == ["bank"]
-    with pytest.raises(InputError, match="no run is of moon; there are bank, shop"):
-        invoke(log, "--environment", "moon")
-
-
 def test_files_can_be_predicted_from_files(log: Path) -> None:
     _, output = invoke("--train", log, "--test", log, "--json", "--method", "first-order")
     assert json.loads(output)["settings"]["split"] == "files"
-    _, output = invoke("--train", log, "--test", log, "--unseen-families", "--json", "--method", "first-order")
+    _, output = invoke("--train", log, "--test", log, "--split", "families", "--json", "--method", "first-order")
     assert json.loads(output)["settings"]["split"] == "files, unseen families"
 
 
@@ -110,8 +102,7 @@ def test_an_ablation_adds_its_method(log: Path) -> None:
         (),
         ("--train", "a"),
         ("a", "--train", "a", "--test", "b"),
-        ("a", "--unseen-families"),
-        ("--train", "a", "--test", "b", "--leave-model-out"),
+        ("--train", "a", "--test", "b", "--split", "models"),
     ],
 )
 def test_options_that_do_not_go_together_are_misuse(arguments: tuple[str, ...]) -> None:

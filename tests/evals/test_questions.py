@@ -245,7 +245,7 @@ def test_cold_start_data_are_successful_tagged_runs_with_their_masks_and_the_pap
     place, _, _ = benched
     quick("ingest", str(place / "folder"), "--store", str(place / "c.hepm"))
     target = place / "cold.jsonl"
-    answer = quick("export", str(target), "--cold-start", "--store", str(place / "c.hepm"))
+    answer = quick("export", str(target), "--sft", "tagged", "--store", str(place / "c.hepm"))
     assert answer.code == 0, answer.err
     examples = [json.loads(line) for line in target.read_text("utf-8").splitlines()]
     with Memory.open(place / "c.hepm") as memory:

@@ -104,7 +104,7 @@ def test_what_was_answered_before_the_end_is_reported_and_the_command_goes_on(
 ) -> None:
     common = ("--arms", "hybrid", "--concurrency", "2")
     if cause == "budget":
-        stopped = replay(runs, clerks, tmp_path / "replay", *common, "--max-calls", "20")
+        stopped = replay(runs, clerks, tmp_path / "replay", *common, "--budget", "20 calls")
         assert "the budget of 20 calls is spent" in stopped.err
     else:
         clerks.script = lambda request: clerk(request) if len(clerks.requests) <= 20 else error(401, "no such key")

@@ -78,7 +78,7 @@ def test_a_rule_is_named_where_it_labels_these_runs(memory: Memory) -> None:
     built = [replace(one, turns=(*one.turns, Turn("assistant", "", (shell,)))) for one in runs(4, success=None)]
     memory.ingest(built, options=IngestOptions(outcome_by=()))
     found = line(memory, "unlabelled")
-    assert found.command == "hepm label --rule exit-code --namespace default"
+    assert found.command == "hepm label --by exit-code --namespace default"
     assert "rules label 4 of 4 runs tried" in found.mend
 
 

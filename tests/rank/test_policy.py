@@ -171,6 +171,6 @@ def test_the_command_compares_without_storing_anything(of: object, tmp_path: Pat
     store = tmp_path / "shop.hepm"
     with Memory.open(store, speak="all") as memory:
         memory.ingest(runs())
-    found = quick("rank", "eval", "--store", store, "--model", "sage", "--folds", "4", "--json").json
+    found = quick("rank", "eval", "--store", store, "--model", "sage", "--json").json
     assert set(found["macro"]) == {"hybrid", "hybrid + gnn", "gnn"}
     assert quick("rank", "info", "--store", store).err.startswith("hepm: no ranker was trained for the namespace")

@@ -116,16 +116,9 @@ def test_the_command_writes_the_examples_and_says_how_many(memory: Memory, tmp_p
     memory.ingest([run("1", called("fix", hinted=("fix",)), task="a"), run("2", called("close"), task="b")])
     memory.close()
     store, target = str(tmp_path / "m.hepm"), tmp_path / "examples.jsonl"
-    done = quick("export", str(target), "--sft", "--store", store)
+    done = quick("export", str(target), "--sft", "chats", "--store", store)
     assert done.out.startswith("2 examples written to ")
     found = [json.loads(line) for line in target.read_text("utf-8").splitlines()]
     assert [sorted(one) for one in found] == [["messages", "tools"]] * 2
-    shown = quick("export", "--sft", "--hints", "--store", store).out
+    shown = quick("export", "--sft", "hinted", "--store", store).out
     assert shown.count("Suggested next tools: fix") == 1
-
-
-def test_hints_without_examples_are_refused(tmp_path: Path):
-    Memory.open(tmp_path / "m.hepm").close()
-    done = quick("export", "--hints", "--store", str(tmp_path / "m.hepm"))
-    assert done.code == 2
-    assert "--hints goes with --sft" in " ".join(done.err.split())

@@ -373,7 +373,7 @@ class LocalServer:
         base = before or ServerSettings(release.name)
         bolt, http = self._ports
         bolt = _choose_port("--bolt-port", bolt, base.bolt_port, taken=http)
-        http = _choose_port("--http-port", http, base.http_port, taken=bolt)
+        http = _choose_port("http_port", http, base.http_port, taken=bolt)
         if before and self._ports == (None, None) and (bolt, http) != (base.bolt_port, base.http_port):
             self._say(f"ports {base.bolt_port} and {base.http_port} of last time: one is in use, so they changed")
         heap, page_cache = self._sizes

@@ -245,7 +245,7 @@ def test_a_dry_run_asks_nothing_and_leaves_nothing(clerks: Loopback, tmp_path: P
 
 
 def test_a_spent_budget_ends_a_bench_which_then_goes_on(clerks: Loopback, tmp_path: Path) -> None:
-    stopped = bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--max-calls", "20")
+    stopped = bench(tmp_path, clerks.url, "--tasks", "*-Ada", "--budget", "20 calls")
     assert stopped.code == 1
     assert "the budget of 20 calls is spent" in stopped.err
     assert len(clerks.requests) == 20
@@ -261,7 +261,7 @@ def test_requests_of_a_model_that_plays_the_user_count_in_the_budget(
     monkeypatch.setenv("OPENAI_BASE_URL", loopback.url)
     loopback.script = customer_or_clerk
     talking, one_task = "tests.evals.bench.parcels:TalkingParcels", ("--arms", "off", "--tasks", "1")
-    stopped = bench(tmp_path, loopback.url, *one_task, "--max-tokens", "220", env=talking)
+    stopped = bench(tmp_path, loopback.url, *one_task, "--budget", "220 tokens", env=talking)
     assert "the budget of 220 tokens has" in stopped.err
     assert "asked small and customer: " in stopped.err
     asked = len(loopback.requests)
@@ -338,7 +338,8 @@ def test_runs_whose_model_failed_are_named_and_made_again(clerks: Loopback, tmp_
         (["--arms", "of"], "no arm is called of. There are: off, weight"),
         (["--tasks", "nobody*"], "no task is called nobody*; there are late-Ada"),
         (["--memory", "m.hepm", "--learn-from", "online"], "--memory and --learn-from exclude each other"),
-        (["--max-cost", "1"], "--max-cost needs --prices"),
+        (["--budget", "1 usd"], "a budget in usd needs the prices"),
+        (["--budget", "1 dollar"], "is no limit: write '100 calls'"),
         (["--option", "temperature"], "'temperature' is not NAME=VALUE"),
         (["--rounds", "2"], "name the store that rounds are learned into"),
         (["--rounds", "2", "--memory", "new.hepm", "--arms", "off,lessons"], "one arm: lessons, chosen, tagged"),

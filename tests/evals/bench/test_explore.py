@@ -114,7 +114,7 @@ def test_a_model_may_distill_and_is_asked_once(played: Loopback, tmp_path: Path)
 
     played.script = both
     options = ("--rollouts", "6", "--distiller", "writer", "--json")
-    stopped = explore(tmp_path, played.url, *options, "--max-calls", "24")
+    stopped = explore(tmp_path, played.url, *options, "--budget", "24 calls")
     assert stopped.code == 1
     assert "the budget" in stopped.err
     assert len(played.requests) == 24
