@@ -16,6 +16,7 @@ from benchmarks.peers import loopback_model
 from hepm.ingest.formats.hepm import write_run
 from tests.runs import trajectory
 
+pytestmark = pytest.mark.xdist_group("peers")  # the script runs once
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "peers.py"
 RUN = "user: Cancel my order\nassistant: calls find_order({}): 7\ncalls cancel({}): done\ncalls cancel({}): done"
 
