@@ -29,7 +29,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]
     (folder / "runs.jsonl").write_text("".join(write_run(run) + "\n" for run in runs), encoding="utf-8")
     options = ("--sizes", "5", "--delays", "0", "--sides", "hepm", "hepm-embedder", "--kills", "1")
     done = subprocess.run(
-        [sys.executable, SCRIPT, folder, *options], check=True, capture_output=True, text=True, timeout=120
+        [sys.executable, SCRIPT, folder, *options], check=True, capture_output=True, text=True, timeout=600
     )
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
