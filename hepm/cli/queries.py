@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
@@ -20,13 +20,12 @@ from hepm.cli.model import ModelChoice, ModelOption, cost_of, tell_cost
 from hepm.cli.options import JsonOption, Place, SpeakOption, plain, print_json, raw, read_messages_file, sole_namespace
 from hepm.graph.open_store import embedded_file
 from hepm.text import on_one_line
+from hepm.types import PolicyName
 
 if TYPE_CHECKING:
     from hepm.cypher import NamedQuery
     from hepm.cypher.model import Result, Value
     from hepm.types import Suggestions
-
-PolicyName = Literal["hybrid", "adaptive", "episodic", "procedural", "gnn"]
 
 
 @dataclass(frozen=True, slots=True)
