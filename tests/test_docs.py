@@ -203,6 +203,32 @@ def test_a_command_says_in_its_own_help_what_the_list_of_commands_says(name: str
     assert (find_command(name).help or "").split()[0] == COMMANDS[name][1].split()[0]
 
 
+CALL = re.compile(r"(?:^|[`$(&]) ?hepm ([^`\n#&;|]*)", re.MULTILINE)
+"""A call of the program in a block or between backticks, up to a comment or the next command."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_call_in_the_docs_has_options_that_exist(page: Path) -> None:
+    text = page.read_text("utf-8").replace("\\\n", " ")
+    for call in CALL.findall(text):
+        command = command_called(call)
+        if command is not None:
+            options = {option for param in command.params for option in (*param.opts, *param.secondary_opts)}
+            named = {option for option in OPTION.findall(call) if option.startswith("--")}
+            assert named <= options | {"--help", "--help-all", "--debug"}, f"{name_of(page)}: hepm {call}"
+
+
+def command_called(call: str) -> click.Command | None:
+    """The command that `suggest -k 2` or `lesson list` calls; None if it is none, as in "hepm reads"."""
+    known = commands()
+    words = ["hepm", *call.split()]
+    for length in (3, 2):
+        command = known.get(" ".join(words[:length]))
+        if command is not None:
+            return command
+    return None
+
+
 def section_of(name: str) -> str:
     """The part of docs/reference/cli.md under the heading `name`, up to the next heading of its level."""
     text = (DOCS / "reference/cli.md").read_text("utf-8")
@@ -288,7 +314,9 @@ def test_every_row_on_the_papers_has_a_test_or_says_that_it_is_left_out() -> Non
     assert [element for element in unnamed if not re.search(rf"\| {re.escape(element)} \|.*\*\*Left out", page)] == []
 
 
-@pytest.mark.parametrize("page", ["reference/settings.md", "reference/cli.md", "reference/questions.md"])
+@pytest.mark.parametrize(
+    "page", ["reference/settings.md", "reference/cli.md", "reference/questions.md", "use/bench.md"]
+)
 def test_what_a_page_says_of_the_code_is_made_from_it(page: str) -> None:
     before = (DOCS / page).read_text("utf-8")
     made = runpy.run_path(str(DOCS / "make_reference.py"))["made"]

@@ -97,17 +97,23 @@ def _tables() -> tuple[Table, ...]:
     tables = [Table(label) for label in NODES]
     for name, relationship in RELATIONSHIPS.items():
         # The embedded engine has one table for each pair of labels.
-        tables += [Table(name, ends) for ends in product(relationship.sources, relationship.targets)]
+        for ends in product(relationship.sources, relationship.targets):
+            tables.append(Table(name, ends))
     return tuple(tables)
 
 
 TABLES: Final = _tables()
 """All tables of the model, nodes before the relationships that connect them."""
 
-PROPERTIES: Final[Mapping[str, Properties]] = {
-    **NODES,
-    **{name: relationship.properties for name, relationship in RELATIONSHIPS.items()},
-}
+
+def _all_properties() -> dict[str, Properties]:
+    properties = dict(NODES)
+    for name, relationship in RELATIONSHIPS.items():
+        properties[name] = relationship.properties
+    return properties
+
+
+PROPERTIES: Final[Mapping[str, Properties]] = _all_properties()
 """Properties by label or type."""
 
 Value: TypeAlias = "bool | int | float | str | Sequence[Value] | Mapping[str, Value] | None"

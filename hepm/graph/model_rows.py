@@ -8,7 +8,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from itertools import chain, groupby
+from itertools import count, groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -17,7 +17,7 @@ from hepm.cypher.model import Table
 from hepm.graph.batches import batches
 from hepm.graph.delta import RunRecord
 from hepm.graph.lesson_rows import LessonTables
-from hepm.graph.rows import RecordParser, read_each
+from hepm.graph.rows import EdgeRow, RecordParser, StateRow, read_each
 from hepm.graph.store import Store
 from hepm.graph.weights import edge_weights
 from hepm.types import ToolName
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = tuple[object, ...]
 
-FOLDER: Final = ".cypher"
-EDGE_SUMMARIES: Final = 3
-_READ_AT_ONCE: Final = 500
+FOLDER: Final = ".cypher"  # ending of the folder beside a store that holds its copy
+EDGE_SUMMARIES: Final = 3  # on an edge, those that most runs held
+_READ_AT_ONCE: Final = 500  # records that are parsed at once
 
 
 def open_copy(store: Store, file: Path, replay: RecordParser) -> Projection:
@@ -92,70 +92,88 @@ class ModelRows:
         return self._tools.setdefault((namespace, name), len(self._tools))
 
     def _states(self) -> Iterator[Row]:
-        states = ((name, one) for name in self._namespaces for one in self._store.iter_states(namespace=name))
-        for number, (namespace, state) in enumerate(states):
-            sources = [self._tool(namespace, name) for name in state.sources]
-            targets = [self._tool(namespace, name) for name in state.targets]
-            self._after.extend((number, tool) for tool in sources)
-            self._before.extend((number, tool) for tool in targets)
-            if state.success:
-                for source in sources:
-                    for target in targets:
-                        self._summaries[source, target].append((-state.count, -state.seen, state.summary))
-            yield (
-                number, namespace, state.id, state.summary, state.sources, state.targets, state.success,
-                state.count, state.seen, state.trajectory, state.step,
-            )  # fmt: skip
+        numbers = count()
+        for namespace in self._namespaces:
+            for state in self._store.iter_states(namespace=namespace):
+                number = next(numbers)
+                self._link_state(number, namespace, state)
+                yield (
+                    number, namespace, state.id, state.summary, state.sources, state.targets, state.success,
+                    state.count, state.seen, state.trajectory, state.step,
+                )  # fmt: skip
+
+    def _link_state(self, number: int, namespace: str, state: StateRow) -> None:
+        sources = [self._tool(namespace, name) for name in state.sources]
+        targets = [self._tool(namespace, name) for name in state.targets]
+        for source in sources:
+            self._after.append((number, source))
+        for target in targets:
+            self._before.append((number, target))
+        if state.success:
+            for source in sources:
+                for target in targets:
+                    # Negative, so that the smallest is the one that most runs held, then the latest.
+                    self._summaries[source, target].append((-state.count, -state.seen, state.summary))
 
     def _trajectories(self) -> Iterator[Row]:
-        runs = ((name, *one) for name in self._namespaces for one in self._runs(name))
-        for number, (namespace, seq, run, counted) in enumerate(runs):
-            if counted:
-                self._took.extend((number, self._tool(namespace, b), a) for a, b in sorted(run.edges))
-            yield (
-                number, namespace, run.id, seq, run.environment, run.task, run.model, run.user, run.source,
-                run.success, run.reward, run.steps, run.ended_at, day_of(run.ended_at), run.called, counted,
-                run.said, run.record,
-            )  # fmt: skip
-            self._lessons.meet(namespace, run.id, number)
+        numbers = count()
+        for namespace in self._namespaces:
+            for seq, run, counted in self._runs(namespace):
+                number = next(numbers)
+                if counted:
+                    for source, target in sorted(run.edges):
+                        self._took.append((number, self._tool(namespace, target), source))
+                yield (
+                    number, namespace, run.id, seq, run.environment, run.task, run.model, run.user, run.source,
+                    run.success, run.reward, run.steps, run.ended_at, day_of(run.ended_at), run.called, counted,
+                    run.said, run.record,
+                )  # fmt: skip
+                self._lessons.link_run(namespace, run.id, number)
 
     def _runs(self, namespace: str) -> Iterator[tuple[int, RunRecord, bool]]:
         """Readable runs with their places in the order of arrival; `hepm doctor` names the damaged ones."""
-        records = enumerate(self._store.iter_records(namespace=namespace), 1)
-        aliases, success_from = self._store.marks(namespace=namespace).aliases, self._store.header.success_from
-        for batch in batches(records, _READ_AT_ONCE):
-            records_here = [record for _, (_, record, _) in batch]
-            runs, _ = read_each(records_here, self._replay, aliases, success_from=success_from)
-            for (seq, (*_, counted)), run in zip(batch, runs, strict=True):
+        aliases = self._store.marks(namespace=namespace).aliases
+        success_from = self._store.header.success_from
+        seq = 0
+        for batch in batches(self._store.iter_records(namespace=namespace), _READ_AT_ONCE):
+            records = [record for _, record, _ in batch]
+            runs, _ = read_each(records, self._replay, aliases, success_from=success_from)
+            for (_, _, counted), run in zip(batch, runs, strict=True):
+                seq += 1
                 if isinstance(run, RunRecord):
                     yield seq, run, counted
 
     def _edges(self) -> Iterator[Row]:
         for namespace in self._namespaces:
-            rows = self._store.edges(namespace=namespace)
-            of_sources = (list(of_one) for _, of_one in groupby(rows, key=itemgetter(0)))
-            weights = chain.from_iterable(edge_weights([row[2:4] for row in of_one]) for of_one in of_sources)
-            for row, weight in zip(rows, weights, strict=True):
-                source, target, support, inverse_steps, failures, unlabelled = row
-                a, b = self._tool(namespace, source), self._tool(namespace, target)
-                labelled = support + failures
-                summaries = self._summaries.get((a, b), ())
-                yield (
-                    a, b, support, failures, unlabelled, inverse_steps,
-                    weight,
-                    failures / labelled if labelled else 0.0,
-                    len(summaries),
-                    [text for _, _, text in heapq.nsmallest(EDGE_SUMMARIES, summaries)] if summaries else (),
-                )  # fmt: skip
+            rows = self._store.edges(namespace=namespace)  # by source
+            for _, of_source in groupby(rows, key=itemgetter(0)):
+                edges = [EdgeRow(*row) for row in of_source]
+                weights = edge_weights([(edge.support, edge.inverse_steps) for edge in edges])
+                for edge, weight in zip(edges, weights, strict=True):
+                    yield self._edge(namespace, edge, weight)
+
+    def _edge(self, namespace: str, edge: EdgeRow, weight: float) -> Row:
+        source, target = self._tool(namespace, edge.source), self._tool(namespace, edge.target)
+        failure_share = 0.0
+        if edge.support + edge.failures:
+            failure_share = edge.failures / (edge.support + edge.failures)
+        held = self._summaries.get((source, target), ())
+        summaries = [text for _, _, text in heapq.nsmallest(EDGE_SUMMARIES, held)]
+        return (
+            source, target, edge.support, edge.failures, edge.unlabelled, edge.inverse_steps,
+            weight, failure_share, len(held), summaries,
+        )  # fmt: skip
 
     def _all_tools(self) -> Iterator[Row]:
         listed: set[tuple[str, ToolName]] = set()
         for namespace in self._namespaces:
             for row in self._store.tools(namespace=namespace):
                 listed.add((namespace, row.name))
-                about = (row.description, row.parameters, row.calls, row.errors)
-                marks = ("by hand" if row.retired else None, row.aliases or None, row.changed_at or None)
-                yield self._tool(namespace, row.name), namespace, row.name, *about, *marks
+                yield (
+                    self._tool(namespace, row.name), namespace, row.name,
+                    row.description, row.parameters, row.calls, row.errors,
+                    "by hand" if row.retired else None, row.aliases or None, row.changed_at or None,
+                )  # fmt: skip
         for (namespace, name), number in self._tools.items():
             if (namespace, name) not in listed:  # the start, which is never called
                 yield number, namespace, name, "", "{}", 0, 0, None, None, None
