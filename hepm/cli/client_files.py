@@ -1,4 +1,4 @@
-"""Edits of the files of agents that `hepm init` connects: everything else in them stays as it is."""
+"""Edits of the files of agents that `hepm init` connects, whose other lines stay as they are, and a new `hepm.toml`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias, cast
 from urllib.parse import quote
 
 from hepm.atomic_file import atomic_file
+from hepm.cli.config import FILE_NAME
 from hepm.errors import InputError
 from hepm.types import DEFAULT_NAMESPACE
 
@@ -26,6 +27,18 @@ _BEGIN, _END, _KEPT = "# >>> hepm init >>>", "# <<< hepm init <<<", "# before: "
 _BLOCK: Final = re.compile(rf"^{_BEGIN}\n(.*?)^{_END}\n", re.MULTILINE | re.DOTALL)
 _PROVIDER: Final = re.compile(r"^[ \t]*model_provider[ \t]*=.*\n", re.MULTILINE)
 _TABLE: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
+_CONFIG: Final = """\
+# Settings of hepm in this folder. Options and variables win over them; docs/reference/settings.md lists all keys.
+store = {store}
+namespace = {namespace}
+
+[serve]  # hepm serve, hepm mcp
+# upstream = "http://localhost:11434/v1"
+# holdout = 0.1
+
+[redaction.rules]  # what to remove from runs besides secrets
+# ticket = 'T-[0-9]+'
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,3 +223,21 @@ def codex_config(path: Path, server: ServerEntry, *, mcp: bool) -> ClientFile:
         return text
 
     return ClientFile(path, add, remove)
+
+
+def config_file(store: str, namespace: str) -> ClientFile:
+    """A `hepm.toml` of this folder that names a store and a namespace. One with other lines is left as it is."""
+    # A string of JSON is one of TOML.
+    content = _CONFIG.format(store=json.dumps(store), namespace=json.dumps(namespace))
+
+    def add(text: str) -> str:
+        if text not in ("", content):
+            raise ValueError("it has settings already")
+        return content
+
+    def remove(text: str) -> str:
+        if text not in ("", content):
+            raise ValueError("it has other settings")
+        return ""
+
+    return ClientFile(Path(FILE_NAME), add, remove)

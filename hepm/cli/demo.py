@@ -5,12 +5,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from hepm.cli import options
-from hepm.cli.commands import Argument, Option
+from hepm.cli.commands import PATH, Argument, Command
 from hepm.cli.options import plain
 from hepm.cli.reports import read_records, write_page
 from hepm.errors import InputError, MissingExtraError
@@ -27,19 +27,19 @@ _USER_CHARS: Final = 160
 _METHODS: Final = ("global", "first-order", "second-order+similarity", "hybrid")
 
 
-def demo(
-    runs: Annotated[
-        list[str] | None, Argument(help="Recorded runs of your own. Default: those of a made-up desk.")
-    ] = None,
-    page: Annotated[Path, Option(help="The file for the page of the graph.")] = Path("hepm-demo.html"),
-) -> None:
+@click.command("demo", cls=Command)
+@click.argument("runs", cls=Argument, nargs=-1, help="Recorded runs of your own. Default: those of a made-up desk.")
+@click.option(
+    "--page", type=PATH, default=Path("hepm-demo.html"), show_default=True, help="The file for the page of the graph."
+)
+def demo(runs: tuple[str, ...], page: Path) -> None:
     """Show hints, warnings and silence at a made-up service desk where many runs fail, or on recorded runs.
     Example: `hepm demo`, `hepm demo results/*.json`
     """
     from hepm.atomic_file import check_output_path
     from hepm.memory import Memory
 
-    options.check_sources(runs or [])
+    options.check_sources(runs)
     check_output_path(page, "the page")
     with tempfile.TemporaryDirectory(prefix="hepm-demo-") as folder, Memory.open(folder) as memory:
         if runs:

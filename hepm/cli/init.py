@@ -9,19 +9,28 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
 import click
 
-from hepm.cli.client_files import ClientFile, ServerEntry, claude_code_hooks, codex_config, mcp_servers
-from hepm.cli.commands import Argument, Option
-from hepm.cli.config import read_config
-from hepm.cli.options import NAMESPACE, STORE, StoreOption
+from hepm.cli.client_files import (
+    ClientFile,
+    ServerEntry,
+    claude_code_hooks,
+    codex_config,
+    config_file,
+    mcp_servers,
+)
+from hepm.cli.commands import Argument, Command, ConfigOption
+from hepm.cli.config import FILE_NAME, find_config, read_config
+from hepm.cli.options import NAMESPACE, STORE, store_option
 
 Client: TypeAlias = Literal[
-    "claude-code", "codex", "cursor", "mcp", "openai", "openai-agents", "langchain", "pydantic-ai", "litellm"
+    "claude-code", "codex", "cursor", "mcp", "openai", "openai-agents", "langchain", "pydantic-ai", "litellm", "config"
 ]
+
+Scope: TypeAlias = Literal["project", "user"]
 
 TAKEN: Final = frozenset({"v1", "mcp", "hooks", "otlp", "outcome", "api", "health", "metrics"})
 """First parts of the server's own paths: a namespace of that name has no address."""
@@ -74,26 +83,46 @@ litellm.callbacks = [HepmLogger(memory{more})]
 """Lines that open the memory in the agent's own process, without a server."""
 
 
+@click.command("init", cls=Command)
+@click.argument(
+    "client",
+    cls=Argument,
+    type=click.Choice(get_args(Client)),
+    help="The agent or library to connect, or config: settings of the commands.",
+)
+@click.option("--write", is_flag=True, help="Write the lines into the client's file.")
+@click.option("--remove", is_flag=True, help="Remove the lines that --write wrote.")
+@click.option(
+    "--scope", type=click.Choice(get_args(Scope)), help="Write for the project in this folder, or for all of yours."
+)
+@click.option("--mcp", is_flag=True, help="Connect the MCP tools too.")
+@click.option("--server", help="Address of `hepm serve`. Default: this machine, with the port of hepm.toml, or 8765.")
+@click.option(
+    "--namespace",
+    "-n",
+    cls=ConfigOption,
+    config="namespace",
+    default=NAMESPACE,
+    show_default=True,
+    help="The partition to record in.",
+)
+@click.option("--token-env", help="Environment variable that holds the server's token.")
+@store_option
 def init(
-    client: Annotated[Client, Argument(help="The agent or library to connect.")],
-    write: Annotated[bool, Option(help="Write the lines into the client's file.")] = False,
-    remove: Annotated[bool, Option(help="Remove the lines that --write wrote.")] = False,
-    scope: Annotated[
-        Literal["project", "user"] | None, Option(help="Write for the project in this folder, or for all of yours.")
-    ] = None,
-    mcp: Annotated[bool, Option(help="Connect the MCP tools too.")] = False,
-    server: Annotated[
-        str | None, Option(help="Address of `hepm serve`. Default: this machine, with the port of hepm.toml, or 8765.")
-    ] = None,
-    namespace: Annotated[
-        str, Option("--namespace", "-n", config="namespace", help="The partition to record in.")
-    ] = NAMESPACE,
-    token_env: Annotated[str | None, Option(help="Environment variable that holds the server's token.")] = None,
-    store: StoreOption = STORE,
+    client: Client,
+    write: bool,
+    remove: bool,
+    scope: Scope | None,
+    mcp: bool,
+    server: str | None,
+    namespace: str,
+    token_env: str | None,
+    store: str,
 ) -> None:
     """Print the lines that connect an agent to a memory, or write them, or remove them.
 
-    Example: `hepm init claude-code --write`
+    `config` stands for hepm.toml in this folder: store and namespace of all commands, and how the server behaves.
+    Example: `hepm init claude-code --write`, `hepm init config --write --store runs.hepm`
     """
     server = server or f"http://127.0.0.1:{read_config().serve.port or 8765}"
     _check(write and remove, "--remove", "give --write or --remove, not both")
@@ -102,7 +131,11 @@ def init(
     _check(no_path, "--namespace", f"{namespace!r} cannot be a part of an address: choose another name")
     named = token_env is None or re.fullmatch("[A-Z_][A-Z0-9_]*", token_env)
     _check(not named, "--token-env", "name an environment variable, such as HEPM_TOKEN, not the token itself")
-    files = _files(client, ServerEntry(server, namespace, token_env), scope, mcp=mcp or remove)
+    if client == "config":
+        _check(scope == "user", "--scope", f"{FILE_NAME} is written into this folder")
+        files = [config_file(store, namespace)]
+    else:
+        files = _files(client, ServerEntry(server, namespace, token_env), scope, mcp=mcp or remove)
     _check((write or remove) and not files, "--write", f"{client} has no file for these lines: print and paste them")
     for file in files:
         if write or remove:
@@ -112,6 +145,8 @@ def init(
             print(file.add(""), end="")
     if not files:
         print(_snippet(client, ServerEntry(server, namespace, token_env), store), end="")
+    if write and client != "config" and find_config() is None and (store, namespace) != (STORE, NAMESPACE):
+        print(f"`hepm init config --write` keeps store and namespace in {FILE_NAME}, for all commands", file=sys.stderr)
     if not remove and client in ("claude-code", "codex", "cursor", "openai"):
         port = urlsplit(server).port
         command = f"hepm serve{'' if port == 8765 else f' --port {port}' if port else ''}"

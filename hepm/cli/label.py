@@ -8,14 +8,14 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from hepm.cli.commands import Argument, Option
+from hepm.cli.commands import Argument, Command, options_as
 from hepm.cli.config import read_config
-from hepm.cli.model import DryRunOption, ModelChoice, cost_of, tell_cost, tell_estimate
-from hepm.cli.options import Bar, JsonOption, Place, print_json, rules_of
+from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options, tell_cost, tell_estimate
+from hepm.cli.options import Bar, Place, json_option, place_options, print_json, rules_of
 from hepm.errors import BudgetSpentError
 from hepm.text import count_of, on_one_line
 
@@ -35,29 +35,45 @@ _KEYS: Final = "y: it succeeded, n: it failed, s: skip, q: quit"  # and the retu
 class Which:
     """Which runs are looked at."""
 
-    limit: Annotated[int | None, Option(min=1, help="Maximum number of runs, the latest first.")] = None
+    limit: int | None
 
     def runs(self, memory: Memory, namespace: str, *, removed: bool) -> Iterator[Trajectory]:
         """The unlabelled ones, the latest first."""
         return memory.labels.unlabelled(namespace=namespace, removed=removed, limit=self.limit)
 
 
+which_options = options_as(
+    "which",
+    Which,
+    click.option("--limit", type=click.IntRange(min=1), help="Maximum number of runs, the latest first."),
+)
+
+
+@click.command("label", cls=Command)
+@click.argument("run", cls=Argument, required=False, help="Id of one run. Default: all of unknown outcome.")
+@click.argument(
+    "outcome",
+    cls=Argument,
+    required=False,
+    help="Of RUN: success, failure, a reward as a number, or none to remove its label.",
+)
+@click.option("--by", help="Label by rules (tests, exit-code, user; comma-separated), or by the --model: judge.")
+@click.option("--remove", help="Remove all labels of a source: a rule, judge:MODEL, or judge for all models.")
+@dry_run_option
+@json_option
+@place_options
+@which_options
+@model_options
 def label(
     place: Place,
     which: Which,
     choice: ModelChoice,
-    run: Annotated[str | None, Argument(help="Id of one run. Default: all of unknown outcome.")] = None,
-    outcome: Annotated[
-        str | None, Argument(help="Of RUN: success, failure, a reward as a number, or none to remove its label.")
-    ] = None,
-    by: Annotated[
-        str | None, Option(help="Label by rules (tests, exit-code, user; comma-separated), or by the --model: judge.")
-    ] = None,
-    remove: Annotated[
-        str | None, Option(help="Remove all labels of a source: a rule, judge:MODEL, or judge for all models.")
-    ] = None,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
+    run: str | None,
+    outcome: str | None,
+    by: str | None,
+    remove: str | None,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Label runs of unknown outcome, which count for nothing until then; by default ask about each in the terminal.
 

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from hepm.cli.commands import Argument, Option
-from hepm.cli.lesson_list import LessonArgument, find_lesson, is_id
-from hepm.cli.model import DryRunOption
-from hepm.cli.options import JsonOption, Place, YesOption, confirm, no_empty_store, print_json, read_text
+from hepm.cli.commands import Argument, Command
+from hepm.cli.lesson_list import find_lesson, is_id, lesson_argument
+from hepm.cli.model import dry_run_option
+from hepm.cli.options import (
+    Place,
+    confirm,
+    json_option,
+    no_empty_store,
+    place_options,
+    print_json,
+    read_text,
+    yes_option,
+)
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
@@ -21,14 +30,14 @@ if TYPE_CHECKING:
 # Edit
 
 
-def edit(
-    place: Place,
-    lesson: LessonArgument,
-    text: Annotated[str | None, Argument(help="The new text; of notes a line for each wish. - reads stdin.")] = None,
-    restore: Annotated[
-        int | None, Option(min=1, help="Instead of TEXT: write this version of the notes again.")
-    ] = None,
-) -> None:
+@click.command("edit", cls=Command)
+@lesson_argument
+@click.argument(
+    "text", cls=Argument, required=False, help="The new text; of notes a line for each wish. - reads stdin."
+)
+@click.option("--restore", type=click.IntRange(min=1), help="Instead of TEXT: write this version of the notes again.")
+@place_options
+def edit(place: Place, lesson: str, text: str | None, restore: int | None) -> None:
     """Replace the sentence of a lesson, or the notes on a user, by hand; notes are begun if there are none.
 
     An edited lesson keeps its runs and uses. All versions of notes stay.
@@ -78,19 +87,22 @@ def _edit_lesson(memory: Memory, found: StoredLesson, words: str, namespace: str
 # Retire
 
 
+@click.command("retire", cls=Command)
+@click.argument(
+    "lessons", cls=Argument, nargs=-1, help="Ids of lessons or their beginnings, or users: the notes on them."
+)
+@click.option(
+    "--below",
+    type=click.FloatRange(min=0, max=1),
+    help="Instead: all principles used 8 times or more that score below this (EvolveR: .3).",
+)
+@click.option("--undo", is_flag=True, help="Let retired lessons be found again.")
+@yes_option
+@dry_run_option
+@json_option
+@place_options
 def retire(
-    place: Place,
-    lessons: Annotated[
-        list[str] | None, Argument(help="Ids of lessons or their beginnings, or users: the notes on them.")
-    ] = None,
-    below: Annotated[
-        float | None,
-        Option(min=0, max=1, help="Instead: all principles used 8 times or more that score below this (EvolveR: .3)."),
-    ] = None,
-    undo: Annotated[bool, Option("--undo", help="Let retired lessons be found again.")] = False,
-    yes: YesOption = False,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
+    place: Place, lessons: tuple[str, ...], below: float | None, undo: bool, yes: bool, dry_run: bool, as_json: bool
 ) -> None:
     """Retire lessons, with those that say the same: no prompt shows them, and they stay in the store.
 
@@ -107,7 +119,7 @@ def retire(
         if below is not None:
             changes.append(_retire_below(memory, below, place.namespace, dry_run=dry_run))
         # All names are looked up before the first change.
-        named = [find_lesson(memory, name, namespace=place.namespace) for name in lessons or ()]
+        named = [find_lesson(memory, name, namespace=place.namespace) for name in lessons]
         users = [found.row.user for found in named if found.row.kind == "notes"]
         if users and not (undo or dry_run or yes):
             confirm(f"delete all notes on {' and '.join(users)}, with every version?")

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import click
 
-from hepm.cli.commands import Option
+from hepm.cli.commands import options_as
 from hepm.cli.lesson_list import LessonKind, stored_kind
 from hepm.cli.options import (
     Place,
@@ -46,21 +46,9 @@ _BEGINS_A_LESSON: Final = re.compile(r'\{\s*"hepm":\s*"lesson"')
 class LessonExport:
     """The options of `hepm export` that write lessons alone."""
 
-    form: Annotated[
-        LessonForm | None,
-        Option(help="Lessons alone: lines of JSON to edit, Markdown, a section for agents, or a skill."),
-    ] = None
-    kinds: Annotated[
-        list[LessonKind] | None, Option("--kind", help="Lessons alone, only of this kind; repeatable.")
-    ] = None
-    every: Annotated[
-        bool,
-        Option(
-            "--all",
-            help="Of lessons alone: include retired ones; for agents and a skill, instead, old ones and those that no "
-            "held-out runs support.",
-        ),
-    ] = False
+    form: LessonForm | None
+    kinds: tuple[LessonKind, ...]
+    every: bool
 
     def form_for(self, path: str) -> LessonForm | None:
         """The form that is named, or that the file's name stands for; None for an export of runs and lessons."""
@@ -80,7 +68,32 @@ class LessonExport:
     @property
     def stored_kinds(self) -> list[Kind]:
         """The kinds that are named, as stores call them."""
-        return [stored_kind(kind) for kind in self.kinds or ()]
+        return [stored_kind(kind) for kind in self.kinds]
+
+
+lesson_export_options = options_as(
+    "lessons",
+    LessonExport,
+    click.option(
+        "--form",
+        type=click.Choice(get_args(LessonForm)),
+        help="Lessons alone: lines of JSON to edit, Markdown, a section for agents, or a skill.",
+    ),
+    click.option(
+        "--kind",
+        "kinds",
+        type=click.Choice(get_args(LessonKind)),
+        multiple=True,
+        help="Lessons alone, only of this kind; repeatable.",
+    ),
+    click.option(
+        "--all",
+        "every",
+        is_flag=True,
+        help="Of lessons alone: include retired ones; for agents and a skill, instead, old ones and those that no "
+        "held-out runs support.",
+    ),
+)
 
 
 def export_lessons_alone(place: Place, path: str, form: LessonForm, chosen: LessonExport) -> None:
@@ -208,9 +221,7 @@ def _begins_with_lessons(head: bytes) -> bool:
     return about.get("hepm") == "lesson" or about.get("kind") in KINDS
 
 
-def import_lessons_alone(
-    place: Place, path: str, retire_missing: Sequence[LessonKind] | None, *, as_json: bool
-) -> None:
+def import_lessons_alone(place: Place, path: str, retire_missing: Sequence[LessonKind], *, as_json: bool) -> None:
     """Read lessons from a file, all or none; an edited lesson replaces the original.
 
     In a section for agents or a skill, a deleted line retires its lesson.
@@ -236,7 +247,7 @@ def import_lessons_alone(
                 memory.lessons,
                 read_documents(lines, name),
                 namespace=place.namespace,
-                retire_missing=[stored_kind(kind) for kind in retire_missing or ()],
+                retire_missing=[stored_kind(kind) for kind in retire_missing],
             )
     if as_json:
         print_json(asdict(done))

@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 import click
 
-from hepm.cli.commands import Option
+from hepm.cli.commands import Command
 from hepm.cli.config import read_config
 from hepm.cli.lesson_list import LessonKind
-from hepm.cli.model import DryRunOption, ModelChoice, cost_of, tell_cost
-from hepm.cli.options import Bar, JsonOption, Place, print_json
+from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options, tell_cost
+from hepm.cli.options import Bar, Place, json_option, place_options, print_json
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
@@ -30,16 +30,21 @@ _SHOWN_FAILURES: Final = 10
 # Distill
 
 
+@click.command("distill", cls=Command)
+@click.option(
+    "--kind",
+    "kinds",
+    type=click.Choice(get_args(LessonKind)),
+    multiple=True,
+    help="Only this kind; repeatable. Default: experience and principle.",
+)
+@click.option("--again", is_flag=True, help="Include runs that were distilled before.")
+@dry_run_option
+@json_option
+@place_options
+@model_options
 def distill(
-    place: Place,
-    choice: ModelChoice,
-    kinds: Annotated[
-        list[LessonKind] | None,
-        Option("--kind", help="Only this kind; repeatable. Default: experience and principle."),
-    ] = None,
-    again: Annotated[bool, Option("--again", help="Include runs that were distilled before.")] = False,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
+    place: Place, choice: ModelChoice, kinds: tuple[LessonKind, ...], again: bool, dry_run: bool, as_json: bool
 ) -> None:
     """Distill lessons from new runs; without a model, by comparing the runs of a task.
 
@@ -219,13 +224,13 @@ def _print_lessons(kind: LessonKind, report: DistillReport) -> None:
 # Evolve
 
 
-def evolve(
-    place: Place,
-    choice: ModelChoice,
-    undo: Annotated[str | None, Option(metavar="EVOLUTION", help="Revert the evolution of this name.")] = None,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@click.command("evolve", cls=Command)
+@click.option("--undo", metavar="EVOLUTION", help="Revert the evolution of this name.")
+@dry_run_option
+@json_option
+@place_options
+@model_options
+def evolve(place: Place, choice: ModelChoice, undo: str | None, dry_run: bool, as_json: bool) -> None:
     """Sharpen, generalise, combine and prune experiences (PRIME, table 3).
 
     Example: `hepm lesson evolve --dry-run`

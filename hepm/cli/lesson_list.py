@@ -6,12 +6,12 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import click
 
-from hepm.cli.commands import Argument, Option
-from hepm.cli.options import JsonOption, Place, print_json
+from hepm.cli.commands import Argument, Command, options_as
+from hepm.cli.options import Place, json_option, place_options, print_json
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from hepm.memory import Memory
 
 LessonKind: TypeAlias = Literal["experience", "principle", "note"]
+ZoneName: TypeAlias = Literal["golden", "warning", "preference", "guiding", "cautionary"]
 LESSON_KINDS: Final[tuple[LessonKind, ...]] = ("experience", "principle", "note")
-KindsOption = Annotated[list[LessonKind] | None, Option("--kind", help="Only this kind; repeatable. Default: all.")]
-LessonArgument = Annotated[str, Argument(help="Id of a lesson or its beginning, or a user: the notes on them.")]
+lesson_argument = click.argument(
+    "lesson", cls=Argument, help="Id of a lesson or its beginning, or a user: the notes on them."
+)
 
 _ENOUGH: Final = 1_000_000  # a limit that cuts no search
 
@@ -40,14 +42,11 @@ def stored_kind(kind: LessonKind) -> Kind:
 class LessonFilter:
     """Which lessons are listed."""
 
-    zone: Annotated[
-        Literal["golden", "warning", "preference", "guiding", "cautionary"] | None,
-        Option(help="Only experiences of this zone, or principles of this sort."),
-    ] = None
-    tool: Annotated[str | None, Option(help="Only about this tool.")] = None
-    user: Annotated[str | None, Option(help="Only for this user.")] = None
-    environment: Annotated[str | None, Option(help="Only those that hold in this environment.")] = None
-    retired: Annotated[bool, Option("--retired", help="Include retired ones.")] = False
+    zone: ZoneName | None
+    tool: str | None
+    user: str | None
+    environment: str | None
+    retired: bool
 
     def takes(self, row: LessonRow) -> bool:
         """Whether a lesson passes, retired or not."""
@@ -63,13 +62,32 @@ class LessonFilter:
         return row.kind == "notes" or applies_in(row, self.environment or "")
 
 
+lesson_filter_options = options_as(
+    "only",
+    LessonFilter,
+    click.option(
+        "--zone",
+        type=click.Choice(get_args(ZoneName)),
+        help="Only experiences of this zone, or principles of this sort.",
+    ),
+    click.option("--tool", help="Only about this tool."),
+    click.option("--user", help="Only for this user."),
+    click.option("--environment", help="Only those that hold in this environment."),
+    click.option("--retired", is_flag=True, help="Include retired ones."),
+)
+
+
+@click.command("list", cls=Command)
+@click.option(
+    "--kind", type=click.Choice(get_args(LessonKind)), multiple=True, help="Only this kind; repeatable. Default: all."
+)
+@click.option("--query", help="List the most similar to this text first.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of each kind.")
+@json_option
+@place_options
+@lesson_filter_options
 def list_(
-    place: Place,
-    only: LessonFilter,
-    kind: KindsOption = None,
-    query: Annotated[str | None, Option(help="List the most similar to this text first.")] = None,
-    limit: Annotated[int, Option(min=1, help="Maximum number of each kind.")] = 20,
-    as_json: JsonOption = False,
+    place: Place, only: LessonFilter, kind: tuple[LessonKind, ...], query: str | None, limit: int, as_json: bool
 ) -> None:
     """List lessons; experiences and principles that say the same are one line.
 
@@ -251,11 +269,11 @@ def _writer(notes: dict[str, Any]) -> str:
 # Show
 
 
-def show(
-    place: Place,
-    lesson: LessonArgument,
-    as_json: JsonOption = False,
-) -> None:
+@click.command("show", cls=Command)
+@lesson_argument
+@json_option
+@place_options
+def show(place: Place, lesson: str, as_json: bool) -> None:
     """Show a lesson: its words, the runs it comes from, where it was shown and what it evolved from.
 
     Of a user, show all versions of the notes, the newest last.

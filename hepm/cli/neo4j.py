@@ -7,12 +7,12 @@ import shlex
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hepm.cli.commands import Group, Option
-from hepm.cli.options import Bar, JsonOption, Place, chosen_by, print_json
+from hepm.cli.commands import PATH, Command
+from hepm.cli.options import Bar, Place, chosen_by, json_option, place_options, print_json
 from hepm.errors import LocalServerError, StoreError
 from hepm.graph.neo4j.login import Login
 from hepm.graph.open_store import embedded_file
@@ -21,20 +21,28 @@ from hepm.text import on_one_line
 if TYPE_CHECKING:
     from hepm.graph.neo4j_local import LocalServer, Status
 
-_FOLDER_HELP: Final = "Folder of the server's data, logs, settings and password."
-FolderOption = Annotated[Path, Option("--folder", help=_FOLDER_HELP)]
 FOLDER: Final = Path("neo4j")
+folder_option = click.option(
+    "--folder",
+    type=PATH,
+    default=FOLDER,
+    show_default=True,
+    help="Folder of the server's data, logs, settings and password.",
+)
 
-app = Group("neo4j", "Run a Neo4j Community server on this machine: no Docker, no root, no system Java.")
+app = click.Group(
+    "neo4j",
+    help="Run a Neo4j Community server on this machine: no Docker, no root, no system Java.",
+    no_args_is_help=True,
+)
 
 
-@app.takes
-def start(
-    folder: FolderOption = FOLDER,
-    version: Annotated[str | None, Option("--version", help="5.26 (the default of a new folder) or 2026.08.")] = None,
-    bolt_port: Annotated[int | None, Option(min=1, max=65535, help="Port for drivers; 7687 or a free one.")] = None,
-    heap: Annotated[str | None, Option(help="Java's heap; 1g for a new folder.")] = None,
-) -> None:
+@app.command("start", cls=Command)
+@folder_option
+@click.option("--version", help="5.26 (the default of a new folder) or 2026.08.")
+@click.option("--bolt-port", type=click.IntRange(min=1, max=65_535), help="Port for drivers; 7687 or a free one.")
+@click.option("--heap", help="Java's heap; 1g for a new folder.")
+def start(folder: Path, version: str | None, bolt_port: int | None, heap: str | None) -> None:
     """Start a server in a folder and wait until it answers. The first start downloads 160 to 190 MB.
     Example: `hepm neo4j start`
     """
@@ -57,19 +65,19 @@ def start(
     print(f'Next: eval "$({_command("env", folder)})"')
 
 
-@app.takes
-def stop(folder: FolderOption = FOLDER) -> None:
+@app.command("stop", cls=Command)
+@folder_option
+def stop(folder: Path) -> None:
     """Stop the server of a folder. Its data stay. Example: `hepm neo4j stop`"""
     stopped = _server(folder, say=_say).stop()
     print(on_one_line(f"Neo4j {'has stopped' if stopped else 'was not running'} in {folder}"))
 
 
-@app.takes
-def status(
-    folder: FolderOption = FOLDER,
-    show_password: Annotated[bool, Option(help="Print the password too.")] = False,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("status", cls=Command)
+@folder_option
+@click.option("--show-password", is_flag=True, help="Print the password too.")
+@json_option
+def status(folder: Path, show_password: bool, as_json: bool) -> None:
     """Print whether the server of a folder is running, and its addresses; exit 0 if running, 3 if not.
     Example: `hepm neo4j status --json`
     """
@@ -93,8 +101,9 @@ def status(
         raise click.exceptions.Exit(3)
 
 
-@app.takes
-def env(folder: FolderOption = FOLDER) -> None:
+@app.command("env", cls=Command)
+@folder_option
+def env(folder: Path) -> None:
     """Print HEPM_STORE, NEO4J_URI, NEO4J_USERNAME and NEO4J_PASSWORD as lines for a shell. Example: `hepm neo4j env`"""
     server = _server(folder)
     found = server.status()
@@ -105,11 +114,10 @@ def env(folder: FolderOption = FOLDER) -> None:
         print(f"export {name}={shlex.quote(value)}")
 
 
-@app.takes
-def paint(
-    place: Place,
-    clear: Annotated[bool, Option(help="Only remove the paint.")] = False,
-) -> None:
+@app.command("paint", cls=Command)
+@click.option("--clear", is_flag=True, help="Only remove the paint.")
+@place_options
+def paint(place: Place, clear: bool) -> None:
     """Paint the edges of a namespace for Neo4j Browser: width by weight, colour by failure share.
 
     The paint shows the graph as it is now: paint again after new runs.

@@ -10,11 +10,11 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
-from hepm.cli.commands import Option
+from hepm.cli.commands import ConfigOption, options_as
 from hepm.cli.config import read_config
 from hepm.errors import HepmError, InputError
 from hepm.graph.open_store import embedded_file
@@ -31,56 +31,64 @@ if TYPE_CHECKING:
     from hepm.types import Speak
 
 
-_STORE_HELP: Final = "The memory: a file, a folder that contains one, or a Neo4j address (neo4j://host:7687)."
-SpeakOption = Annotated[
-    Literal["sure", "weighed", "all"],
-    Option(
-        help="Name what is right in nine of ten such cases, also what is likely, with its chance, or rank all.",
-    ),
-]
-HoldoutOption = Annotated[
-    float,
-    Option(
-        min=0.0,
-        max=1.0,
-        config="serve.holdout",
-        help="Share of sessions, by chance, that get nothing from memory. `hepm uplift` compares. 1: shadow mode.",
-    ),
-]
-StoreOption = Annotated[str, Option("--store", "-s", envvar="HEPM_STORE", config="store", help=_STORE_HELP)]
-YesOption = Annotated[bool, Option("--yes", "-y", help="Do not ask before something is deleted.")]
-JsonOption = Annotated[bool, Option("--json", help="Print JSON for programs.")]
-
-SuccessFromOption = Annotated[
-    float | None,
-    Option(
-        min=0.01,
-        max=1.0,
-        help="Reward from which on a run is a success, if it says nothing else; kept in the store. Default: .7.",
-    ),
-]
-
 # The defaults of `Memory`, repeated here: `--help` takes half the time without its imports.
 STORE: Final = "memory.hepm"
 NAMESPACE: Final = "default"
 
 _DEFAULT: Final = "the default in this folder"
 
+speak_option = click.option(
+    "--speak",
+    type=click.Choice(["sure", "weighed", "all"]),
+    default="sure",
+    show_default=True,
+    help="Name what is right in nine of ten such cases, also what is likely, with its chance, or rank all.",
+)
+holdout_option = click.option(
+    "--holdout",
+    cls=ConfigOption,
+    config="serve.holdout",
+    type=click.FloatRange(min=0.0, max=1.0),
+    default=0.0,
+    help="Share of sessions, by chance, that get nothing from memory. `hepm uplift` compares. 1: shadow mode.",
+)
+store_option = click.option(
+    "--store",
+    "-s",
+    cls=ConfigOption,
+    config="store",
+    default=STORE,
+    show_default=True,
+    envvar="HEPM_STORE",
+    show_envvar=True,
+    help="The memory: a file, a folder that contains one, or a Neo4j address (neo4j://host:7687).",
+)
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask before something is deleted.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
-NamespaceOption = Annotated[
-    str,
-    Option(
-        "--namespace", "-n", config="namespace", help="The partition. Default: the only one of the store, else default."
-    ),
-]
+success_from_option = click.option(
+    "--success-from",
+    type=click.FloatRange(min=0.01, max=1.0),
+    help="Reward from which on a run is a success, if it says nothing else; kept in the store. Default: .7.",
+)
+
+
+namespace_option = click.option(
+    "--namespace",
+    "-n",
+    cls=ConfigOption,
+    config="namespace",
+    default="",
+    help="The partition. Default: the only one of the store, else default.",
+)
 
 
 @dataclass(slots=True)
 class Place:
     """The options that name the memory a command works on. A namespace that is not given is chosen on opening."""
 
-    store: StoreOption = STORE
-    namespace: NamespaceOption = ""
+    store: str = STORE
+    namespace: str = ""
 
     def open(self) -> Memory:
         """Open the memory for reading; a missing one or an empty namespace is an error."""
@@ -105,6 +113,9 @@ class Place:
             print(on_one_line(sentence), file=sys.stderr)
         self.namespace = chosen
         return memory
+
+
+place_options = options_as("place", Place, store_option, namespace_option)
 
 
 def rules_of(names: str) -> tuple[str, ...]:

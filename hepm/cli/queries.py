@@ -10,57 +10,88 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import click
 
 from hepm.cli import options
-from hepm.cli.commands import Argument, Option
-from hepm.cli.model import ModelChoice, ModelOption, cost_of, tell_cost
-from hepm.cli.options import JsonOption, Place, SpeakOption, plain, print_json, raw, read_messages_file, sole_namespace
+from hepm.cli.commands import PATH, Argument, Command, options_as
+from hepm.cli.model import ModelChoice, cost_of, model_option, tell_cost
+from hepm.cli.options import (
+    Place,
+    json_option,
+    place_options,
+    plain,
+    print_json,
+    raw,
+    read_messages_file,
+    sole_namespace,
+    speak_option,
+)
 from hepm.graph.open_store import embedded_file
 from hepm.text import on_one_line
 
 if TYPE_CHECKING:
     from hepm.cypher import NamedQuery
     from hepm.cypher.model import Result, Value
-    from hepm.types import Suggestions
+    from hepm.types import Speak, Suggestions
 
-PolicyName = Literal["hybrid", "adaptive", "episodic", "procedural", "gnn"]
+PolicyName: TypeAlias = Literal["hybrid", "adaptive", "episodic", "procedural", "gnn"]
 
 
 @dataclass(frozen=True, slots=True)
 class Calls:
     """The options about what was called, and what can be."""
 
-    after: Annotated[list[str] | None, Option(help="Last tool, or parallel ones, comma-separated. Default: start.")] = (
-        None
-    )
-    tools: Annotated[list[str] | None, Option(help="Tools the agent has, comma-separated. Default: all.")] = None
+    after: tuple[str, ...]
+    tools: tuple[str, ...]
 
     def names(self) -> dict[str, Any]:
         """The arguments of `Memory.suggest` and `Memory.prompt`."""
         return {"after": _split_names(self.after), "tools": _split_names(self.tools)}
 
 
-def _split_names(texts: Sequence[str] | None) -> list[str] | None:
+calls_options = options_as(
+    "calls",
+    Calls,
+    click.option("--after", multiple=True, help="Last tool, or parallel ones, comma-separated. Default: start."),
+    click.option("--tools", multiple=True, help="Tools the agent has, comma-separated. Default: all."),
+)
+
+
+def _split_names(texts: Sequence[str]) -> list[str] | None:
     """The names in options that take several, separated by commas; None if no option was given."""
-    if texts is None:
+    if not texts:
         return None
     parts = ",".join(texts).split(",")
     names = [part.strip() for part in parts]
     return [name for name in names if name]
 
 
+@click.command("suggest", cls=Command)
+@click.option("--state", help="What the agent knows now, in a few lines.")
+@click.option("--history", multiple=True, help="All calls so far, oldest first, comma-separated.")
+@click.option("-k", type=click.IntRange(min=1), default=2, show_default=True, help="Maximum number.")
+@click.option(
+    "--policy",
+    type=click.Choice(get_args(PolicyName)),
+    default="hybrid",
+    show_default=True,
+    help="How to rank; gnn needs `hepm rank train`.",
+)
+@speak_option
+@json_option
+@place_options
+@calls_options
 def suggest(
     place: Place,
     calls: Calls,
-    state: Annotated[str | None, Option(help="What the agent knows now, in a few lines.")] = None,
-    history: Annotated[list[str] | None, Option(help="All calls so far, oldest first, comma-separated.")] = None,
-    k: Annotated[int, Option("-k", min=1, help="Maximum number.")] = 2,
-    policy: Annotated[PolicyName, Option(help="How to rank; gnn needs `hepm rank train`.")] = "hybrid",
-    speak: SpeakOption = "sure",
-    as_json: JsonOption = False,
+    state: str | None,
+    history: tuple[str, ...],
+    k: int,
+    policy: PolicyName,
+    speak: Speak,
+    as_json: bool,
 ) -> None:
     """Suggest the next tools, or say why there is no opinion.
     Example: `hepm suggest --after get_order_details --state "wants to return two items" --namespace retail`
@@ -96,12 +127,12 @@ def _to_json(found: Suggestions) -> dict[str, object]:
     return {"tools": tools, "warnings": warnings, "abstained": found.abstained, "prompt": found.prompt()}
 
 
-def search(
-    place: Place,
-    text: Annotated[str, Argument(help="What the agent knows now, in a few lines.")],
-    k: Annotated[int, Option("-k", min=1, help="Maximum number.")] = 5,
-    as_json: JsonOption = False,
-) -> None:
+@click.command("search", cls=Command)
+@click.argument("text", cls=Argument, help="What the agent knows now, in a few lines.")
+@click.option("-k", type=click.IntRange(min=1), default=5, show_default=True, help="Maximum number.")
+@json_option
+@place_options
+def search(place: Place, text: str, k: int, as_json: bool) -> None:
     """Find the states most similar to a text, over all tools, and what agents did next.
     Example: `hepm search "wants to return two items" --namespace retail`
     """
@@ -119,18 +150,36 @@ def search(
         print("nothing is remembered here")
 
 
+@click.command("prompt", cls=Command)
+@click.option("--messages", type=PATH, help="A file with OpenAI chat messages; - reads stdin.")
+@click.option("--state", default="", help="What the agent knows now, if there are no messages.")
+@click.option("--user", default="", help="The user whose notes to include.")
+@click.option("--environment", default="", help="Leave out lessons of other environments.")
+@click.option("--run", default="", help="Id of the run; the lessons shown are credited with its outcome.")
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(min=1),
+    default=1_000,
+    show_default=True,
+    help="Maximum number of tokens, approximately.",
+)
+@click.option("-k", type=click.IntRange(min=0), default=2, show_default=True, help="Maximum number of tools.")
+@model_option
+@json_option
+@place_options
+@calls_options
 def prompt(
     place: Place,
     calls: Calls,
-    messages: Annotated[Path | None, Option(help="A file with OpenAI chat messages; - reads stdin.")] = None,
-    state: Annotated[str, Option(help="What the agent knows now, if there are no messages.")] = "",
-    user: Annotated[str, Option(help="The user whose notes to include.")] = "",
-    environment: Annotated[str, Option(help="Leave out lessons of other environments.")] = "",
-    run: Annotated[str, Option(help="Id of the run; the lessons shown are credited with its outcome.")] = "",
-    max_tokens: Annotated[int, Option(min=1, help="Maximum number of tokens, approximately.")] = 1_000,
-    k: Annotated[int, Option("-k", min=0, help="Maximum number of tools.")] = 2,
-    model: ModelOption = None,
-    as_json: JsonOption = False,
+    messages: Path | None,
+    state: str,
+    user: str,
+    environment: str,
+    run: str,
+    max_tokens: int,
+    k: int,
+    model: str | None,
+    as_json: bool,
 ) -> None:
     """Print what memory adds to a prompt now: notes, lessons as sentences, the next tools.
 
@@ -160,21 +209,36 @@ def prompt(
     tell_cost(client)
 
 
+@click.command("cypher", cls=Command)
+@click.argument("query", cls=Argument, required=False, help="A question by name, or Cypher; - reads stdin.")
+@click.option("-p", "--param", multiple=True, help="k=v for $k; v may be JSON.")
+@click.option(
+    "--list", "as_list", is_flag=True, help="List the questions of the library; with a QUERY, print its Cypher."
+)
+@click.option("--favourites", type=PATH, metavar="FILE.zip", help="Write the library as favourites for Neo4j Browser.")
+@click.option("--write", is_flag=True, help="Let the query change the graph (only in Neo4j).")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0.001, max=86_400),
+    default=30.0,
+    show_default=True,
+    help="Time limit in seconds.",
+)
+@click.option("--limit", type=click.IntRange(min=1), default=10_000, show_default=True, help="Maximum number of rows.")
+@json_option
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@place_options
 def cypher(
     place: Place,
-    query: Annotated[str | None, Argument(help="A question by name, or Cypher; - reads stdin.")] = None,
-    param: Annotated[list[str] | None, Option("-p", "--param", help="k=v for $k; v may be JSON.")] = None,
-    as_list: Annotated[
-        bool, Option("--list", help="List the questions of the library; with a QUERY, print its Cypher.")
-    ] = False,
-    favourites: Annotated[
-        Path | None, Option(metavar="FILE.zip", help="Write the library as favourites for Neo4j Browser.")
-    ] = None,
-    write: Annotated[bool, Option(help="Let the query change the graph (only in Neo4j).")] = False,
-    timeout: Annotated[float, Option(min=0.001, max=86_400, help="Time limit in seconds.")] = 30.0,
-    limit: Annotated[int, Option(min=1, help="Maximum number of rows.")] = 10_000,
-    as_json: JsonOption = False,
-    as_csv: Annotated[bool, Option("--csv", help="Print CSV.")] = False,
+    query: str | None,
+    param: tuple[str, ...],
+    as_list: bool,
+    favourites: Path | None,
+    write: bool,
+    timeout: float,
+    limit: int,
+    as_json: bool,
+    as_csv: bool,
 ) -> None:
     """Run a question of the library, or your own Cypher.
     Example: `hepm cypher strongest_next_tools --param tool=get_order_details --namespace shop`
@@ -198,7 +262,7 @@ def cypher(
     named = question(text.strip()) if re.fullmatch(r"\s*\w+\s*", text) else None
     if named is not None:
         text = named.text if embedded_file(place.store) is None else named.embedded
-    values = _values(param or [], place.namespace, named)
+    values = _values(param, place.namespace, named)
     with _open(place.store, values.get("namespace") if "$namespace" in text else None, write=write) as (ask, namespace):
         values |= {"namespace": namespace} if namespace is not None else {}
         found = ask(text, values, timeout_s=timeout, limit=limit)

@@ -6,11 +6,13 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from hepm.cli.commands import Option
+import click
+
+from hepm.cli.commands import Command, ConfigOption
 from hepm.cli.config import ServeTable, read_config
-from hepm.cli.options import STORE, HoldoutOption, Place, StoreOption, open_memory
+from hepm.cli.options import Place, holdout_option, open_memory, place_options, store_option
 from hepm.errors import MissingExtraError
 from hepm.graph.open_store import is_address
 
@@ -20,16 +22,27 @@ if TYPE_CHECKING:
 DEFAULTS: Final = ServeTable()
 
 
-def serve(
-    store: StoreOption = STORE,
-    port: Annotated[
-        int, Option(config="serve.port", min=0, max=65_535, help="Port; 0 for any free one.")
-    ] = DEFAULTS.port,
-    upstream: Annotated[
-        str, Option(config="serve.upstream", help="The endpoint behind the proxy, with its /v1.")
-    ] = DEFAULTS.upstream,
-    holdout: HoldoutOption = 0.0,
-) -> None:
+@click.command("serve", cls=Command)
+@store_option
+@click.option(
+    "--port",
+    cls=ConfigOption,
+    config="serve.port",
+    type=click.IntRange(min=0, max=65_535),
+    default=DEFAULTS.port,
+    show_default=True,
+    help="Port; 0 for any free one.",
+)
+@click.option(
+    "--upstream",
+    cls=ConfigOption,
+    config="serve.upstream",
+    default=DEFAULTS.upstream,
+    show_default=True,
+    help="The endpoint behind the proxy, with its /v1.",
+)
+@holdout_option
+def serve(store: str, port: int, upstream: str, holdout: float) -> None:
     """Serve a memory to running agents: a proxy for OpenAI clients, MCP, and hooks of Claude Code.
 
     HEPM_UPSTREAM_KEY is the endpoint's key, for clients that do not have it, and HEPM_TOKEN the token that opens every
@@ -75,6 +88,8 @@ def serve(
         serve(memory, options, say)
 
 
+@click.command("mcp", cls=Command)
+@place_options
 def mcp(place: Place) -> None:
     """Serve a memory as MCP tools on standard input and output, for a client that starts this command.
 

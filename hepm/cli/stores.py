@@ -12,25 +12,31 @@ from contextlib import redirect_stdout, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
 
 import click
 
 from hepm.cli import options
-from hepm.cli.commands import Argument, Option
+from hepm.cli.commands import Argument, Command, options_as
 from hepm.cli.config import read_config
-from hepm.cli.lesson_exchange import LessonExport, export_lessons_alone, holds_lessons, import_lessons_alone
+from hepm.cli.lesson_exchange import (
+    LessonExport,
+    export_lessons_alone,
+    holds_lessons,
+    import_lessons_alone,
+    lesson_export_options,
+)
 from hepm.cli.lesson_list import LessonKind
 from hepm.cli.options import (
-    STORE,
     Bar,
-    JsonOption,
     Place,
-    StoreOption,
-    SuccessFromOption,
-    YesOption,
+    json_option,
+    place_options,
     plain,
     print_json,
+    store_option,
+    success_from_option,
+    yes_option,
 )
 from hepm.cli.tool import remarks
 from hepm.errors import StoreDamagedError
@@ -49,7 +55,9 @@ if TYPE_CHECKING:
 _PREPARED_FROM: Final = 2_500
 """Runs from which on an ingest computes what suggestions need, which takes seconds, for the processes that come."""
 _SHOWN_REJECTIONS = 10
-PartName = Literal["links", "runs", "counts", "states", "vectors", "lessons", "fit"]
+PartName: TypeAlias = Literal["links", "runs", "counts", "states", "vectors", "lessons", "fit"]
+EngineName: TypeAlias = Literal["local", "ray"]
+TrainingForm: TypeAlias = Literal["chats", "hinted", "tagged"]
 _OUTCOME_KEYS: Final = {"success_key": "success", "reward_key": "reward"}
 
 
@@ -57,25 +65,37 @@ _OUTCOME_KEYS: Final = {"success_key": "success", "reward_key": "reward"}
 class Reading:
     """How files are read."""
 
-    format: Annotated[str, Option("--format", "-f", help="A reader's name; auto recognises each file.")] = "auto"
-    reward_key: Annotated[str, Option(help="Key of the reward in chat records; a dotted path goes deeper.")] = "reward"
-    success_key: Annotated[str, Option(help="Key of the success flag, or of a verdict in words.")] = "success"
+    format: str
+    reward_key: str
+    success_key: str
+
+
+reading_options = options_as(
+    "reading",
+    Reading,
+    click.option(
+        "--format", "-f", default="auto", show_default=True, help="A reader's name; auto recognises each file."
+    ),
+    click.option(
+        "--reward-key",
+        default="reward",
+        show_default=True,
+        help="Key of the reward in chat records; a dotted path goes deeper.",
+    ),
+    click.option(
+        "--success-key", default="success", show_default=True, help="Key of the success flag, or of a verdict in words."
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Preparing:
     """How runs are prepared before they are stored."""
 
-    assume_success: Annotated[bool, Option(help="Treat runs without an outcome as successes.")] = False
-    distrust: Annotated[
-        list[str] | None,
-        Option(metavar="KEY[=VALUE]", help="Store runs with this tag but learn nothing from them; repeatable."),
-    ] = None
-    processes: Annotated[int | None, Option(min=1, help="Processes that read files. Default: automatic.")] = None
-    engine: Annotated[
-        Literal["local", "ray"],
-        Option(help="Where files are read: here, or on the Ray cluster of RAY_ADDRESS (or one started here)."),
-    ] = "local"
+    assume_success: bool
+    distrust: tuple[str, ...]
+    processes: int | None
+    engine: EngineName
 
     def options(self, config: ConfigFile) -> IngestOptions:
         """The options of the library."""
@@ -91,15 +111,51 @@ class Preparing:
         )
 
 
+preparing_options = options_as(
+    "preparing",
+    Preparing,
+    click.option("--assume-success", is_flag=True, help="Treat runs without an outcome as successes."),
+    click.option(
+        "--distrust",
+        multiple=True,
+        metavar="KEY[=VALUE]",
+        help="Store runs with this tag but learn nothing from them; repeatable.",
+    ),
+    click.option("--processes", type=click.IntRange(min=1), help="Processes that read files. Default: automatic."),
+    click.option(
+        "--engine",
+        type=click.Choice(get_args(EngineName)),
+        default="local",
+        show_default=True,
+        help="Where files are read: here, or on the Ray cluster of RAY_ADDRESS (or one started here).",
+    ),
+)
+
+
+@click.command("ingest", cls=Command)
+@click.argument(
+    "runs",
+    cls=Argument,
+    nargs=-1,
+    required=True,
+    help="Files, folders, globs or archives of recorded runs; - reads stdin.",
+)
+@click.option("--tools", help="Tool descriptions: an OpenAI tool list or an MCP tools/list.")
+@click.option("--embedder", help="New store: hash-512, a model name, or a folder.")
+@success_from_option
+@json_option
+@place_options
+@reading_options
+@preparing_options
 def ingest(
     place: Place,
     reading: Reading,
     preparing: Preparing,
-    runs: Annotated[list[str], Argument(help="Files, folders, globs or archives of recorded runs; - reads stdin.")],
-    tools: Annotated[str | None, Option(help="Tool descriptions: an OpenAI tool list or an MCP tools/list.")] = None,
-    embedder: Annotated[str | None, Option(help="New store: hash-512, a model name, or a folder.")] = None,
-    success_from: SuccessFromOption = None,
-    as_json: JsonOption = False,
+    runs: tuple[str, ...],
+    tools: str | None,
+    embedder: str | None,
+    success_from: float | None,
+    as_json: bool,
 ) -> None:
     """Read recorded runs and store them. You can repeat it: a run is stored once.
     Example: `hepm ingest results/*.json --namespace retail`
@@ -224,11 +280,11 @@ _SHOWN_REMARKS: Final = 10
 _LESSONS: Final = ("experiences", "principles", "notes")
 
 
-def stats(
-    store: StoreOption = STORE,
-    namespace: Annotated[str | None, Option("--namespace", "-n", help="One partition. Default: all.")] = None,
-    as_json: JsonOption = False,
-) -> None:
+@click.command("stats", cls=Command)
+@store_option
+@click.option("--namespace", "-n", help="One partition. Default: all.")
+@json_option
+def stats(store: str, namespace: str | None, as_json: bool) -> None:
     """Print counts of a memory by namespace, and tools that have begun to fail or whose description changed.
     Example: `hepm stats --store runs.hepm`
     """
@@ -274,20 +330,23 @@ def stats(
             print(on_one_line(f"{name}: {more:,} more such sentences; `hepm tool list` has all"))
 
 
-def export(
-    place: Place,
-    lessons: LessonExport,
-    path: Annotated[
-        str, Argument(help="The file to write, such as runs.jsonl.gz, AGENTS.md or SKILL.md; - writes to stdout.")
-    ] = "-",
-    sft: Annotated[
-        Literal["chats", "hinted", "tagged"] | None,
-        Option(
-            help="Successful runs alone, to train a model on: as chats, also with the tools that hints named, or those "
-            "of tagged agents, with EvolveR's settings beside."
-        ),
-    ] = None,
-) -> None:
+@click.command("export", cls=Command)
+@click.argument(
+    "path",
+    cls=Argument,
+    required=False,
+    default="-",
+    help="The file to write, such as runs.jsonl.gz, AGENTS.md or SKILL.md; - writes to stdout.",
+)
+@click.option(
+    "--sft",
+    type=click.Choice(get_args(TrainingForm)),
+    help="Successful runs alone, to train a model on: as chats, also with the tools that hints named, or those of "
+    "tagged agents, with EvolveR's settings beside.",
+)
+@place_options
+@lesson_export_options
+def export(place: Place, lessons: LessonExport, path: str, sft: TrainingForm | None) -> None:
     """Write the runs and lessons of a namespace as lines of hepm's own JSON, or lessons alone, to read and edit.
 
     Lessons alone go to AGENTS.md, CLAUDE.md and GEMINI.md (a section; the rest of the file stays), to SKILL.md, and to
@@ -354,17 +413,23 @@ def _export_cold_start(place: Place, path: Path) -> None:
     print(on_one_line(f"{count_of(written, 'example')} written to {path}, settings to {settings}"))
 
 
-def import_(
-    place: Place,
-    paths: Annotated[
-        list[str], Argument(help="Files that `hepm export` wrote, edited or not, or a skill's folder; - reads stdin.")
-    ],
-    retire_missing: Annotated[
-        list[LessonKind] | None,
-        Option("--retire-missing", help="Retire lessons of this kind that a file of lessons lacks; repeatable."),
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
+@click.command("import", cls=Command)
+@click.argument(
+    "paths",
+    cls=Argument,
+    nargs=-1,
+    required=True,
+    help="Files that `hepm export` wrote, edited or not, or a skill's folder; - reads stdin.",
+)
+@click.option(
+    "--retire-missing",
+    type=click.Choice(get_args(LessonKind)),
+    multiple=True,
+    help="Retire lessons of this kind that a file of lessons lacks; repeatable.",
+)
+@json_option
+@place_options
+def import_(place: Place, paths: tuple[str, ...], retire_missing: tuple[LessonKind, ...], as_json: bool) -> None:
     """Read an export back: runs, counts, lessons and credit; or a file of lessons alone, all or none.
 
     An edited lesson replaces the original. In a section for agents or a skill, a deleted line retires its lesson.
@@ -376,9 +441,10 @@ def import_(
 
     options.check_sources(paths, "PATHS")
     if any(holds_lessons(path) for path in paths):
-        if len(paths) > 1:
+        path, *others = paths
+        if others:
             raise click.UsageError("name one file of lessons alone, and runs in a command of their own.")
-        import_lessons_alone(place, paths[0], retire_missing, as_json=as_json)
+        import_lessons_alone(place, path, retire_missing, as_json=as_json)
         return
     if retire_missing:
         raise click.UsageError("--retire-missing is for a file of lessons alone.")
@@ -388,12 +454,12 @@ def import_(
         raise click.exceptions.Exit(1)
 
 
-def copy(
-    source: Annotated[str, Argument(help="The memory to read: a file, a folder, or a Neo4j address.")],
-    target: Annotated[str, Argument(help="The memory to fill, created if missing.")],
-    namespace: Annotated[list[str] | None, Option("--namespace", "-n", help="Only this partition; repeatable.")] = None,
-    as_json: JsonOption = False,
-) -> None:
+@click.command("copy", cls=Command)
+@click.argument("source", cls=Argument, help="The memory to read: a file, a folder, or a Neo4j address.")
+@click.argument("target", cls=Argument, help="The memory to fill, created if missing.")
+@click.option("--namespace", "-n", multiple=True, help="Only this partition; repeatable.")
+@json_option
+def copy(source: str, target: str, namespace: tuple[str, ...], as_json: bool) -> None:
     """Copy runs, lessons, counts, states and vectors between files and Neo4j, and compare at the end.
 
     Repeat it to continue after an interruption. `hepm export` and `hepm import` do the same with files of JSON.
@@ -432,16 +498,26 @@ def _target(target: str, source: Memory) -> Memory:
     return options.open_memory(target, named_by="TARGET", **cast(Any, about))
 
 
+@click.command("forget", cls=Command)
+@click.option("--trajectory", "--run", help="Id of a run.")
+@click.option("--task", help="All runs of a task.")
+@click.option("--user", help="All runs of a user.")
+@click.option("--environment", help="All runs of an environment.")
+@click.option("--token", help="All runs that a token of this name recorded at a server.")
+@click.option("--dry-run", is_flag=True, help="Print what would be forgotten; change nothing.")
+@yes_option
+@json_option
+@place_options
 def forget(
     place: Place,
-    trajectory: Annotated[str | None, Option("--trajectory", "--run", help="Id of a run.")] = None,
-    task: Annotated[str | None, Option(help="All runs of a task.")] = None,
-    user: Annotated[str | None, Option(help="All runs of a user.")] = None,
-    environment: Annotated[str | None, Option(help="All runs of an environment.")] = None,
-    token: Annotated[str | None, Option(help="All runs that a token of this name recorded at a server.")] = None,
-    dry_run: Annotated[bool, Option(help="Print what would be forgotten; change nothing.")] = False,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
+    trajectory: str | None,
+    task: str | None,
+    user: str | None,
+    environment: str | None,
+    token: str | None,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
 ) -> None:
     """Forget the runs that match every option, with everything they added and lessons that quote them.
 
@@ -472,15 +548,20 @@ def forget(
         raise click.exceptions.Exit(1)
 
 
+@click.command("doctor", cls=Command)
+@store_option
+@click.option(
+    "--part",
+    type=click.Choice(get_args(PartName)),
+    multiple=True,
+    help="Compare only this; repeatable. Default: everything.",
+)
+@click.option("--namespace", "-n", multiple=True, help="Only this partition; repeatable.")
+@click.option("--repair", is_flag=True, help="Repair what can be repaired.")
+@click.option("--advice", is_flag=True, help="Say instead what keeps memory from helping, and which command mends it.")
+@json_option
 def doctor(
-    store: StoreOption = STORE,
-    part: Annotated[list[PartName] | None, Option(help="Compare only this; repeatable. Default: everything.")] = None,
-    namespace: Annotated[list[str] | None, Option("--namespace", "-n", help="Only this partition; repeatable.")] = None,
-    repair: Annotated[bool, Option(help="Repair what can be repaired.")] = False,
-    advice: Annotated[
-        bool, Option("--advice", help="Say instead what keeps memory from helping, and which command mends it.")
-    ] = False,
-    as_json: JsonOption = False,
+    store: str, part: tuple[PartName, ...], namespace: tuple[str, ...], repair: bool, advice: bool, as_json: bool
 ) -> None:
     """Compare all derived and copied data with the stored records; exit 1 if a problem remains.
     Example: `hepm doctor --repair`, `hepm doctor --part counts --part states`, `hepm doctor --advice`
@@ -499,7 +580,7 @@ def doctor(
         names = known or [options.NAMESPACE]  # a damaged name is none
 
         def examine() -> dict[str, list[Finding]]:
-            return {name: memory.examine(namespace=name, parts=part, on_progress=bar.show) for name in names}
+            return {name: memory.examine(namespace=name, parts=part or None, on_progress=bar.show) for name in names}
 
         found = examine()
         if repair and any(found.values()):
@@ -545,10 +626,10 @@ def _advise(store: str, namespaces: Sequence[str] | None, *, as_json: bool) -> N
         print("nothing that is known keeps memory from helping")
 
 
-def reembed(
-    embedder: Annotated[str | None, Option(help="A model, a folder, or openai/MODEL. Default: the same.")] = None,
-    store: StoreOption = STORE,
-) -> None:
+@click.command("reembed", cls=Command)
+@click.option("--embedder", help="A model, a folder, or openai/MODEL. Default: the same.")
+@store_option
+def reembed(embedder: str | None, store: str) -> None:
     """Compute the vectors of all states. Repeat it to continue after an interruption.
     Example: `hepm reembed --embedder all-MiniLM-L6-v2`
     """

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
+
+import click
 
 from hepm.cli import options
-from hepm.cli.commands import Argument, Group, Option
-from hepm.cli.options import JsonOption, Place, plain, print_json
+from hepm.cli.commands import Argument, Command
+from hepm.cli.options import Place, json_option, place_options, plain, print_json
 from hepm.text import on_one_line
 
 if TYPE_CHECKING:
@@ -15,11 +17,15 @@ if TYPE_CHECKING:
     from hepm.memory import Memory
     from hepm.types import ToolName
 
-app = Group("tool", "Tools that runs called: other names, changes, and which are retired.")
+app = click.Group(
+    "tool", help="Tools that runs called: other names, changes, and which are retired.", no_args_is_help=True
+)
 
 
-@app.takes
-def list_(place: Place, as_json: JsonOption = False) -> None:
+@app.command("list", cls=Command)
+@json_option
+@place_options
+def list_(place: Place, as_json: bool) -> None:
     """List the tools with their calls, errors, other names and changes.
     Example: `hepm tool list --namespace retail`
     """
@@ -66,19 +72,16 @@ def remarks(memory: Memory, rows: Sequence[ToolRow], namespace: str) -> dict[Too
     return found
 
 
-@app.takes
-def alias(
-    place: Place,
-    alias: Annotated[str, Argument(help="The other name.")],
-    tool: Annotated[str, Argument(help="The tool's own name; left out with --undo.")] = "",
-    rename: Annotated[bool, Option(help="The tool's own name is new: it is called ALIAS so far.")] = False,
-    undo: Annotated[bool, Option(help="Make the alias a tool of its own again.")] = False,
-) -> None:
+@app.command("alias", cls=Command)
+@click.argument("alias", cls=Argument, help="The other name.")
+@click.argument("tool", cls=Argument, required=False, default="", help="The tool's own name; left out with --undo.")
+@click.option("--rename", is_flag=True, help="The tool's own name is new: it is called ALIAS so far.")
+@click.option("--undo", is_flag=True, help="Make the alias a tool of its own again.")
+@place_options
+def alias(place: Place, alias: str, tool: str, rename: bool, undo: bool) -> None:
     """Make a name another name of a tool: all that was counted under it is counted under the tool.
     Example: `hepm tool alias search_flights_v1 search_flights --namespace travel`
     """
-    import click
-
     if bool(tool) == undo:
         raise click.BadParameter("name the tool, or give --undo and the alias alone", param_hint="TOOL")
     if undo and rename:
@@ -96,12 +99,11 @@ def alias(
     print(on_one_line(sentence))
 
 
-@app.takes
-def retire(
-    place: Place,
-    tool: Annotated[str, Argument(help="The tool.")],
-    undo: Annotated[bool, Option(help="Suggest it as before.")] = False,
-) -> None:
+@app.command("retire", cls=Command)
+@click.argument("tool", cls=Argument, help="The tool.")
+@click.option("--undo", is_flag=True, help="Suggest it as before.")
+@place_options
+def retire(place: Place, tool: str, undo: bool) -> None:
     """Never suggest a tool again. What is known of it stays.
     Example: `hepm tool retire search_flights_v1 --namespace travel`
     """

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
+
+import click
 
 from hepm.cli import options
-from hepm.cli.commands import Option
-from hepm.cli.options import STORE, JsonOption, StoreOption, print_json
+from hepm.cli.commands import PATH, Command
+from hepm.cli.options import json_option, print_json, store_option
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
@@ -19,14 +21,12 @@ if TYPE_CHECKING:
 _SHOWN_CREDITS = 5
 
 
-def uplift(
-    store: StoreOption = STORE,
-    namespace: Annotated[str | None, Option("--namespace", "-n", help="One partition. Default: all.")] = None,
-    plot: Annotated[
-        Path | None, Option(help="Draw how the difference became known (.png, .svg; needs matplotlib).")
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
+@click.command("uplift", cls=Command)
+@store_option
+@click.option("--namespace", "-n", help="One partition. Default: all.")
+@click.option("--plot", type=PATH, help="Draw how the difference became known (.png, .svg; needs matplotlib).")
+@json_option
+def uplift(store: str, namespace: str | None, plot: Path | None, as_json: bool) -> None:
     """Say what memory does: success of sessions with memory, less that of those held out.
 
     Example: `hepm uplift --store runs.hepm`, after `hepm serve --holdout 0.1`
