@@ -148,7 +148,7 @@ def held_out_work(folder: str) -> dict[str, float]:
                 tools = wire.tools_of(body)
                 about = {"namespace": "default", "door": "proxy", "tools": tools}
                 run = runs.continued(wire.messages_of("chat", body), id="", sequel="", group="", **about)
-                prompt = runs.hint(run, keep=run.behind)
+                prompt = runs.prompt(run, keep=run.behind)
                 own = wire.without_foreign_hints("chat", body)
                 sent = wire.with_hint("chat", own, stable=run.stable, present=prompt.present, placement="behind")
                 ended = time.perf_counter()

@@ -19,7 +19,7 @@ import pytest
 
 from hepm.cli.commands import COMMANDS, RARE, find_command
 from hepm.cli.config import VARIABLES
-from hepm.ingest import read_runs
+from hepm.ingest import READERS, read_runs
 from hepm.types import Trajectory
 from tests.faults.command import quick
 from tests.papers import rows, uncovered
@@ -150,6 +150,16 @@ def test_the_record_shown_for_a_format_is_read_as_that_format_with_calls_and_a_g
     assert run.outcome.success or language == "jsonl"
 
 
+@pytest.mark.parametrize("format", sorted({reader.name for reader in READERS}))
+def test_every_format_has_its_section_its_row_and_its_name_among_the_choices_of_ingest(format: str):
+    formats = (DOCS / "reference/formats.md").read_text("utf-8")
+    choices = re.search(r"^- `--format`.*$", (DOCS / "reference/cli.md").read_text("utf-8"), re.MULTILINE)
+    assert re.search(rf"^## {format}$", formats, re.MULTILINE) or format == "hepm"
+    assert f"| [{format}](#" in formats
+    assert choices is not None
+    assert f"`{format}`" in choices[0]
+
+
 def commands() -> dict[str, click.Command]:
     """Every command of the program by the words that call it."""
     found: dict[str, Any] = {}
@@ -191,6 +201,32 @@ def test_every_command_has_a_section_that_names_its_options_and_no_others(name: 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_says_in_its_own_help_what_the_list_of_commands_says(name: str):
     assert (find_command(name).help or "").split()[0] == COMMANDS[name][1].split()[0]
+
+
+CALL = re.compile(r"(?:^|[`$(&]) ?hepm ([^`\n#&;|]*)", re.MULTILINE)
+"""A call of the program in a block or between backticks, up to a comment or the next command."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_call_in_the_docs_has_options_that_exist(page: Path) -> None:
+    text = page.read_text("utf-8").replace("\\\n", " ")
+    for call in CALL.findall(text):
+        command = command_called(call)
+        if command is not None:
+            options = {option for param in command.params for option in (*param.opts, *param.secondary_opts)}
+            named = {option for option in OPTION.findall(call) if option.startswith("--")}
+            assert named <= options | {"--help", "--help-all", "--debug"}, f"{name_of(page)}: hepm {call}"
+
+
+def command_called(call: str) -> click.Command | None:
+    """The command that `suggest -k 2` or `lesson list` calls; None if it is none, as in "hepm reads"."""
+    known = commands()
+    words = ["hepm", *call.split()]
+    for length in (3, 2):
+        command = known.get(" ".join(words[:length]))
+        if command is not None:
+            return command
+    return None
 
 
 def section_of(name: str) -> str:

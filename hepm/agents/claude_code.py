@@ -48,7 +48,9 @@ class ClaudeCode:
         if kind == "SessionEnd" and self._runs.is_over(session, namespace=namespace):
             return {}
         project = _project(event)
-        tags = {"project": project} if project else {}
+        tags: dict[str, str] = {}
+        if project:
+            tags["project"] = project
         about = {"environment": "claude-code", "tags": tags}
         run = self._runs.named(session, namespace=namespace, door="claude-code", **about)
         with run.lock:
@@ -101,7 +103,7 @@ class ClaudeCode:
         served = [tool for tool in sorted(known) if tool.startswith(_SERVED)]
         if not served:
             return ""
-        return without_repeats(self._runs.hint(run, tools=served).text, run.said)
+        return without_repeats(self._runs.prompt(run, tools=served).text, run.said)
 
     def _record(self, run: LiveRun, event: Object) -> list[ToolCall]:
         """Record the calls of a turn; returns them."""

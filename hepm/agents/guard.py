@@ -93,11 +93,15 @@ def _access(token: str, about: dict[str, Any]) -> Access:
     namespaces = about.get("namespaces")
     write = about.get("write", True)
     name = about.get("name", "")
-    listed = cast("list[Any]", namespaces) if isinstance(namespaces, list) else []
-    are_names = isinstance(namespaces, list | None) and all(isinstance(namespace, str) for namespace in listed)
+    opened: frozenset[str] | None = None
+    are_names = namespaces is None
+    if isinstance(namespaces, list):
+        listed = cast("list[Any]", namespaces)
+        are_names = all(isinstance(namespace, str) for namespace in listed)
+        opened = frozenset(map(str, listed))
     if not (are_names and isinstance(write, bool) and isinstance(name, str)):
         raise ValueError('"namespaces" is a list of names, "write" is true or false, "name" is a text')
-    return Access(None if namespaces is None else frozenset(listed), write, name)
+    return Access(opened, write, name)
 
 
 def name_of_token(token: str) -> str:
@@ -137,7 +141,9 @@ def token_of(headers: Headers) -> str:
     own = headers.get("x-hepm-token", "").strip()
     if own:
         return own
-    return token.strip() if kind.lower() == "bearer" else ""
+    if kind.lower() != "bearer":
+        return ""
+    return token.strip()
 
 
 class Guard:
@@ -155,7 +161,9 @@ class Guard:
         self._host = host
         self._tokens: dict[str, Access] = {}
         for token, access in tokens.items():
-            self._tokens[token] = access if access.name else replace(access, name=name_of_token(token))
+            if not access.name:
+                access = replace(access, name=name_of_token(token))  # noqa: PLW2901
+            self._tokens[token] = access
         self._rate = rate
         self._max_body = max_body
         self._requests = _Allowance(rate, max(1.0, 10 * rate))
@@ -185,7 +193,9 @@ class Guard:
             if left < 0 and not over:
                 over = True
                 await self._too_large()(scope, receive, send)
-            return {"type": "http.disconnect"} if over else message
+            if over:
+                return {"type": "http.disconnect"}
+            return message
 
         async def unless_over(message: Message) -> None:
             if not over:
@@ -228,7 +238,9 @@ class Guard:
 
     def _too_much(self, scope: Scope, headers: Headers) -> Response | None:
         if self._rate:
-            client = token_of(headers) if self._tokens else _address(scope)
+            client = _address(scope)
+            if self._tokens:
+                client = token_of(headers)
             if not self._requests.take(client):
                 return _too_often(f"more than {self._rate:g} requests a second")
         length = headers.get("content-length", "0")

@@ -48,9 +48,11 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
         """Begin a run."""
         known = get_config().get("configurable", {})
-        is_tool = "tools:" in known.get("checkpoint_ns", "")  # of another agent, whose thread it inherits
-        thread = None if is_tool else known.get("thread_id")
-        return {"hepm_run": str(thread or uuid4().hex)}
+        thread = known.get("thread_id")
+        # An agent that is another one's tool inherits its thread, and is a run of its own.
+        if not thread or "tools:" in known.get("checkpoint_ns", ""):
+            thread = uuid4().hex
+        return {"hepm_run": str(thread)}
 
     def after_agent(self, state: Any, runtime: Any) -> None:
         """Store a run."""
@@ -100,10 +102,12 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
 
 def _hinted(run: AgentRun, request: Any) -> Any:
     system, messages = request.system_message, request.messages
-    tools = [tool.get("name", "") if isinstance(tool, dict) else tool.name for tool in request.tools]
+    tools = [_tool_name(tool) for tool in request.tools]
 
     def put(stable: str, present: str) -> Any:
-        prompt = _with_text(system or SystemMessage(""), stable) if stable else system
+        prompt = system
+        if stable:
+            prompt = _with_text(system or SystemMessage(""), stable)
         sent = [_without_foreign_hint(message) for message in messages]
         last, is_behind = sent[-1], placement_for(type(request.model).__name__) == "behind"
         if present and (last.type == "human" or (last.type == "tool" and not is_behind)):
@@ -112,13 +116,25 @@ def _hinted(run: AgentRun, request: Any) -> Any:
             sent.append(HumanMessage(present))
         return request.override(system_message=prompt, messages=sent)
 
-    said = [*([system] if system else []), *messages]
-    return run.hinted(request, lambda: chat_messages(messages_to_dict(said)), put, tools=tools)
+    conversation = list(messages)
+    if system:
+        conversation.insert(0, system)
+    return run.hinted(request, lambda: chat_messages(messages_to_dict(conversation)), put, tools=tools)
+
+
+def _tool_name(tool: Any) -> str:
+    if isinstance(tool, dict):
+        return tool.get("name", "")
+    return tool.name
 
 
 def _without_foreign_hint(message: Any) -> Any:
-    content = message.content if message.type in ("system", "ai") else without_foreign_hint(message.content)
-    return message if content is message.content else message.model_copy(update={"content": content})
+    if message.type in ("system", "ai"):
+        return message
+    content = without_foreign_hint(message.content)
+    if content is message.content:
+        return message
+    return message.model_copy(update={"content": content})
 
 
 def _with_text(message: Any, text: str) -> Any:

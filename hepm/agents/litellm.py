@@ -120,7 +120,7 @@ class HepmLogger(CustomLogger):
             self._calls[call] = run, len(run.messages)
             if len(self._calls) > _MAX_CALLS:  # streams that their client left have no end
                 self._calls.pop(next(iter(self._calls)))
-            prompt = self.runs.hint(run)
+            prompt = self.runs.prompt(run)
             shown = {"stable": run.stable, "present": prompt.present}
             return wire.with_hint("chat", own, **shown, placement=wire.placement_for(str(given.get("model"))))[
                 "messages"

@@ -211,7 +211,9 @@ def _arguments(call: Object) -> Any:
 
 def _inner(call: Object) -> Object:
     inner = call.get("function") or call.get("custom")
-    return cast(Object, inner) if isinstance(inner, dict) else {}
+    if not isinstance(inner, dict):
+        return {}
+    return cast(Object, inner)
 
 
 def opening_of(messages: Sequence[Object], marks: Sequence[str], tools: Any, *apart: str | None) -> str:

@@ -225,7 +225,7 @@ class _Tools:
                 if run.door == MCP_DOOR:  # else another door records the calls
                     _record_calls(run, history, told.named)
                 run.session.record(SUMMARY_TOOL, {"summary": summary}, "")
-            found = self._runs.hint(run)
+            found = self._runs.prompt(run)
         elif self._is_control(session_id, None):
             return NOTHING
         else:  # a token that only reads gets the answer, and nothing is recorded

@@ -129,7 +129,9 @@ class Proxy:
         """The run of a request, and its body with the hint; the body without one if memory cannot read it."""
         try:
             body = wire.read_body(api, raw)
-            sequel = wire.continued(body) if api == "responses" else ""
+            sequel = ""  # id of the reply that this request continues: then it does not repeat the history
+            if api == "responses":
+                sequel = wire.continued(body)
             tools = wire.tools_of(body)
             run = self._runs.continued(
                 wire.messages_of(api, body),
@@ -144,16 +146,22 @@ class Proxy:
                 model=str(body.get("model") or ""),
                 tools=tools or None,
             )
-            prompt = self._runs.hint(run, keep=run.behind)
+            prompt = self._runs.prompt(run, keep=run.behind)
             own = wire.without_foreign_hints(api, body)
 
             def placed(placement: Placement) -> bytes:
                 sent = wire.with_hint(api, own, stable=run.stable, present=prompt.present, placement=placement)
-                return raw if sent is body else wire.write_body(sent)
+                if sent is body:  # the client's own bytes, not written anew
+                    return raw
+                return wire.write_body(sent)
 
             model = str(body.get("model"))
-            placement: Placement = "tail" if model in self._tail_models else self._placement
-            with_tail = partial(placed, "tail") if self._may_fall_back and placement == "behind" else None
+            placement = self._placement
+            if model in self._tail_models:
+                placement = "tail"
+            with_tail = None
+            if self._may_fall_back and placement == "behind":
+                with_tail = partial(placed, "tail")
             return _Request(run, placed(placement), model, with_tail)
         except Exception as error:  # the agent goes on without memory
             known = isinstance(error, HepmError | RecordError)
@@ -214,7 +222,9 @@ class Proxy:
         leaving = asyncio.ensure_future(_left(request))
         try:
             await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            return sending.result() if sending.done() else None
+            if not sending.done():
+                return None
+            return sending.result()
         finally:
             leaving.cancel()
             if not sending.done():
@@ -269,8 +279,9 @@ class Proxy:
             if ended:
                 return None
             ended = True
-            recordable = whole and upstream.status_code < 300 and size <= _MAX_COPY
-            return self._end(run, api, kind, copy if recordable else ())
+            if whole and upstream.status_code < 300 and size <= _MAX_COPY:
+                return self._end(run, api, kind, copy)
+            return self._end(run, api, kind)
 
         async def kept() -> None:
             recorded = end(True)
@@ -354,9 +365,11 @@ def _without_hint(api: Api, raw: bytes) -> _Request:
     try:
         body = wire.read_body(api, raw)
         own = wire.without_foreign_hints(api, body)
-        return _Request(None, raw if own is body else wire.write_body(own))
+        if own is not body:
+            raw = wire.write_body(own)
     except (InputError, RecursionError):
-        return _Request(None, raw)
+        pass  # a body that is no request: the endpoint says so itself
+    return _Request(None, raw)
 
 
 def _encoded(request: Request, path: str) -> str:
@@ -364,7 +377,9 @@ def _encoded(request: Request, path: str) -> str:
     if any(part in (".", "..") for part in path.replace("\\", "/").split("/")):
         raise httpx2.InvalidURL("the path has a part . or ..")
     raw = request.scope["raw_path"].partition(b"/v1/")[2].decode("ascii", "replace")
-    return raw if unquote(raw) == path else quote(path)
+    if unquote(raw) != path:
+        return quote(path)
+    return raw
 
 
 def _named(connection: list[str]) -> frozenset[bytes]:

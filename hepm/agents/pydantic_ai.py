@@ -66,7 +66,9 @@ class HepmCapability(AbstractCapability[Any]):
         def put(stable: str, present: str) -> ModelRequestContext:
             # At the end of the last part: each is a system message, and some templates allow only one.
             *before, last = instructions or [messages.InstructionPart(content="")]
-            parts = [*before, replace(last, content=appended(last.content, stable))] if stable else instructions
+            parts = instructions
+            if stable:
+                parts = [*before, replace(last, content=appended(last.content, stable))]
             parameters = replace(given, instruction_parts=parts)
             return replace(request_context, messages=_with_text(said, present), model_request_parameters=parameters)
 
@@ -107,13 +109,19 @@ def _without_foreign_hints(message: messages.ModelMessage) -> messages.ModelMess
     if not isinstance(message, messages.ModelRequest):
         return message
     parts = [_without_foreign_hint(part) for part in message.parts]
-    return message if all(map(is_, parts, message.parts)) else replace(message, parts=parts)
+    if all(map(is_, parts, message.parts)):
+        return message
+    return replace(message, parts=parts)
 
 
 def _without_foreign_hint(part: Any) -> Any:
-    given = None if isinstance(part, messages.SystemPromptPart) else getattr(part, "content", None)
+    if isinstance(part, messages.SystemPromptPart):
+        return part
+    given = getattr(part, "content", None)
     content = without_foreign_hint(given)
-    return part if content is given else replace(part, content=content)
+    if content is given:
+        return part
+    return replace(part, content=content)
 
 
 def _chat(said: Sequence[messages.ModelMessage]) -> list[Object]:

@@ -287,7 +287,7 @@ class LiveRuns:
         """Wait for the replies that ended by now: a client may be faster than the thread that records them."""
         wait(list(self._recording))
 
-    def hint(self, run: LiveRun, *, tools: Iterable[ToolName] | None = None, keep: bool = True) -> Prompt:
+    def prompt(self, run: LiveRun, *, tools: Iterable[ToolName] | None = None, keep: bool = True) -> Prompt:
         """What memory says now. It raises nothing: without memory there is nothing to say.
 
         Args:
@@ -415,7 +415,9 @@ class LiveRuns:
         if session is not None:
             return session.token
         stored = self.memory.run(id, namespace=namespace)
-        return stored.tags.get(RECORDED_BY, "") if stored is not None else ""
+        if stored is None:
+            return ""
+        return stored.tags.get(RECORDED_BY, "")
 
     def discard(self, id: str, *, namespace: str) -> None:
         """Forget a run under way, as it goes on under another id."""

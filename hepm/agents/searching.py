@@ -57,9 +57,12 @@ class _SearchingConversation(Conversation):
         arguments, result, failed = self.tools.call(_SEARCH, function["arguments"])
         with self.metered():
             if not failed:
-                found = self.session.search_principles(result, floor=NO_FLOOR)
-                result = principles_text(found, self.agent.prompt_options) if found else NO_PRINCIPLE
-                self.steps[-1] = LoopStep(result if found else "")
+                principles = self.session.search_principles(result, floor=NO_FLOOR)
+                shown = ""
+                if principles:
+                    shown = principles_text(principles, self.agent.prompt_options)
+                self.steps[-1] = LoopStep(shown)
+                result = shown or NO_PRINCIPLE
             self.session.record(_SEARCH, arguments, result, error=failed, together=together)
         # Our own words, with their frame: only what others wrote is disarmed.
         self.messages.append({"role": "tool", "tool_call_id": id, "content": result})

@@ -124,14 +124,20 @@ class _TaggedConversation(Conversation):
         if action == "search_experience" and searches:
             with self.metered():
                 principles = self.session.search_principles(query, floor=NO_FLOOR)
-            text = principles_text(principles, self.agent.prompt_options) if principles else ""
+            text = ""
+            if principles:
+                text = principles_text(principles, self.agent.prompt_options)
             self.steps[-1] = LoopStep(text)
             return self.written(f"<experience>\n{text or NO_PRINCIPLE}\n</experience>")
-        called = _called(query, self.tools.specs) if action == "search_knowledge" else None
+        called = None
+        if action == "search_knowledge":
+            called = _called(query, self.tools.specs)
         if called is None:
             self.malformed += 1
-            names = ", ".join(spec["function"]["name"] for spec in self.tools.specs) or "none"
-            why = f"{quoted(query, 80)} names no tool; there are {names}" if action else "the text has no action"
+            why = "the text has no action"
+            if action:
+                names = ", ".join(spec["function"]["name"] for spec in self.tools.specs) or "none"
+                why = f"{quoted(query, 80)} names no tool; there are {names}"
             experience = "<search_experience>…</search_experience>, " if searches else ""
             return self.written(_MALFORMED.format(why=why, experience=experience))
         name, arguments = called
@@ -173,7 +179,9 @@ def spans_of(run: Trajectory, *, absorb: bool = False) -> list[Span]:
     spans: list[Span] = []
     for turn in run.turns:
         if turn.role != "assistant":
-            text = disarmed(turn.text) if turn.role == "user" else turn.text
+            text = turn.text
+            if turn.role == "user":
+                text = disarmed(text)
             spans.append(Span(text, "prompt", False))
             continue
         spans.append(Span(turn.text, "agent", True))

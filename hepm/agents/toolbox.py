@@ -61,11 +61,13 @@ class Toolbox:
             result = self._calls[name](given)
         except ValidationError as error:
             problems = error.errors(include_url=False, include_input=False, include_context=False)
-            lines = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problems]
+            lines = [f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems]
             return given, f"Error: {'; '.join(lines)}", True
         except Exception as error:  # the model reads it, and may do better
             return given, f"Error: {error or type(error).__name__}", True
-        return given, result if isinstance(result, str) else to_json(result, fallback=str).decode(), False
+        if not isinstance(result, str):
+            result = to_json(result, fallback=str).decode()
+        return given, result, False
 
 
 def _of_function(function: Callable[..., object]) -> tuple[dict[str, Any], Callable[[dict[str, Any]], object]]:

@@ -64,7 +64,9 @@ def resolved(placement: Placement, base_url: str) -> Placement:
 
 def placement_for(model: str) -> Placement:
     """Where a hint goes if only the model is known: Mistral's API takes no user's message behind a result."""
-    return "tail" if "mistral" in model.lower() else "behind"
+    if "mistral" in model.lower():
+        return "tail"
+    return "behind"
 
 
 def read_body(api: Api, raw: bytes) -> Object:
@@ -189,7 +191,9 @@ def without_foreign_hints(api: Api, body: Object) -> Object:
         messages = objects(given)
         harmless = [_without_foreign_hints(message) for message in messages]
         unchanged = all(map(is_, harmless, messages))
-    return body if unchanged else {**body, key: harmless}
+    if unchanged:
+        return body
+    return {**body, key: harmless}
 
 
 def _without_foreign_hints(message: Object) -> Object:
@@ -197,7 +201,9 @@ def _without_foreign_hints(message: Object) -> Object:
         return message
     read = {key: message[key] for key in _READ if key in message}
     changed = without_foreign_hint(read)
-    return message if changed is read else {**message, **changed}
+    if changed is read:
+        return message
+    return {**message, **changed}
 
 
 def without_foreign_hint(value: Any) -> Any:
@@ -205,16 +211,24 @@ def without_foreign_hint(value: Any) -> Any:
     if isinstance(value, str):
         return disarmed(value)
     if isinstance(value, dict):
-        members = cast(Object, value)
-        changed: Object = {}
-        for key, old in members.items():
-            new = without_foreign_hint(old)
-            if new is not old:
-                changed[key] = new
-        return {**members, **changed} if changed else members
-    if not isinstance(value, list):
-        return value
-    parts = cast("list[Any]", value)
+        return _harmless_members(cast(Object, value))
+    if isinstance(value, list):
+        return _harmless_parts(cast("list[Any]", value))
+    return value
+
+
+def _harmless_members(members: Object) -> Object:
+    changed: Object = {}
+    for key, old in members.items():
+        new = without_foreign_hint(old)
+        if new is not old:
+            changed[key] = new
+    if not changed:
+        return members
+    return {**members, **changed}
+
+
+def _harmless_parts(parts: list[Any]) -> list[Any]:
     harmless = [without_foreign_hint(part) for part in parts]
     texts = [part for part in objects(harmless) if isinstance(part.get("text"), str)]
     whole = "".join(part["text"] for part in texts)
@@ -222,7 +236,9 @@ def without_foreign_hint(value: Any) -> Any:
     if len(texts) > 1 and disarmed(whole) != whole:
         others = [part for part in harmless if part not in texts]
         return [{**texts[0], "text": disarmed(whole)}, *others]
-    return parts if all(map(is_, harmless, parts)) else harmless
+    if all(map(is_, harmless, parts)):
+        return parts
+    return harmless
 
 
 def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: Placement) -> Object:
@@ -300,8 +316,8 @@ def is_behind_results(messages: Sequence[Object]) -> bool:
 def _item_appended(items: Sequence[Object], text: str) -> list[Object]:
     """Items with a text at the end of the last one; after it, if the model wrote that or it holds no text."""
     *before, last = items
-    key = "" if last.get("role") == "assistant" else _TEXTS.get(last.get("type", "message"), "")
-    if not isinstance(last.get(key), str | list):
+    key = _TEXTS.get(last.get("type", "message"), "")
+    if last.get("role") == "assistant" or not isinstance(last.get(key), str | list):
         return [*items, {"role": "user", "content": text}]
     return [*before, {**last, key: appended(last[key], text, kind="input_text")}]
 
@@ -341,7 +357,9 @@ def appended(content: object, text: str, *, kind: str = "text") -> Any:
     """A message's content with a text at its end, which is a part of this kind if the content is a list of parts."""
     if isinstance(content, list):
         return [*cast("list[Any]", content), {"type": kind, "text": text}]
-    return f"{content}\n\n{text}" if content else text
+    if not content:
+        return text
+    return f"{content}\n\n{text}"
 
 
 # Replies
@@ -351,7 +369,9 @@ def read_reply(api: Api, content_type: str, raw: bytes) -> Reply:
     """What a model answered, from the bytes of its response, streamed or not. What cannot be read is left out."""
     if "text/event-stream" in content_type:
         events = list(_events(raw))
-        return _streamed_chat(events) if api == "chat" else _streamed_response(events)
+        if api == "chat":
+            return _streamed_chat(events)
+        return _streamed_response(events)
     try:
         body = json.loads(raw)
     except (ValueError, RecursionError):
@@ -361,11 +381,15 @@ def read_reply(api: Api, content_type: str, raw: bytes) -> Reply:
     body = cast(Object, body)
     if api == "responses":
         return Reply(tuple(item_messages(objects(body.get("output")))), _text(body.get("id")))
+    return _first_choice(body)
+
+
+def _first_choice(body: Object) -> Reply:
+    """Of several choices, clients go on with the first."""
     for choice in objects(body.get("choices")):
-        if choice.get("index"):  # of several choices, clients go on with the first
-            continue
         message = choice.get("message")
-        return Reply((cast(Object, message),) if isinstance(message, dict) else ())
+        if not choice.get("index") and isinstance(message, dict):
+            return Reply((cast(Object, message),))
     return Reply()
 
 
@@ -452,4 +476,6 @@ def objects(value: Any) -> list[Object]:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    if isinstance(value, str):
+        return value
+    return ""

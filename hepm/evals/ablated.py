@@ -37,11 +37,13 @@ class StatesOnly:
             return Suggestions(abstained="the agent did not summarise its state")
         best: dict[ToolName, float] = {}
         for source in mirror.sources():
-            succeeded = {one.tool for one in mirror.successors(source) if one.support >= self.floors.support}
-            among = [mirror.tool_id(tool) for tool in succeeded if query.allows(tool)]
+            among: list[int] = []
+            for edge in mirror.successors(source):
+                if edge.support >= self.floors.support and query.allows(edge.tool):
+                    among.append(mirror.tool_id(edge.tool))
             for target, score, _ in mirror.block(source).best(query.vector, among=among):
                 tool = mirror.tool_names[target]
-                best[tool] = max(score, best.get(tool, -2.0))
+                best[tool] = max(score, best.get(tool, -2.0))  # -2 is below any cosine
         similar = [(score, tool) for tool, score in best.items() if score >= self.floors.similarity]
         ranked = sorted(similar, key=lambda pair: (-pair[0], pair[1]))[: query.k]
         if not ranked:

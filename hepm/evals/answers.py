@@ -20,7 +20,7 @@ def plain_answer(answer: str) -> str:
 
 def exact_match(predicted: str, gold: Sequence[str]) -> float:
     """1 if the answer is one of the gold ones, else 0, without case, punctuation and articles."""
-    return float(plain_answer(predicted) in [plain_answer(one) for one in gold])
+    return float(plain_answer(predicted) in map(plain_answer, gold))
 
 
 def f1(predicted: str, gold: Sequence[str]) -> float:
@@ -28,15 +28,18 @@ def f1(predicted: str, gold: Sequence[str]) -> float:
 
     An answer of yes or no shares nothing with another one (HotpotQA's evaluation).
     """
-    return max((_f1(plain_answer(predicted), plain_answer(one)) for one in gold), default=0.0)
+    answer = plain_answer(predicted)
+    return max((_f1(answer, plain_answer(right)) for right in gold), default=0.0)
 
 
 def _f1(predicted: str, gold: str) -> float:
     if predicted != gold and (predicted in _CLOSED or gold in _CLOSED):
         return 0.0
-    said, right = Counter(predicted.split()), Counter(gold.split())
-    common = (said & right).total()
+    predicted_words = Counter(predicted.split())
+    gold_words = Counter(gold.split())
+    common = (predicted_words & gold_words).total()
     if not common:
         return float(predicted == gold)
-    precision, recall = common / said.total(), common / right.total()
+    precision = common / predicted_words.total()
+    recall = common / gold_words.total()
     return 2 * precision * recall / (precision + recall)

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, Final, Literal
 
 from hepm.evals.environments import Ask, Schema, Task, ToolFailed
-from hepm.evals.service_desk import ACTS, CHECKS, CLOSINGS, LOOKUPS, MOST_CALLS, Desk, make_desk
+from hepm.evals.service_desk import CHECKS, CLOSINGS, LOOKUPS, MOST_CALLS, Desk, make_desk
 from hepm.evals.service_desk import DeskRun as Trouble
 from hepm.types import FAILED_HINT, HINT, SUMMARY_TOOL, ToolName
 
@@ -28,7 +28,8 @@ class DeskEpisode:
 
     def __init__(self, desk: Desk, troubles: Sequence[Trouble], most_calls: int) -> None:
         self.tools: Sequence[Schema] = [_schema(tool) for tool in desk.tools]
-        self._troubles, self._most = troubles, most_calls
+        self._troubles = troubles
+        self._most = most_calls
         self._calls: tuple[str, ...] = ()
         self._solved: list[bool] = []
 
@@ -41,6 +42,7 @@ class DeskEpisode:
         return self._troubles[len(self._solved)]
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """What the tool returns; ToolFailed for one that is not there, and once the trouble is closed."""
         if arguments or tool not in {schema["function"]["name"] for schema in self.tools}:
             raise ToolFailed(f"there is no tool {tool} with these arguments")
         if self._over:
@@ -53,17 +55,22 @@ class DeskEpisode:
         del text
         self._solved.append(self._now.kind.outcome(self._calls) is True)
         self._calls = ()
-        return self._now.user if len(self._solved) < len(self._troubles) else None
+        if len(self._solved) == len(self._troubles):
+            return None
+        return self._now.user
 
     def reward(self) -> float:
+        """1 if all troubles were solved."""
         return float(sum(self._solved) == len(self._troubles))
 
     def scores(self) -> Mapping[str, float]:
+        """The share of troubles that were solved, if there are several."""
         if len(self._troubles) == 1:
             return {}  # the reward says it
         return {"solved": sum(self._solved) / len(self._troubles)}
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 class DeskEnvironment:
@@ -71,24 +78,30 @@ class DeskEnvironment:
     holds."""
 
     def __init__(self, desk: Desk, *, troubles: int = 1, train: int = 400, test: int = 96, most_calls: int = 6) -> None:
-        self.desk, self.troubles, self.most_calls = desk, troubles, most_calls
+        self.desk = desk
+        self.troubles = troubles
+        self.most_calls = most_calls
         self.name = f"service-desk-{desk.seed}"
         numbers: dict[Split, int] = {"train": train, "test": test}
-        self._worded = {
-            f"{split}-{number}": self._draw(split, number) for split, many in numbers.items() for number in range(many)
-        }
+        self._tasks: dict[str, Task] = {}
+        self._worded: dict[str, list[Trouble]] = {}
+        for split, many in numbers.items():
+            for number in range(many):
+                id = f"{split}-{number}"
+                worded = self._draw(split, number)
+                self._worded[id] = worded
+                self._tasks[id] = Task(id, worded[0].user, family=id, split=split)
 
     def tasks(self) -> Sequence[Task]:
-        return [
-            Task(name, troubles[0].user, family=name, split=name.partition("-")[0])
-            for name, troubles in self._worded.items()
-        ]
+        """Those to learn from, then those to test."""
+        return [*self._tasks.values()]
 
     def troubles_of(self, task: Task) -> Sequence[Trouble]:
         """The troubles of a task, in order."""
         return self._worded[task.id]
 
     def start(self, task: Task, *, seed: int = 0) -> DeskEpisode:
+        """A run; the troubles depend on the task alone."""
         del seed
         return DeskEpisode(self.desk, self._worded[task.id], self.most_calls)
 
@@ -96,21 +109,34 @@ class DeskEnvironment:
         """An agent that follows hints: see `DeskAgent`."""
         return DeskAgent(self.desk, self._worded[task.id])
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing is held."""
 
     def _draw(self, split: Split, number: int) -> list[Trouble]:
+        """The troubles of a task; the names of the episodes seed their wording."""
         kinds = self.desk.kinds
-        drawn = Random(f"{self.desk.seed} {split} {number}").choices(kinds, [k.weight for k in kinds], k=self.troubles)
-        return [
-            self.desk.episode(f"{split} {number} {at}", kind, seen=split == "train") for at, kind in enumerate(drawn)
-        ]
+        random = Random(f"{self.desk.seed} {split} {number}")
+        drawn = random.choices(kinds, [kind.weight for kind in kinds], k=self.troubles)
+        troubles: list[Trouble] = []
+        for place, kind in enumerate(drawn):
+            troubles.append(self.desk.episode(f"{split} {number} {place}", kind, seen=split == "train"))
+        return troubles
+
+
+def _about(tool: str) -> str:
+    """What a tool is for. Tools say no more: which act helps has to be learned."""
+    if tool in LOOKUPS:
+        return "look something up"
+    if tool in CHECKS:
+        return "check"
+    if tool in CLOSINGS:
+        return "close the case"
+    return "act"
 
 
 def _schema(tool: str) -> Schema:
-    kinds = {"look something up": LOOKUPS, "check": CHECKS, "close the case": CLOSINGS, "act": ACTS}
-    about = next(name for name, tools in kinds.items() if tool in tools)
     empty: dict[str, Any] = {"type": "object", "properties": {}}
-    return {"type": "function", "function": {"name": tool, "description": about, "parameters": empty}}
+    return {"type": "function", "function": {"name": tool, "description": _about(tool), "parameters": empty}}
 
 
 def bench_desk(seed: int) -> DeskEnvironment:
@@ -139,8 +165,9 @@ class DeskAgent:
         if calls:
             summary = f"{trouble.user} {summary}"
         if body.get("tool_choice") == "none":  # asked whether a summary is due, or for one
-            asked_for_it = "Write a summary" in str(messages[-1]["content"])
-            return _message(summary if asked_for_it else "Yes")
+            if "Write a summary" in str(messages[-1]["content"]):
+                return _message(summary)
+            return _message("Yes")
         if len(calls) >= MOST_CALLS or trouble.kind.outcome(calls) is not None:
             return _message("Done.")
         offered = {tool["function"]["name"] for tool in body["tools"]}
@@ -152,19 +179,24 @@ class DeskAgent:
         self, trouble: Trouble, calls: tuple[ToolName, ...], messages: Sequence[dict[str, Any]], follow: float
     ) -> ToolName:
         random = Random(f"{self.desk.seed} {trouble.name} agent")
-        follows, draw = False, 0.0
+        follows = False
+        draw = 0.0
         for _ in range(len(calls) + 1):  # two draws a call, so that a hint changes none of the later ones
-            follows, draw = random.random() < follow, random.random()
-        hinted, avoided = _hint_in(messages) if follows else ([], [])
-        if hinted:
-            return hinted[0]
+            follows = random.random() < follow
+            draw = random.random()
+        avoided: list[ToolName] = []
+        if follows:
+            hinted, avoided = _hint_in(messages)
+            if hinted:
+                return hinted[0]
         return self.desk.own_call(trouble.kind, calls, draw, avoided)
 
 
 def _calls_of(messages: Sequence[Mapping[str, Any]]) -> tuple[tuple[ToolName, ...], int, ToolName]:
     """The calls for the present trouble without summaries, how many texts came before, and the last call of all."""
     calls: tuple[ToolName, ...] = ()
-    answers, last = 0, ""
+    answers = 0
+    last = ""
     for message in messages:
         if message["role"] != "assistant":
             continue
@@ -194,8 +226,13 @@ def _hint_in(messages: Sequence[Mapping[str, Any]]) -> tuple[list[ToolName], lis
 
 
 def _first_words(parts: Sequence[str]) -> list[ToolName]:
-    words = [re.match(r"\w+", part) for part in parts]
-    return [word[0] for word in words if word]
+    """The tool that each part begins with: "close_ticket: failed in 10 of 10" gives close_ticket."""
+    tools: list[ToolName] = []
+    for part in parts:
+        word = re.match(r"\w+", part)
+        if word:
+            tools.append(word[0])
+    return tools
 
 
 def _message(text: str, tool: ToolName = "", arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:

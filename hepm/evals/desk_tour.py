@@ -33,9 +33,11 @@ class DeskMoment:
     @property
     def answer(self) -> Answer:
         """What kind of answer it is."""
-        if self.found:
-            return "hint" if self.found[0].tool in self.right else "wrong hint"
-        return "warning" if self.found.warnings else "silence"
+        if not self.found:
+            return "warning" if self.found.warnings else "silence"
+        if self.found[0].tool in self.right:
+            return "hint"
+        return "wrong hint"
 
     @property
     def is_telling(self) -> bool:
@@ -67,8 +69,13 @@ class DeskTour:
     def shown(self) -> dict[Answer, DeskMoment]:
         """A telling moment of a right hint, of a warning and of silence, if there is one."""
         kinds: tuple[Answer, ...] = ("hint", "warning", "silence")
-        telling = {kind: [one for one in self.moments if one.answer == kind and one.is_telling] for kind in kinds}
-        return {kind: telling[kind][0] for kind in kinds if telling[kind]}
+        shown: dict[Answer, DeskMoment] = {}
+        for kind in kinds:
+            for moment in self.moments:
+                if moment.answer == kind and moment.is_telling:
+                    shown[kind] = moment
+                    break
+        return shown
 
     def answers(self) -> Counter[Answer]:
         """How many moments had an answer of each kind."""
@@ -76,24 +83,36 @@ class DeskTour:
 
     def turned(self) -> DeskCase | None:
         """A case that the agent solved with memory only."""
-        return next((case for case in self.cases if case.after[1] and not case.before[1]), None)
+        for case in self.cases:
+            _, solved_before = case.before
+            _, solved_after = case.after
+            if solved_after and not solved_before:
+                return case
+        return None
 
 
 def desk_and_runs() -> tuple[Desk, list[Trajectory]]:
     """The desk, and runs of its agents without memory; one label in twenty is wrong."""
     desk = make_desk(SEED)
-    return desk, [desk.record(episode, *desk.run(episode)) for episode in desk.training(RUNS)]
+    runs: list[Trajectory] = []
+    for episode in desk.training(RUNS):
+        calls, success = desk.run(episode)
+        runs.append(desk.record(episode, calls, success))
+    return desk, runs
 
 
 def tour(desk: Desk, hint: Hints) -> DeskTour:
     """Ask for hints in the new cases of a desk, and let its agent work on them, at first without, then with memory."""
-    episodes = desk.held_out()
-    moments = [moment for episode in episodes for moment in _moments(episode, hint)]
-    cases = [DeskCase(one, desk.run(one), desk.run(one, hint, follow=1.0)) for one in episodes]
+    moments: list[DeskMoment] = []
+    cases: list[DeskCase] = []
+    for episode in desk.held_out():
+        moments.extend(_moments(episode, hint))
+        cases.append(DeskCase(episode, desk.run(episode), desk.run(episode, hint, follow=1.0)))
     return DeskTour(moments, cases)
 
 
 def _moments(episode: DeskRun, hint: Hints) -> Iterator[DeskMoment]:
+    """The moments of the ways that work; those that begin alike share their first ones."""
     works = [way for way in episode.kind.ways if way.works]
     seen: set[tuple[ToolName, ...]] = set()
     for way in works:

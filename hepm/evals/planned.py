@@ -53,7 +53,9 @@ def walked(scores_ST: Float32Array, follows: Mapping[int, Sequence[int]]) -> lis
     """
     path: list[int] = []
     for scores_T in scores_ST:
-        candidates = follows.get(path[-1], ()) if path else ()
+        candidates: Sequence[int] = ()
+        if path:
+            candidates = follows.get(path[-1], ())
         among = np.array(sorted(candidates or range(len(scores_T))), dtype=np.intp)
         path.append(int(among[np.argmax(scores_T[among])]))
     return path
@@ -72,10 +74,11 @@ class PlannedPath:
         for tool in query.history:
             if reached < len(self.path) and tool == self.path[reached]:
                 reached += 1
-        ahead = [tool for tool in dict.fromkeys(self.path[reached:]) if query.allows(tool)][: query.k]
-        if not ahead:
+        ahead = [tool for tool in dict.fromkeys(self.path[reached:]) if query.allows(tool)]
+        suggestions = [Suggestion(tool, 1.0, 0, 0.0, None, "plan") for tool in ahead[: query.k]]
+        if not suggestions:
             return Suggestions(abstained="the plan is at its end")
-        return Suggestions(tuple(Suggestion(tool, 1.0, 0, 0.0, None, "plan") for tool in ahead))
+        return Suggestions(tuple(suggestions))
 
 
 class PlanGraph:
@@ -87,19 +90,21 @@ class PlanGraph:
 
     def __init__(self, mirror: NamespaceMirror, embedder: Embedder, *, trained: bool = False) -> None:
         self.names = sorted(mirror.called() - {START})
-        number = {name: at for at, name in enumerate(self.names)}
-        self.follows = {
-            number[source]: [number[one.tool] for one in mirror.successors(source) if one.support]
-            for source in mirror.sources()
-            if source in number
-        }
+        number_of = {name: number for number, name in enumerate(self.names)}
+        self.follows: dict[int, list[int]] = {}
+        for source in mirror.sources():
+            if source in number_of:  # START is none of the tools
+                successors = mirror.successors(source)
+                self.follows[number_of[source]] = [number_of[edge.tool] for edge in successors if edge.support]
         self._embedder = embedder
         if trained:
             self._tools_TD, self._map = _learned(mirror, embedder, self.names)
         else:
             described = {tool.name: tool.description for tool in mirror.store.tools(namespace=mirror.name)}
             vectors_TD = tool_vectors(self.names, described, embedder)
-            pairs = [(source, target) for source, targets in self.follows.items() for target in targets]
+            pairs: list[tuple[int, int]] = []
+            for source, targets in self.follows.items():
+                pairs += [(source, target) for target in targets]
             ends_2E: NDArray[np.int64] = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
             self._tools_TD, self._map = sgc.smoothed(vectors_TD, ends_2E), None
 
@@ -111,8 +116,8 @@ class PlanGraph:
         if self._map is not None:
             weight_HD, bias_H = self._map
             steps_SD = steps_SD @ weight_HD.T + bias_H
-        found = walked(steps_SD @ self._tools_TD.T, self.follows)
-        return PlannedPath(tuple(self.names[at] for at in found))
+        path = walked(steps_SD @ self._tools_TD.T, self.follows)
+        return PlannedPath(tuple(self.names[number] for number in path))
 
 
 def _learned(
@@ -132,6 +137,8 @@ def _learned(
     model = Gnn4Plan.trained(data, rows)
     with torch.no_grad():
         tools_TH = model.tools(data).numpy()
-        weight_HD, bias_H = (value.numpy() for value in (model.state.weight, model.state.bias))
+        weight_HD = model.state.weight.numpy()
+        bias_H = model.state.bias.numpy()
+    # The model numbers tools as the graph data does, this class by name.
     order = [data["tool"].name.index(name) for name in names]
     return tools_TH[order], (weight_HD, bias_H)

@@ -60,8 +60,12 @@ class Way:
 
     def next_tool(self, calls: Sequence[ToolName]) -> ToolName | None:
         """The first tool of the way that `calls` lack, other calls between allowed; None if they lack none."""
+        # `in` reads the iterator up to the tool: the next one is looked for behind it.
         rest = iter(calls)
-        return next((tool for tool in self.tools if tool not in rest), None)
+        for tool in self.tools:
+            if tool not in rest:
+                return tool
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +87,15 @@ class Kind:
         """Whether a run with these calls succeeded; None before the closing call, with which every way ends."""
         if not any(calls[-1:] == way.tools[-1:] for way in self.ways):
             return None
-        helpful = {tool for way in self.ways if way.works for tool in way.tools}
+        helpful: set[ToolName] = set()
+        done = False
+        for way in self.ways:
+            if way.works:
+                helpful.update(way.tools)
+                done = done or way.next_tool(calls) is None
+        # An act that helps in no way does harm, whatever else was done.
         harmed = any(call in ACTS and call not in helpful for call in calls)
-        return not harmed and any(way.works and way.next_tool(calls) is None for way in self.ways)
+        return done and not harmed
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +110,21 @@ class DeskRun:
 
     def messages(self, calls: Sequence[ToolName]) -> list[dict[str, Any]]:
         """The conversation after these calls, as OpenAI chat messages."""
-        found: list[dict[str, Any]] = [{"role": "user", "content": self.user}]
+        messages: list[dict[str, Any]] = [{"role": "user", "content": self.user}]
         for number, tool in enumerate(calls):
             call = {"id": f"c{number}", "type": "function", "function": {"name": tool, "arguments": "{}"}}
-            result = self.record if tool in LOOKUPS or tool in CHECKS else "done"
-            result += f": {self.trouble}" if tool == self.kind.named_by else ""
-            found.append({"role": "assistant", "content": None, "tool_calls": [call]})
-            found.append({"role": "tool", "tool_call_id": f"c{number}", "content": result})
-        return found
+            messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            messages.append({"role": "tool", "tool_call_id": f"c{number}", "content": self._result_of(tool)})
+        return messages
+
+    def _result_of(self, tool: ToolName) -> str:
+        """What a call returns: "1234 kettle of Mei Costa: loose glass and lid"."""
+        result = "done"
+        if tool in LOOKUPS or tool in CHECKS:
+            result = self.record
+        if tool == self.kind.named_by:
+            result += f": {self.trouble}"
+        return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +141,17 @@ class Desk:
         random = Random(f"{self.seed} {name}")
         left_out = random.randrange(len(kind.nouns))
         # Logs combine each pair of nouns with two thirds of the adjectives. Kinds share adjectives, but no noun.
-        adjective = random.choice([a for a in range(len(ADJECTIVES)) if ((a + left_out) % 3 != 0) == seen])
-        nouns = [noun for at, noun in enumerate(kind.nouns) if at != left_out]
+        fitting = [number for number in range(len(ADJECTIVES)) if ((number + left_out) % 3 != 0) == seen]
+        adjective = random.choice(fitting)
+        nouns = [noun for number, noun in enumerate(kind.nouns) if number != left_out]
         random.shuffle(nouns)
         trouble = f"{ADJECTIVES[adjective]} {' and '.join(nouns)}"
         about = {"item": random.choice(ITEMS), "number": random.randrange(1000, 10000)}
         about["name"] = f"{random.choice(_FIRST_NAMES)} {random.choice(_LAST_NAMES)}"
-        opener, ending = random.choice(_OPENERS).format(**about), random.choice(_ENDINGS).format(**about)
-        user = opener if kind.named_by else f"{opener}, {trouble}"
+        user = random.choice(_OPENERS).format(**about)
+        ending = random.choice(_ENDINGS).format(**about)
+        if not kind.named_by:
+            user += f", {trouble}"
         record = random.choice(_RECORDS).format(**about)
         if kind.named_by in CHECKS:
             record += ", kept elsewhere"
@@ -140,15 +160,16 @@ class Desk:
     def training(self, runs: int) -> Iterator[DeskRun]:
         """Episodes to learn from; kinds are drawn by weight."""
         kinds = Random(f"{self.seed} stream").choices(self.kinds, [kind.weight for kind in self.kinds], k=runs)
-        return (self.episode(f"run {number}", kind, seen=True) for number, kind in enumerate(kinds))
+        for number, kind in enumerate(kinds):
+            yield self.episode(f"run {number}", kind, seen=True)
 
     def held_out(self) -> list[DeskRun]:
         """Episodes to evaluate with, in wordings that no log holds; kinds in proportion to their weight."""
-        return [
-            self.episode(f"held out {kind.name} {number}", kind, seen=False)
-            for kind in self.kinds
-            for number in range(REPEATS * kind.weight)
-        ]
+        episodes: list[DeskRun] = []
+        for kind in self.kinds:
+            for number in range(REPEATS * kind.weight):
+                episodes.append(self.episode(f"held out {kind.name} {number}", kind, seen=False))
+        return episodes
 
     def run(
         self, episode: DeskRun, hint: Hints | None = None, *, follow: float = 0.0
@@ -157,11 +178,17 @@ class Desk:
         random = Random(f"{self.seed} {episode.name} agent")
         calls: tuple[ToolName, ...] = ()
         while len(calls) < MOST_CALLS:
-            follows, draw = random.random() < follow, random.random()
-            suggestions = hint(episode, calls) if hint is not None and follows else Suggestions()
-            avoided = {way.tool for way in suggestions.warnings}
-            own = self.own_call(episode.kind, calls, draw, avoided)
-            calls += (suggestions[0].tool if suggestions else own,)
+            # Both are drawn at each call, used or not: a hint changes none of the later draws.
+            follows = random.random() < follow
+            draw = random.random()
+            suggestions = Suggestions()
+            if hint is not None and follows:
+                suggestions = hint(episode, calls)
+            if suggestions:
+                calls += (suggestions[0].tool,)
+            else:
+                avoided = {warning.tool for warning in suggestions.warnings}
+                calls += (self.own_call(episode.kind, calls, draw, avoided),)
             success = episode.kind.outcome(calls)
             if success is not None:
                 return calls, success
@@ -189,29 +216,45 @@ class Desk:
         """Weights of an agent's own next tools; if it avoids all of those, every other tool weighs the same."""
         begun = [way for way in kind.ways if way.tools[: len(calls)] == calls]
         acts = {call for call in calls if call in ACTS}
-        for ways in (begun, [way for way in kind.ways if acts <= set(way.tools)], kind.ways):
-            tried = any(way.share for way in ways)
-            weights: dict[ToolName, float] = {}
-            for way in ways:
-                tool, share = way.next_tool(calls), way.share if tried else 1.0
-                if tool is not None and tool not in avoided and share:
-                    weights[tool] = weights.get(tool, 0.0) + share
+        possible = [way for way in kind.ways if acts <= set(way.tools)]
+        # The ways that the calls follow; else those that their acts allow; else all.
+        for ways in (begun, possible, kind.ways):
+            weights = _next_tools(ways, calls, avoided)
             if weights:
                 return weights
-        return {tool: 1.0 for tool in self.tools if tool not in avoided and tool not in calls[-1:]} or {calls[-1]: 1.0}
+        others = [tool for tool in self.tools if tool not in avoided and tool not in calls[-1:]]
+        return dict.fromkeys(others, 1.0) or {calls[-1]: 1.0}
+
+
+def _next_tools(
+    ways: Sequence[Way], calls: tuple[ToolName, ...], avoided: Collection[ToolName]
+) -> dict[ToolName, float]:
+    """The next tools of some ways, by share; if agents take none of the ways, each counts the same."""
+    tried = any(way.share for way in ways)
+    weights: dict[ToolName, float] = {}
+    for way in ways:
+        tool = way.next_tool(calls)
+        share = way.share if tried else 1.0
+        if tool is not None and tool not in avoided and share:
+            weights[tool] = weights.get(tool, 0.0) + share
+    return weights
 
 
 def make_desk(seed: int, *, noise: float = 0.05) -> Desk:
     """Generate a desk with eight kinds of trouble."""
     random = Random(f"desk {seed}")
-    look, check, closing = random.choice(LOOKUPS), random.choice(CHECKS), random.choice(CLOSINGS)
+    look = random.choice(LOOKUPS)
+    check = random.choice(CHECKS)
+    closing = random.choice(CLOSINGS)
     popular, a, b, c, d, e, untried, _ = acts = random.sample(ACTS, 8)
     nouns = iter(random.sample(NOUNS, len(NOUNS)))
 
     def kind(
         name: str, works: list[list[str]], fails: list[list[str]], named_by: str, right: float, weight: int = 1
     ) -> Kind:
-        share = right + random.uniform(-0.1, 0.1) if right else 0.0
+        share = right  # of the agents that take a way that works
+        if right:
+            share += random.uniform(-0.1, 0.1)
         ways = [Way((look, *way, closing), True, share / len(works)) for way in works]
         ways += [Way((look, *way, closing), False, (1 - share) / len(fails)) for way in fails]
         return Kind(name, tuple(ways), (next(nouns), next(nouns), next(nouns)), named_by, weight)

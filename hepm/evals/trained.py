@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Final
@@ -55,6 +56,7 @@ def measure(
             rankers[training] = checkpoint.ranker({}, filled.embedder)
         return rankers[training]
 
+    # As a closure: the methods of one fold share its ranker, whose training takes almost all of the time.
     def method(name: str, about: str, make: Callable[[Floors, Ranker], Policy]) -> Method:
         def fit(training: Training) -> PolicyPredictor:
             trained = ranker(training)
@@ -81,37 +83,48 @@ def _alone(floors: Floors, ranker: Ranker) -> Policy:
 
 def gate_of(report: EvalReport) -> Gate:
     """Whether the hybrid policy gains by the ranker, from `measure`."""
-    (domain,) = report.domains.values()
-    without, with_ = (domain.methods[name] for name in (HYBRID, BOTH))
-    measured = domain.rescue.get(HYBRID), domain.rescue.get(BOTH)
-    low, high = with_.difference["mrr"].interval
-    return Gate(
+    [domain] = report.domains.values()
+    without = domain.methods[HYBRID]
+    with_ranker = domain.methods[BOTH]
+    low, high = with_ranker.difference["mrr"].interval
+    gate = Gate(
         calls=domain.events,
         families=domain.families,
-        hit2=(without.values["hit@2"], with_.values["hit@2"]),
-        mrr=(without.values["mrr"], with_.values["mrr"]),
+        hit2=(without.values["hit@2"], with_ranker.values["hit@2"]),
+        mrr=(without.values["mrr"], with_ranker.values["mrr"]),
         interval=(low, high),
-        divergences=measured[0].divergences if measured[0] else 0,
-        gain=(measured[0].gain if measured[0] else 0.0, measured[1].gain if measured[1] else 0.0),
-        gain_interval=measured[1].interval.get("ahead") if measured[1] else None,
+        divergences=0,
+        gain=(0.0, 0.0),
+        gain_interval=None,
+    )
+    hints_without = domain.rescue.get(HYBRID)
+    hints_with = domain.rescue.get(BOTH)
+    if hints_without is None or hints_with is None:  # no run failed on a way of its own
+        return gate
+    return replace(
+        gate,
+        divergences=hints_without.divergences,
+        gain=(hints_without.gain, hints_with.gain),
+        gain_interval=hints_with.interval.get("ahead"),
     )
 
 
 def _domain(memory: Memory, namespace: str) -> Domain:
     """The runs of a namespace as one domain; runs that `hepm.rank.data` holds out together are of one family."""
     success_from = memory.header.success_from
-    runs = [run.graded(success_from) for run in memory.runs(namespace=namespace) if run.trusted]
-    records = [("hepm", run) for run in runs[-MOST_RUNS:]]
+    trusted = [run.graded(success_from) for run in memory.runs(namespace=namespace) if run.trusted]
+    runs = trusted[-MOST_RUNS:]
+    records = [("hepm", run) for run in runs]
     families = families_of(records)
-    runs = [run for _, run in records]
     ids = [run.id for run in runs]
-    said = [" \n".join(turn.text for turn in run.turns if turn.role == "user") for run in runs]
-    vectors = memory.embedder.embed(said) * np.array([[bool(text.strip())] for text in said])
+    requests: list[str] = []
+    for run in runs:
+        requests.append(" \n".join(turn.text for turn in run.turns if turn.role == "user"))
+    # A run without a text of the user gets no vector: it is like no other.
+    has_text = np.array([[bool(request.strip())] for request in requests])
+    vectors = memory.embedder.embed(requests) * has_text
     together = alike(ids, dict(zip(ids, families, strict=True)), vectors.astype(np.float32), fewest=2 * FOLDS)
-    return Domain(
-        namespace,
-        [
-            DomainRun(run, namespace, str(family), task_of(record))
-            for record, run, family in zip(records, runs, together.tolist(), strict=True)
-        ],
-    )
+    members: list[DomainRun] = []
+    for run, record, family in zip(runs, records, together.tolist(), strict=True):
+        members.append(DomainRun(run, namespace, str(family), task_of(record)))
+    return Domain(namespace, members)

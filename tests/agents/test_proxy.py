@@ -284,6 +284,6 @@ def test_a_namespace_keeps_its_suggestions_while_others_are_given_more(memory: M
             run = server.runs.named("chat", namespace=namespace, door="proxy")
             run.session.say("user", "Refund parcel 7, the glass is broken.")
             for _ in range(hints):
-                server.runs.hint(run, keep=False)
+                server.runs.prompt(run, keep=False)
         now = httpx2.get(f"{url}/api/now", headers={"x-hepm-namespace": "desk"}).json()
     assert (now["counts"]["hints"], len(now["hints"])) == (1, 1)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hepm.errors import InputError
-from hepm.evals.environments import Task, find_environment, toolsandbox
+from hepm.evals.environments import Task, find_environment, published
 from hepm.evals.environments.worker import WorkerEnvironment
 from tests.evals.test_environments import play, tried
 from tests.faults.command import quick
@@ -36,8 +36,8 @@ def sandbox() -> Iterator[WorkerEnvironment]:
 
 def opened_sandbox(part: str) -> Iterator[WorkerEnvironment]:
     """The stand-in, which needs no package."""
-    environment = toolsandbox.toolsandbox(part, TOOLSANDBOX)
-    environment._package = replace(toolsandbox.CHECKOUT, source=TOOLSANDBOX, package=None)
+    environment = published.toolsandbox(part, TOOLSANDBOX)
+    environment._package = replace(published.TOOLSANDBOX, source=TOOLSANDBOX, package=None)
     yield environment
     environment.close()
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
@@ -9,48 +8,7 @@ import zstandard
 from hepm.ingest import ReadOptions
 from hepm.ingest.transitions import transitions
 from tests.ingest.samples import read, read_one, write
-from tests.ingest.test_faults import check, mutate
-from tests.ingest.transcripts import CLAUDE_CODE, CODEX, SESSION, claude, item, result, said, use
-
-
-def test_a_transcript_of_claude_code_is_one_run_whose_responses_are_whole(tmp_path: Path):
-    run = read_one(write(tmp_path / "s.jsonl", *CLAUDE_CODE))
-    assert run.id == SESSION
-    assert [(turn.role, turn.text, [call.name for call in turn.calls]) for turn in run.turns] == [
-        ("user", "Fix the tests.", []),
-        ("assistant", "I look.", ["Bash git", "Read"]),
-        ("assistant", "", ["Bash pytest"]),
-        ("assistant", "One test fails.", []),
-    ]
-    assert [(call.result, call.error) for call in run.calls()] == [
-        ("clean", False),
-        ("x = 1", False),
-        ("1 failed", True),
-    ]
-    assert (run.environment, run.model, run.tags, run.outcome.success) == (
-        "claude-code", "some-model", {"project": "shop"}, None
-    )  # fmt: skip
-    assert run.ended_at is not None
-
-
-def test_sub_agents_are_runs_of_their_own(tmp_path: Path):
-    prompt = claude("user", "1", "Find the bug.", isSidechain=True, agentId="a7")
-    call = claude("assistant", "2", use("z", "Grep", pattern="bug"), id="m9", isSidechain=True, agentId="a7")
-    write(tmp_path / "s" / "subagents" / "agent-a7.jsonl", prompt, call)
-    write(tmp_path / "s" / "subagents" / "agent-a7.meta.json", {"agentType": "Explore", "toolUseId": "t"})
-    write(tmp_path / "sessions-index.json", {"version": 1, "entries": []})
-    write(tmp_path / "s.jsonl", *CLAUDE_CODE)
-    runs, rejected = read(tmp_path)
-    assert ({run.id: run.tags.get("subagent") for run in runs}, rejected) == (
-        {SESSION: None, f"{SESSION}/a7": "Explore"},
-        [],
-    )
-
-
-def test_a_transcript_without_messages_is_no_run_and_no_fault(tmp_path: Path):
-    assert read(write(tmp_path / "a.jsonl", CLAUDE_CODE[0])) == ([], [])
-    assert read(write(tmp_path / "b.jsonl", *CLAUDE_CODE[:4])) == ([], [])
-    assert read(write(tmp_path / "c.jsonl", CLAUDE_CODE[1])) == ([], [])
+from tests.ingest.transcripts import CLAUDE_CODE, CODEX, claude, item, result, said, use
 
 
 @pytest.mark.parametrize("name", ["mcp__hepm__{}", "mcp_hepm_{}", "hepm.{}", "{}"])
@@ -106,34 +64,8 @@ def test_shell_calls_are_named_by_their_programs_unless_the_user_says_otherwise(
     assert names == ({"Bash", "Read"} if wanted is False else {"Bash git", "Bash pytest", "Read"})
 
 
-def test_a_rollout_of_codex_is_one_run_with_exit_codes(tmp_path: Path):
+def test_a_packed_rollout_of_codex_gives_the_same_turns(tmp_path: Path):
     path = write(tmp_path / "rollout.jsonl", *CODEX)
     packed = tmp_path / "rollout-2.jsonl.zst"
     packed.write_bytes(zstandard.compress(path.read_bytes()))
-    run = read_one(path)
-    assert read_one(packed).turns == run.turns
-    assert (run.id, run.environment, run.model, run.tags) == ("0199-abc", "codex", "some-model", {"project": "shop"})
-    assert [(turn.role, turn.text) for turn in run.turns if turn.text] == [
-        ("system", "You are a coding agent."),
-        ("user", "Fix the tests."),
-        ("assistant", "Two fail."),
-    ]
-    assert [[(call.name, call.result, call.error) for call in turn.calls] for turn in run.turns if turn.calls] == [
-        [("shell git", "clean", False), ("exec_command rg", "none", True)],
-        [("apply_patch", "Done", None)],
-        [("exec_command pytest", "2 failed", True)],
-    ]
-
-
-@pytest.mark.parametrize("seed", range(25))
-@pytest.mark.parametrize("records", [CLAUDE_CODE, CODEX], ids=["claude-code", "codex"])
-def test_records_with_wrong_values_are_read_or_rejected(tmp_path: Path, records: list[object], seed: int):
-    chance = random.Random(seed)
-    changed = [mutate(record, chance) if chance.random() < 0.3 else record for record in records]
-    check(write(tmp_path / "s.jsonl", *changed))
-
-
-def test_a_result_of_an_unknown_call_is_left_out(tmp_path: Path):
-    call = claude("assistant", "2", use("a", "Read"), id="m1")
-    run = read_one(write(tmp_path / "s.jsonl", call, claude("user", "3", result("other", "no"))))
-    assert [call.result for call in run.calls()] == [None]
+    assert read_one(packed).turns == read_one(path).turns

@@ -1,9 +1,8 @@
-"""Every tracing system's export of one run gives that run."""
+"""What spans of tracing systems give; a run in each system's layout is a golden file."""
 
 from __future__ import annotations
 
 import json
-import random
 from pathlib import Path
 from typing import Any
 
@@ -11,43 +10,14 @@ import pytest
 
 from hepm.ingest import ReadOptions
 from tests.ingest import traces
+from tests.ingest.golden import values
 from tests.ingest.samples import read, read_one, write
-from tests.ingest.test_faults import check, mutate
-from tests.ingest.traces import GEN_AI, LANGFUSE, LANGSMITH, OPEN_INFERENCE, export, span, tool
-
-EXPORTS: dict[str, list[Any]] = {
-    "one request": [export(*GEN_AI)],
-    "a request a span": [export(one) for one in GEN_AI],
-    "protobuf": [traces.protobuf_json(export(*GEN_AI))],
-    "console": [traces.console(one) for one in GEN_AI],
-    "openinference": [export(*OPEN_INFERENCE)],
-    "langfuse": [LANGFUSE],
-    "langfuse, observations": traces.snake(LANGFUSE),
-    "langsmith": LANGSMITH,
-    "langsmith, nested": [{**LANGSMITH[0], "child_runs": LANGSMITH[1:]}],
-}
-
-
-@pytest.mark.parametrize("name", EXPORTS)
-def test_an_export_gives_the_run(tmp_path: Path, name: str):
-    run = read_one(write(tmp_path / "a.jsonl", *EXPORTS[name]))
-    assert [(turn.role, turn.text, [call.name for call in turn.calls]) for turn in run.turns] == [
-        ("system", "Be kind.", []),
-        ("user", "Where is my money?", []),
-        ("assistant", "I look.", ["find_user", "find_order"]),
-        ("assistant", "Not found.", []),
-    ]
-    assert [(call.result, call.error, call.latency_s) for call in run.calls()] == [
-        ("user 7", False, 1.0),
-        ("no such order", True, 1.0),
-    ]
-    assert [dict(call.arguments) for call in run.calls()] == [{"name": "Ann"}, {"n": 7}]
-    assert (run.id, run.environment, run.model, run.outcome.success) == ("c-1", "shop", "some-model", True)
+from tests.ingest.traces import GEN_AI, export, span, tool
 
 
 def test_objects_over_several_lines_each_are_read_as_the_console_exporter_writes_them(tmp_path: Path):
     path = tmp_path / "spans.json"
-    path.write_text("".join(json.dumps(traces.console(one), indent=4) + "\n" for one in GEN_AI), "utf-8")
+    path.write_text("".join(json.dumps(one, indent=4) + "\n" for one in values("otlp", "console.jsonl")), "utf-8")
     assert [call.name for call in read_one(path).calls()] == ["find_user", "find_order"]
 
 
@@ -103,10 +73,3 @@ def test_a_message_said_twice_is_kept_twice_and_repeated_history_once(tmp_path: 
     second = traces.model(3, 3, [yes, traces.text("assistant", "Again?"), yes], {"type": "text", "content": "Good."})
     run = read_one(write(tmp_path / "a.json", export(first, second, tool(9, 4, "a", ""))))
     assert [turn.text for turn in run.turns if turn.text] == ["yes", "Again?", "yes", "Good."]
-
-
-@pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("name", EXPORTS)
-def test_records_with_wrong_values_are_read_or_rejected(tmp_path: Path, name: str, seed: int):
-    chance = random.Random(seed)
-    check(write(tmp_path / "a.jsonl", *(mutate(record, chance) for record in EXPORTS[name])))

@@ -84,7 +84,7 @@ class _Advised:
     """Advice at a revision; it stands until a time on the monotonic clock."""
 
     revision: int
-    found: list[Json]
+    advice: list[Json]
     until: float
 
 
@@ -108,7 +108,9 @@ def _read_or_changed(path: str, read: _Endpoint, change: _Endpoint) -> Route:
     """One route for both, so that an answer to another method names both (Allow)."""
 
     async def answer(request: Request) -> Response:
-        return await (change if request.method == "POST" else read)(request)
+        if request.method == "POST":
+            return await change(request)
+        return await read(request)
 
     return Route(path, answer, methods=["GET", "POST"])
 
@@ -187,11 +189,18 @@ class _Page:
         revision = self._memory.header.revision
         totals = self._totals_of(namespace, revision)
         recent = list(self._runs.recent.get(namespace, ()))[: -MOST_LISTED - 1 : -1]
-        known = self._memory.lessons.outcomes([one.run for one in recent], namespace=namespace)
+        recent_runs = [hint.run for hint in recent]
+        outcomes = self._memory.lessons.outcomes(recent_runs, namespace=namespace)
+        requests = self._requests_of(recent_runs, namespace)
+        hints: list[Json] = []
+        for hint in recent:
+            hints.append({**asdict(hint), "success": outcomes.get(hint.run), "request": requests[hint.run]})
+        counts: dict[str, int] = {}
+        # A copy: other threads count while the page reads.
+        for (counted, counted_in), count in list(self._runs.counts.items()):
+            if counted_in == namespace:
+                counts[counted] = count
         under_way = self._runs.under_way(namespace)
-        requests = self._requests_of([one.run for one in recent], namespace)
-        hints = [{**asdict(one), "success": known.get(one.run), "request": requests[one.run]} for one in recent]
-        counts = {what: count for (what, name), count in list(self._runs.counts.items()) if name == namespace}
         return {
             "namespace": namespace,
             "namespaces": sorted({namespace, *filter(access.to, self._memory.namespaces())}),
@@ -199,7 +208,7 @@ class _Page:
             "revision": revision,
             "totals": asdict(totals),
             "counts": counts,
-            "runs": [self._summary(one) for one in under_way[:MOST_LISTED]],
+            "runs": [self._summary(run) for run in under_way[:MOST_LISTED]],
             "open_runs": len(under_way),
             "hints": hints,
             "guard": self._guard_sentence(namespace),
@@ -208,22 +217,31 @@ class _Page:
 
     def _uplift(self, namespace: str) -> Json:
         """What memory does here, and how that became known."""
-        found = self._memory.sessions.trials.lately(namespace=namespace)
-        told = found.followed
-        return {
-            "sentence": found.sentence,
-            "success": None if found.success is None else found.success._asdict(),
-            "sure": 0 if found.success is None else found.success.sure,
-            "figures": None if found.success is None else figures(found.success),
-            "sessions": found.sessions,
-            "controls": found.controls,
-            "rows": [one.cells for one in (*found.measures, *found.parts)] if found.sessions else [],
+        uplift = self._memory.sessions.trials.lately(namespace=namespace)
+        rows: list[Sequence[str]] = []
+        if uplift.sessions:
+            rows = [measure.cells for measure in (*uplift.measures, *uplift.parts)]
+        shown: Json = {
+            "sentence": uplift.sentence,
+            "success": None,
+            "sure": 0,
+            "figures": None,
+            "sessions": uplift.sessions,
+            "controls": uplift.controls,
+            "rows": rows,
             "columns": COLUMNS,
-            "points": [one._asdict() for one in found.points],
-            "followed": told._asdict(),
-            "shadow": None if found.shadow is None else found.shadow.sentence,
+            "points": [point._asdict() for point in uplift.points],
+            "followed": uplift.followed._asdict(),
+            "shadow": None,
             "holdout": self._memory.holdout,
         }
+        if uplift.success is not None:
+            shown["success"] = uplift.success._asdict()
+            shown["sure"] = uplift.success.sure
+            shown["figures"] = figures(uplift.success)
+        if uplift.shadow is not None:
+            shown["shadow"] = uplift.shadow.sentence
+        return shown
 
     def _guard_sentence(self, namespace: str) -> str:
         """Which level of chance is in force for sessions, and why."""
@@ -232,10 +250,10 @@ class _Page:
         return self._memory.sessions.guard(namespace=namespace).sentence
 
     def _totals_of(self, namespace: str, revision: int) -> Totals:
-        known = self._totals.get(namespace)
-        if known is None or known[0] != revision:
-            known = self._totals[namespace] = revision, self._memory.totals(namespace=namespace)
-        return known[1]
+        counted = self._totals.get(namespace)
+        if counted is None or counted[0] != revision:
+            counted = self._totals[namespace] = revision, self._memory.totals(namespace=namespace)
+        return counted[1]
 
     # The graph
 
@@ -244,14 +262,14 @@ class _Page:
         namespace, tool = namespace_of(request), request.query_params.get("tool") or None
         revision = self._memory.header.revision
         key = namespace, tool
-        known = self._graphs.get(key)
-        if known is None or (known.revision != revision and time.monotonic() > known.until):
+        drawn = self._graphs.get(key)
+        if drawn is None or (drawn.revision != revision and time.monotonic() > drawn.until):
             self._memory.refresh(defer=True)
-            known = self._graphs[key] = self._drawn(namespace, tool, revision, known)
+            drawn = self._graphs[key] = self._drawn(namespace, tool, revision, drawn)
         self._graphs.move_to_end(key)
         while len(self._graphs) > _GRAPHS:
             self._graphs.popitem(last=False)
-        return known.data
+        return drawn.data
 
     def _drawn(self, namespace: str, tool: str | None, revision: int, before: _Drawn | None) -> _Drawn:
         began = time.monotonic()
@@ -265,9 +283,13 @@ class _Page:
             max_tools=MOST_TOOLS,
             latest=read_latest(self._memory.lessons.store, namespace=namespace),
         )
-        data = graph_data(content, None if before is None else before.places)
+        # Tools stay where they were drawn before, so that the eye finds them again.
+        former_places = None
+        if before is not None:
+            former_places = before.places
+        data = graph_data(content, former_places)
         data |= {"counts": counts_of(content), "others": content.left_out}
-        places = {one["name"]: (one["x"], one["y"]) for one in data["tools"]}
+        places = {tool["name"]: (tool["x"], tool["y"]) for tool in data["tools"]}
         ended = time.monotonic()
         return _Drawn(revision, data, places, ended + _PAUSE_FACTOR * (ended - began))
 
@@ -276,8 +298,8 @@ class _Page:
         ends = _query(request, "source"), _query(request, "target")
         namespace = namespace_of(request)
         (behind,) = self._memory.mirror(namespace).evidence_of([ends])
-        found = texts_of(behind)
-        return {**found, "requests": self._requests_of(found["runs"], namespace)}
+        texts = texts_of(behind)
+        return {**texts, "requests": self._requests_of(texts["runs"], namespace)}
 
     # Runs
 
@@ -285,23 +307,29 @@ class _Page:
         """The runs that were stored last, by what was asked for."""
         namespace = namespace_of(request)
         stored = latest_trajectories(self._memory.lessons.store, namespace=namespace, most=MOST_RUNS)
-        return {"runs": [_stored_run(one) for one in stored]}
+        return {"runs": [_stored_run(run) for run in stored]}
 
     def run(self, request: Request) -> Json:
         """One run, stored or under way, turn by turn, without secrets."""
         namespace, id = namespace_of(request), _query(request, "id")
-        live = next((one for one in self._runs.under_way(namespace) if one.id == id), None)
-        known = live.session.so_far if live is not None else self._memory.run(id, namespace=namespace)
-        if known is None:
+        live = None
+        for under_way in self._runs.under_way(namespace):
+            if under_way.id == id:
+                live = under_way
+                break
+        if live is not None:
+            run = live.session.so_far
+        else:
+            run = self._memory.run(id, namespace=namespace)
+        if run is None:
             raise NotFoundError(f"there is no run {id!r} in {namespace!r}")
-        known = self._runs.page_redactor()(known)
-        trial = Trial.of(known)
-        turns = [turn for turn in known.turns if turn.role != "system"]
+        run = self._runs.page_redactor()(run)
+        turns = [turn for turn in run.turns if turn.role != "system"]
         return {
-            **_stored_run(known),
+            **_stored_run(run),
             "stored": live is None,
-            "arm": "" if trial is None else "shadow" if trial.shadow else trial.arm,
-            "turns": [_turn(one) for one in turns[:MOST_TURNS]],
+            "arm": _arm_of(run),
+            "turns": [_turn(turn) for turn in turns[:MOST_TURNS]],
             "all_turns": len(turns),
         }
 
@@ -309,14 +337,14 @@ class _Page:
         """What keeps memory from helping here, as it was known lately."""
         namespace, now = namespace_of(request), time.monotonic()
         revision = self._memory.header.revision
-        known = self._advice.get(namespace)
-        if known is None or (known.revision != revision and now > known.until):
+        advised = self._advice.get(namespace)
+        if advised is None or (advised.revision != revision and now > advised.until):
             from hepm.memory.obstacles import obstacles
 
-            found = [one.to_json() for one in obstacles(self._memory, namespace=namespace)]
+            advice = [obstacle.to_json() for obstacle in obstacles(self._memory, namespace=namespace)]
             ended = time.monotonic()
-            known = self._advice[namespace] = _Advised(revision, found, ended + _PAUSE_FACTOR * (ended - now))
-        return {"advice": known.found}
+            advised = self._advice[namespace] = _Advised(revision, advice, ended + _PAUSE_FACTOR * (ended - now))
+        return {"advice": advised.advice}
 
     def _summary(self, run: LiveRun) -> Json:
         return {"id": run.id, "door": run.door, "at": run.touched, "request": self._request(run)}
@@ -327,18 +355,22 @@ class _Page:
 
     def _requests_of(self, runs: Sequence[str], namespace: str) -> dict[str, str]:
         """What was asked for in each run; "" if it is not known."""
-        live = {one.id: one for one in self._runs.under_way(namespace)}
-        found = {name: self._requests.get((namespace, name)) for name in runs}
-        missing = [name for name, text in found.items() if text is None and name not in live]
-        records = self._memory.lessons.store.records_of(missing, namespace=namespace) if missing else {}
-        for name, text in found.items():
-            if name in live:
-                found[name] = self._request(live[name])
-            elif text is None and name in records:
-                found[name] = self._requests[namespace, name] = _line(_asked(name, records[name]))
+        live = {run.id: run for run in self._runs.under_way(namespace)}
+        missing = [run for run in runs if run not in live and (namespace, run) not in self._requests]
+        records: Mapping[str, str] = {}
+        if missing:
+            records = self._memory.lessons.store.records_of(missing, namespace=namespace)
+        requests: dict[str, str] = {}
+        for run in runs:
+            if run in live:
+                requests[run] = self._request(live[run])
+                continue
+            if run in records:
+                self._requests[namespace, run] = _line(_request_in(run, records[run]))
+            requests[run] = self._requests.get((namespace, run), "")
         while len(self._requests) > _MOST_REQUESTS:
             self._requests.popitem(last=False)
-        return {name: text or "" for name, text in found.items()}
+        return requests
 
     # Lessons
 
@@ -360,7 +392,10 @@ class _Page:
             cards = list(map(_notes, reversed(stored)))
         else:
             equal = bank.equal(stored, namespace=namespace)
-            equal.sort(key=_by_support if kind == "principle" else _newest_first)
+            if kind == "principle":
+                equal.sort(key=_by_support)
+            else:
+                equal.sort(key=_newest_first)
             cards = list(map(_lesson, equal))
         matching: list[Json] = []
         for card in cards:
@@ -378,13 +413,16 @@ class _Page:
         unknown = [id for id in ids if bank.lessons(namespace).get(id) is None]
         if unknown:
             raise NotFoundError(f"there is no {kind} {unknown[0]!r} in {namespace!r}")
-        changed = (bank.retire if retired else bank.revive)(kind, ids, namespace=namespace)
+        if retired:
+            changed = bank.retire(kind, ids, namespace=namespace)
+        else:
+            changed = bank.revive(kind, ids, namespace=namespace)
         return {"ids": ids, "retired": retired, "changed": bool(changed)}
 
     def notes(self, request: Request) -> Json:
         """All versions of the notes on a user, the newest first."""
-        found = self._memory.preferences.history(_query(request, "user"), namespace=namespace_of(request))
-        return {"versions": [asdict(one) for one in reversed(found)]}
+        versions = self._memory.preferences.history(_query(request, "user"), namespace=namespace_of(request))
+        return {"versions": [asdict(version) for version in reversed(versions)]}
 
     def edit_notes(self, namespace: str, body: Json) -> Json:
         """Write the notes on a user by hand, unless there is a newer version than the one that was edited."""
@@ -407,7 +445,7 @@ def _query(request: Request, name: str) -> str:
 
 def _text(body: Json, name: str) -> str:
     value = body.get(name)
-    if not isinstance(value, str) or any("\ud800" <= one <= "\udfff" for one in value):
+    if not isinstance(value, str) or any("\ud800" <= character <= "\udfff" for character in value):
         raise InputError(f"{name!r} is no text")
     return value
 
@@ -425,12 +463,22 @@ def _kind(name: str) -> Kind:
     return _KINDS[name]
 
 
-def _asked(name: str, record: str) -> str:
+def _request_in(run: str, record: str) -> str:
     """What was asked for in a stored run."""
     try:
-        return request_of(parse_stored(name, record))
+        return request_of(parse_stored(run, record))
     except StoreDamagedError:
         return ""
+
+
+def _arm_of(run: Trajectory) -> str:
+    """The arm of the trial that a run belongs to: with memory, without, or in its shadow; "" if it is in none."""
+    trial = Trial.of(run)
+    if trial is None:
+        return ""
+    if trial.shadow:
+        return "shadow"
+    return trial.arm
 
 
 def _stored_run(run: Trajectory) -> Json:
@@ -442,15 +490,11 @@ def _stored_run(run: Trajectory) -> Json:
 def _turn(turn: Turn) -> Json:
     calls: list[Json] = []
     for call in turn.calls:
-        arguments = json.dumps(call.arguments, default=str) if call.arguments else ""
-        calls.append(
-            {
-                "name": call.name,
-                "arguments": _cut(arguments),
-                "result": _cut(call.result or ""),
-                "error": call.error,
-            }
-        )
+        arguments = ""
+        if call.arguments:
+            arguments = json.dumps(call.arguments, default=str)
+        result = call.result or ""
+        calls.append({"name": call.name, "arguments": _cut(arguments), "result": _cut(result), "error": call.error})
     return {"role": turn.role, "text": _cut(turn.text), "calls": calls, "hinted": list(turn.hinted)}
 
 
@@ -485,8 +529,8 @@ def _lesson(equal: EqualLessons) -> Json:
         if example.kind == "experience":
             examples.append({name: str(example.properties[name]) for name in ("situation", "action", "outcome")})
     words = [equal.line, *equal.tools, *equal.labels]
-    for said in rows:
-        words += [said.id, said.text, str(said.properties.get("lesson", ""))]
+    for lesson_row in rows:
+        words += [lesson_row.id, lesson_row.text, str(lesson_row.properties.get("lesson", ""))]
     for texts in examples:
         words += texts.values()
     return {

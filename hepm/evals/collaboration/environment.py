@@ -39,10 +39,12 @@ class UserEpisode:
         self.enforced: list[tuple[str, ...]] = []
         self.last = UserTurn("")
         self.replies: list[str] = []
-        self._user, self._session = user, session
+        self._user = user
+        self._session = session
         self._turns = [Turn("assistant", GREETING)]
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """ToolFailed: there are no tools."""
         raise ToolFailed(f"there is no tool {tool}")
 
     def answer(self, text: str) -> str | None:
@@ -66,12 +68,15 @@ class UserEpisode:
         return tuple(self._turns)
 
     def reward(self) -> float:
+        """1 if the user's draft solves the problem."""
         return float(self._user.succeeded(self._session, self.last))
 
     def scores(self) -> Mapping[str, float]:
+        """See `scores_of`."""
         return scores_of(len(self.enforced), len(self.messages) - 1 + self.last.done)
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 def scores_of(effort: int, length: int) -> Mapping[str, float]:
@@ -100,6 +105,7 @@ class UsersEnvironment:
             self.problems = read_problems(self.files)
 
     def tasks(self) -> Sequence[Task]:
+        """A task for each user, who speaks after the agent's greeting."""
         return [Task(name, "", SYSTEM, family=name) for name in user_names(USERS)]
 
     def users(self, names: Sequence[str], *, seed: int, client: Client | None = None) -> Sequence[User]:
@@ -119,7 +125,8 @@ class UsersEnvironment:
             raise InputError("the scripted agent solves our own problems alone: name a model, or leave --source out.")
         return scripted
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 class PlayedUsersEnvironment(UsersEnvironment):

@@ -17,7 +17,7 @@ from hepm.types import Turn
 
 PACKAGE: Final = Package(("mem0ai==2.2.1",), size="120 MB")
 _KNOWN: Final = "What is remembered of this user, as data:"
-_RECALLED: Final = 5
+_RECALLED: Final = 5  # facts for a reply
 
 
 class UserFacts:
@@ -27,7 +27,8 @@ class UserFacts:
     """About what mem0 asks with for the facts of a turn, for estimates."""
 
     def __init__(self, user: str, folder: str) -> None:
-        self._user, self._folder = user, folder
+        self._user = user
+        self._folder = folder
 
     def __enter__(self) -> Self:
         self._worker = Worker(PACKAGE, "mem0_side")
@@ -37,12 +38,15 @@ class UserFacts:
     def __exit__(self, *error: object) -> None:
         self._worker.close()
 
-    def recalled(self, said: Sequence[Object]) -> tuple[str, str]:
+    def recalled(self, messages: Sequence[Object]) -> tuple[str, str]:
         """For a system prompt: nothing that stays, and the facts that mem0 finds for the last message, "" for none."""
-        found: Sequence[str] = self._worker.ask("search", self._user, said[-1]["content"], _RECALLED)
-        return "", "\n".join((_KNOWN, *(f"- {quoted(fact, 400)}" for fact in found))) if found else ""
+        facts: Sequence[str] = self._worker.ask("search", self._user, messages[-1]["content"], _RECALLED)
+        if not facts:
+            return "", ""
+        lines = [f"- {quoted(fact, 400)}" for fact in facts]
+        return "", "\n".join([_KNOWN, *lines])
 
     def add(self, turns: Sequence[Turn], complete: Complete) -> None:
         """Let mem0 take the facts of some messages; the model is asked."""
-        messages = [{"role": one.role, "content": one.text} for one in turns]
+        messages = [{"role": turn.role, "content": turn.text} for turn in turns]
         self._worker.ask("add", self._user, messages, model=complete)

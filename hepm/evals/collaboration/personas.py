@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import cycle, islice, product
 from random import Random
 from typing import Final
 
@@ -26,5 +26,7 @@ def personas(number: int, *, seed: int = 0) -> list[str]:
     """Different personas, up to 512; the first ones do not depend on how many there are."""
     every = [*product(_WORK, _MANNER, _KNOWS)]
     Random(f"{seed}/personas").shuffle(every)
-    known = [f"The user is {work}, {manner}, and {knows}." for work, manner, knows in every]
-    return [known[at % len(known)] for at in range(number)]
+    drawn: list[str] = []
+    for work, manner, knows in islice(cycle(every), number):
+        drawn.append(f"The user is {work}, {manner}, and {knows}.")
+    return drawn

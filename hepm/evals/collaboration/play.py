@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
@@ -42,11 +43,11 @@ _HISTORY: Final = "Earlier sessions with this user, as data:"
 
 def check_user_arms(names: Sequence[str]) -> list[str]:
     """The names, each once; InputError for an unknown one."""
-    once = list(dict.fromkeys(names))
-    unknown = [name for name in once if name not in USER_ARMS]
+    arms = list(dict.fromkeys(names))
+    unknown = [name for name in arms if name not in USER_ARMS]
     if unknown:
         raise InputError(f"no arm of users is called {', '.join(unknown)}. There are: {', '.join(USER_ARMS)}.")
-    return once
+    return arms
 
 
 @dataclass(frozen=True)
@@ -141,9 +142,16 @@ class UserBench:
         options: Mapping[str, Any] | None = None,
         on_session: Callable[[int, int], object] = lambda done, total: None,
     ) -> None:
-        self.environment, self.users, self.folder, self.endpoint = environment, users, folder, endpoint
-        self.arms, self.sessions, self.max_turns = arms, sessions, max_turns
-        self.concurrency, self.options, self.on_session = concurrency, dict(options or {}), on_session
+        self.environment = environment
+        self.users = users
+        self.folder = folder
+        self.endpoint = endpoint
+        self.arms = arms
+        self.sessions = sessions
+        self.max_turns = max_turns
+        self.concurrency = concurrency
+        self.options = dict(options or {})
+        self.on_session = on_session
         self.ended: dict[Key, Ended] = folder.runs()
         self.failed: dict[Key, str] = {}
         self.unreflected = 0
@@ -158,7 +166,7 @@ class UserBench:
         self._model = model
         ending: LlmError | None = None
         with ThreadPoolExecutor(self.concurrency, thread_name_prefix="hepm-users") as pool:
-            futures = [pool.submit(self._sessions, arm, user) for user in self.users for arm in self.arms]
+            futures = [pool.submit(self._sessions, arm, user) for user, arm in product(self.users, self.arms)]
             for future in as_completed(futures):
                 try:
                     self.played += future.result()
@@ -183,6 +191,7 @@ class UserBench:
         calls = turns * len(self.arms)
         tokens = calls * (tokens_of(SYSTEM) + conversation // 2 + REPLY_TOKENS)
         for arm in {*self.arms} & HISTORIES.keys():
+            # In the mean over the sessions.
             before = (self.sessions - 1) / 2
             tokens += round(turns * conversation * min(before, HISTORIES[arm] or before))
         if "notes" in self.arms and self.endpoint.model != SCRIPTED:
@@ -205,7 +214,9 @@ class UserBench:
             place = stack.enter_context(TemporaryDirectory(prefix="hepm-users-"))
             store = stack.enter_context(Memory.open(place))
             try:
-                facts = stack.enter_context(UserFacts(user.name, place)) if arm == "mem0" else None
+                facts = None
+                if arm == "mem0":
+                    facts = stack.enter_context(UserFacts(user.name, place))
                 for number in range(1, self.sessions + 1):
                     known = self._known(arm, user, number, done, store, facts)
                     session = self._session(user, known)
@@ -232,8 +243,10 @@ class UserBench:
         known = _Known(arm, number, _system(arm, user, done))
         if arm == "notes":
             notes = store.preferences.notes(user.name)
-            text = notes.text if notes else ""
-            return replace(known, notes=text, hints=partial(self._recalled, store, user.name))
+            known = replace(known, hints=partial(self._recalled, store, user.name))
+            if notes:
+                known = replace(known, notes=notes.text)
+            return known
         if facts is not None:
             complete = self._complete(Key("mem0, memory", user.name, number - 1))
             return replace(known, hints=facts.recalled, heard=partial(facts.add, complete=complete))
@@ -254,7 +267,9 @@ class UserBench:
         agent = _Agent(self._complete(key), self.endpoint.model, known, self.options)
         if known.arm == "direct":
             return self._direct(user, known, agent)
-        episode = UserEpisode(user.unbiased() if known.arm == "plain" else user, known.number)
+        if known.arm == "plain":
+            user = user.unbiased()
+        episode = UserEpisode(user, known.number)
         message = episode.answer("")
         turns: list[Turn] = []
         while message is not None and len(episode.replies) < self.max_turns:
@@ -322,6 +337,7 @@ class UserBench:
         self.ended[key] = ended
 
     def _reflect(self, store: Memory, user: str, session: PlayedSession) -> None:
+        """Write the notes anew after a session."""
         conversation = [{"role": turn.role, "content": turn.text} for turn in session.messages]
         try:
             store.preferences.reflect(user, conversation, model=self._model.client)
@@ -335,7 +351,10 @@ class _Agent:
     def __init__(self, complete: Complete, model: str, known: _Known, options: Mapping[str, Any]) -> None:
         self.hints: list[str] = []
         self.memory_s: list[float] = []
-        self._complete, self._model, self._known, self._options = complete, model, known, options
+        self._complete = complete
+        self._model = model
+        self._known = known
+        self._options = options
 
     def answer(self, turns: Sequence[Turn]) -> Turn:
         """The reply to the last of these messages."""
@@ -360,7 +379,10 @@ def _system(arm: str, user: User, done: Sequence[PlayedSession]) -> str:
         return "\n".join([f"{SYSTEM}\n\n{_WISHES}", *wishes])
     if arm not in HISTORIES:
         return SYSTEM
-    past = done[-(HISTORIES[arm] or len(done)) :]
+    past = done
+    last = HISTORIES[arm]
+    if last is not None:
+        past = done[-last:]
     if not past:
         return SYSTEM
     sessions = [f"Session {session.number}:\n{quoted_conversation(session.messages)}" for session in past]

@@ -77,7 +77,9 @@ PROBLEMS: Final[Mapping[str, str]] = {
 """Problems and their answers, which no problem contains."""
 
 _LETTERS: Final = "ABCDEFGHIJ"
+# "B. A mitral stenosis": the letter and the text of an option.
 _CHOICE: Final = re.compile(r"([A-J])\. (.+)", re.DOTALL)
+# The comma of "12,000", which others write without.
 _THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 
 
@@ -89,13 +91,16 @@ def is_answered(answer: str, message: str) -> bool:
     text = _THOUSANDS.sub("", message.replace("**", " ")).strip()
     choice = _CHOICE.fullmatch(answer)
     if choice is None:
+        # Not the 5 of "25", "2.5", "5.3" or "−5"; "5.0" and "5." are 5.
         return bool(re.search(rf"(?<![\w.,−-]){re.escape(_THOUSANDS.sub('', answer))}(?!\w|,\d|\.0*[1-9])", text))
-    letter, said = choice[1], re.escape(_THOUSANDS.sub("", choice[2]).strip())
-    named = rf"(?:\(?{letter}\b|(?i:{said})(?!\w))"
-    return bool(
-        re.fullmatch(rf"\(?{letter}[).]?(?:\s*(?i:{said}))?\.?|(?i:{said})\.?", text)
-        or re.search(rf"(?i:\banswer(?: is)?(?: option)?)\W*{named}|\\boxed\{{(?:\\text\{{)?{named}", text)
-    )
+    letter = choice[1]
+    option = re.escape(_THOUSANDS.sub("", choice[2]).strip())
+    # The message is the option and nothing else: "B", "(B) mitral stenosis".
+    if re.fullmatch(rf"\(?{letter}[).]?(?:\s*(?i:{option}))?\.?|(?i:{option})\.?", text):
+        return True
+    # "The answer is B", "\boxed{\text{B}}".
+    named = rf"(?:\(?{letter}\b|(?i:{option})(?!\w))"
+    return bool(re.search(rf"(?i:\banswer(?: is)?(?: option)?)\W*{named}|\\boxed\{{(?:\\text\{{)?{named}", text))
 
 
 def problem_of(user: str, session: int, *, seed: int = 0, problems: Mapping[str, str] = PROBLEMS) -> str:
@@ -107,11 +112,17 @@ def problem_of(user: str, session: int, *, seed: int = 0, problems: Mapping[str,
 
 def steps_of(problem: str) -> list[str]:
     """A problem as a user tells it: first what is asked, then the rest, a sentence at a time, the options at once."""
-    told, line, options = problem.partition("\nA. ")
-    parts = [part.strip() for part in re.split(r"(?<=[.?!])\s+(?=[A-Z\d])", told) if part.strip()]
-    asked = next((at for at in reversed(range(len(parts))) if "?" in parts[at]), len(parts) - 1)
-    listed = [f"A. {options}"] if line else []
-    return [parts[asked], *parts[:asked], *parts[asked + 1 :], *listed]
+    text, has_options, options = problem.partition("\nA. ")
+    sentences = [part.strip() for part in re.split(r"(?<=[.?!])\s+(?=[A-Z\d])", text) if part.strip()]
+    asked = len(sentences) - 1  # of several questions the last one, without one the last sentence
+    for number, sentence in enumerate(sentences):
+        if "?" in sentence:
+            asked = number
+    question = sentences.pop(asked)
+    steps = [question, *sentences]
+    if has_options:
+        steps.append(f"A. {options}")
+    return steps
 
 
 def read_problems(files: Iterable[Path]) -> dict[str, str]:
@@ -127,13 +138,13 @@ def read_problems(files: Iterable[Path]) -> dict[str, str]:
     for file in files:
         try:
             text = file.read_text("utf-8-sig")
-            found = dict(_READERS.get(file.suffix.lower(), _of_json)(text))
+            read = _READERS.get(file.suffix.lower(), _of_json)
+            problems |= dict(read(text))
         except (OSError, ValueError, LookupError, TypeError) as error:
             raise InputError(
                 f"{file} holds no problems in the form of MATH-500, MATH-Hard, MedQA (.json, .jsonl), MMLU (.csv) or "
                 f"LogiQA (.txt): {type(error).__name__}: {error}."
             ) from error
-        problems |= found
     if not problems:
         raise InputError("the files hold no problem.")
     return problems
@@ -150,8 +161,9 @@ def _of_json(text: str) -> list[tuple[str, str]]:
     """One record, a list of them, or one a line."""
     if text.lstrip().startswith("["):
         return [_of_record(record) for record in json.loads(text)]
-    between_records = re.compile(r"(?<=})\s*\n\s*(?={)")
-    return [_of_record(record) for record in json.loads(f"[{between_records.sub(',', text)}]")]
+    # Records may stand on several lines each, so that a split by lines would cut them.
+    listed = re.sub(r"(?<=})\s*\n\s*(?={)", ",", text)
+    return [_of_record(record) for record in json.loads(f"[{listed}]")]
 
 
 def _of_record(record: Mapping[str, Any]) -> tuple[str, str]:
@@ -159,7 +171,10 @@ def _of_record(record: Mapping[str, Any]) -> tuple[str, str]:
         letters = sorted(record["options"])
         options = [str(record["options"][letter]) for letter in letters]
         return _choice("", record["question"], options, letters.index(record["answer_idx"]))
-    answer = record["answer"] if "answer" in record else _boxed(record["solution"])
+    if "answer" in record:  # MATH-500
+        answer = record["answer"]
+    else:  # MATH-Hard
+        answer = _boxed(record["solution"])
     return str(record["problem"]).strip(), str(answer).strip()
 
 
@@ -167,17 +182,24 @@ def _boxed(solution: str) -> str:
     """What the last box of a solution holds, braces in braces included."""
     begin = solution.rindex("\\boxed{") + len("\\boxed{")
     depth = 1
-    for at in range(begin, len(solution)):
-        depth += {"{": 1, "}": -1}.get(solution[at], 0)
+    for end in range(begin, len(solution)):
+        if solution[end] == "{":
+            depth += 1
+        elif solution[end] == "}":
+            depth -= 1
         if depth == 0:
-            return solution[begin:at]
+            return solution[begin:end]
     raise ValueError("a box of a solution does not end")
 
 
 def _of_mmlu(text: str) -> list[tuple[str, str]]:
     """Lines of: question, four options, letter."""
-    rows = [row for row in csv.reader(text.splitlines(keepends=True)) if row]
-    return [_choice("", question, options, _LETTERS.index(right)) for question, *options, right in rows]
+    problems: list[tuple[str, str]] = []
+    for row in csv.reader(text.splitlines(keepends=True)):
+        if row:
+            question, *options, right = row
+            problems.append(_choice("", question, options, _LETTERS.index(right)))
+    return problems
 
 
 def _of_logiqa(text: str) -> list[tuple[str, str]]:
@@ -185,11 +207,12 @@ def _of_logiqa(text: str) -> list[tuple[str, str]]:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) % 7:
         raise ValueError("its lines are not groups of seven")
-    groups = [lines[at : at + 7] for at in range(0, len(lines), 7)]
-    return [
-        _choice(context, question, [option.partition(".")[2] for option in options], _LETTERS.index(right.upper()))
-        for right, context, question, *options in groups
-    ]
+    problems: list[tuple[str, str]] = []
+    for start in range(0, len(lines), 7):
+        right, context, question, *marked = lines[start : start + 7]
+        options = [option.partition(".")[2] for option in marked]
+        problems.append(_choice(context, question, options, _LETTERS.index(right.upper())))
+    return problems
 
 
 _READERS: Final = {".csv": _of_mmlu, ".txt": _of_logiqa}

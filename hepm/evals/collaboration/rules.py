@@ -9,6 +9,7 @@ from itertools import combinations
 from random import Random
 from typing import Final
 
+# A block of code, closed or not, and code within a line.
 _FENCE: Final = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
 _INLINE: Final = re.compile(r"`[^`\n]+`")
 _BULLET: Final = re.compile(r"^[ \t]*[-*+•][ \t]+\S", re.MULTILINE)
@@ -16,6 +17,7 @@ _NUMBER: Final = re.compile(r"^[ \t]*\d{1,3}[.)][ \t]+", re.MULTILINE)
 _HEADING: Final = re.compile(r"^#{1,6}[ \t]+\S", re.MULTILINE)
 _MARKS: Final = re.compile(r"^[ \t]*(?:[-*+•]|#{1,6})[ \t]+", re.MULTILINE)
 _ABBREVIATION: Final = re.compile(r"\b(?:e\.g|i\.e|etc|vs|Dr|Mr|Mrs|Ms|Prof|approx|No|Fig)\.(?=\s+\S)")
+# The end of a sentence, with closing quotes and emphasis behind it, or of a paragraph.
 _SENTENCE: Final = re.compile(r"[.!?…]+[\"'”’)*_]*(?=\s|$)|\n\s*\n|[。！？]")
 _EMOJI: Final = re.compile("[\U0001f300-\U0001faff\u2600-\u27bf]")
 _SUMMARY: Final = re.compile(
@@ -32,21 +34,30 @@ def _prose(text: str) -> str:
 
 def sentences(text: str) -> int:
     """Count the sentences of a message's prose; a list item without a full stop counts when a blank line ends it."""
-    plain = _ABBREVIATION.sub("abbreviation", _MARKS.sub("", _NUMBER.sub("", _prose(text))))
+    plain = _NUMBER.sub("", _prose(text))
+    plain = _MARKS.sub("", plain)
+    plain = _ABBREVIATION.sub("abbreviation", plain)  # the full stop of "e.g." ends no sentence
     return sum(bool(re.search(r"\w", part)) for part in _SENTENCE.split(plain))
 
 
 def _german(replies: Sequence[str]) -> bool:
-    words = re.findall(r"\w+", _prose(replies[-1]).casefold())
-    return sum(map(bool, map(_GERMAN.fullmatch, words))) > sum(map(bool, map(_ENGLISH.fullmatch, words)))
+    """Whether the last reply has more of the commonest German words than of the English ones."""
+    german = english = 0
+    for word in re.findall(r"\w+", _prose(replies[-1]).casefold()):
+        german += bool(_GERMAN.fullmatch(word))
+        english += bool(_ENGLISH.fullmatch(word))
+    return german > english
 
 
 def _asked_before_code(replies: Sequence[str]) -> bool:
-    return not _FENCE.search(replies[-1]) or any("?" in _prose(reply) for reply in replies[:-1])
+    if not _FENCE.search(replies[-1]):
+        return True
+    return any("?" in _prose(reply) for reply in replies[:-1])
 
 
 def _summarized(replies: Sequence[str]) -> bool:
-    return bool(_SUMMARY.match(re.split(r"\n\s*\n", _prose(replies[-1]))[-1]))
+    paragraphs = re.split(r"\n\s*\n", _prose(replies[-1]))
+    return bool(_SUMMARY.match(paragraphs[-1]))
 
 
 def _ends_with_question(replies: Sequence[str]) -> bool:
@@ -156,7 +167,8 @@ def drawn_preferences(
     user: str, names: Iterable[str], conflicts: Collection[Set[str]], *, seed: int = 0
 ) -> tuple[str, ...]:
     """Three compatible preferences, drawn for a user."""
-    compatible = [
-        chosen for chosen in combinations(names, PER_USER) if not any(pair <= {*chosen} for pair in conflicts)
-    ]
+    compatible: list[tuple[str, ...]] = []
+    for chosen in combinations(names, PER_USER):
+        if not any(pair <= {*chosen} for pair in conflicts):
+            compatible.append(chosen)
     return Random(f"{seed}/{user}").choice(compatible)

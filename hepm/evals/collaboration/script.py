@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from hepm.agents.wire import Object
@@ -18,46 +20,90 @@ def scripted(body: Object) -> Object:
     an emoji and an exclamation mark.
     """
     texts: list[str] = [message["content"] for message in body["messages"] if message["role"] != "assistant"]
-    lines = [line for text in texts for line in re.split(r"\n|(?<=[.!?])\s", text)]
-    wanted = {
-        name
-        for name, preference in PREFERENCES.items()
-        if any(re.search(preference.asked, line, re.IGNORECASE) for line in lines)
-    }
-    problem = next(_BY_OPENING[steps_of(text)[0]] for text in texts[1:] if steps_of(text)[0] in _BY_OPENING)
-    return {"choices": [{"message": {"role": "assistant", "content": _written(PROBLEMS[problem], wanted)}}]}
+    wanted = _preferences_in("\n".join(texts))
+    problem = _problem_in(texts[1:])  # the first text is the system prompt
+    return {"choices": [{"message": {"role": "assistant", "content": _reply(PROBLEMS[problem], wanted)}}]}
 
 
 _BY_OPENING: Final = {steps_of(problem)[0]: problem for problem in PROBLEMS}
 
 
-def _written(answer: str, wanted: set[str]) -> str:
+def _preferences_in(text: str) -> set[str]:
+    """The preferences that a line or a sentence asks for."""
+    lines = re.split(r"\n|(?<=[.!?])\s", text)
+    wanted: set[str] = set()
+    for name, preference in PREFERENCES.items():
+        if any(re.search(preference.asked, line, re.IGNORECASE) for line in lines):
+            wanted.add(name)
+    return wanted
+
+
+def _problem_in(texts: Sequence[str]) -> str:
+    """The first problem that a text opens."""
+    for text in texts:
+        opening = steps_of(text)[0]
+        if opening in _BY_OPENING:
+            return _BY_OPENING[opening]
+    raise ValueError("no text opens a known problem")
+
+
+@dataclass(frozen=True, slots=True)
+class _Phrases:
+    """What a reply is made of, in one language."""
+
+    result: str
+    way: str
+    heading: str
+    done: str
+    summary: str
+    question: str
+
+
+_GERMAN: Final = _Phrases(
+    result="Das Ergebnis ist {answer}.",
+    way="Das ist eine gute Frage. Wir ordnen zuerst, was bekannt ist. Dann ist zu sehen, was fehlt. "
+    "Es bleibt nur ein Schritt, und der ist nicht schwer. Am Ende steht die Probe mit dem Wert, und sie stimmt.",
+    heading="## Lösung",
+    done="Geschafft!",
+    summary="Kurz gesagt",
+    question="Ist das klar?",
+)
+_ENGLISH: Final = _Phrases(
+    result="The result is {answer}.",
+    way="That is a good one to think about. We first put in order what is known, and what is not. Then it is "
+    "easy to see which step is missing. It is a short one, and we take it with care. In the end we put the "
+    "result back into the text to check it, and it fits.",
+    heading="## Solution",
+    done="Done!",
+    summary="In short",
+    question="Is that clear?",
+)
+
+
+def _reply(answer: str, wanted: set[str]) -> str:
     """A reply with an answer that keeps these preferences."""
-    german = "German" in wanted
-    answer = f"**{answer}**" if "bold" in wanted else answer
-    said = f"Das Ergebnis ist {answer}." if german else f"The result is {answer}."
-    mark = "1. " if "numbers" in wanted else "- " if "bullets" in wanted else ""
-    parts = [f"{mark}{said}"]
-    if not wanted & {"three sentences", "short"}:
-        way = (
-            "Das ist eine gute Frage. Wir ordnen zuerst, was bekannt ist. Dann ist zu sehen, was fehlt. "
-            "Es bleibt nur ein Schritt, und der ist nicht schwer. Am Ende steht die Probe mit dem Wert, und sie stimmt."
-            if german
-            else "That is a good one to think about. We first put in order what is known, and what is not. Then it is "
-            "easy to see which step is missing. It is a short one, and we take it with care. In the end we put the "
-            "result back into the text to check it, and it fits."
-        )
-        parts.insert(0, way)
+    phrases = _GERMAN if "German" in wanted else _ENGLISH
+    if "bold" in wanted:
+        answer = f"**{answer}**"
+    mark = ""
+    if "numbers" in wanted:
+        mark = "1. "
+    elif "bullets" in wanted:
+        mark = "- "
+    parts: list[str] = []
     if "headings" in wanted:
-        parts.insert(0, "## Lösung" if german else "## Solution")
+        parts.append(phrases.heading)
+    if not wanted & {"three sentences", "short"}:
+        parts.append(phrases.way)
+    parts.append(mark + phrases.result.format(answer=answer))
     if not wanted & {"no exclamation", "three sentences", "short"}:
-        parts.append("Geschafft!" if german else "Done!")
+        parts.append(phrases.done)
     if not wanted & {"no emoji", "three sentences", "short"}:
         parts.append("🎉")
     if not wanted & {"no code", "question first"}:
         parts.append(f"```python\nresult = {json.dumps(answer)}\n```")
     if "summary" in wanted:
-        parts.append(f"\n{'Kurz gesagt' if german else 'In short'}: {answer}.")
+        parts.append(f"\n{phrases.summary}: {answer}.")
     if "closing question" in wanted:
-        parts.append("Ist das klar?" if german else "Is that clear?")
+        parts.append(phrases.question)
     return "\n".join(parts)

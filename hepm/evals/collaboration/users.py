@@ -36,7 +36,9 @@ class User(Protocol):
     """A simulated user. The answers to equal questions are equal, whatever the agent's memory."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Unique in an environment; it seeds what is drawn for the user."""
+        ...
 
     @property
     def wishes(self) -> Sequence[str]:
@@ -98,15 +100,16 @@ class RuleUser:
         if not replies:
             return UserTurn(opening)
         given = {turn.text for turn in turns if turn.role == "user"}
-        next_detail = next((detail for detail in details if detail not in given), "")
+        untold = [detail for detail in details if detail not in given]
+        next_detail = untold[0] if untold else ""
         answered = is_answered(self.problems[problem], replies[-1])
         if next_detail and not answered and replies[-1].rstrip().endswith("?"):
             return UserTurn(next_detail, (), before.draft)
         turn = len(replies) - 1
-        violated = tuple(name for name, preference in self.preferences.items() if not preference.kept(replies))
+        violated = [name for name, preference in self.preferences.items() if not preference.kept(replies)]
         if violated:
-            message = " ".join(self.enforce(name, session, turn) for name in violated)
-            return UserTurn(message, violated, before.draft)
+            wishes = [self.enforce(name, session, turn) for name in violated]
+            return UserTurn(" ".join(wishes), tuple(violated), before.draft)
         return UserTurn(next_detail or _DOUBTS[turn % len(_DOUBTS)], (), replies[-1], answered)
 
     def succeeded(self, session: int, last: UserTurn) -> bool:
@@ -135,4 +138,4 @@ def users_of(number: int, *, seed: int = 0, problems: Mapping[str, str] = PROBLE
 
 def user_names(number: int) -> list[str]:
     """The names of so many users; the first ones do not depend on how many there are."""
-    return [f"user-{at}" for at in range(1, number + 1)]
+    return [f"user-{place}" for place in range(1, number + 1)]

@@ -97,22 +97,30 @@ class Episode(Protocol):
         """What the environment judges besides, by name, in [0, 1] with 1 the best: "security" under attack."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Free what the run holds; it is not used any more."""
+        ...
 
 
 class Environment(Protocol):
     """Tasks, and a way to work on them."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """As `hepm bench` knows it; runs are stored under it."""
+        ...
 
-    def tasks(self) -> Sequence[Task]: ...
+    def tasks(self) -> Sequence[Task]:
+        """All tasks, in an order that does not change."""
+        ...
 
     def start(self, task: Task, *, seed: int = 0) -> Episode:
         """A fresh state. Two runs of one task with one seed and the same calls are equal."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End what the environment started: processes, connections."""
+        ...
 
 
 @runtime_checkable
@@ -166,51 +174,46 @@ def endpoint_of_user(environment: str, does: str) -> Endpoint:
 
 def place_of(environment: Environment, task: Task) -> str:
     """The environment that runs of a task, and what they teach, are noted under."""
-    return environment.part_of(task) if isinstance(environment, JoinedEnvironment) else environment.name
+    if isinstance(environment, JoinedEnvironment):
+        return environment.part_of(task)
+    return environment.name
 
 
 def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
+    """What makes each environment, by name. The imports stand here, as the modules import this one."""
     from hepm.evals import desk_environment
     from hepm.evals.collaboration import environment as collaboration
-    from hepm.evals.environments import (
-        acebench,
-        agentdojo,
-        bfcl,
-        functions,
-        gyms,
-        questions,
-        recorded,
-        tau2,
-        toolsandbox,
-    )
+    from hepm.evals.environments import functions, gyms, published, questions, recorded
 
-    named: dict[str, tuple[Callable[[str], Environment], Sequence[str]]] = {
-        "bfcl": (bfcl.bfcl, bfcl.PARTS),
-        "agentdojo": (agentdojo.agentdojo, agentdojo.PARTS),
-        "tau2": (tau2.tau2, tau2.PARTS),
-        "acebench": (partial(acebench.acebench, source=source), acebench.PARTS),
-        "toolsandbox": (partial(toolsandbox.toolsandbox, source=source), toolsandbox.PARTS),
+    makers: dict[str, Callable[[], Environment]] = {}
+    benchmarks: dict[str, tuple[Callable[[str], Environment], Sequence[str]]] = {
+        "bfcl": (published.bfcl, published.BFCL_PARTS),
+        "agentdojo": (published.agentdojo, published.AGENTDOJO_PARTS),
+        "tau2": (published.tau2, published.TAU2_PARTS),
+        "acebench": (partial(published.acebench, source=source), published.ACEBENCH_PARTS),
+        "toolsandbox": (partial(published.toolsandbox, source=source), published.TOOLSANDBOX_PARTS),
     }
-    packaged: dict[str, Callable[[], Environment]] = {
-        "-".join(filter(None, (name, part))): partial(make, part)
-        for name, (make, parts) in named.items()
-        for part in parts
-    }
-    own: dict[str, Callable[[], Environment]] = {
-        "functions": functions.FunctionEnvironment,
-        "users": partial(collaboration.UsersEnvironment, source),
-        "users-played": partial(collaboration.PlayedUsersEnvironment, source),
-        "recorded": partial(recorded.RecordedRuns, "divergence", source),
-        "recorded-calls": partial(recorded.RecordedRuns, "call", source),
-        "questions": questions.island_questions,
-        "questions-files": partial(questions.file_questions, source),
-    }
-    rules = {name: partial(gyms.Gym, name) for name in gyms.GYMS}
-    listening = {f"{name}-user": partial(gyms.ListeningGym, name) for name in gyms.GYMS if name != "search"}
-    desks = {
-        f"service-desk-{seed}": partial(desk_environment.bench_desk, seed) for seed in range(desk_environment.DESKS)
-    }
-    return packaged | own | desks | rules | listening | {gyms.ALL: gyms.AllGyms}
+    for benchmark, (make, parts) in benchmarks.items():
+        for part in parts:
+            makers[published.name_of(benchmark, part)] = partial(make, part)
+
+    makers["functions"] = functions.FunctionEnvironment
+    makers["users"] = partial(collaboration.UsersEnvironment, source)
+    makers["users-played"] = partial(collaboration.PlayedUsersEnvironment, source)
+    makers["recorded"] = partial(recorded.RecordedRuns, "divergence", source)
+    makers["recorded-calls"] = partial(recorded.RecordedRuns, "call", source)
+    makers["questions"] = questions.island_questions
+    makers["questions-files"] = partial(questions.file_questions, source)
+
+    for seed in range(desk_environment.DESKS):
+        makers[f"service-desk-{seed}"] = partial(desk_environment.bench_desk, seed)
+    for gym in gyms.GYMS:
+        makers[gym] = partial(gyms.Gym, gym)
+    for gym in gyms.GYMS:
+        if gym != "search":  # its user only asks: there is nothing to listen for
+            makers[f"{gym}-user"] = partial(gyms.ListeningGym, gym)
+    makers[gyms.ALL] = gyms.AllGyms
+    return makers
 
 
 def environment_names() -> list[str]:
@@ -229,9 +232,9 @@ def find_environment(name: str, source: str = "") -> Environment:
         NotFoundError: there is none; the message lists the known ones.
         InputError: it takes no source.
     """
-    known = _environments(source)
-    if name not in known:
-        raise NotFoundError(f"no environment {name!r}: known are {', '.join(known)}")
+    makers = _environments(source)
+    if name not in makers:
+        raise NotFoundError(f"no environment {name!r}: known are {', '.join(makers)}")
     if source and not name.startswith(FROM_SOURCE):
         raise InputError(f"{name} takes no source: leave --source out.")
-    return known[name]()
+    return makers[name]()

@@ -24,9 +24,10 @@ KINDS: Final[Mapping[str, Callable[[int, int], _Function]]] = {
 }
 """Functions of a, b, c, d by two constants."""
 
-_EACH: Final = 20
+_EACH: Final = 20  # functions of a kind
 _LIMIT: Final = 30  # values that an agent may ask for
 _NAMES: Final = ("a", "b", "c", "d")
+# Where the gold calls evaluate: the constants of most kinds can be read off these.
 _POINTS: Final = ((0, 0, 0, 0), (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1), (2, 3, 5, 7))
 _REQUEST: Final = (
     "A function f takes four integers a, b, c, d and returns an integer. Find its value at the test input. You may ask "
@@ -47,19 +48,29 @@ TOOLS: Final = (
 )
 
 
+_PARAMETERS: Final[Mapping[str, Sequence[str]]] = {
+    tool["function"]["name"]: tool["function"]["parameters"]["required"] for tool in TOOLS
+}
+
+
 class FunctionEpisode:
     """A run; its answers depend on nothing but the calls."""
 
     tools: Sequence[Schema] = TOOLS
 
     def __init__(self, function: _Function, test: tuple[int, ...]) -> None:
-        self._value, self._function, self._test = function(*test), function, test
-        self._asked, self._submitted = 0, None
+        self._function = function
+        self._test = test
+        self._value = function(*test)
+        self._asked = 0
+        self._submitted: int | None = None
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
-        expected = next((t["function"]["parameters"]["required"] for t in TOOLS if t["function"]["name"] == tool), None)
-        if expected is None:
+        """What the tool returns; ToolFailed for a call of another form, and for one too many."""
+        if tool not in _PARAMETERS:
             raise ToolFailed(f"no tool is called {tool}")
+        expected = _PARAMETERS[tool]
+        # `type`, not isinstance: True is an int for Python, and no integer for an agent.
         if set(arguments) != set(expected) or any(type(value) is not int for value in arguments.values()):
             raise ToolFailed(f"{tool} takes {', '.join(expected) or 'no arguments'}, all integers")
         if tool == "show_test_input":
@@ -72,6 +83,7 @@ class FunctionEpisode:
         return self._evaluate(tuple(arguments[name] for name in _NAMES))
 
     def _evaluate(self, point: tuple[int, ...]) -> str:
+        # Refused calls count too.
         self._asked += 1
         if point == self._test:
             raise ToolFailed("f is not evaluated at the test input")
@@ -80,15 +92,19 @@ class FunctionEpisode:
         return str(self._function(*point))
 
     def answer(self, text: str) -> str | None:
+        """None: the first text ends the run."""
         del text
 
     def reward(self) -> float:
+        """1 for the right value."""
         return float(self._submitted == self._value)
 
     def scores(self) -> Mapping[str, float]:
+        """Nothing besides the reward."""
         return {}
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 class FunctionEnvironment:
@@ -97,24 +113,36 @@ class FunctionEnvironment:
     name = "functions"
 
     def tasks(self) -> Sequence[Task]:
-        return [_task(kind, number) for kind in KINDS for number in range(_EACH)]
+        """The tasks, kind by kind."""
+        tasks: list[Task] = []
+        for kind in KINDS:
+            tasks += [_task(kind, number) for number in range(_EACH)]
+        return tasks
 
     def start(self, task: Task, *, seed: int = 0) -> FunctionEpisode:
+        """A run; the function depends on the task alone."""
         del seed
         kind, _, number = task.id.partition("-")
-        return FunctionEpisode(*_drawn(kind, int(number)))
+        function, test = _drawn(kind, int(number))
+        return FunctionEpisode(function, test)
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 def _drawn(kind: str, number: int) -> tuple[_Function, tuple[int, ...]]:
+    """A function of a kind, and its test input."""
     random = Random(f"{kind}-{number}")
-    return KINDS[kind](random.randint(2, 9), random.randint(2, 9)), tuple(random.randint(10, 99) for _ in _NAMES)
+    k = random.randint(2, 9)
+    m = random.randint(2, 9)
+    test = tuple(random.randint(10, 99) for _ in _NAMES)
+    return KINDS[kind](k, m), test
 
 
 def _task(kind: str, number: int) -> Task:
     function, test = _drawn(kind, number)
-    points = [Call("evaluate", dict(zip(_NAMES, point, strict=True))) for point in _POINTS]
-    gold = (*points, Call("show_test_input", {}), Call("submit", {"value": function(*test)}))
+    calls = [Call("evaluate", dict(zip(_NAMES, point, strict=True))) for point in _POINTS]
+    calls.append(Call("show_test_input", {}))
+    calls.append(Call("submit", {"value": function(*test)}))
     split = "train" if number < _EACH * 4 / 5 else "test"
-    return Task(f"{kind}-{number}", _REQUEST, family=kind, split=split, gold=(GoldTurn(gold),))
+    return Task(f"{kind}-{number}", _REQUEST, family=kind, split=split, gold=(GoldTurn(tuple(calls)),))

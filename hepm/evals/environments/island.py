@@ -5,7 +5,8 @@ No model has read of it, so that a right answer was found by searching. Everythi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cache
 from random import Random
 from typing import Final
@@ -16,6 +17,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 _EACH: Final = 24
+"""Towns, people, bridges, novels and firms: as many of each as there are names below."""
 _TOWNS: Final = _words(
     "Aldmoor Brenwick Calder Dunhollow Eskmouth Farrowgate Glenhythe Harrowby Ixworth Jarrowdale Kelstone Lorncastle "
     "Marlbeck Northam Ostwick Pellworth Quenby Ravensea Silverholt Tarnfield Ulverby Velmoor Westerlyn Yarbridge"
@@ -98,10 +100,11 @@ def _island() -> _Island:
 
     last = random.sample(_LAST, _EACH)
     people = tuple(f"{first} {name}" for first, name in zip(_FIRST, last, strict=True))
-    born, order = shuffled(), shuffled()
+    born = shuffled()
+    order = shuffled()
     taught = [0] * _EACH
-    for at, person in enumerate(order):  # in a ring, so that nobody teaches himself
-        taught[person] = order[at - 1]
+    for place, person in enumerate(order):  # in a ring, so that nobody teaches himself
+        taught[person] = order[place - 1]
     years = tuple(random.sample(range(1801, 1880), _EACH))
     opened = tuple(random.sample(range(1881, 1960), _EACH))
     return _Island(people, born, years, tuple(taught), shuffled(), opened, shuffled(), shuffled(), shuffled())
@@ -109,85 +112,124 @@ def _island() -> _Island:
 
 def paragraphs() -> list[Paragraph]:
     """24 towns, people, bridges, novels and firms."""
-    island, random = _island(), Random("island, texts")
-    found: list[Paragraph] = []
-    for at, (town, river) in enumerate(zip(_TOWNS, _RIVERS, strict=True)):
-        size, founded = random.randrange(2, 90), random.randrange(900, 1500)
-        text = f"{town} is a town of {size},000 people on the island. The river {river} flows through it."
-        found.append(Paragraph(town, f"{text} It got its charter in {founded} and holds a fair each {_month(at)}."))
-    for at, person in enumerate(island.people):
-        town, teacher = _TOWNS[island.born[at]], island.people[island.taught[at]]
-        text = f"{person} ({_CRAFTS[at % len(_CRAFTS)]}) was born in {town} in {island.years[at]}."
-        found.append(Paragraph(person, f"{text} The teacher of {person} was {teacher}."))
-    for at, name in enumerate(_BRIDGES):
-        text = f"The {name} Bridge was designed by {island.people[island.designers[at]]}."
-        rest = f"It opened in {island.opened[at]} and is {random.randrange(40, 900)} metres long."
-        found.append(Paragraph(f"{name} Bridge", f"{text} {rest}"))
-    for at, noun in enumerate(_NOUNS):
-        text = f"The {noun} is a novel by {island.people[island.authors[at]]}."
-        found.append(
-            Paragraph(f"The {noun}", f"{text} Its {random.randrange(9, 60)} chapters tell of one {_month(at)}.")
-        )
-    for at, firm in enumerate(_FIRMS):
-        text = f"{firm} Works makes {_GOODS[at % len(_GOODS)]}. The firm has its seat in {_TOWNS[island.seats[at]]}."
-        found.append(Paragraph(f"{firm} Works", f"{text} Its founder was {island.people[island.founders[at]]}."))
-    return found
+    random = Random("island, texts")
+    # One source of random numbers in this order: another order would change the texts.
+    return [*_towns(random), *_people(), *_bridges(random), *_novels(random), *_firms()]
+
+
+def _towns(random: Random) -> Iterator[Paragraph]:
+    for number, (town, river) in enumerate(zip(_TOWNS, _RIVERS, strict=True)):
+        size = random.randrange(2, 90)
+        founded = random.randrange(900, 1500)
+        where = f"{town} is a town of {size},000 people on the island. The river {river} flows through it."
+        rest = f"It got its charter in {founded} and holds a fair each {_month(number)}."
+        yield Paragraph(town, f"{where} {rest}")
+
+
+def _people() -> Iterator[Paragraph]:
+    island = _island()
+    for number, person in enumerate(island.people):
+        town = _TOWNS[island.born[number]]
+        teacher = island.people[island.taught[number]]
+        craft = _CRAFTS[number % len(_CRAFTS)]
+        birth = f"{person} ({craft}) was born in {town} in {island.years[number]}."
+        yield Paragraph(person, f"{birth} The teacher of {person} was {teacher}.")
+
+
+def _bridges(random: Random) -> Iterator[Paragraph]:
+    island = _island()
+    for number, name in enumerate(_BRIDGES):
+        designer = island.people[island.designers[number]]
+        metres = random.randrange(40, 900)
+        design = f"The {name} Bridge was designed by {designer}."
+        yield Paragraph(f"{name} Bridge", f"{design} It opened in {island.opened[number]} and is {metres} metres long.")
+
+
+def _novels(random: Random) -> Iterator[Paragraph]:
+    island = _island()
+    for number, noun in enumerate(_NOUNS):
+        author = island.people[island.authors[number]]
+        chapters = random.randrange(9, 60)
+        written = f"The {noun} is a novel by {author}."
+        yield Paragraph(f"The {noun}", f"{written} Its {chapters} chapters tell of one {_month(number)}.")
+
+
+def _firms() -> Iterator[Paragraph]:
+    island = _island()
+    for number, firm in enumerate(_FIRMS):
+        goods = _GOODS[number % len(_GOODS)]
+        town = _TOWNS[island.seats[number]]
+        founder = island.people[island.founders[number]]
+        trade = f"{firm} Works makes {goods}. The firm has its seat in {town}."
+        yield Paragraph(f"{firm} Works", f"{trade} Its founder was {founder}.")
 
 
 def questions() -> list[AskedQuestion]:
     """40 questions of five kinds; of each kind the last three are the test split."""
     kinds = (_designer_town, _author_teacher, _seat_river, _founder_year, _first_bridge)
-    return [_numbered(kind(at), at, 8, 5) for kind in kinds for at in range(8)]
+    asked: list[AskedQuestion] = []
+    for kind in kinds:
+        for number in range(8):
+            asked.append(_numbered(kind(number), number, train=5))
+    return asked
 
 
 def long_questions() -> list[AskedQuestion]:
     """20 further questions, over three paragraphs each; the last four are the test split."""
-    return [_numbered(_author_river(at), at, 20, 16) for at in range(20)]
+    return [_numbered(_author_river(number), number, train=16) for number in range(20)]
 
 
-def _numbered(asked: AskedQuestion, at: int, each: int, train: int) -> AskedQuestion:
-    split = "train" if at % each < train else "test"
-    return AskedQuestion(f"{asked.kind}-{at}", asked.text, asked.answers, asked.kind, split, asked.searches)
+def _numbered(asked: AskedQuestion, number: int, *, train: int) -> AskedQuestion:
+    """The question with its id; the first `train` of its kind are the train split."""
+    split = "train" if number < train else "test"
+    return replace(asked, id=f"{asked.kind}-{number}", split=split)
 
 
-def _designer_town(at: int) -> AskedQuestion:
-    island, bridge = _island(), f"{_BRIDGES[at]} Bridge"
-    person = island.designers[at]
+def _designer_town(number: int) -> AskedQuestion:
+    island = _island()
+    bridge = f"{_BRIDGES[number]} Bridge"
+    person = island.designers[number]
     text = f"In which town was the designer of the {bridge} born?"
     return _asked("designer-town", text, _TOWNS[island.born[person]], bridge, island.people[person])
 
 
-def _author_teacher(at: int) -> AskedQuestion:
-    island, novel = _island(), f"The {_NOUNS[at]}"
-    person = island.authors[at]
+def _author_teacher(number: int) -> AskedQuestion:
+    island = _island()
+    novel = f"The {_NOUNS[number]}"
+    person = island.authors[number]
     text = f"Who was the teacher of the author of the novel {novel}?"
     return _asked("author-teacher", text, island.people[island.taught[person]], novel, island.people[person])
 
 
-def _seat_river(at: int) -> AskedQuestion:
-    firm, town = f"{_FIRMS[at]} Works", _island().seats[at]
+def _seat_river(number: int) -> AskedQuestion:
+    firm = f"{_FIRMS[number]} Works"
+    town = _island().seats[number]
     text = f"Which river flows through the town where {firm} has its seat?"
     return _asked("seat-river", text, _RIVERS[town], firm, _TOWNS[town])
 
 
-def _founder_year(at: int) -> AskedQuestion:
-    island, firm = _island(), f"{_FIRMS[at + 8]} Works"
-    person = island.founders[at + 8]
+def _founder_year(number: int) -> AskedQuestion:
+    island = _island()
+    firm = f"{_FIRMS[number + 8]} Works"  # the first eight are asked for their seat
+    person = island.founders[number + 8]
     text = f"In which year was the founder of {firm} born?"
     return _asked("founder-year", text, str(island.years[person]), firm, island.people[person])
 
 
-def _first_bridge(at: int) -> AskedQuestion:
-    pair = (2 * at + 8, 2 * at + 9)
-    first = min(pair, key=lambda bridge: _island().opened[bridge])
-    one, other = (f"{_BRIDGES[bridge]} Bridge" for bridge in pair)
-    text = f"Which opened first, the {one} or the {other}?"
-    return _asked("first-bridge", text, f"{_BRIDGES[first]} Bridge", one, other)
+def _first_bridge(number: int) -> AskedQuestion:
+    opened = _island().opened
+    one = 2 * number + 8  # the first eight are asked for their designer
+    other = one + 1
+    first = one if opened[one] < opened[other] else other
+    text = f"Which opened first, the {_BRIDGES[one]} Bridge or the {_BRIDGES[other]} Bridge?"
+    answer = f"{_BRIDGES[first]} Bridge"
+    return _asked("first-bridge", text, answer, f"{_BRIDGES[one]} Bridge", f"{_BRIDGES[other]} Bridge")
 
 
-def _author_river(at: int) -> AskedQuestion:
-    island, novel = _island(), f"The {_NOUNS[at]}"
-    person = island.authors[at]
+def _author_river(number: int) -> AskedQuestion:
+    island = _island()
+    novel = f"The {_NOUNS[number]}"
+    person = island.authors[number]
     town = island.born[person]
     text = f"Which river flows through the town where the author of the novel {novel} was born?"
     return _asked("author-river", text, _RIVERS[town], novel, island.people[person], _TOWNS[town])
@@ -197,5 +239,5 @@ def _asked(kind: str, text: str, answer: str, *searches: str) -> AskedQuestion:
     return AskedQuestion("", text, (answer,), kind, searches=searches)
 
 
-def _month(at: int) -> str:
-    return _MONTHS[at % len(_MONTHS)]
+def _month(number: int) -> str:
+    return _MONTHS[number % len(_MONTHS)]

@@ -49,6 +49,7 @@ class Package:
     @property
     def folder(self) -> Path:
         """Where it is installed: another Python or another version is another folder."""
+        # Everything that decides what is installed.
         content = repr((sys.version_info[:2], self.requirements, self.complete))
         digest = hashlib.blake2b(content.encode(), digest_size=6).hexdigest()
         return user_cache() / "environments" / f"{self.requirements[0].partition('==')[0]}-{digest}"
@@ -70,9 +71,10 @@ class Package:
             raise MissingExtraError(f"{name} needs Python {needed} or newer: run hepm with that")
         uv = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
         self.folder.parent.mkdir(parents=True, exist_ok=True)
+        # Beside its place, so that the rename below stays on one file system.
         with tempfile.TemporaryDirectory(dir=self.folder.parent, prefix="making-") as made:
             python = Path(made) / "venv" / _SCRIPTS / "python"
-            alone = ["--no-deps"] * self.complete
+            alone = ["--no-deps"] if self.complete else []
             if uv:
                 make = [uv, "venv", "--quiet", "--no-python-downloads", "--python", sys.executable, f"{made}/venv"]
                 install = [uv, "pip", "install", "--quiet", "--python", str(python), *alone, *self.requirements]
@@ -133,4 +135,6 @@ class Checkout:
 
     def interpreter(self) -> Path:
         """Its Python; see `Package.interpreter`."""
-        return Path(sys.executable) if self.package is None else self.package.interpreter()
+        if self.package is None:
+            return Path(sys.executable)
+        return self.package.interpreter()

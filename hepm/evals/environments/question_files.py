@@ -15,13 +15,14 @@ from hepm.evals.environments.island import AskedQuestion, Paragraph
 
 Record: TypeAlias = Mapping[str, Any]
 
+# The names of a field in the formats above; the first that a record has counts.
 _TEXT: Final = ("question", "Question")
 _ID: Final = ("id", "_id", "question_id", "QuestionId")
 _ANSWERS: Final = ("golden_answers", "answers", "answer", "Answer", "possible_answers")
 _ALIASES: Final = ("aliases", "Aliases", "answer_aliases")
 _FORMATS: Final = "JSON, JSON lines, CSV or TSV, as published (docs/reference/environments.md)"
 
-csv.field_size_limit(2**24)
+csv.field_size_limit(2**24)  # characters; a cell of paragraphs is longer than the usual 131,072
 
 
 def read_questions(file: Path) -> tuple[list[AskedQuestion], list[Paragraph]]:
@@ -36,7 +37,8 @@ def read_questions(file: Path) -> tuple[list[AskedQuestion], list[Paragraph]]:
     questions: list[AskedQuestion] = []
     given: list[Paragraph] = []
     for number, record in enumerate(_records(file), 1):
-        text, answers = str(_first(record, _TEXT) or ""), _answers(record)
+        text = str(_first(record, _TEXT) or "")
+        answers = _answers(record)
         if not text.strip() or not answers:
             raise InputError(f"record {number} of {file} has no question or no answer: expected {_FORMATS}.")
         id = f"{file.stem}-{_first(record, _ID) or number}"
@@ -47,16 +49,17 @@ def read_questions(file: Path) -> tuple[list[AskedQuestion], list[Paragraph]]:
 
 def read_corpus(file: Path) -> list[Paragraph]:
     """The paragraphs of a corpus: records with title and text, or with `contents` whose first line is the title."""
-    found: list[Paragraph] = []
+    corpus: list[Paragraph] = []
     for number, record in enumerate(_records(file), 1):
-        title, text = str(record.get("title") or ""), record.get("text") or record.get("paragraph_text")
+        title = str(record.get("title") or "")
+        text = record.get("text") or record.get("paragraph_text")
         contents = record.get("contents")
         if text is None and isinstance(contents, str):
             title, _, text = contents.partition("\n")
         if not text:
             raise InputError(f"record {number} of {file} has no text: expected title and text, or contents.")
-        found.append(Paragraph(title.strip('"'), _joined(text)))
-    return found
+        corpus.append(Paragraph(title.strip('"'), _joined(text)))
+    return corpus
 
 
 def _records(file: Path) -> Iterator[Record]:
@@ -68,14 +71,18 @@ def _records(file: Path) -> Iterator[Record]:
                 yield from _rows(lines.read().splitlines(keepends=True))
             else:
                 whole: Any = json.load(lines)
-                yield from whole["Data"] if isinstance(whole, dict) else whole
+                if isinstance(whole, dict):  # TriviaQA
+                    whole = cast("Record", whole)["Data"]
+                yield from whole
     except (OSError, ValueError, LookupError, TypeError, csv.Error) as error:
         raise InputError(f"{file} cannot be read: {error}. Expected {_FORMATS}.") from error
 
 
 def _rows(lines: Sequence[str]) -> Iterator[Record]:
     """Rows by their header. A file without one has a question and a list of answers in each (DPR's of NQ)."""
-    mark = "\t" if lines and "\t" in lines[0] else ","
+    mark = ","
+    if lines and "\t" in lines[0]:
+        mark = "\t"
     named = csv.DictReader(lines, delimiter=mark)
     if {*(named.fieldnames or ())} & {*_TEXT, "text"}:
         yield from named
@@ -85,35 +92,47 @@ def _rows(lines: Sequence[str]) -> Iterator[Record]:
 
 
 def _first(record: Record, names: Sequence[str]) -> Any:
-    return next((record[name] for name in names if record.get(name) not in (None, "")), None)
+    for name in names:
+        if record.get(name) not in (None, ""):
+            return record[name]
+    return None
 
 
 def _answers(record: Record) -> tuple[str, ...]:
-    found: Any = _first(record, _ANSWERS)
+    """The answers and their aliases, each once."""
+    given: Any = _first(record, _ANSWERS)
     aliases: list[Any] = list(_first(record, _ALIASES) or ())
-    if isinstance(found, Mapping):  # TriviaQA
-        known = cast("Record", found)
-        aliases += _first(known, _ALIASES) or ()
-        found = known.get("value") or known.get("Value")
-    if isinstance(found, str) and found.startswith("["):  # PopQA
-        found = json.loads(found)
-    values = cast("list[Any]", found) if isinstance(found, list) else [found or ""]
-    return tuple(dict.fromkeys(str(value) for value in (*values, *aliases) if str(value).strip()))
+    if isinstance(given, Mapping):  # TriviaQA: {"Value": "Paris", "Aliases": [...]}
+        answer = cast("Record", given)
+        aliases += _first(answer, _ALIASES) or ()
+        given = answer.get("value") or answer.get("Value")
+    if isinstance(given, str) and given.startswith("["):  # PopQA: a list as text
+        given = json.loads(given)
+    values: list[Any] = [given or ""]
+    if isinstance(given, list):
+        values = cast("list[Any]", given)
+    texts = [str(value) for value in (*values, *aliases)]
+    return tuple(dict.fromkeys(text for text in texts if text.strip()))
 
 
 def _paragraphs_of(record: Record) -> Iterator[Paragraph]:
     """The paragraphs beside a question of HotpotQA, 2WikiMultiHopQA or MuSiQue."""
     context: Any = record.get("context") or ()
     if isinstance(context, Mapping):  # as Hugging Face's datasets have it
-        known = cast("Record", context)
-        context = zip(known["title"], known.get("sentences") or known.get("content") or (), strict=True)
+        columns = cast("Record", context)
+        sentences = columns.get("sentences") or columns.get("content") or ()
+        context = zip(columns["title"], sentences, strict=True)
     if not isinstance(context, str):
-        yield from (Paragraph(str(title), _joined(texts)) for title, texts in context)
+        for title, texts in context:
+            yield Paragraph(str(title), _joined(texts))
     paragraphs: Any = record.get("paragraphs") or ()
-    for one in paragraphs:
-        yield Paragraph(str(one["title"]), str(one["paragraph_text"]))
+    for paragraph in paragraphs:  # MuSiQue
+        yield Paragraph(str(paragraph["title"]), str(paragraph["paragraph_text"]))
 
 
 def _joined(text: object) -> str:
-    parts = cast("list[object]", text) if isinstance(text, list) else [text]
+    """A text, or a list of its sentences."""
+    parts = [text]
+    if isinstance(text, list):
+        parts = cast("list[object]", text)
     return " ".join(str(part).strip() for part in parts)

@@ -59,23 +59,25 @@ class Corpus:
         self.paragraphs = list(dict.fromkeys(known))
         self._tokens = bm25s.tokenize
         self._index = bm25s.BM25()
-        texts = [f"{one.title} {one.text}" for one in self.paragraphs]
+        texts = [f"{paragraph.title} {paragraph.text}" for paragraph in self.paragraphs]
         self._index.index(self._tokens(texts, show_progress=False), show_progress=False)
 
     def search(self, query: str, k: int = FOUND) -> list[Paragraph]:
         """The k best paragraphs that share a word with the query, best first, ties in the corpus' order."""
         (words,) = self._tokens([query], return_ids=False, show_progress=False)
-        known = [word for word in words if word in self._index.vocab_dict]
+        known = [word for word in words if word in self._index.vocab_dict]  # bm25s raises for others
         if not known:
             return []
         scores_N = self._index.get_scores(known)
+        # Stable, so that ties keep the corpus' order.
         best = (-scores_N).argsort(kind="stable")[:k].tolist()
-        return [self.paragraphs[at] for at in best if scores_N[at] > 0]
+        return [self.paragraphs[number] for number in best if scores_N[number] > 0]
 
-    def told(self, query: str) -> str:
+    def answer(self, query: str) -> str:
         """What a search returns, as an agent reads it."""
-        found = self.search(query)
-        lines = [f"[{number}] {one.title}: {one.text}" for number, one in enumerate(found, 1)]
+        lines: list[str] = []
+        for number, paragraph in enumerate(self.search(query), 1):
+            lines.append(f"[{number}] {paragraph.title}: {paragraph.text}")
         return "\n".join(lines) or "Nothing in the corpus has a word of this query."
 
 
@@ -85,40 +87,50 @@ class QuestionEpisode:
     tools: Sequence[Schema] = (search_tool(SEARCH),)
 
     def __init__(self, corpus: Callable[[], Corpus], asked: AskedQuestion) -> None:
-        self._corpus, self._asked, self._answer = corpus, asked, ""
+        self._corpus = corpus
+        self._question = asked
+        self._answer = ""
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """The paragraphs found; ToolFailed for anything but a search."""
         query = arguments.get("query")
         if tool != SEARCH or set(arguments) != {"query"} or not isinstance(query, str):
             raise ToolFailed(f"the only tool is {SEARCH}, with a query")
-        return self._corpus().told(query)
+        return self._corpus().answer(query)
 
     def answer(self, text: str) -> str | None:
+        """Keep the answer; None ends the run."""
         self._answer = text
 
     def reward(self) -> float:
-        return exact_match(self._answer, self._asked.answers)
+        """1 for an exact match."""
+        return exact_match(self._answer, self._question.answers)
 
     def scores(self) -> Mapping[str, float]:
-        return {"f1": f1(self._answer, self._asked.answers)}
+        """F1 of the words."""
+        return {"f1": f1(self._answer, self._question.answers)}
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 class QuestionEnvironment:
     """Questions over a corpus. Both are read when they are first needed."""
 
     def __init__(self, name: str, read: Callable[[], tuple[Sequence[AskedQuestion], Sequence[Paragraph]]]) -> None:
-        self.name, self._read, self._lock = name, read, Lock()
+        self.name = name
+        self._read = read
+        self._lock = Lock()
 
     @cached_property
-    def _known(self) -> tuple[Mapping[str, AskedQuestion], Sequence[Paragraph]]:
-        asked, given = self._read()
-        return {one.id: one for one in asked}, given
+    def _contents(self) -> tuple[Mapping[str, AskedQuestion], Sequence[Paragraph]]:
+        """The questions by id, and the paragraphs."""
+        asked, paragraphs = self._read()
+        return {question.id: question for question in asked}, paragraphs
 
     @cached_property
     def _corpus(self) -> Corpus:
-        return Corpus(self._known[1])
+        return Corpus(self._contents[1])
 
     def corpus(self) -> Corpus:
         """What is searched; indexed once."""
@@ -126,13 +138,18 @@ class QuestionEnvironment:
             return self._corpus
 
     def tasks(self) -> Sequence[Task]:
-        return [question_task(one, _SYSTEM, SEARCH) for one in self._known[0].values()]
+        """A task for each question, in their order."""
+        asked = self._contents[0].values()
+        return [question_task(question, _SYSTEM, SEARCH) for question in asked]
 
     def start(self, task: Task, *, seed: int = 0) -> QuestionEpisode:
+        """A run; nothing in it is drawn."""
         del seed
-        return QuestionEpisode(self.corpus, self._known[0][task.id])
+        # The corpus as a function: indexing takes long and waits for the first search.
+        return QuestionEpisode(self.corpus, self._contents[0][task.id])
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 def question_task(asked: AskedQuestion, system: str, tool: str) -> Task:
@@ -159,19 +176,17 @@ def file_questions(source: str) -> QuestionEnvironment:
 def _from_files(source: str) -> tuple[Sequence[AskedQuestion], Sequence[Paragraph]]:
     asked: list[AskedQuestion] = []
     given: list[Paragraph] = []
-    names = [name for name in source.split(",") if name]
-    for name in names:
+    corpus: list[Paragraph] = []
+    for name in source.split(","):
         if name.startswith(CORPUS):
-            continue
-        found, beside = read_questions(Path(name))
-        asked, given = asked + found, given + beside
+            corpus += read_corpus(Path(name.removeprefix(CORPUS)))
+        elif name:
+            questions_of_file, paragraphs_of_file = read_questions(Path(name))
+            asked += questions_of_file
+            given += paragraphs_of_file
     if not asked:
         raise InputError(
             "questions-files needs files of questions: name them by --source, separated by commas, and a corpus to "
             f"search as {CORPUS}FILE."
         )
-    corpus: list[Paragraph] = []
-    for name in names:
-        if name.startswith(CORPUS):
-            corpus += read_corpus(Path(name.removeprefix(CORPUS)))
     return asked, corpus or given

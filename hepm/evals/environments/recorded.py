@@ -57,8 +57,9 @@ class Point:
 
 def points_in(domain: Domain, kind: PointKind) -> list[Point]:
     """The points of a domain: where a failed run diverged from successful ones, or each call of successful runs."""
-    found = _divergences(domain) if kind == "divergence" else _calls(domain)
-    return [point for point in found if point.event.turns]
+    points = _divergences(domain) if kind == "divergence" else _calls(domain)
+    # Without a message before it there is nothing to ask a model.
+    return [point for point in points if point.event.turns]
 
 
 def _divergences(domain: Domain) -> list[Point]:
@@ -89,6 +90,7 @@ def _calls(domain: Domain) -> list[Point]:
 
 
 def _known_tools(domain: Domain) -> Mapping[ToolName, Tool]:
+    """Every tool that a run of the domain called or was offered, with its last description."""
     known: dict[ToolName, Tool] = {}
     for run in domain.runs:
         for name in run.calls:
@@ -99,6 +101,7 @@ def _known_tools(domain: Domain) -> Mapping[ToolName, Tool]:
 
 
 def _specs(run: DomainRun, known: Mapping[ToolName, Tool]) -> list[Schema]:
+    """The tools of a run as endpoints take them; `known` ones where its record has none."""
     specs: list[Schema] = []
     for tool in run.trajectory.tools or known.values():
         if tool.name == SUMMARY_TOOL:
@@ -118,20 +121,25 @@ class PointEpisode:
         self._called: list[ToolName] = []
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """Note the tool; ToolFailed, as nothing is executed."""
         self._called.append(tool)
         raise ToolFailed("this is a recorded run: no tool is executed")
 
     def answer(self, text: str) -> str | None:
+        """None: the first text ends the run."""
         del text
         return None
 
     def reward(self) -> float:
-        return float(self._called[:1] != [] and self._called[0] in self._point.right)
+        """1 if the first call is of a right tool."""
+        return float(bool(self._called) and self._called[0] in self._point.right)
 
     def scores(self) -> Mapping[str, float]:
+        """Nothing besides the reward."""
         return {}
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 class RecordedRuns:
@@ -169,21 +177,24 @@ class RecordedRuns:
     @cached_property
     def points(self) -> Sequence[Point]:
         """All points, domain by domain."""
-        found: list[Point] = []
+        points: list[Point] = []
         for domain in self.domains:
-            found += points_in(domain, self.kind)
-        return found
+            points += points_in(domain, self.kind)
+        return points
 
     def drawn(self, most: int, *, seed: int) -> list[Point]:
         """At most so many points of each domain, drawn with the seed."""
         draws = random.Random(seed)
-        found: list[Point] = []
+        drawn: list[Point] = []
         for domain in self.domains:
             points = [point for point in self.points if point.event.run.domain == domain.name]
-            found += points if len(points) <= most else draws.sample(points, most)
-        return found
+            if len(points) > most:
+                points = draws.sample(points, most)
+            drawn += points
+        return drawn
 
     def tasks(self) -> Sequence[Task]:
+        """A task for each point."""
         return [point.task for point in self.points]
 
     def start(self, task: Task, *, seed: int = 0) -> PointEpisode:
@@ -192,4 +203,5 @@ class RecordedRuns:
         [point] = [point for point in self.points if point.key == task.id]
         return PointEpisode(point)
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing is held."""

@@ -31,6 +31,7 @@ class Worker:
 
     def __init__(self, package: Package | Checkout, side: str) -> None:
         self._name = package.name
+        # Ours would point the package's Python at our modules.
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         command = [package.interpreter(), _SERVE, side]
         variables = kept | _OURS | package.variables
@@ -74,8 +75,10 @@ class Worker:
             self._process.stdin.flush()
             return json.loads(self._process.stdout.readline())
         except (OSError, ValueError) as error:
-            slow, last_words = time.monotonic() - began >= _LIMIT_S, self._end()
-            why = f"no answer in {_LIMIT_S:g} s" if slow else last_words
+            slow = time.monotonic() - began >= _LIMIT_S
+            why = self._end()
+            if slow:
+                why = f"no answer in {_LIMIT_S:g} s"
             raise EpisodeError(f"the process of {self._name} ended during {do} ({why})") from error
         finally:
             timer.cancel()
@@ -101,7 +104,9 @@ class Worker:
         with self._log:
             self._log.seek(0)
             lines = self._log.read().decode("utf-8", "replace").strip().splitlines()
-        return lines[-1] if lines else f"exit status {self._process.returncode}"
+        if not lines:
+            return f"exit status {self._process.returncode}"
+        return lines[-1]
 
     def close(self) -> None:
         """End the process."""
@@ -124,27 +129,33 @@ class WorkerEpisode:
 
     @property
     def tools(self) -> Sequence[Schema]:
+        """Those of this turn of the user: a text of the user may bring others."""
         if self._tools is None:
             self._tools = [self._schema_of(tool) for tool in self.worker.ask("tools")]
         return self._tools
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """What the tool returns in the worker; ToolFailed if it raised there."""
         text, failed = self.worker.ask("call", tool, dict(arguments))
         if failed:
             raise ToolFailed(text)
         return text
 
     def answer(self, text: str) -> str | None:
+        """What the user says; the model that plays the user is asked from here."""
         self._tools = None
         return self.worker.ask("answer", text, model=self._ask)
 
     def reward(self) -> float:
+        """By the package's own judgement."""
         return self.worker.ask("reward")
 
     def scores(self) -> Mapping[str, float]:
+        """What the package judges besides."""
         return self.worker.ask("scores")
 
     def close(self) -> None:
+        """End the run; its worker is free for the next one."""
         if self.worker.alive:
             with suppress(EpisodeError):
                 self.worker.ask("close")
@@ -158,8 +169,10 @@ def schema_of(tool: Mapping[str, Any]) -> Schema:
 
 def task_of(record: dict[str, Any]) -> Task:
     """A task as sides give it: the fields of `Task`, and gold as [[[[tool, arguments], ...], text], ...]."""
-    gold = tuple(GoldTurn(tuple(Call(*call) for call in calls), text) for calls, text in record.pop("gold"))
-    return Task(**record, gold=gold)
+    gold: list[GoldTurn] = []
+    for calls, text in record.pop("gold"):
+        gold.append(GoldTurn(tuple(Call(*call) for call in calls), text))
+    return Task(**record, gold=tuple(gold))
 
 
 class WorkerEnvironment:
@@ -184,6 +197,7 @@ class WorkerEnvironment:
         self._lock = Lock()
 
     def tasks(self) -> Sequence[Task]:
+        """The tasks, asked for once; the package is installed first."""
         with self._lock:
             if self._tasks is None:
                 worker = self._take()
@@ -192,6 +206,7 @@ class WorkerEnvironment:
             return self._tasks
 
     def start(self, task: Task, *, seed: int = 0, ask: Ask | None = None) -> WorkerEpisode:
+        """A fresh state, in an idle worker or a new one."""
         with self._lock:
             worker = self._take()
         try:
@@ -210,6 +225,7 @@ class WorkerEnvironment:
         return self._workers[-1]
 
     def close(self) -> None:
+        """End the workers."""
         while self._workers:
             self._workers.pop().close()
 

@@ -105,14 +105,18 @@ class Gym:
         self.gym = self.name = gym
 
     def tasks(self) -> Sequence[Task]:
-        made = GYMS[self.gym].tasks()
-        return [one.task(at, len(made), GYMS[self.gym].system) for at, one in enumerate(made)]
+        """The tasks, in a fixed order."""
+        gym = GYMS[self.gym]
+        tasks = gym.tasks()
+        return [task.task(number, len(tasks), gym.system) for number, task in enumerate(tasks)]
 
     def start(self, task: Task, *, seed: int = 0) -> GymEpisode:
+        """A run; nothing in it is drawn."""
         del seed
         return GYMS[self.gym].start(task.id, by_words)
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 class ListeningGym(Gym):
@@ -132,10 +136,12 @@ class ListeningGym(Gym):
         return ChatModel(self.user)
 
     def start(self, task: Task, *, seed: int = 0, ask: Ask | None = None) -> GymEpisode:
+        """A run whose user hears by the model."""
         del seed
         return GYMS[self.gym].start(task.id, by_model(ask or self._chat, self.user.model))
 
     def close(self) -> None:
+        """Close the model's connections, if it was asked at all."""
         chat = self.__dict__.pop("_chat", None)
         if chat:
             chat.__exit__()
@@ -152,14 +158,22 @@ class AllGyms:
         }
 
     def tasks(self) -> Sequence[Task]:
-        return [task for part in self._parts.values() for task in part.tasks()]
+        """The tasks of all parts, part by part."""
+        tasks: list[Task] = []
+        for part in self._parts.values():
+            tasks.extend(part.tasks())
+        return tasks
 
     def part_of(self, task: Task) -> str:
         """The gym that a task is from, which its run and its lessons name as their environment."""
         name = task.id.rpartition("-")[0]
-        return name if name in GYMS else "functions"
+        if name in GYMS:
+            return name
+        return "functions"  # whose tasks are named after their kind: "linear-3"
 
     def start(self, task: Task, *, seed: int = 0) -> Episode:
+        """A run in the part that the task is from."""
         return self._parts[self.part_of(task)].start(task, seed=seed)
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing is held."""

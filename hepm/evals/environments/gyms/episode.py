@@ -15,6 +15,7 @@ _ABOUT: Final = {
     "answer": "Give your answer; only the first counts, and it ends the conversation",
     "finish": "End the conversation, with what you recommend or found out",
 }
+# "[action] Is it alive?"
 _LINE: Final = re.compile(r"\s*\[(\w+)\]\s*(.*)", re.DOTALL)
 
 
@@ -44,9 +45,12 @@ class GymTask:
 
     def task(self, number: int, each: int, system: str) -> Task:
         """As an environment lists it: the last fifth of a gym is the test split."""
-        calls = tuple(Call(tool, {"text": given} if isinstance(given, str) else given) for tool, given in self.right)
+        calls: list[Call] = []
+        for tool, given in self.right:
+            arguments: Mapping[str, str] = {"text": given} if isinstance(given, str) else given
+            calls.append(Call(tool, arguments))
         split = "train" if number < each * 4 / 5 else "test"
-        return Task(self.id, self.request, system, family=self.kind, split=split, gold=(GoldTurn(calls),))
+        return Task(self.id, self.request, system, family=self.kind, split=split, gold=(GoldTurn(tuple(calls)),))
 
 
 class GymEpisode:
@@ -58,7 +62,9 @@ class GymEpisode:
     ending: Sequence[str] = ("answer", "finish")
 
     def __init__(self, tools: Sequence[Schema]) -> None:
-        self.tools, self.over, self._reminded = tools, False, False
+        self.tools = tools
+        self.over = False
+        self._reminded = False
 
     @property
     def actions(self) -> Mapping[str, Callable[..., str]]:
@@ -66,15 +72,16 @@ class GymEpisode:
         raise NotImplementedError
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
-        schema = next((one["function"] for one in self.tools if one["function"]["name"] == tool), None)
-        if schema is None:
+        """The user's reply, or what was found; ToolFailed for another action, other fields, or after the end."""
+        fields_of = {spec["function"]["name"]: spec["function"]["parameters"]["required"] for spec in self.tools}
+        if tool not in fields_of:
             raise ToolFailed(f"no action is called {tool}; there are {', '.join(self.actions)}")
-        fields = schema["parameters"]["required"]
+        fields = fields_of[tool]
         if set(arguments) != set(fields) or not all(isinstance(value, str) for value in arguments.values()):
             raise ToolFailed(f"{tool} takes {', '.join(fields)}, as texts")
         if self.over:
             raise ToolFailed("the conversation is over")
-        reply = self.actions[tool](*(arguments[field] for field in fields))
+        reply = self.actions[tool](*[arguments[field] for field in fields])
         self.over = tool in self.ending
         return reply
 
@@ -86,16 +93,21 @@ class GymEpisode:
                 reply = self.call(line[1].lower(), {"text": line[2].strip()})
             except ToolFailed as error:
                 reply = f"Not possible: {error}."
-            return None if self.over else reply
+            if self.over:
+                return None
+            return reply
         if self.over or self._reminded or not text.strip():
             return None
         self._reminded = True
         return f"Take one of the actions {', '.join(f'[{name}]' for name in self.actions)}."
 
     def reward(self) -> float:
+        """Of the run as it is now, in [0, 1]."""
         raise NotImplementedError
 
     def scores(self) -> Mapping[str, float]:
+        """Nothing besides the reward."""
         return {}
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing is held."""

@@ -58,17 +58,19 @@ def by_model(ask: Ask, model: str) -> Hearing:
 
     def hear(text: str, topics: Sequence[Topic]) -> list[int]:
         known = "\n".join(f"{number}. {topic.about}" for number, topic in enumerate(topics, 1))
-        said = f"The message: {quoted(text, 4_000)}\n\nWhat the user knows:\n{known}"
-        messages = [{"role": "system", "content": _LISTEN}, {"role": "user", "content": said}]
+        request = f"The message: {quoted(text, 4_000)}\n\nWhat the user knows:\n{known}"
+        messages = [{"role": "system", "content": _LISTEN}, {"role": "user", "content": request}]
         reply = ask({"model": model, "messages": messages, "temperature": 0.0})
         content = str(reply["choices"][0]["message"].get("content") or "")
         try:
-            found: list[Any] = json.loads(content[content.index("{") : content.rindex("}") + 1])["numbers"]
-            numbers = [int(number) - 1 for number in found]
+            # Models put their JSON between words or in a code block.
+            answer = json.loads(content[content.index("{") : content.rindex("}") + 1])
+            numbers: list[Any] = answer["numbers"]
+            positions = [int(number) - 1 for number in numbers]
         except (ValueError, LookupError, TypeError) as error:
             raise AnswerError(
                 f"the model that listens for the user gave no list of numbers: {content!r:.200}"
             ) from error
-        return [at for at in dict.fromkeys(numbers) if 0 <= at < len(topics)]
+        return [position for position in dict.fromkeys(positions) if 0 <= position < len(topics)]
 
     return hear

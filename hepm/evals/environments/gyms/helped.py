@@ -10,7 +10,7 @@ from hepm.evals.answers import exact_match
 from hepm.evals.environments import ToolFailed
 from hepm.evals.environments.gyms.episode import GymEpisode, GymTask, action_tool
 from hepm.evals.environments.gyms.hearing import Hearing, Topic
-from hepm.evals.environments.gyms.hidden import records
+from hepm.evals.environments.gyms.hidden import number_in, records
 from hepm.evals.environments.island import Paragraph, long_questions, paragraphs
 from hepm.evals.environments.questions import Corpus
 
@@ -19,7 +19,10 @@ from hepm.evals.environments.questions import Corpus
 
 @cache
 def _library() -> Corpus:
-    return Corpus([Paragraph(one["claim"], text) for one in records("persuade") for text in one["evidence"]])
+    known: list[Paragraph] = []
+    for record in records("persuade"):
+        known += [Paragraph(record["claim"], text) for text in record["evidence"]]
+    return Corpus(known)
 
 
 class PersuadeEpisode(GymEpisode):
@@ -27,48 +30,55 @@ class PersuadeEpisode(GymEpisode):
 
     def __init__(self, record: Mapping[str, Any], hear: Hearing) -> None:
         super().__init__([action_tool("action"), action_tool("search"), action_tool("finish")])
-        self._hear, self._settled = hear, 0
-        known = zip(record["doubts"], record["evidence"], record["key"], strict=True)
-        self._topics = [Topic(f"{doubt} Against it: {text}", key, doubt) for doubt, text, key in known]
+        self._hear = hear
+        self._answered = 0
+        self._topics: list[Topic] = []
+        # `key` holds the words that an argument with this evidence has.
+        for doubt, evidence, key in zip(record["doubts"], record["evidence"], record["key"], strict=True):
+            self._topics.append(Topic(f"{doubt} Against it: {evidence}", key, doubt))
 
     @property
     def actions(self) -> Mapping[str, Callable[..., str]]:
+        """Argue, search for evidence, or end the conversation."""
         return {"action": self._argue, "search": self._search, "finish": self._finish}
 
     def _argue(self, text: str) -> str:
-        if self._settled == len(self._topics):
+        if self._answered == len(self._topics):
             return "I agree with you."
-        if self._settled in self._hear(text, self._topics):
-            self._settled += 1
-        elif not text.strip().endswith("?"):
-            return f"That does not convince me. {self._topics[self._settled].says}"
-        left = self._topics[self._settled :]
-        return left[0].says if left else "You have convinced me."
+        if self._answered in self._hear(text, self._topics):
+            self._answered += 1
+        elif not text.strip().endswith("?"):  # a question is no argument that failed
+            return f"That does not convince me. {self._topics[self._answered].says}"
+        if self._answered == len(self._topics):
+            return "You have convinced me."
+        return self._topics[self._answered].says
 
     def _search(self, text: str) -> str:
-        return _library().told(text)
+        return _library().answer(text)
 
     def _finish(self, text: str) -> str:
         del text
         return "Goodbye."
 
     def reward(self) -> float:
-        return self._settled / len(self._topics)
+        """The share of doubts that were answered."""
+        return self._answered / len(self._topics)
 
 
 def persuade_tasks() -> list[GymTask]:
     """20 claims; the agent is told the claim, and hears the doubts from the user."""
-    return [
-        GymTask(
-            f"persuade-{at}", "persuade", f"Convince me of this, if you can: {one['claim']}",
-            [("search", one["claim"]), *(("action", text) for text in one["evidence"]), ("finish", "Thank you.")],
-        )
-        for at, one in enumerate(records("persuade"))
-    ]  # fmt: skip
+    tasks: list[GymTask] = []
+    for number, record in enumerate(records("persuade")):
+        arguments = [("action", text) for text in record["evidence"]]
+        right = [("search", record["claim"]), *arguments, ("finish", "Thank you.")]
+        request = f"Convince me of this, if you can: {record['claim']}"
+        tasks.append(GymTask(f"persuade-{number}", "persuade", request, right))
+    return tasks
 
 
-def persuade_episode(task: str, hear: Hearing) -> GymEpisode:  # noqa: D103
-    return PersuadeEpisode(records("persuade")[int(task.rpartition("-")[2])], hear)
+def persuade_episode(task: str, hear: Hearing) -> GymEpisode:
+    """A run of the task with this id."""
+    return PersuadeEpisode(records("persuade")[number_in(task)], hear)
 
 
 # Search: a question over three paragraphs of the island.
@@ -84,34 +94,37 @@ class SearchEpisode(GymEpisode):
 
     def __init__(self, answers: Sequence[str]) -> None:
         super().__init__([action_tool("search"), action_tool("answer")])
-        self._answers, self._matched = answers, 0.0
+        self._answers = answers
+        self._matched = 0.0
 
     @property
     def actions(self) -> Mapping[str, Callable[..., str]]:
-        return {"search": _island().told, "answer": self._judge}
+        """Search, or answer."""
+        return {"search": _island().answer, "answer": self._judge}
 
     def _judge(self, text: str) -> str:
         self._matched = exact_match(text, self._answers)
         return "Right." if self._matched else "Wrong."
 
     def reward(self) -> float:
+        """1 for an answer that matches."""
         return self._matched
 
 
 def search_tasks() -> list[GymTask]:
     """20 questions that `questions` does not ask."""
-    return [
-        GymTask(
-            f"search-{at}", "search", one.text,
-            [*(("search", query) for query in one.searches), ("answer", one.answers[0])],
-        )
-        for at, one in enumerate(long_questions())
-    ]  # fmt: skip
+    tasks: list[GymTask] = []
+    for number, question in enumerate(long_questions()):
+        searches = [("search", query) for query in question.searches]
+        right = [*searches, ("answer", question.answers[0])]
+        tasks.append(GymTask(f"search-{number}", "search", question.text, right))
+    return tasks
 
 
-def search_episode(task: str, hear: Hearing) -> GymEpisode:  # noqa: D103
+def search_episode(task: str, hear: Hearing) -> GymEpisode:
+    """A run of the task with this id; its user is told nothing, so that nobody needs to hear."""
     del hear
-    return SearchEpisode(long_questions()[int(task.rpartition("-")[2])].answers)
+    return SearchEpisode(long_questions()[number_in(task)].answers)
 
 
 # Tau: an order is changed by policy, after the user confirmed.
@@ -145,12 +158,15 @@ class TauEpisode(GymEpisode):
         super().__init__(_TAU_TOOLS)
         kind = _KINDS[number % len(_KINDS)]
         self._right = _change_of(number)
-        self._order, self._hear = _order_of(number), hear
+        self._order = _order_of(number)
+        self._hear = hear
         self._status = {"refund": "delivered", "refused": "shipped"}.get(kind, "processing")
         self._item = _ITEMS[number % len(_ITEMS)]
         self._changes: list[tuple[str, ...]] = []
         self._seen = self._confirmed = False
-        details = f"{self._right[-1]}." if kind in ("address", "refund") else "I ordered the wrong thing."
+        details = "I ordered the wrong thing."
+        if kind in ("address", "refund"):
+            details = f"{self._right[-1]}."
         self._topics = [
             Topic("the number of the order", "number|which order|order id", f"It is {self._order}."),
             Topic("the new address, the item, or the reason", "address|item|which|reason|why|where", details),
@@ -159,6 +175,7 @@ class TauEpisode(GymEpisode):
 
     @property
     def actions(self) -> Mapping[str, Callable[..., str]]:
+        """Speak, look at the order, change it, or end the conversation."""
         changes: dict[str, Callable[..., str]] = {name: self._changing(name) for name in _CHANGES.values()}
         return {"action": self._say, "get_order": self._look, **changes, "finish": self._finish}
 
@@ -167,9 +184,11 @@ class TauEpisode(GymEpisode):
         return "Goodbye."
 
     def _say(self, text: str) -> str:
-        found = self._hear(text, self._topics)
-        self._confirmed |= 2 in found and self._seen
-        return " ".join(self._topics[at].says for at in found) or "All right."
+        heard = self._hear(text, self._topics)
+        # Topic 2 is the confirmation; given before the order was looked at, it confirms nothing.
+        if 2 in heard and self._seen:
+            self._confirmed = True
+        return " ".join(self._topics[position].says for position in heard) or "All right."
 
     def _look(self, order: str) -> str:
         if order != self._order:
@@ -190,11 +209,12 @@ class TauEpisode(GymEpisode):
         return change
 
     def reward(self) -> float:
+        """1 for the right change, confirmed; where the right answer is a refusal, for no change."""
         if not (self.over and self._seen):
             return 0.0
-        return float(
-            self._changes == ([self._right] if self._right[0] else []) and (self._confirmed or not self._right[0])
-        )
+        if not self._right[0]:
+            return float(not self._changes)
+        return float(self._confirmed and self._changes == [self._right])
 
 
 def _order_of(number: int) -> str:
@@ -202,33 +222,41 @@ def _order_of(number: int) -> str:
 
 
 def _change_of(number: int) -> tuple[str, ...]:
-    kind, order = _KINDS[number % len(_KINDS)], _order_of(number)
-    more = {"address": (_STREETS[number % len(_STREETS)],), "refund": (_ITEMS[number % len(_ITEMS)],)}
-    return (_CHANGES.get(kind, ""), order, *more.get(kind, ()))
+    """The right change: ("change_address", "W4137", "9 Harbour Road"); ("", order) where it must be refused."""
+    kind = _KINDS[number % len(_KINDS)]
+    order = _order_of(number)
+    tool = _CHANGES.get(kind, "")
+    if kind == "address":
+        return (tool, order, _STREETS[number % len(_STREETS)])
+    if kind == "refund":
+        return (tool, order, _ITEMS[number % len(_ITEMS)])
+    return (tool, order)
 
 
 def tau_tasks() -> list[GymTask]:
     """20 orders: five to cancel, five to send elsewhere, five with an item to refund, five where it must be refused."""
-    return [
-        GymTask(f"tau-{at}", kind, _WISHES[kind], _right_calls(at))
-        for at in range(_ORDERS)
-        for kind in (_KINDS[at % len(_KINDS)],)
-    ]
+    tasks: list[GymTask] = []
+    for number in range(_ORDERS):
+        kind = _KINDS[number % len(_KINDS)]
+        tasks.append(GymTask(f"tau-{number}", kind, _WISHES[kind], _right_calls(number)))
+    return tasks
 
 
 def _right_calls(number: int) -> list[tuple[str, Any]]:
     tool, order, *more = _change_of(number)
-    asked: list[tuple[str, Any]] = [
+    calls: list[tuple[str, Any]] = [
         ("action", "What is the number, and which item or address is it about?"),
         ("get_order", order),
     ]
     if tool:
-        fields = next(
-            one["function"]["parameters"]["required"] for one in _TAU_TOOLS if one["function"]["name"] == tool
-        )
-        asked += [("action", "Shall I go ahead?"), (tool, dict(zip(fields, (order, *more), strict=True)))]
-    return [*asked, ("finish", "Done.")]
+        [function] = [spec["function"] for spec in _TAU_TOOLS if spec["function"]["name"] == tool]
+        fields = function["parameters"]["required"]
+        calls.append(("action", "Shall I go ahead?"))
+        calls.append((tool, dict(zip(fields, (order, *more), strict=True))))
+    calls.append(("finish", "Done."))
+    return calls
 
 
-def tau_episode(task: str, hear: Hearing) -> GymEpisode:  # noqa: D103
-    return TauEpisode(int(task.rpartition("-")[2]), hear)
+def tau_episode(task: str, hear: Hearing) -> GymEpisode:
+    """A run of the task with this id."""
+    return TauEpisode(number_in(task), hear)

@@ -16,6 +16,7 @@ from hepm.evals.environments.gyms.hearing import Hearing, Topic, matched
 MOST_AT_ONCE: Final = 2
 """Questions of one message that a user answers: related ones may be paired (PRIME, figure 9), all at once may not."""
 MOST_QUESTIONS: Final = 20
+"""Questions that the user of telepathy answers."""
 _UNKNOWN: Final = "I cannot say."
 _ONE: Final = "Ask one thing at a time."
 
@@ -26,8 +27,14 @@ def records(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+def number_in(task: str) -> int:
+    """The number of a task by its id: 7 in "turtle-7"."""
+    return int(task.rpartition("-")[2])
+
+
 # Telepathy: a thing is guessed by questions of yes and no.
 
+# A trait, and the words by which a question is heard to ask for it.
 _TRAITS: Final = {
     "alive": "alive|living", "animal": "animal|creature", "person": "person|human", "plant": "plant|tree|flower",
     "place": "place|building|location", "thing": "thing|object|tool", "flies": "fly|flies|flying|wings",
@@ -54,31 +61,39 @@ class TelepathyEpisode(GymEpisode):
 
     def __init__(self, secret: str, hear: Hearing) -> None:
         super().__init__([action_tool("action"), action_tool("answer")])
-        self._secret, self._hear, self._asked, self._right = secret, hear, 0, False
+        self._secret = secret
+        self._hear = hear
+        self._questions = 0
+        self._right = False
+        self._topics: list[Topic] = []
         traits = _THINGS[secret].split()
-        self._topics = [
-            Topic(f"whether it is {name}", words, "Yes." if name in traits else "No.")
-            for name, words in _TRAITS.items()
-        ]
+        for trait, words in _TRAITS.items():
+            truth = "Yes." if trait in traits else "No."
+            self._topics.append(Topic(f"whether it is {trait}", words, truth))
 
     @property
     def actions(self) -> Mapping[str, Callable[..., str]]:
+        """Ask, or guess."""
         return {"action": self._question, "answer": self._guess}
 
     def _question(self, text: str) -> str:
-        self._asked += 1
-        if self._asked > MOST_QUESTIONS:
-            return f"That was question {self._asked}: only {MOST_QUESTIONS} are answered. Guess."
-        found = self._hear(text, self._topics)
-        if len(found) > 1:
+        self._questions += 1
+        if self._questions > MOST_QUESTIONS:
+            return f"That was question {self._questions}: only {MOST_QUESTIONS} are answered. Guess."
+        heard = self._hear(text, self._topics)
+        if not heard:
+            return _UNKNOWN
+        if len(heard) > 1:
             return _ONE
-        return self._topics[found[0]].says if found else _UNKNOWN
+        return self._topics[heard[0]].says
 
     def _guess(self, text: str) -> str:
+        # Among the last four words: "I think that it is the violin" is a guess, a list of all things is none.
         self._right = plain_answer(self._secret) in plain_answer(text).split()[-4:]
         return "Right." if self._right else "Wrong."
 
     def reward(self) -> float:
+        """1 for the right guess."""
         return float(self._right)
 
 
@@ -87,11 +102,15 @@ def telepathy_tasks() -> list[GymTask]:
     request = (
         f"I think of something. You may ask {MOST_QUESTIONS} questions that I can answer by yes or no, then guess once."
     )
-    return [GymTask(f"telepathy-{at}", "telepathy", request, [("answer", name)]) for at, name in enumerate(_THINGS)]
+    tasks: list[GymTask] = []
+    for number, thing in enumerate(_THINGS):
+        tasks.append(GymTask(f"telepathy-{number}", "telepathy", request, [("answer", thing)]))
+    return tasks
 
 
-def telepathy_episode(task: str, hear: Hearing) -> GymEpisode:  # noqa: D103
-    return TelepathyEpisode([*_THINGS][int(task.rpartition("-")[2])], hear)
+def telepathy_episode(task: str, hear: Hearing) -> GymEpisode:
+    """A run of the task with this id."""
+    return TelepathyEpisode([*_THINGS][number_in(task)], hear)
 
 
 # Turtle: what happened behind a strange story.
@@ -103,40 +122,48 @@ class TurtleEpisode(GymEpisode):
     def __init__(self, record: Mapping[str, Any], hear: Hearing) -> None:
         super().__init__([action_tool("action"), action_tool("answer")])
         self._points: Sequence[str] = record["points"]
-        self._hear, self._share = hear, 0.0
-        self._topics = [
-            Topic(f"it has to do with one of these: {words}", words, said)
-            for said, facts in (("Yes.", record["yes"]), ("No.", record["no"]))
-            for words in facts
-        ]
+        self._hear = hear
+        self._share = 0.0
+        self._topics: list[Topic] = []
+        for truth, facts in (("Yes.", record["yes"]), ("No.", record["no"])):
+            for words in facts:
+                self._topics.append(Topic(f"it has to do with one of these: {words}", words, truth))
 
     @property
     def actions(self) -> Mapping[str, Callable[..., str]]:
+        """Ask, or tell the story."""
         return {"action": self._question, "answer": self._solve}
 
     def _question(self, text: str) -> str:
-        said = {self._topics[at].says for at in self._hear(text, self._topics)}
-        return said.pop() if len(said) == 1 else _ONE if said else "That does not matter."
+        truths = {self._topics[position].says for position in self._hear(text, self._topics)}
+        if not truths:
+            return "That does not matter."
+        if len(truths) > 1:  # "Was it night, or did he drown?" has no single answer
+            return _ONE
+        return truths.pop()
 
     def _solve(self, text: str) -> str:
-        self._share = sum(matched(point, text) is not None for point in self._points) / len(self._points)
+        told = [point for point in self._points if matched(point, text)]
+        self._share = len(told) / len(self._points)
         return "That is the story." if self._share == 1 else "That is not the whole story."
 
     def reward(self) -> float:
+        """The share of points in the answer; 0 without one."""
         return self._share
 
 
 def turtle_tasks() -> list[GymTask]:
     """20 stories of our own telling."""
-    known = enumerate(records("turtle"))
-    return [
-        GymTask(f"turtle-{at}", "turtle", f"What happened? {one['surface']}", [("answer", one["truth"])])
-        for at, one in known
-    ]
+    tasks: list[GymTask] = []
+    for number, story in enumerate(records("turtle")):
+        request = f"What happened? {story['surface']}"
+        tasks.append(GymTask(f"turtle-{number}", "turtle", request, [("answer", story["truth"])]))
+    return tasks
 
 
-def turtle_episode(task: str, hear: Hearing) -> GymEpisode:  # noqa: D103
-    return TurtleEpisode(records("turtle")[int(task.rpartition("-")[2])], hear)
+def turtle_episode(task: str, hear: Hearing) -> GymEpisode:
+    """A run of the task with this id."""
+    return TurtleEpisode(records("turtle")[number_in(task)], hear)
 
 
 # Intention: what a vague request leaves open.
@@ -161,61 +188,78 @@ class ElicitingEpisode(GymEpisode):
 
     def __init__(self, topics: Sequence[Topic], hear: Hearing, *more: str) -> None:
         super().__init__([action_tool(name) for name in ("action", *more, "finish")])
-        self.topics, self.uncovered, self._hear = topics, set[int](), hear
+        self.topics = topics
+        self.uncovered: set[int] = set()
+        self._hear = hear
 
     @property
     def actions(self) -> Mapping[str, Callable[..., str]]:
+        """Ask, or end the conversation."""
         return {"action": self._question, "finish": self._finish}
 
     def _question(self, text: str) -> str:
-        found = self._hear(text, self.topics)[:MOST_AT_ONCE]
-        self.uncovered.update(found)
-        return " ".join(self.topics[at].says for at in found) or "I do not know what to say to that."
+        heard = self._hear(text, self.topics)[:MOST_AT_ONCE]
+        self.uncovered.update(heard)
+        return " ".join(self.topics[position].says for position in heard) or "I do not know what to say to that."
 
     def _finish(self, text: str) -> str:
         del text
         return "Thank you."
 
     def reward(self) -> float:
+        """The share of aspects that came out."""
         return len(self.uncovered) / len(self.topics)
 
 
 def _topics_of(record: Mapping[str, str]) -> list[Topic]:
-    return [Topic(f"{name}: {record[name]}", _ASPECTS[name], record[name]) for name in record if name in _ASPECTS]
+    """The open details of a vague request: {"request": "Plan a party", "age": "She turns 40", ...}."""
+    topics: list[Topic] = []
+    for name, detail in record.items():
+        if name in _ASPECTS:
+            topics.append(Topic(f"{name}: {detail}", _ASPECTS[name], detail))
+    return topics
 
 
 def _paired(words: Sequence[str]) -> list[tuple[str, str]]:
     """Questions about two aspects each."""
-    asked = [word.partition("|")[0].removesuffix("\\b") for word in words]
-    return [("action", f"What about {' and '.join(asked[at : at + 2])}?") for at in range(0, len(asked), 2)]
+    names = [word.partition("|")[0].removesuffix("\\b") for word in words]
+    questions: list[tuple[str, str]] = []
+    for start in range(0, len(names), 2):
+        pair = names[start : start + 2]
+        questions.append(("action", f"What about {' and '.join(pair)}?"))
+    return questions
 
 
 def intention_tasks() -> list[GymTask]:
     """20 vague requests with six open details each."""
-    return [
-        GymTask(
-            f"intention-{at}", one["kind"], one["request"], [*_paired(_telling(_topics_of(one))), ("finish", "Done.")]
-        )
-        for at, one in enumerate(records("intention"))
-    ]
+    tasks: list[GymTask] = []
+    for number, record in enumerate(records("intention")):
+        right = [*_paired(_telling(_topics_of(record))), ("finish", "Done.")]
+        tasks.append(GymTask(f"intention-{number}", record["kind"], record["request"], right))
+    return tasks
 
 
 def _telling(topics: Sequence[Topic]) -> list[str]:
     """Of each topic a word that no other one has."""
-    found: list[str] = []
-    for at, topic in enumerate(topics):
-        others = [other.words for number, other in enumerate(topics) if number != at]
-        words = [word.removesuffix("\\b") for word in topic.words.split("|")]
-        found.append(next(word for word in words if not any(matched(other, word) for other in others)))
-    return found
+    telling: list[str] = []
+    for topic in topics:
+        others = [other.words for other in topics if other is not topic]
+        for word in topic.words.split("|"):
+            plain = word.removesuffix("\\b")
+            if not any(matched(words, plain) for words in others):
+                telling.append(plain)
+                break
+    return telling
 
 
-def intention_episode(task: str, hear: Hearing) -> GymEpisode:  # noqa: D103
-    return ElicitingEpisode(_topics_of(records("intention")[int(task.rpartition("-")[2])]), hear)
+def intention_episode(task: str, hear: Hearing) -> GymEpisode:
+    """A run of the task with this id."""
+    return ElicitingEpisode(_topics_of(records("intention")[number_in(task)]), hear)
 
 
 # Travel: a trip by preferences that come out one by one.
 
+# The words by which a question is heard to ask for a wish, and what may be wished.
 _WISHES: Final = {
     "climate": ("climate|warm|weather|beach or|destination", ("beach", "mountains", "city", "lakes")),
     "days": ("days|how long|duration|when|dates", ("3 days", "5 days", "8 days", "14 days")),
@@ -236,40 +280,50 @@ class TravelEpisode(ElicitingEpisode):
     """Half of the reward is for wishes that came out, half for those that the recommendation meets."""
 
     def __init__(self, wished: Mapping[str, str], hear: Hearing) -> None:
-        topics = [
-            Topic(f"{name}: {value}", _WISHES[name][0], f"For the {name}: {value}.") for name, value in wished.items()
-        ]
+        topics: list[Topic] = []
+        for name, value in wished.items():
+            words = _WISHES[name][0]
+            topics.append(Topic(f"{name}: {value}", words, f"For the {name}: {value}."))
         super().__init__(topics, hear, "search")
-        self._wished, self._met = wished, 0.0
+        self._wished = wished
+        self._met = 0.0
 
     @property
     def actions(self) -> Mapping[str, Callable[..., str]]:
+        """Ask, search, or recommend a trip."""
         return {"action": self._question, "search": self._search, "finish": self._recommend}
 
     def _search(self, text: str) -> str:
-        found = [f"{name}: {', '.join(values)}" for name, (words, values) in _WISHES.items() if matched(words, text)]
-        return "\n".join(found) or "Nothing is found. Search for climate, days, budget, lodging or food."
+        lines: list[str] = []
+        for name, (words, values) in _WISHES.items():
+            if matched(words, text):
+                lines.append(f"{name}: {', '.join(values)}")
+        return "\n".join(lines) or "Nothing is found. Search for climate, days, budget, lodging or food."
 
     def _recommend(self, text: str) -> str:
-        said = {name: [value for value in values if matched(value, text)] for name, (_, values) in _WISHES.items()}
-        self._met = sum(said[name] == [wish] for name, wish in self._wished.items()) / len(self._wished)
+        met = 0
+        for name, wish in self._wished.items():
+            recommended = [value for value in _WISHES[name][1] if matched(value, text)]
+            met += recommended == [wish]  # a text that names every option recommends none
+        self._met = met / len(self._wished)
         return "That is the trip I want." if self._met == 1 else "That is not quite it, but thank you."
 
     def reward(self) -> float:
+        """The mean of both shares."""
         return (super().reward() + self._met) / 2
 
 
 def travel_tasks() -> list[GymTask]:
     """20 trips with five wishes each."""
     request = "I would like to go on holiday. Can you recommend something?"
-    return [
-        GymTask(
-            f"travel-{at}", "travel", request,
-            [*_paired([*_WISHES]), ("search", "hotel and food"), ("finish", ", ".join(_trip(at).values()))],
-        )
-        for at in range(_TRIPS)
-    ]  # fmt: skip
+    tasks: list[GymTask] = []
+    for number in range(_TRIPS):
+        recommended = ", ".join(_trip(number).values())
+        right = [*_paired([*_WISHES]), ("search", "hotel and food"), ("finish", recommended)]
+        tasks.append(GymTask(f"travel-{number}", "travel", request, right))
+    return tasks
 
 
-def travel_episode(task: str, hear: Hearing) -> GymEpisode:  # noqa: D103
-    return TravelEpisode(_trip(int(task.rpartition("-")[2])), hear)
+def travel_episode(task: str, hear: Hearing) -> GymEpisode:
+    """A run of the task with this id."""
+    return TravelEpisode(_trip(number_in(task)), hear)
