@@ -135,12 +135,12 @@ GROUPS: Final = {
         "mcp": ("serve:mcp", "Serve a memory as MCP tools on standard input and output."),
     },
     "Runs": {
-        "ingest": ("stores:ingest", "Read recorded runs and remember them."),
+        "ingest": ("ingest:ingest", "Read recorded runs and remember them."),
         "label": ("label:label", "Label runs of unknown outcome: by hand, by rule, or by a model."),
         "forget": ("stores:forget", "Forget runs and everything they added."),
-        "export": ("stores:export", "Write the runs and lessons as lines of JSON, or lessons as a file."),
-        "import": ("stores:import_", "Read an export back."),
-        "copy": ("stores:copy", "Copy a memory between files and Neo4j."),
+        "export": ("transfer:export", "Write the runs and lessons as lines of JSON, or lessons as a file."),
+        "import": ("transfer:import_", "Read an export back."),
+        "copy": ("transfer:copy", "Copy a memory between files and Neo4j."),
     },
     "Ask": {
         "suggest": ("queries:suggest", "Suggest the next tools, or say why there is no opinion."),

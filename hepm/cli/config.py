@@ -157,7 +157,10 @@ TABLES: Final = {"ingest": IngestTable, "model": ModelTable, "serve": ServeTable
 def find_config() -> Path | None:
     """`hepm.toml` in the working folder, else in the user's folder of settings; None if there is none."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
-    folder = Path(base) if os.path.isabs(base) else Path(os.path.expanduser("~")) / ".config"
+    folder = Path(os.path.expanduser("~")) / ".config"
+    # The XDG specification tells programs to ignore a path that is not absolute.
+    if os.path.isabs(base):
+        folder = Path(base)
     for candidate in (Path(FILE_NAME), folder / "hepm" / FILE_NAME):
         if candidate.is_file():
             return candidate
@@ -226,7 +229,8 @@ def allowed_values(base: Any, setting: ConfigKey) -> str:
         return "one of " + ", ".join(map(repr, get_args(base)))
     words = {str: "a string", Path: "a path as a string", bool: "true or false", int: "a whole number"}
     words |= {float: "a number", tuple: "a list of strings", Mapping: "a table of strings"}
-    text = words[get_origin(base) if get_origin(base) in (tuple, Mapping) else base]
+    # `tuple[str, ...]` is found as `tuple`, and `str` as itself.
+    text = words.get(get_origin(base)) or words[base]
     if setting.max < math.inf:
         return f"{text} from {setting.min:g} to {setting.max:,g}".replace(",", "")
     if setting.min > -math.inf:
@@ -241,7 +245,9 @@ def _checked(content: Mapping[str, Any], table: type, path: Path, prefix: str = 
     for name, value in content.items():
         key = prefix + name
         if name not in settings:
-            where, known = (f"[{prefix.rstrip('.')}]", [*settings]) if prefix else ("it", [*settings, *TABLES])
+            where, known = "it", [*settings, *TABLES]
+            if prefix:
+                where, known = f"[{prefix.rstrip('.')}]", [*settings]
             raise InputError(f"{path}: there is no key {key!r}; {where} may have {', '.join(known)}.")
         base, setting = settings[name]
         try:

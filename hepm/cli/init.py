@@ -23,7 +23,7 @@ from hepm.cli.client_files import (
     mcp_servers,
 )
 from hepm.cli.commands import Argument, Command, ConfigOption
-from hepm.cli.config import FILE_NAME, find_config, read_config
+from hepm.cli.config import FILE_NAME, ServeTable, find_config, read_config
 from hepm.cli.options import NAMESPACE, STORE, store_option
 
 Client: TypeAlias = Literal[
@@ -148,9 +148,15 @@ def init(
     if write and client != "config" and find_config() is None and (store, namespace) != (STORE, NAMESPACE):
         print(f"`hepm init config --write` keeps store and namespace in {FILE_NAME}, for all commands", file=sys.stderr)
     if not remove and client in ("claude-code", "codex", "cursor", "openai"):
-        port = urlsplit(server).port
-        command = f"hepm serve{'' if port == 8765 else f' --port {port}' if port else ''}"
-        print(f"{client} reaches hepm at {server} while `{command}` runs", file=sys.stderr)
+        print(f"{client} reaches hepm at {server} while `{_serve_command(server)}` runs", file=sys.stderr)
+
+
+def _serve_command(server: str) -> str:
+    """What starts a server at this address."""
+    port = urlsplit(server).port
+    if port is None or port == ServeTable().port:
+        return "hepm serve"
+    return f"hepm serve --port {port}"
 
 
 def _check(wrong: object, option: str, message: str) -> None:
@@ -165,29 +171,46 @@ def _files(client: Client, server: ServerEntry, scope: str | None, *, mcp: bool)
         path = Path(os.environ.get("CODEX_HOME") or home / ".codex") / "config.toml"
         return [codex_config(path, server, mcp=mcp)]
     if client == "cursor":
-        path = (home if scope == "user" else Path()) / ".cursor" / "mcp.json"
-        return [mcp_servers(path, server, variable="${{env:{}}}")]
+        folder = home if scope == "user" else Path()
+        return [mcp_servers(folder / ".cursor" / "mcp.json", server, variable="${{env:{}}}")]
     if client != "claude-code":
         return []
     user = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
-    hooks = claude_code_hooks((user if scope == "user" else Path(".claude")) / "settings.json", server)
+    folder = user if scope == "user" else Path(".claude")
+    hooks = claude_code_hooks(folder / "settings.json", server)
     if not mcp or scope == "user":
         return [hooks]
     return [hooks, mcp_servers(Path(".mcp.json"), server, variable="${{{}}}", type="http")]
 
 
 def _snippet(client: Client, server: ServerEntry, store: str) -> str:
-    about = "" if server.namespace == NAMESPACE else f"namespace={json.dumps(server.namespace)}"
     if client == "mcp":
-        where = store if "://" in store else str(Path(store).absolute())
-        arguments = ["mcp", "--store", where, *(["--namespace", server.namespace] if about else [])]
-        # A client that is no child of this shell does not find a command in a virtual environment by its name.
-        found = shutil.which("hepm", path=str(Path(sys.executable).parent)) or "hepm"
-        return json.dumps({"mcpServers": {"hepm": {"command": found, "args": arguments}}}, indent=2) + "\n"
+        return _mcp_entry(store, server.namespace)
     if client == "openai":
-        name = server.token_env
-        headers = f', default_headers={{"X-Hepm-Token": os.environ["{name}"]}}' if name else ""
-        text = _OPENAI.format(url=json.dumps(server.url("/v1")), headers=headers)
-        return f"import os\n\n{text}" if name else text
-    more = f", {about}" if about else ""
+        return _openai_client(server)
+    about, more = "", ""
+    if server.namespace != NAMESPACE:
+        about = f"namespace={json.dumps(server.namespace)}"
+        more = f", {about}"
     return _IN_PROCESS[client].format(store=json.dumps(store), namespace=about, more=more)
+
+
+def _mcp_entry(store: str, namespace: str) -> str:
+    """The entry of a client that starts `hepm mcp`, from any folder."""
+    if "://" not in store:
+        store = str(Path(store).absolute())
+    arguments = ["mcp", "--store", store]
+    if namespace != NAMESPACE:
+        arguments += ["--namespace", namespace]
+    # A client that is no child of this shell does not find a command in a virtual environment by its name.
+    command = shutil.which("hepm", path=str(Path(sys.executable).parent)) or "hepm"
+    return json.dumps({"mcpServers": {"hepm": {"command": command, "args": arguments}}}, indent=2) + "\n"
+
+
+def _openai_client(server: ServerEntry) -> str:
+    """A client of the proxy; the token, if any, is read from its variable."""
+    imports, headers = "", ""
+    if server.token_env:
+        imports = "import os\n\n"
+        headers = f', default_headers={{"X-Hepm-Token": os.environ["{server.token_env}"]}}'
+    return imports + _OPENAI.format(url=json.dumps(server.url("/v1")), headers=headers)

@@ -46,12 +46,15 @@ def edit(place: Place, lesson: str, text: str | None, restore: int | None) -> No
     """
     if (text is None) == (restore is None):
         raise click.UsageError("give the new TEXT, or --restore with a version of the notes.")
-    words = read_text("-", "TEXT") if text == "-" else text
+    words = text
+    if text == "-":
+        words = read_text("-", "TEXT")
     with no_empty_store(place.store), place.create() as memory:
         found = _to_edit(memory, lesson, place.namespace)
-        if found is None or found.row.kind == "notes":
-            user = lesson if found is None else found.row.user
-            line = _edit_notes(memory, user, words, restore, place.namespace)
+        if found is None:
+            line = _edit_notes(memory, lesson, words, restore, place.namespace)
+        elif found.row.kind == "notes":
+            line = _edit_notes(memory, found.row.user, words, restore, place.namespace)
         elif restore is not None:
             raise click.UsageError("--restore is for notes: an edited lesson is a new one.")
         else:
@@ -131,8 +134,11 @@ def retire(
             else:
                 changes.append(_retire(memory, found, place.namespace, dry_run=dry_run))
     if as_json:
-        ids = [id for change in changes for id in change.ids]
-        print_json({"revived" if undo else "retired": ids, "dry_run": dry_run})
+        ids: list[str] = []
+        for change in changes:
+            ids += change.ids
+        done = "revived" if undo else "retired"
+        print_json({done: ids, "dry_run": dry_run})
         return
     for change in changes:
         for line in change.lines:
@@ -147,10 +153,13 @@ class _Retired(NamedTuple):
 
 
 def _retire_below(memory: Memory, below: float, namespace: str, *, dry_run: bool) -> _Retired:
-    found = memory.principles.prune(namespace=namespace, below=below, dry_run=dry_run)
-    lines = [f"{one.id}  {one.principle.kind}, {one.standing}: {one.principle.text}" for one in found]
-    lines.append(f"{count_of(len(found), 'principle')} {'would be' if dry_run else 'were'} retired")
-    return _Retired([one.id for one in found], lines)
+    pruned = memory.principles.prune(namespace=namespace, below=below, dry_run=dry_run)
+    lines: list[str] = []
+    for found in pruned:
+        lines.append(f"{found.id}  {found.principle.kind}, {found.standing}: {found.principle.text}")
+    done = "would be" if dry_run else "were"
+    lines.append(f"{count_of(len(pruned), 'principle')} {done} retired")
+    return _Retired([found.id for found in pruned], lines)
 
 
 def _retire(memory: Memory, found: StoredLesson, namespace: str, *, dry_run: bool) -> _Retired:
@@ -160,7 +169,8 @@ def _retire(memory: Memory, found: StoredLesson, namespace: str, *, dry_run: boo
     ids = _saying_the_same(memory, found, namespace)
     if not dry_run:
         memory.lessons.retire(row.kind, ids, namespace=namespace)
-    return _Retired(ids, [f"{row.id} {'would be' if dry_run else 'is'} retired{_and_more(ids)}"])
+    done = "would be" if dry_run else "is"
+    return _Retired(ids, [f"{row.id} {done} retired{_and_more(ids)}"])
 
 
 def _revive(memory: Memory, found: StoredLesson, namespace: str, *, dry_run: bool) -> _Retired:
@@ -170,25 +180,25 @@ def _revive(memory: Memory, found: StoredLesson, namespace: str, *, dry_run: boo
     ids = _saying_the_same(memory, found, namespace)
     if not dry_run:
         memory.lessons.revive(row.kind, ids, namespace=namespace)
-    return _Retired(ids, [f"{row.id} {'would be' if dry_run else 'is'} found again{_and_more(ids)}"])
+    done = "would be" if dry_run else "is"
+    return _Retired(ids, [f"{row.id} {done} found again{_and_more(ids)}"])
 
 
 def _saying_the_same(memory: Memory, found: StoredLesson, namespace: str) -> list[str]:
     """Ids of the lesson and those listed as one with it, as far as they were retired for the same reason."""
-    alike = [
-        one
-        for one in memory.lessons.list(found.row.kind, namespace=namespace, retired=True)
-        if one.row.retired == found.row.retired
-    ]
+    listed = memory.lessons.list(found.row.kind, namespace=namespace, retired=True)
+    alike = [lesson for lesson in listed if lesson.row.retired == found.row.retired]
     for equal in memory.lessons.equal(alike, namespace=namespace):
-        ids = [one.row.id for one in equal.lessons]
+        ids = [lesson.row.id for lesson in equal.lessons]
         if found.row.id in ids:
             return ids
     return [found.row.id]
 
 
 def _and_more(ids: Sequence[str]) -> str:
-    return f", with {len(ids) - 1:,} that say the same" if len(ids) > 1 else ""
+    if len(ids) == 1:
+        return ""
+    return f", with {len(ids) - 1:,} that say the same"
 
 
 def _delete_notes(memory: Memory, user: str, namespace: str, *, undo: bool, dry_run: bool) -> _Retired:
@@ -196,7 +206,10 @@ def _delete_notes(memory: Memory, user: str, namespace: str, *, undo: bool, dry_
         raise click.UsageError(
             f"{user!r} is a user: deleted notes do not come back. `hepm lesson edit --restore` writes a former version."
         )
-    versions = [one.id for one in memory.preferences.history(user, namespace=namespace)]
-    gone = versions if dry_run else memory.preferences.forget(user, namespace=namespace)
-    done = "would be deleted" if dry_run else "deleted"
+    if dry_run:
+        gone = [version.id for version in memory.preferences.history(user, namespace=namespace)]
+        done = "would be deleted"
+    else:
+        gone = memory.preferences.forget(user, namespace=namespace)
+        done = "deleted"
     return _Retired(gone, [f"{user}: {count_of(len(gone), 'version')} of the notes {done}"])

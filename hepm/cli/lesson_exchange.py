@@ -63,7 +63,9 @@ class LessonExport:
             return "skill"
         if name.endswith((".md", ".markdown")):
             return "markdown"
-        return "lessons" if self.kinds or self.every else None
+        if self.kinds or self.every:
+            return "lessons"
+        return None
 
     @property
     def stored_kinds(self) -> list[Kind]:
@@ -129,7 +131,9 @@ def _export_for_agents(place: Place, path: str, chosen: LessonExport, *, skill: 
     target = Path(path)
     if path != "-" and skill and target.name.lower() != SKILL_FILE.lower():
         target /= SKILL_FILE
-    former = read_text(target, "PATH") if path != "-" and target.exists() else ""
+    former = ""
+    if path != "-" and target.exists():
+        former = read_text(target, "PATH")
     with place.open() as memory:
         bank, namespace = memory.lessons, place.namespace
         if has_section(former):
@@ -144,6 +148,7 @@ def _export_for_agents(place: Place, path: str, chosen: LessonExport, *, skill: 
         if not lessons and not has_section(former):
             raise InputError(_why_nothing(left_out))
         if skill:
+            # A skill is called like its folder.
             folder = target.absolute().parent.name if path != "-" else namespace
             text = skill_text(former, lessons, bank, namespace=namespace, folder=folder)
         else:
@@ -155,8 +160,10 @@ def _export_for_agents(place: Place, path: str, chosen: LessonExport, *, skill: 
         target.parent.mkdir(parents=True, exist_ok=True)
     check_target(target, place.store)
     write_lines([text.removesuffix("\n")], target, "the lessons")
-    rest = f"; {left_out:,} left out: held-out runs do not support them, or they are old (--all)" if left_out else ""
-    print(on_one_line(f"{count_of(len(lessons), 'lesson')} written to {target}{rest}"))
+    sentence = f"{count_of(len(lessons), 'lesson')} written to {target}"
+    if left_out:
+        sentence += f"; {left_out:,} left out: held-out runs do not support them, or they are old (--all)"
+    print(on_one_line(sentence))
 
 
 def _why_nothing(left_out: int) -> str:
@@ -189,7 +196,8 @@ def holds_lessons(path: str) -> bool:
         with open_file(file) as stream:
             return _begins_with_lessons(stream.read(_HEAD))
     except STREAM_ERRORS:
-        return False  # the reader of runs says what is wrong
+        # The reader of runs says what is wrong.
+        return False
 
 
 def _head_of_stdin() -> bytes:
@@ -213,7 +221,8 @@ def _begins_with_lessons(head: bytes) -> bool:
     try:
         document = json.loads(text.partition("\n")[0])
     except (ValueError, RecursionError):
-        return _BEGINS_A_LESSON.match(text) is not None  # a long line that is cut off here
+        # Perhaps a long line, of which this is the beginning.
+        return _BEGINS_A_LESSON.match(text) is not None
     if not isinstance(document, dict):
         return False
     about: dict[str, Any] = document  # pyright: ignore[reportUnknownVariableType]
@@ -233,6 +242,7 @@ def import_lessons_alone(place: Place, path: str, retire_missing: Sequence[Lesso
     if path != "-" and Path(path).is_dir():
         source = str(Path(path) / SKILL_FILE)
     text = read_text(source, "PATHS")
+    # For messages.
     name = "stdin" if path == "-" else source
     if has_section(text):
         if retire_missing:

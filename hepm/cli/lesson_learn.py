@@ -57,7 +57,8 @@ def distill(
     with place.open() as memory:
         client = choice.client(memory, place.namespace, "run")
         # Answers about users are kept, and forgotten, with their notes.
-        about_users = choice.client(memory, place.namespace, "user", budget=client.budget if client else None)
+        shared_budget = None if client is None else client.budget
+        about_users = choice.client(memory, place.namespace, "user", budget=shared_budget)
         step = _Distillation(memory, place.namespace, client, about_users, again, read_config().model.concurrency)
         if dry_run:
             _print_estimates({kind: step.estimate(kind) for kind in chosen}, as_json=as_json)
@@ -167,7 +168,9 @@ class _Distillation:
     def _judge(self) -> ModelJudge | None:
         from hepm.experience.matching import ModelJudge
 
-        return None if self.client is None else ModelJudge(self.client, at_once=self.at_once)
+        if self.client is None:
+            return None
+        return ModelJudge(self.client, at_once=self.at_once)
 
 
 def _print_estimates(estimates: dict[LessonKind, _Estimated], *, as_json: bool) -> None:
@@ -250,7 +253,9 @@ def evolve(place: Place, choice: ModelChoice, undo: str | None, dry_run: bool, a
         print_json({**summary, "steps": [asdict(step) for step in report.plan], "cost": cost_of(client)})
         return
     for step in report.plan:
-        result = f"{step.became} ({step.note})" if step.note else step.became
+        result = step.became
+        if step.note:
+            result += f" ({step.note})"
         print(on_one_line(f"{step.iteration}  {step.operator} of {' and '.join(step.of)}, {result}: {step.reason}"))
         if step.child is not None:
             print(on_one_line(f"      {step.child.lesson}"))

@@ -92,7 +92,9 @@ def _parse_budget(text: str) -> dict[str, float]:
 
 
 def _whole(limit: float | None) -> int | None:
-    return None if limit is None else int(limit)
+    if limit is None:
+        return None
+    return int(limit)
 
 
 def _parse_prices(text: str | None) -> Prices | None:

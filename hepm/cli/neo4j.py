@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hepm.graph.neo4j_local import LocalServer, Status
 
 FOLDER: Final = Path("neo4j")
+_REHEARSED_RUNS: Final = 100
 folder_option = click.option(
     "--folder",
     type=PATH,
@@ -57,10 +58,13 @@ def start(folder: Path, version: str | None, bolt_port: int | None, heap: str | 
     found = server.status()
     if started and found.uri is not None:
         _say("the server rehearses an ingest, so that the first one is fast")
-        runs = [run_of(one, write_run(one)) for one in desk_and_runs()[1][:100]]
-        with contextlib.suppress(StoreError):  # it only saves time
+        _, trajectories = desk_and_runs()
+        runs = [run_of(trajectory, write_run(trajectory)) for trajectory in trajectories[:_REHEARSED_RUNS]]
+        # It only saves time: a rehearsal that fails is no failure.
+        with contextlib.suppress(StoreError):
             warm_up(Login(found.uri, found.username, server.password), runs)
-    print(on_one_line(f"Neo4j {found.version} {'runs' if started else 'is running already'} in {found.folder}"))
+    state = "runs" if started else "is running already"
+    print(on_one_line(f"Neo4j {found.version} {state} in {found.folder}"))
     _print_addresses(found)
     print(f'Next: eval "$({_command("env", folder)})"')
 
@@ -70,7 +74,8 @@ def start(folder: Path, version: str | None, bolt_port: int | None, heap: str | 
 def stop(folder: Path) -> None:
     """Stop the server of a folder. Its data stay. Example: `hepm neo4j stop`"""
     stopped = _server(folder, say=_say).stop()
-    print(on_one_line(f"Neo4j {'has stopped' if stopped else 'was not running'} in {folder}"))
+    state = "has stopped" if stopped else "was not running"
+    print(on_one_line(f"Neo4j {state} in {folder}"))
 
 
 @app.command("status", cls=Command)
@@ -83,22 +88,34 @@ def status(folder: Path, show_password: bool, as_json: bool) -> None:
     """
     server = _server(folder)
     found = server.status()
-    password = server.password if show_password and found.password_file.exists() else None
+    password = None
+    if show_password and found.password_file.exists():
+        password = server.password
     if as_json:
-        fields: dict[str, Any] = {key: str(v) if isinstance(v, Path) else v for key, v in asdict(found).items()}
-        ports = {name: fields.pop(f"{name}_port") for name in ("bolt", "http")}
-        print_json({**fields, "ports": ports, **({"password": password} if show_password else {})})
+        document = _status_json(found)
+        if show_password:
+            document["password"] = password
+        print_json(document)
+    elif found.running:
+        print(on_one_line(f"Neo4j {found.version or ''} runs in {found.folder}"))
+        _print_addresses(found)
     else:
-        state = "runs" if found.running else "is not running"
-        print(on_one_line(f"Neo4j {found.version or ''} {state} in {found.folder}"))
-        if found.running:
-            _print_addresses(found)
+        print(on_one_line(f"Neo4j {found.version or ''} is not running in {found.folder}"))
+    if not as_json:
         if password is not None:
             print(f"  password:  {password}")
         if not found.running:
             print(f"Start it: {_command('start', folder)}")
     if not found.running:
         raise click.exceptions.Exit(3)
+
+
+def _status_json(found: Status) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    for name, value in asdict(found).items():
+        document[name] = str(value) if isinstance(value, Path) else value
+    document["ports"] = {"bolt": document.pop("bolt_port"), "http": document.pop("http_port")}
+    return document
 
 
 @app.command("env", cls=Command)
@@ -131,7 +148,8 @@ def paint(place: Place, clear: bool) -> None:
     from hepm.graph.neo4j.connection import paint
     from hepm.graph.neo4j.login import Login
 
-    place.open().close()  # reports a wrong address or namespace
+    # Reports a wrong address or namespace.
+    place.open().close()
     edges = paint(Login.from_environment(store), namespace=place.namespace, clear=clear)
     if clear:
         print(on_one_line(f"{edges:,} painted edges of {place.namespace} removed"))
@@ -157,4 +175,7 @@ def _print_addresses(found: Status) -> None:
 
 
 def _command(name: str, folder: Path) -> str:
-    return f"hepm neo4j {name}" + ("" if folder == FOLDER else f" --folder {shlex.quote(str(folder))}")
+    command = f"hepm neo4j {name}"
+    if folder != FOLDER:
+        command += f" --folder {shlex.quote(str(folder))}"
+    return command

@@ -151,7 +151,8 @@ def open_memory(
     from hepm.memory import Memory
 
     chosen = chosen_by(store, named_by)
-    if (hint := _server_hint(chosen)) and not Path(store).exists():
+    hint = _server_hint(chosen)
+    if hint and not Path(store).exists():
         print(f"hepm: {store}, {chosen}, is made now.{hint}", file=sys.stderr)
     endpoint = (os.environ.get("OPENAI_BASE_URL"), os.environ.get("OPENAI_API_KEY"))
     about: dict[str, Any] = {"embedder": embedder, "counting": counting, "success_from": success_from}
@@ -172,17 +173,24 @@ def open_existing(store: str, *, named_by: str = "--store") -> Memory:
 
 def chosen_by(store: str, named_by: str = "--store") -> str:
     """What chose the store, for a sentence."""
-    if named_by == "--store" and store == os.environ.get("HEPM_STORE"):
+    if named_by != "--store":
+        return f"from {named_by}"
+    # In the order in which they win, but for the option, which may say the same.
+    if store == os.environ.get("HEPM_STORE"):
         return "from HEPM_STORE"
     config = read_config()
-    if named_by == "--store" and store == config.store:
+    if store == config.store:
         return f"from {config.path}"
-    return _DEFAULT if named_by == "--store" and store == STORE else f"from {named_by}"
+    if store == STORE:
+        return _DEFAULT
+    return "from --store"
 
 
 def _server_hint(chosen: str) -> str:
-    unused = chosen == _DEFAULT and os.environ.get("NEO4J_URI")
-    return ' NEO4J_URI is set: give --store "$NEO4J_URI" to use that server.' if unused else ""
+    """How to use the server of NEO4J_URI, which other programs set too, and which therefore chooses no store."""
+    if chosen == _DEFAULT and os.environ.get("NEO4J_URI"):
+        return ' NEO4J_URI is set: give --store "$NEO4J_URI" to use that server.'
+    return ""
 
 
 def check_store(store: str, named_by: str = "--store") -> None:
@@ -190,7 +198,9 @@ def check_store(store: str, named_by: str = "--store") -> None:
     file = embedded_file(store)
     if file is not None and not file.exists():
         chosen = chosen_by(store, named_by)
-        option = f" --store {store}" if chosen == f"from {named_by}" else ""
+        option = ""
+        if chosen == f"from {named_by}":
+            option = f" --store {store}"
         raise click.BadParameter(
             f"there is no memory at {file}, {chosen}. Make one with `hepm ingest RUNS{option}`.{_server_hint(chosen)}",
             param_hint=named_by,
@@ -199,7 +209,9 @@ def check_store(store: str, named_by: str = "--store") -> None:
 
 def sole_namespace(known: Sequence[str]) -> str:
     """The namespace of a command that names none: the only one of the store, else the default."""
-    return known[0] if len(known) == 1 else NAMESPACE
+    if len(known) == 1:
+        return known[0]
+    return NAMESPACE
 
 
 def known_namespace(memory: Memory | Store, namespace: str, store: str, named_by: str = "--store") -> str:
@@ -207,7 +219,9 @@ def known_namespace(memory: Memory | Store, namespace: str, store: str, named_by
     known = memory.namespaces()
     namespace = namespace or sole_namespace(known)
     if namespace not in known:
-        there = f"There are: {', '.join(known)}." if known else "The store is empty."
+        there = "The store is empty."
+        if known:
+            there = f"There are: {', '.join(known)}."
         raise click.BadParameter(
             f"nothing is stored in {namespace!r}. {there} The store is {store}, {chosen_by(store, named_by)}.",
             param_hint="--namespace",
@@ -254,12 +268,14 @@ def no_empty_store(store: str) -> Generator[None]:
 
 def unusable(rejected: Sequence[Rejection]) -> str:
     """How many files and records an ingest could not use, for a sentence."""
-    files = sum(one.record is None for one in rejected)
+    # A rejection without a record is of a whole file.
+    files = sum(rejection.record is None for rejection in rejected)
     records = len(rejected) - files
-    parts = [
-        *([f"{count_of(files, 'file')} could not be read"] if files else []),
-        *([f"{count_of(records, 'record')} could not be used"] if records else []),
-    ]
+    parts: list[str] = []
+    if files:
+        parts.append(f"{count_of(files, 'file')} could not be read")
+    if records:
+        parts.append(f"{count_of(records, 'record')} could not be used")
     return ", ".join(parts)
 
 
@@ -308,7 +324,7 @@ def read_messages_file(path: Path) -> list[dict[str, Any]]:
         raise InputError(f"{path} holds no chat messages: it is neither JSON nor JSON Lines ({error}).") from error
     if isinstance(found, dict):
         found = found.get("messages")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    if not isinstance(found, list) or not all(isinstance(one, dict) and "role" in one for one in found):  # pyright: ignore[reportUnknownVariableType]
+    if not isinstance(found, list) or not all(isinstance(part, dict) and "role" in part for part in found):  # pyright: ignore[reportUnknownVariableType]
         raise InputError(f"{path} holds no chat messages: a list of objects with a role and content is needed.")
     return found  # pyright: ignore[reportUnknownVariableType]
 
@@ -318,8 +334,15 @@ def print_json(value: object) -> None:
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     text = json.dumps(value, ensure_ascii=not encoding.lower().startswith("utf"))
     if _on_a_terminal() and not text.isprintable():
-        text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+        text = "".join(map(_printable, text))
     print(text)
+
+
+def _printable(character: str) -> str:
+    """A character of JSON, escaped where a terminal would obey it."""
+    if character.isprintable():
+        return character
+    return json.dumps(character)[1:-1]
 
 
 def _on_a_terminal() -> bool:
@@ -328,7 +351,9 @@ def _on_a_terminal() -> bool:
 
 def raw(text: str) -> str:
     """Data for stdout: exact in a pipe or a file; on a terminal with control characters escaped."""
-    return "\n".join(map(on_one_line, text.split("\n"))) if _on_a_terminal() else text
+    if not _on_a_terminal():
+        return text
+    return "\n".join(map(on_one_line, text.split("\n")))
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -384,7 +409,9 @@ def print_table(table: Table) -> None:
     from rich.table import Table
 
     console = Console()
-    if Measurement.get(console, console.options.update(width=1_000_000), table).maximum <= console.width:
+    # Measured on a wide terminal: on this one rich would cut the cells first.
+    unlimited = console.options.update(width=1_000_000)
+    if Measurement.get(console, unlimited, table).maximum <= console.width:
         console.print(table)
         return
     records = Table.grid(padding=(0, 2))
@@ -397,6 +424,7 @@ def print_table(table: Table) -> None:
             records.add_row()
         for header, value in zip(headers, row, strict=True):
             records.add_row(header, value)
+    # Even the narrowest terminal gets 20 characters of a value.
     console.width = max(console.width, 20 + max(len(str(header)) for header in headers))
     console.print(records)
 
@@ -408,12 +436,18 @@ class Bar:
         from rich.console import Console
 
         self.what = what
-        self._status = Console(stderr=True).status(what) if sys.stderr.isatty() else None
+        self._status = None
+        if sys.stderr.isatty():
+            self._status = Console(stderr=True).status(what)
 
     def show(self, done: int, total: int | None = None) -> None:
         """Update the count."""
-        if self._status is not None:
-            self._status.update(f"{done:,}{f' of {total:,}' if total else ''} {self.what}")
+        if self._status is None:
+            return
+        progress = f"{done:,}"
+        if total:
+            progress += f" of {total:,}"
+        self._status.update(f"{progress} {self.what}")
 
     def __enter__(self) -> Self:
         if self._status is not None:

@@ -96,7 +96,8 @@ def info(place: Place, as_json: bool) -> None:
     with place.open() as memory:
         found = memory.rankers.get(memory.mirror(place.namespace), memory.embedder).checkpoint
         _print(found, memory.rankers.file(place.namespace), as_json=as_json)
-        if (behind := memory.header.revision - found.revision) and not as_json:
+        behind = memory.header.revision - found.revision
+        if behind and not as_json:
             print(f"The memory has changed since ({count_of(behind, 'write')}): `hepm rank train` learns that too.")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
@@ -44,9 +45,11 @@ class Runs:
             raise click.BadParameter("give either RUNS, or --train and --test")
         if self.train and self.split_by == "models":
             raise click.BadParameter("--split models divides RUNS; --train and --test are divided already")
-        if self.train:
-            return "files, unseen families" if self.split_by == "families" else "files"
-        return self.split_by or "families"
+        if not self.train:
+            return self.split_by or "families"
+        if self.split_by == "families":
+            return "files, unseen families"
+        return "files"
 
     def domains(self, *, every: bool = True) -> list[Domain]:
         """Read the runs, divided by environment; unless `every`, at most as many as some seconds allow."""
@@ -54,7 +57,10 @@ class Runs:
 
         with Bar("runs read") as bar:
             records = self._read(self.train or self.runs, bar, every)
-            domains = domains_of(records, tested=self._read(self.test, bar, every) if self.test else None)
+            tested = None
+            if self.test:
+                tested = self._read(self.test, bar, every)
+            domains = domains_of(records, tested=tested)
         if not domains:
             raise InputError("there are no runs to evaluate: all that were read are attacks.")
         return domains
@@ -63,11 +69,13 @@ class Runs:
         from hepm.evals.domains import without_repeats
         from hepm.evals.sampling import READ_CHARS
 
-        records, _ = read_records(sources, self.format, bar=bar, most_chars=None if every else READ_CHARS)
+        most_chars = None if every else READ_CHARS
+        records, _ = read_records(sources, self.format, bar=bar, most_chars=most_chars)
         if not records:
             raise InputError(f"there are no runs to evaluate: none could be read from {', '.join(sources)}.")
         found = without_repeats(records)
-        if repeats := len(records) - len(found):
+        repeats = len(records) - len(found)
+        if repeats:
             counts = "counts" if repeats == 1 else "count"
             print(f"{count_of(repeats, 'run')} came again and {counts} once", file=sys.stderr)
         return found
@@ -132,7 +140,9 @@ def eval_runs(
 
     split = source.split()
     options.check_sources([*source.runs, *source.train, *source.test])
-    named = [known.name for known in all_methods()] if "all" in method else method
+    named: Sequence[str] = method
+    if "all" in method:
+        named = [known.name for known in all_methods()]
     methods = find_methods(named, ablations=ablation)
     domains = source.domains(every=every)
     settings = EvalOptions(split, folds, assume_success=assume_success, sample=not every)
@@ -140,8 +150,8 @@ def eval_runs(
         other_lengths = tuple(length for length in KS if length != settings.k)
         settings = replace(settings, ks=other_lengths)
     with Bar("domains measured") as bar:
-        done = iter(range(1, len(domains) + 1))
-        report = evaluate(domains, methods, settings, on_progress=lambda _: bar.show(next(done), len(domains)))
+        measured = count(1)
+        report = evaluate(domains, methods, settings, on_progress=lambda _: bar.show(next(measured), len(domains)))
     if as_json:
         print_json(report.to_json())
     else:
@@ -164,8 +174,9 @@ def read_records(
     records: list[Record] = []
     rejected: list[Rejection] = []
     for name, item in read_runs(sources, ReadOptions(format=format)):
+        # A lesson or the like, in an export.
         if isinstance(item, Carried):
-            continue  # a lesson or the like, in an export
+            continue
         if isinstance(item, Rejection):
             rejected.append(item)
         else:
@@ -177,8 +188,10 @@ def read_records(
                 print(f"only the first {len(records):,} runs were read; --all reads every run", file=sys.stderr)
                 break
     if rejected:
-        first = f"{', the first' if len(rejected) > 1 else ''}: {rejected[0].file}: {rejected[0].reason}"
-        print(on_one_line(f"hepm: {options.unusable(rejected)}{first}"), file=sys.stderr)
+        sentence = f"hepm: {options.unusable(rejected)}"
+        if len(rejected) > 1:
+            sentence += ", the first"
+        print(on_one_line(f"{sentence}: {rejected[0].file}: {rejected[0].reason}"), file=sys.stderr)
     return records, rejected
 
 

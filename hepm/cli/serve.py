@@ -79,7 +79,9 @@ def serve(store: str, port: int, upstream: str, holdout: float) -> None:
     )
 
     def say(address: str) -> None:
-        source = f", by {config.path}" if config.path else ""
+        source = ""
+        if config.path:
+            source = f", by {config.path}"
         print(f"hepm serves {store} (upstream {upstream}{source}) at {address}", file=sys.stderr, flush=True)
 
     _log_plainly()
@@ -129,4 +131,6 @@ def _log_plainly() -> None:
 
 def _default_sessions(store: str) -> Path | None:
     """Where runs under way are kept; None for beside the file."""
-    return Path("hepm-sessions") if is_address(store) else None
+    if is_address(store):
+        return Path("hepm-sessions")
+    return None

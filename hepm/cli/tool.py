@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -31,25 +31,31 @@ def list_(place: Place, as_json: bool) -> None:
     """
     with place.open() as memory:
         rows = memory.tools.list(namespace=place.namespace)
-        said = remarks(memory, rows, place.namespace)
-        store, names = memory.mirror(place.namespace).store, [row.name for row in rows]
-        latest = store.latest_outcomes(names, namespace=place.namespace)
+        sentences = remarks(memory, rows, place.namespace)
+        names = [row.name for row in rows]
+        latest = memory.mirror(place.namespace).store.latest_outcomes(names, namespace=place.namespace)
     # Most formats do not say whether a call failed; an answer in words is no record of it.
-    errors = {row.name: row.errors if latest.get(row.name) else None for row in rows}
+    recorded = {name for name in names if latest.get(name)}
     if as_json:
-        named = [{**row._asdict(), "errors": errors[row.name], "remarks": said.get(row.name, [])} for row in rows]
-        print_json({"tools": named})
+        documents: list[dict[str, Any]] = []
+        for row in rows:
+            errors = row.errors if row.name in recorded else None
+            documents.append({**row._asdict(), "errors": errors, "remarks": sentences.get(row.name, [])})
+        print_json({"tools": documents})
         return
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("tool", "calls", "errors", ""):
-        table.add_column(name, justify="right" if name in ("calls", "errors") else "left")
+    table.add_column("tool")
+    table.add_column("calls", justify="right")
+    table.add_column("errors", justify="right")
+    table.add_column("")
     for row in rows:
-        marks = [*(["retired"] if row.retired else []), *(f"also {alias}" for alias in row.aliases)]
-        about = "; ".join([*marks, *said.get(row.name, [])])
-        failed = "not recorded" if errors[row.name] is None else f"{row.errors:,}"
-        table.add_row(plain(row.name), f"{row.calls:,}", failed, plain(about))
+        marks = ["retired"] if row.retired else []
+        marks += [f"also {alias}" for alias in row.aliases]
+        about = "; ".join([*marks, *sentences.get(row.name, [])])
+        errors = f"{row.errors:,}" if row.name in recorded else "not recorded"
+        table.add_row(plain(row.name), f"{row.calls:,}", errors, plain(about))
     options.print_table(table)
 
 
@@ -61,14 +67,16 @@ def remarks(memory: Memory, rows: Sequence[ToolRow], namespace: str) -> dict[Too
     drifts = memory.mirror(namespace).drifts([row.name for row in rows])
     found: dict[ToolName, list[str]] = {}
     for row in rows:
+        sentences: list[str] = []
         drift = drifts.get(row.name)
-        changed = what_changed(row) if row.changed_at else ""
-        said = [
-            *([str(drift)] if drift else []),
-            *([f"changed on {day_of(row.changed_at)}: {changed}"] if changed else []),
-        ]
-        if said:
-            found[row.name] = said
+        if drift:
+            sentences.append(str(drift))
+        if row.changed_at:
+            changed = what_changed(row)
+            if changed:
+                sentences.append(f"changed on {day_of(row.changed_at)}: {changed}")
+        if sentences:
+            found[row.name] = sentences
     return found
 
 
@@ -109,4 +117,7 @@ def retire(place: Place, tool: str, undo: bool) -> None:
     """
     with place.open() as memory:
         memory.tools.retire(tool, retired=not undo, namespace=place.namespace)
-    print(on_one_line(f"{tool} is suggested again" if undo else f"{tool} is retired: it is never suggested"))
+    sentence = f"{tool} is retired: it is never suggested"
+    if undo:
+        sentence = f"{tool} is suggested again"
+    print(on_one_line(sentence))
