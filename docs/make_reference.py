@@ -12,9 +12,11 @@ import click
 from hepm.cli.commands import find_command
 from hepm.cli.config import TABLES, VARIABLES, ConfigFile, allowed_values, settings_of
 from hepm.cypher import NamedQuery, questions
+from hepm.evals.bench.arms import ARMS
 
 DOCS = Path(__file__).parent
-PAGES = ("reference/settings.md", "reference/cli.md", "reference/questions.md")
+PAGES = ("reference/settings.md", "reference/cli.md", "reference/questions.md", "use/bench.md")
+"""The pages with parts that are made from the code."""
 LESSON_LABEL = re.compile(r":(?:Experience|Principle|Notes|Lesson|Showing|Concept|User)\b")
 BLOCK = re.compile(r"(<!-- made from the code: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -67,6 +69,13 @@ def _parameters_of(question: NamedQuery) -> str:
     return ", ".join(shown)
 
 
+def arm_table() -> str:
+    """The arms of `hepm bench` as a table."""
+    lines = ["| Arm | What the agent is shown, or does |", "|---|---|"]
+    lines += [f"| `{arm.name}` | {arm.about} |" for arm in ARMS.values()]
+    return "\n".join(lines) + "\n"
+
+
 def option_table(name: str) -> str:
     """The arguments and options of a command, such as `hepm lesson list`, as a table."""
     first, *rest = name.split()[1:]
@@ -111,6 +120,7 @@ def part_of(name: str) -> str:
     tables = {
         "config": config_table,
         "variables": variable_table,
+        "arms": arm_table,
         "questions": partial(question_table, of_lessons=False),
         "questions about lessons": partial(question_table, of_lessons=True),
     }

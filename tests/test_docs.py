@@ -314,7 +314,9 @@ def test_every_row_on_the_papers_has_a_test_or_says_that_it_is_left_out() -> Non
     assert [element for element in unnamed if not re.search(rf"\| {re.escape(element)} \|.*\*\*Left out", page)] == []
 
 
-@pytest.mark.parametrize("page", ["reference/settings.md", "reference/cli.md", "reference/questions.md"])
+@pytest.mark.parametrize(
+    "page", ["reference/settings.md", "reference/cli.md", "reference/questions.md", "use/bench.md"]
+)
 def test_what_a_page_says_of_the_code_is_made_from_it(page: str) -> None:
     before = (DOCS / page).read_text("utf-8")
     made = runpy.run_path(str(DOCS / "make_reference.py"))["made"]
