@@ -206,9 +206,11 @@ class BenchCommand:
         sessions = self.trials or USER_SESSIONS
         place = self._place()
         settings = self._settings(max_turns, arguments)
+        # Only names: the same problems may lie elsewhere at the next call.
         settings["problems"] = [file.name for file in environment.files]
         if self.endpoint.model == SCRIPTED:
-            environment.scripted(tasks[0])  # refused before a model is asked or a folder is made
+            # Refused before a model is asked or a folder is made.
+            environment.scripted(tasks[0])
         kept = self._opened_folder(place, settings)
         users = environment.users([task.id for task in tasks], seed=self.seed, client=self._user_client(kept))
         bar = Bar("sessions")
@@ -226,6 +228,7 @@ class BenchCommand:
         )
 
         def about(model: Model) -> dict[str, Any]:
+            # The budget counts the answers of the model that plays the users.
             budget, _ = self.limits
             return {
                 "paid_before": model.paid_before + budget.paid_before,
@@ -248,6 +251,7 @@ class BenchCommand:
         arguments = {"temperature": POINT_TEMPERATURE} | self.agent.request_arguments()
         chosen = self._chosen_points(environment)
         points: list[HintedPoint] = []
+        # Memory is made of one domain at a time.
         for domain in environment.domains:
             here = [point for point in chosen if point.event.run.domain == domain.name]
             points += hinted_points(domain, here, arms)
@@ -311,8 +315,10 @@ class BenchCommand:
             print_json({**exploration.to_json(), "paid_before": model.paid_before})
         else:
             print_parts(explore_tables(exploration))
+        # What ended the rounds early is told after the report of those that were made.
         if ending is not None:
             raise ending
+        # Runs that broke off leave their round unfinished: repeating the command tries them again.
         if len(exploration.rounds) < self.rounds:
             raise click.exceptions.Exit(1)
 
@@ -404,6 +410,7 @@ class BenchCommand:
             return
         if self.learning.learn_from:
             raise click.BadParameter("--memory and --learn-from exclude each other", param_hint="--memory")
+        # These put a digest of the runs to learn from into the system prompt.
         digesting = [arm.name for arm in arms if arm.digests]
         if digesting:
             message = f"{', '.join(digesting)} digest the runs of this bench: leave --memory out"
@@ -431,6 +438,7 @@ class BenchCommand:
         rollouts = self.learning.rollouts or 0
         max_turns = MAX_TURNS
         if self.rounds:
+            # What `-o temperature=X` says holds.
             arguments = {"temperature": ROUND_TEMPERATURE} | arguments
             rollouts = rollouts or ROUND_RUNS
             max_turns = ROUND_TURNS
@@ -469,6 +477,7 @@ class BenchCommand:
             "max_turns": max_turns,
             "options": dict(arguments),
         }
+        # Another model as the user makes other conversations.
         user = user_of(self.environment)
         if user is not None:
             settings["user"] = user.model

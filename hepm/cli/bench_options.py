@@ -40,6 +40,7 @@ class AgentOptions:
             name, equals, text = given.partition("=")
             if not (name and equals):
                 raise click.BadParameter(f"{given!r} is not NAME=VALUE, such as temperature=0", param_hint="--option")
+            # temperature=0 is a number, reasoning_effort=low is text.
             try:
                 arguments[name] = json.loads(text)
             except ValueError:
@@ -135,5 +136,6 @@ def model_endpoint(choice: ModelChoice, base_url: str | None, missing: str) -> E
 
     if not choice.model:
         raise click.BadParameter(missing, param_hint="--model")
+    # The key is never an option: the list of processes would show it.
     known = Endpoint.from_environment(model=choice.model)
     return Endpoint(known.model, base_url or known.base_url, known.api_key)

@@ -84,10 +84,12 @@ class ClientFile:
             if self.path.exists():
                 before = self.path.read_bytes().decode()
             after = change(before.replace("\r\n", "\n"))
+        # Nothing is written yet: the file is unchanged whatever went wrong.
         except OSError as error:
             raise InputError(f"{self.path} cannot be read: {error.strerror}") from error
         except (ValueError, RecursionError) as error:
             raise InputError(f"{self.path} is left as it is: {error}. Correct it, or edit it yourself.") from error
+        # A file with line ends of Windows keeps them.
         if "\r\n" in before:
             after = after.replace("\n", "\r\n")
         if after == before:
@@ -152,9 +154,9 @@ def _drop_ours(group: Any) -> bool:
         return False
     listed = cast("list[Any]", hooks)
     others = [hook for hook in listed if f'{_HOOKS}"' not in json.dumps(hook)]
-    found = len(others) < len(listed)
+    dropped = len(others) < len(listed)
     listed[:] = others
-    return found
+    return dropped
 
 
 def mcp_servers(path: Path, server: ServerEntry, *, variable: str, **more: str) -> ClientFile:
@@ -191,6 +193,7 @@ def _json_file(
 
     def having(text: str) -> str:
         settings, write = _read_json(text)
+        # Former lines of ours, perhaps of another server, are replaced.
         remove(settings)
         add(settings)
         return write(settings)
@@ -202,10 +205,11 @@ def _read_json(text: str) -> tuple[ClientSettings, Callable[[ClientSettings], st
     """The object, and what writes it with the text's indentation."""
 
     def once(pairs: list[tuple[str, Any]]) -> ClientSettings:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        # Python would keep the last of them, and the other would be lost on writing.
+        members = dict(pairs)
+        if len(members) < len(pairs):
             raise ValueError("it has a key twice in one object")
-        return found
+        return members
 
     settings: Any = {}
     if text.strip():
@@ -267,6 +271,7 @@ def codex_config(path: Path, server: ServerEntry, *, mcp: bool) -> ClientFile:
         else:
             head = f"{_BEGIN}\n{chosen}{_END}\n{head}"
         text = "\n".join([head + rest + _BEGIN, *tables, _END, ""])
+        # Fails if the file has a table of our name that is not ours.
         tomllib.loads(text)
         return text
 

@@ -42,6 +42,7 @@ class ConfigOption(click.Option):
     def consume_value(self, ctx: click.Context, opts: Any) -> tuple[Any, ParameterSource]:
         """The value, and where it comes from; that of the file if nothing but the default would hold."""
         value, source = super().consume_value(ctx, opts)
+        # Read only when it decides: a broken file keeps nobody from help.
         if source is ParameterSource.DEFAULT:
             configured = read_config().value(self.config)
             if configured is not None:
@@ -115,6 +116,7 @@ def options_as(name: str, kind: type[Any], *options: Decorator) -> Decorator:
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def call(**values: Any) -> Any:
+            # `function` may itself gather the values of other options: the rest is passed on.
             values[name] = kind(**{option: values.pop(option) for option in names})
             return function(**values)
 
@@ -185,8 +187,8 @@ COMMANDS: Final = {name: entry for commands in GROUPS.values() for name, entry i
 def find_command(name: str) -> click.Command:
     """Import a command of the table."""
     module, _, member = COMMANDS[name][0].partition(":")
-    found: click.Command = getattr(import_module(f"hepm.cli.{module}"), member)
-    return found
+    command: click.Command = getattr(import_module(f"hepm.cli.{module}"), member)
+    return command
 
 
 class _Root(click.Group):

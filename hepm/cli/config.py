@@ -145,10 +145,10 @@ class ConfigFile:
 
     def value(self, key: str) -> Any:
         """The value of a dotted key, such as `serve.port`; None if it has none."""
-        found: Any = self
+        value: Any = self
         for name in key.split("."):
-            found = getattr(found, name)
-        return found
+            value = getattr(value, name)
+        return value
 
 
 TABLES: Final = {"ingest": IngestTable, "model": ModelTable, "serve": ServeTable, "redaction": RedactionTable}
@@ -176,12 +176,14 @@ def read_config() -> ConfigFile:
     path = find_config()
     if path is None:
         return ConfigFile()
+    # Imported when there is a file to read: most commands of most users have none.
     import tomllib
 
     try:
         content = tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not TOML: {error}.") from error
+    # Tables first: what is left are the keys of the file itself.
     tables: dict[str, Any] = {}
     for name, table in TABLES.items():
         if name in content:
@@ -214,12 +216,12 @@ def _check_rules(config: ConfigFile) -> None:
 def settings_of(table: type) -> dict[str, tuple[Any, ConfigKey]]:
     """The keys of a table with their types and meanings; of the file, those outside of tables."""
     hints = get_type_hints(table, include_extras=True)
-    found: dict[str, tuple[Any, ConfigKey]] = {}
+    settings: dict[str, tuple[Any, ConfigKey]] = {}
     for name, hint in hints.items():
         if get_origin(hint) is Annotated:
             base, setting = get_args(hint)
-            found[name] = base, setting
-    return found
+            settings[name] = base, setting
+    return settings
 
 
 def allowed_values(base: Any, setting: ConfigKey) -> str:
@@ -260,6 +262,7 @@ def _checked(content: Mapping[str, Any], table: type, path: Path, prefix: str = 
 def _value(value: Any, base: Any, setting: ConfigKey) -> Any:
     """A value of TOML as the type of its key; else TypeError or ValueError."""
     origin = get_origin(base)
+    # The types of keys are few: those in the tables above.
     if origin is Literal:
         if value not in get_args(base):
             raise ValueError(value)
@@ -277,8 +280,10 @@ def _value(value: Any, base: Any, setting: ConfigKey) -> Any:
     # A whole number serves as a number, but true is none.
     if base is float and type(value) is int:
         value = float(value)
+    # Not isinstance(): true would pass as a whole number.
     if type(value) is not base:
         raise TypeError(value)
+    # Also refuses NaN, which compares with nothing.
     if base in (int, float) and not setting.min <= value <= setting.max:
         raise ValueError(value)
     return value

@@ -61,6 +61,7 @@ def _show_desk(memory: Memory) -> str:
 
     desk, runs = desk_and_runs()
     report = memory.ingest(runs)
+    # Else the answers that follow might not count the latest runs yet.
     memory.refresh()
     totals = memory.totals()
     _print(
@@ -68,11 +69,12 @@ def _show_desk(memory: Memory) -> str:
     )
     ended = f"{totals.successes} succeeded, {totals.failures} failed"
     _print(f"\n1. Remembered {count_of(report.stored, 'run')} of an agent without memory: {ended}.", bold=True)
-    found = tour(desk, hints_from(memory, desk, "hybrid"))
-    answers = found.answers()
+    toured = tour(desk, hints_from(memory, desk, "hybrid"))
+    answers = toured.answers()
     _print("\n2. Asked in cases it has not seen:", bold=True)
-    for kind, moment in found.shown().items():
-        _print(f"\n  A {'right ' * (kind == 'hint')}{kind}", bold=True)
+    for kind, moment in toured.shown().items():
+        title = "right hint" if kind == "hint" else kind
+        _print(f"\n  A {title}", bold=True)
         _print(f"  User: {moment.episode.user}")
         _print(f"  Calls so far: {', '.join(moment.calls)}; the last one returned: {moment.last_result}")
         _show_answer(moment.found)
@@ -81,11 +83,11 @@ def _show_desk(memory: Memory) -> str:
         f"\n  At {answers.total()} moments: {answers['hint']} right hints, {answers['wrong hint']} wrong ones, "
         f"{answers['warning']} warnings alone, {answers['silence']} silences."
     )
-    before = sum(case.before[1] for case in found.cases)
-    after = sum(case.after[1] for case in found.cases)
+    before = sum(case.before[1] for case in toured.cases)
+    after = sum(case.after[1] for case in toured.cases)
     solved = f"it solves {before} without memory, {after} with hints that it follows"
-    _print(f"\n3. The same agent on {len(found.cases)} new cases: {solved}. One of them:", bold=True)
-    case = found.turned()
+    _print(f"\n3. The same agent on {len(toured.cases)} new cases: {solved}. One of them:", bold=True)
+    case = toured.turned()
     if case is not None:
         _print(f"  User: {case.episode.user}")
         _print(f"  before: {', '.join(case.before[0])}: failed", colour="red")
@@ -93,16 +95,15 @@ def _show_desk(memory: Memory) -> str:
     return "a made-up service desk"
 
 
-def _show_answer(found: Suggestions) -> None:
+def _show_answer(suggestions: Suggestions) -> None:
     """The line that an agent would read, or why there is none, and reasons."""
-    if found.warnings and not found:
-        _print(f"  {found.prompt()}", colour="yellow")
+    if not suggestions:
+        line = suggestions.prompt() or f"No suggestion: {suggestions.abstained}"
+        colour = "yellow" if suggestions.warnings else "cyan"
+        _print(f"  {line}", colour=colour)
         return
-    if not found:
-        _print(f"  {found.prompt() or f'No suggestion: {found.abstained}'}", colour="cyan")
-        return
-    _print(f"  {found.prompt()}", colour="green")
-    for suggestion in found:
+    _print(f"  {suggestions.prompt()}", colour="green")
+    for suggestion in suggestions:
         _print(f"    {suggestion.tool}: {suggestion.reason}")
 
 
@@ -121,6 +122,7 @@ def _show_runs(memory: Memory, sources: Sequence[str]) -> str:
     domains = [domain for domain in domains_of(records) if any(run.success for run in domain.runs)]
     if not domains:
         raise InputError(f"no run with a known good outcome in {', '.join(sources)}")
+    # The one with the most runs; ties by name.
     domain = min(domains, key=lambda domain: (-len(domain.runs), domain.name))
     _print(f"{count_of(len(records), 'run')} read, {_part_of(records, domain)}", bold=True)
     held_out = _held_out(domain)
@@ -194,14 +196,14 @@ def _show_suggestions(memory: Memory, held_out: Sequence[Event], domain: Domain)
     for event in held_out:
         now = agent_state(event.turns)
         state = now.state()
-        found = memory.suggest(now.last, history=now.history, state=state)
+        suggestions = memory.suggest(now.last, history=now.history, state=state)
         request = " ".join((state.said or ("nothing",))[-1].split())
         print()
         if len(request) > _USER_CHARS:
             request = request[: _USER_CHARS - 1].rstrip() + CUT
         _print(f"  User: {request}")
         _print(f"  Calls so far: {', '.join(now.history[-4:]) or 'none'}")
-        _show_answer(found)
+        _show_answer(suggestions)
         _print(f"  (what came next: {event.next})")
 
 

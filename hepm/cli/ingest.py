@@ -144,6 +144,7 @@ def ingest(
     created: dict[str, Any] = {"embedder": embedder, "success_from": success_from}
     prepared = preparing.options(config)
     report = store_runs(place, read, prepared, runs, described, created, as_json=as_json)
+    # A key that no run has is likely misspelt, and its runs would wait for outcomes for ever.
     unmatched = _unmatched_keys(runs, read, report)
     if unmatched:
         keys = " or ".join(map(repr, unmatched))
@@ -166,7 +167,8 @@ def store_runs(
     """Store runs, with a bar, and print the report. `created` is for a store that is made now."""
     from hepm.ingest import read_runs
 
-    read_runs([], reading)  # rejects an unknown format before a store is created
+    # Rejects an unknown format before a store is created.
+    read_runs([], reading)
     stored = 0
     with (
         options.no_empty_store(place.store),
@@ -180,7 +182,8 @@ def store_runs(
             bar.show(report.read)
 
         try:
-            with redirect_stdout(sys.stderr):  # where Ray writes what it has to say
+            # Ray writes what it has to say to stdout, where results go.
+            with redirect_stdout(sys.stderr):
                 report = memory.ingest(
                     runs, namespace=place.namespace, reading=reading, options=preparing, tools=tools, on_batch=show
                 )
@@ -188,6 +191,7 @@ def store_runs(
                 bar.what = "tools prepared for suggestions"
                 memory.prepare(namespace=place.namespace, on_progress=bar.show)
         except KeyboardInterrupt:
+            # Ctrl-C may have ended the reader of stderr, too.
             with suppress(OSError):
                 so_far = count_of(stored, "run")
                 print(f"hepm: interrupted with {so_far} stored so far; repeat the command to go on", file=sys.stderr)
@@ -254,6 +258,7 @@ def _unmatched_keys(runs: Sequence[str], reading: ReadOptions, report: IngestRep
         key = getattr(reading, setting)
         if key != getattr(usual, setting):
             named[setting] = key
+    # No run has a label: no key gave one, and nothing needs to be read again.
     if report.stored and report.unlabelled == report.stored:
         return list(named.values())
     if any(source == "-" or Path(source).is_fifo() for source in runs):

@@ -124,9 +124,11 @@ def init(
     `config` stands for hepm.toml in this folder: store and namespace of all commands, and how the server behaves.
     Example: `hepm init claude-code --write`, `hepm init config --write --store runs.hepm`
     """
+    # Port 0 of the file means any free one, which nobody knows before the server starts.
     server = server or f"http://127.0.0.1:{read_config().serve.port or 8765}"
     _check(write and remove, "--remove", "give --write or --remove, not both")
     _check(not re.fullmatch(r"https?://[^/\s]+/?", server), "--server", "write it like http://127.0.0.1:8765")
+    # The namespace is the first part of the paths that an agent calls: http://127.0.0.1:8765/desk/v1.
     no_path = not namespace or "/" in namespace or namespace in TAKEN
     _check(no_path, "--namespace", f"{namespace!r} cannot be a part of an address: choose another name")
     named = token_env is None or re.fullmatch("[A-Z_][A-Z0-9_]*", token_env)
@@ -138,6 +140,7 @@ def init(
         files = _files(client, ServerEntry(server, namespace, token_env), scope, mcp=mcp or remove)
     _check((write or remove) and not files, "--write", f"{client} has no file for these lines: print and paste them")
     for file in files:
+        # Lines to paste go to stdout, all else to stderr.
         if write or remove:
             print(file.edit(remove=remove), file=sys.stderr)
         else:

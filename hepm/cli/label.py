@@ -125,6 +125,7 @@ def _label_one(
 ) -> None:
     from hepm.types import Outcome
 
+    # Without an outcome: look at the run, or decide in the terminal.
     if outcome is None:
         _show_one(memory, namespace, id, dry_run=dry_run, as_json=as_json)
         return
@@ -136,6 +137,7 @@ def _label_one(
         _print_credited(id, success, as_json=as_json)
         return
     if dry_run:
+        # An empty outcome changes nothing, and tells the present label.
         before = memory.labels.give(id, Outcome(), namespace=namespace)
     elif outcome == Outcome():
         before = memory.labels.remove(id, namespace=namespace)
@@ -154,7 +156,8 @@ def _show_one(memory: Memory, namespace: str, id: str, *, dry_run: bool, as_json
 
     run = memory.run(id, namespace=namespace)
     if run is None:
-        memory.labels.give(id, Outcome(), namespace=namespace)  # raises
+        # Raises: there is no such run.
+        memory.labels.give(id, Outcome(), namespace=namespace)
     elif as_json or dry_run:
         _list([run], as_json=as_json)
     else:
@@ -239,6 +242,7 @@ def _by_rule(memory: Memory, namespace: str, which: Which, names: str, *, dry_ru
     from hepm.ingest.outcome import verdict_of
 
     rules = rules_of(names)
+    # One after the other: a store may hold a million runs.
     verdicts = (verdict_of(run, rules) for run in which.runs(memory, namespace, removed=False))
     if _report(memory, namespace, verdicts, dry_run=dry_run, as_json=as_json)["unlabelled"]:
         hint = "rules read a stored result only as far as it was kept; ingest the files again to let them read all"
@@ -253,6 +257,7 @@ def _by_model(
     client = choice.client(memory, namespace, "run")
     if client is None:
         raise click.UsageError("--by judge needs a model: give --model, or set HEPM_LLM_MODEL.")
+    # Runs whose label was removed are left to people.
     judge = OutcomeJudge(client, read_config().model.concurrency)
     runs = which.runs(memory, namespace, removed=False)
     if dry_run:
@@ -322,6 +327,7 @@ def _print_labelled(
 def _by_hand(memory: Memory, namespace: str, runs: Iterable[Trajectory]) -> None:
     from hepm.types import Outcome
 
+    # A pipe would answer all questions with its first lines.
     if not (sys.stdin and sys.stdin.isatty()):
         raise click.UsageError(
             "labelling by hand needs a terminal. Give --by with rules or judge, or RUN with its OUTCOME; "

@@ -46,19 +46,20 @@ def edit(place: Place, lesson: str, text: str | None, restore: int | None) -> No
     """
     if (text is None) == (restore is None):
         raise click.UsageError("give the new TEXT, or --restore with a version of the notes.")
+    # Read before the store is opened: a closed standard input creates none.
     words = text
     if text == "-":
         words = read_text("-", "TEXT")
     with no_empty_store(place.store), place.create() as memory:
-        found = _to_edit(memory, lesson, place.namespace)
-        if found is None:
+        stored = _to_edit(memory, lesson, place.namespace)
+        if stored is None:
             line = _edit_notes(memory, lesson, words, restore, place.namespace)
-        elif found.row.kind == "notes":
-            line = _edit_notes(memory, found.row.user, words, restore, place.namespace)
+        elif stored.row.kind == "notes":
+            line = _edit_notes(memory, stored.row.user, words, restore, place.namespace)
         elif restore is not None:
             raise click.UsageError("--restore is for notes: an edited lesson is a new one.")
         else:
-            line = _edit_lesson(memory, found, words or "", place.namespace)
+            line = _edit_lesson(memory, stored, words or "", place.namespace)
     print(on_one_line(line))
 
 
@@ -77,11 +78,12 @@ def _edit_notes(memory: Memory, user: str, words: str | None, restore: int | Non
     return f"{user}: version {notes.version} written"
 
 
-def _edit_lesson(memory: Memory, found: StoredLesson, words: str, namespace: str) -> str:
+def _edit_lesson(memory: Memory, stored: StoredLesson, words: str, namespace: str) -> str:
     from hepm.experience.lesson_files import edit_lesson
 
-    former = found.row
+    former = stored.row
     edited = edit_lesson(memory.lessons, former, words, namespace=namespace)
+    # An id is a hash of the words.
     if edited.id == former.id:
         return f"{former.id} says this already"
     return f"{edited.id} replaces {former.id}"
@@ -123,16 +125,16 @@ def retire(
             changes.append(_retire_below(memory, below, place.namespace, dry_run=dry_run))
         # All names are looked up before the first change.
         named = [find_lesson(memory, name, namespace=place.namespace) for name in lessons]
-        users = [found.row.user for found in named if found.row.kind == "notes"]
+        users = [stored.row.user for stored in named if stored.row.kind == "notes"]
         if users and not (undo or dry_run or yes):
             confirm(f"delete all notes on {' and '.join(users)}, with every version?")
-        for found in named:
-            if found.row.kind == "notes":
-                changes.append(_delete_notes(memory, found.row.user, place.namespace, undo=undo, dry_run=dry_run))
+        for stored in named:
+            if stored.row.kind == "notes":
+                changes.append(_delete_notes(memory, stored.row.user, place.namespace, undo=undo, dry_run=dry_run))
             elif undo:
-                changes.append(_revive(memory, found, place.namespace, dry_run=dry_run))
+                changes.append(_revive(memory, stored, place.namespace, dry_run=dry_run))
             else:
-                changes.append(_retire(memory, found, place.namespace, dry_run=dry_run))
+                changes.append(_retire(memory, stored, place.namespace, dry_run=dry_run))
     if as_json:
         ids: list[str] = []
         for change in changes:
@@ -155,44 +157,44 @@ class _Retired(NamedTuple):
 def _retire_below(memory: Memory, below: float, namespace: str, *, dry_run: bool) -> _Retired:
     pruned = memory.principles.prune(namespace=namespace, below=below, dry_run=dry_run)
     lines: list[str] = []
-    for found in pruned:
-        lines.append(f"{found.id}  {found.principle.kind}, {found.standing}: {found.principle.text}")
+    for principle in pruned:
+        lines.append(f"{principle.id}  {principle.principle.kind}, {principle.standing}: {principle.principle.text}")
     done = "would be" if dry_run else "were"
     lines.append(f"{count_of(len(pruned), 'principle')} {done} retired")
-    return _Retired([found.id for found in pruned], lines)
+    return _Retired([principle.id for principle in pruned], lines)
 
 
-def _retire(memory: Memory, found: StoredLesson, namespace: str, *, dry_run: bool) -> _Retired:
-    row = found.row
+def _retire(memory: Memory, stored: StoredLesson, namespace: str, *, dry_run: bool) -> _Retired:
+    row = stored.row
     if row.retired:
         return _Retired([], [f"{row.id} is retired already ({row.retired})"])
-    ids = _saying_the_same(memory, found, namespace)
+    ids = _saying_the_same(memory, stored, namespace)
     if not dry_run:
         memory.lessons.retire(row.kind, ids, namespace=namespace)
     done = "would be" if dry_run else "is"
     return _Retired(ids, [f"{row.id} {done} retired{_and_more(ids)}"])
 
 
-def _revive(memory: Memory, found: StoredLesson, namespace: str, *, dry_run: bool) -> _Retired:
-    row = found.row
+def _revive(memory: Memory, stored: StoredLesson, namespace: str, *, dry_run: bool) -> _Retired:
+    row = stored.row
     if not row.retired:
         return _Retired([], [f"{row.id} is not retired"])
-    ids = _saying_the_same(memory, found, namespace)
+    ids = _saying_the_same(memory, stored, namespace)
     if not dry_run:
         memory.lessons.revive(row.kind, ids, namespace=namespace)
     done = "would be" if dry_run else "is"
     return _Retired(ids, [f"{row.id} {done} found again{_and_more(ids)}"])
 
 
-def _saying_the_same(memory: Memory, found: StoredLesson, namespace: str) -> list[str]:
+def _saying_the_same(memory: Memory, stored: StoredLesson, namespace: str) -> list[str]:
     """Ids of the lesson and those listed as one with it, as far as they were retired for the same reason."""
-    listed = memory.lessons.list(found.row.kind, namespace=namespace, retired=True)
-    alike = [lesson for lesson in listed if lesson.row.retired == found.row.retired]
+    listed = memory.lessons.list(stored.row.kind, namespace=namespace, retired=True)
+    alike = [lesson for lesson in listed if lesson.row.retired == stored.row.retired]
     for equal in memory.lessons.equal(alike, namespace=namespace):
         ids = [lesson.row.id for lesson in equal.lessons]
-        if found.row.id in ids:
+        if stored.row.id in ids:
             return ids
-    return [found.row.id]
+    return [stored.row.id]
 
 
 def _and_more(ids: Sequence[str]) -> str:

@@ -108,8 +108,8 @@ def export_lessons_alone(place: Place, path: str, form: LessonForm, chosen: Less
 
     kinds = chosen.stored_kinds or KINDS
     with place.open() as memory:
-        found = export_lessons(memory.lessons, namespace=place.namespace, kinds=kinds, retired=chosen.every)
-        lines = write_documents(found, "jsonl" if form == "lessons" else "markdown")
+        exported = export_lessons(memory.lessons, namespace=place.namespace, kinds=kinds, retired=chosen.every)
+        lines = write_documents(exported, "jsonl" if form == "lessons" else "markdown")
         if path == "-":
             print_lines(lines)
             return
@@ -129,6 +129,7 @@ def _export_for_agents(place: Place, path: str, chosen: LessonExport, *, skill: 
     )
 
     target = Path(path)
+    # A skill is a folder; its file has always the same name.
     if path != "-" and skill and target.name.lower() != SKILL_FILE.lower():
         target /= SKILL_FILE
     former = ""
@@ -145,6 +146,7 @@ def _export_for_agents(place: Place, path: str, chosen: LessonExport, *, skill: 
                 )
         kinds = chosen.stored_kinds or ("principle",)
         lessons, left_out = lessons_for_file(bank, namespace=namespace, kinds=kinds, every=chosen.every)
+        # A section that was written before is emptied: its lessons no longer hold.
         if not lessons and not has_section(former):
             raise InputError(_why_nothing(left_out))
         if skill:
@@ -159,6 +161,7 @@ def _export_for_agents(place: Place, path: str, chosen: LessonExport, *, skill: 
     if skill:
         target.parent.mkdir(parents=True, exist_ok=True)
     check_target(target, place.store)
+    # Each line gets its end.
     write_lines([text.removesuffix("\n")], target, "the lessons")
     sentence = f"{count_of(len(lessons), 'lesson')} written to {target}"
     if left_out:
@@ -203,6 +206,7 @@ def holds_lessons(path: str) -> bool:
 def _head_of_stdin() -> bytes:
     """The first bytes of standard input, which will be read again."""
     stream: Any = sys.stdin.buffer
+    # A pipe can be looked at, but not wound back.
     if hasattr(stream, "peek"):
         return stream.peek(_HEAD)
     start = stream.tell()

@@ -53,6 +53,7 @@ def distill(
 
     Example: `hepm lesson distill --namespace retail`
     """
+    # A kind that is named twice is distilled once.
     chosen: list[LessonKind] = list(dict.fromkeys(kinds or _DEFAULT_KINDS))
     with place.open() as memory:
         client = choice.client(memory, place.namespace, "run")
@@ -71,6 +72,7 @@ def distill(
     else:
         for kind, report in reports.items():
             _print_report(kind, report)
+    # Some failures among many are reported; only failures alone are a failure of the command.
     if any(report.failed and not _lessons_of(report) for report in reports.values()):
         raise click.exceptions.Exit(1)
 
@@ -110,6 +112,7 @@ class _Distillation:
         distiller = ModelDistiller(self.client, kind, at_once=self.at_once)
         requests = [distiller.estimate(self.memory.lessons, namespace=self.namespace, again=self.again)]
         judge = self._judge()
+        # Principles are compared with known ones: more questions, of which only a part will be asked.
         if kind == "principle" and judge is not None:
             principles = self.memory.principles
             requests.append(principles.estimate(judge, namespace=self.namespace, distiller=distiller, again=self.again))
@@ -175,7 +178,7 @@ class _Distillation:
 
 def _print_estimates(estimates: dict[LessonKind, _Estimated], *, as_json: bool) -> None:
     if as_json:
-        print_json({"dry_run": True, **{kind: asdict(one) for kind, one in estimates.items()}})
+        print_json({"dry_run": True, **{kind: asdict(estimated) for kind, estimated in estimates.items()}})
         return
     for kind, estimated in estimates.items():
         print(f"{kind}: {count_of(estimated.runs, 'run')} would be looked at")

@@ -61,7 +61,7 @@ class LessonFilter:
             return False
         if self.user is not None and self.user not in (row.user, row.properties.get("only_user")):
             return False
-        # Notes hold everywhere.
+        # Notes hold in every environment.
         return row.kind == "notes" or applies_in(row, self.environment or "")
 
 
@@ -189,16 +189,17 @@ def _by_similarity(
     if kind == "experience":
         text = situation_text(environment, StateSummary(said=(query,)))
     ids = {lesson.row.id for lesson in lessons}
-    found = memory.lessons.search(
+    matches = memory.lessons.search(
         text,
         kind,
         namespace=namespace,
         environment=environment,
+        # Cut below, after lessons that say the same became one.
         limit=_ENOUGH,
         floor=-1.0,
         only=lambda lesson: lesson.row.id in ids,
     )
-    similarity = {lesson.row.id: round(cosine, 6) for lesson, cosine in found}
+    similarity = {lesson.row.id: round(cosine, 6) for lesson, cosine in matches}
 
     def nearest(each: EqualLessons) -> float:
         return max(similarity.get(lesson.row.id, _NOT_FOUND) for lesson in each.lessons)
@@ -206,7 +207,7 @@ def _by_similarity(
     # A search gives one of the lessons that differ in numbers alone; a line has all of them.
     equal = [each for each in memory.lessons.equal(lessons, namespace=namespace) if nearest(each) > _NOT_FOUND]
     equal.sort(key=nearest, reverse=True)
-    documents = _documents(memory, [lesson for lesson, _ in found[:limit]], equal, namespace)
+    documents = _documents(memory, [lesson for lesson, _ in matches[:limit]], equal, namespace)
     for document in documents:
         document["similarity"] = similarity[document["id"]]
     shown = equal[:limit]
@@ -217,7 +218,9 @@ def _by_similarity(
     least = memory.lessons.floor
     if equal and nearest(equal[0]) < least:
         remark = f"no {kind} reaches the similarity {least:g} that a prompt asks for; the nearest below it:"
-    return _Listing(total=len(found), documents=documents, lines=lines, left_out=len(equal) - len(lines), remark=remark)
+    return _Listing(
+        total=len(matches), documents=documents, lines=lines, left_out=len(equal) - len(lines), remark=remark
+    )
 
 
 def _documents(
@@ -310,18 +313,20 @@ def show(place: Place, lesson: str, as_json: bool) -> None:
     Example: `hepm lesson show p-1f3a`
     """
     with place.open() as memory:
-        found = find_lesson(memory, lesson, namespace=place.namespace)
-        if found.row.kind == "notes":
-            versions = memory.preferences.history(found.row.user, namespace=place.namespace)
-            _show_notes(lesson_json(found), [asdict(version) for version in versions], as_json=as_json)
+        stored = find_lesson(memory, lesson, namespace=place.namespace)
+        if stored.row.kind == "notes":
+            versions = memory.preferences.history(stored.row.user, namespace=place.namespace)
+            _show_notes(lesson_json(stored), [asdict(version) for version in versions], as_json=as_json)
             return
-        shown_in = memory.lessons.shown_in(found.row.id, namespace=place.namespace)
-        (age,) = memory.lessons.ages(place.namespace).of([found.row])
-    members = {**lesson_json(found), "score": round(found.uses.score, 6), **_age_json(age), "shown_in": shown_in}
+        # Runs that a prompt showed the lesson to, with their outcomes.
+        shown_in = memory.lessons.shown_in(stored.row.id, namespace=place.namespace)
+        (age,) = memory.lessons.ages(place.namespace).of([stored.row])
+    members = {**lesson_json(stored), "score": round(stored.uses.score, 6), **_age_json(age), "shown_in": shown_in}
     if as_json:
         print_json(members)
         return
     for label, value in members.items():
+        # 0 and false are told, what is empty is not.
         if value not in ([], {}, ""):
             print(on_one_line(f"{label + ':':16}{_plain(value)}"))
 
@@ -348,15 +353,15 @@ def find_lesson(memory: Memory, name: str, *, namespace: str) -> StoredLesson:
         exact = lessons.get(notes.id)
     if exact is not None:
         return exact
-    found: list[StoredLesson] = []
+    matches: list[StoredLesson] = []
     if is_id(name):
-        found = [lesson for lesson in _with_ids(memory, namespace) if lesson.row.id.startswith(name)]
-    if len(found) == 1:
-        return found[0]
+        matches = [lesson for lesson in _with_ids(memory, namespace) if lesson.row.id.startswith(name)]
+    if len(matches) == 1:
+        return matches[0]
     among = "no id begins so, and no user with notes is called so"
-    if found:
-        some = ", ".join(lesson.row.id for lesson in found[:5])
-        among = f"{len(found)} begin so: {some}"
+    if matches:
+        some = ", ".join(lesson.row.id for lesson in matches[:5])
+        among = f"{len(matches)} begin so: {some}"
     raise click.BadParameter(f"no lesson is called {name!r} ({among}). See `hepm lesson list --retired`.")
 
 

@@ -45,6 +45,7 @@ class ModelChoice:
 
     def client(self, memory: Memory, namespace: str, about: Subject, *, budget: Budget | None = None) -> Client | None:
         """A client whose answers the store keeps, with a `budget` of its own or a shared one; None without a model."""
+        # `--model ""` turns off the model of HEPM_LLM_MODEL.
         if not self.model:
             return None
         from hepm.llm import Client, Endpoint
@@ -60,6 +61,7 @@ class ModelChoice:
     def limits(self, prices: str | None) -> tuple[Budget, Prices | None]:
         """The budget, and what tokens cost."""
         limits = _parse_budget(self.budget or "")
+        # Without prices nothing would ever reach the limit.
         if "usd" in limits and prices is None:
             raise click.BadParameter(
                 "a budget in usd needs the prices of a million tokens: set prices under [model] in hepm.toml",
@@ -129,5 +131,8 @@ def tell_estimate(runs: int, *estimates: Estimate | None, as_json: bool) -> None
     """Print the result of a dry run: how many runs wait, and what a model would be asked."""
     known = [estimate for estimate in estimates if estimate is not None]
     if as_json:
-        return print_json({"dry_run": True, "runs": runs, "asked": [asdict(estimate) for estimate in known]})
-    print(f"{count_of(runs, 'run')} would be looked at", *(f"asking would take {one}" for one in known), sep="\n")
+        print_json({"dry_run": True, "runs": runs, "asked": [asdict(estimate) for estimate in known]})
+        return
+    print(f"{count_of(runs, 'run')} would be looked at")
+    for estimate in known:
+        print(f"asking would take {estimate}")

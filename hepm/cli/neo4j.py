@@ -55,17 +55,17 @@ def start(folder: Path, version: str | None, bolt_port: int | None, heap: str | 
     with Bar("jars of Neo4j fetched") as bar:
         server = _server(folder, version=version, bolt_port=bolt_port, heap=heap, say=_say, report=bar.show)
         started = server.start()
-    found = server.status()
-    if started and found.uri is not None:
+    server_status = server.status()
+    if started and server_status.uri is not None:
         _say("the server rehearses an ingest, so that the first one is fast")
         _, trajectories = desk_and_runs()
         runs = [run_of(trajectory, write_run(trajectory)) for trajectory in trajectories[:_REHEARSED_RUNS]]
         # It only saves time: a rehearsal that fails is no failure.
         with contextlib.suppress(StoreError):
-            warm_up(Login(found.uri, found.username, server.password), runs)
+            warm_up(Login(server_status.uri, server_status.username, server.password), runs)
     state = "runs" if started else "is running already"
-    print(on_one_line(f"Neo4j {found.version} {state} in {found.folder}"))
-    _print_addresses(found)
+    print(on_one_line(f"Neo4j {server_status.version} {state} in {server_status.folder}"))
+    _print_addresses(server_status)
     print(f'Next: eval "$({_command("env", folder)})"')
 
 
@@ -87,32 +87,32 @@ def status(folder: Path, show_password: bool, as_json: bool) -> None:
     Example: `hepm neo4j status --json`
     """
     server = _server(folder)
-    found = server.status()
+    server_status = server.status()
     password = None
-    if show_password and found.password_file.exists():
+    if show_password and server_status.password_file.exists():
         password = server.password
     if as_json:
-        document = _status_json(found)
+        document = _status_json(server_status)
         if show_password:
             document["password"] = password
         print_json(document)
-    elif found.running:
-        print(on_one_line(f"Neo4j {found.version or ''} runs in {found.folder}"))
-        _print_addresses(found)
+    elif server_status.running:
+        print(on_one_line(f"Neo4j {server_status.version or ''} runs in {server_status.folder}"))
+        _print_addresses(server_status)
     else:
-        print(on_one_line(f"Neo4j {found.version or ''} is not running in {found.folder}"))
+        print(on_one_line(f"Neo4j {server_status.version or ''} is not running in {server_status.folder}"))
     if not as_json:
         if password is not None:
             print(f"  password:  {password}")
-        if not found.running:
+        if not server_status.running:
             print(f"Start it: {_command('start', folder)}")
-    if not found.running:
+    if not server_status.running:
         raise click.exceptions.Exit(3)
 
 
-def _status_json(found: Status) -> dict[str, Any]:
+def _status_json(server_status: Status) -> dict[str, Any]:
     document: dict[str, Any] = {}
-    for name, value in asdict(found).items():
+    for name, value in asdict(server_status).items():
         document[name] = str(value) if isinstance(value, Path) else value
     document["ports"] = {"bolt": document.pop("bolt_port"), "http": document.pop("http_port")}
     return document
@@ -123,11 +123,16 @@ def _status_json(found: Status) -> dict[str, Any]:
 def env(folder: Path) -> None:
     """Print HEPM_STORE, NEO4J_URI, NEO4J_USERNAME and NEO4J_PASSWORD as lines for a shell. Example: `hepm neo4j env`"""
     server = _server(folder)
-    found = server.status()
-    if found.uri is None:
-        raise LocalServerError(f"no Neo4j runs in {found.folder}: start it with `{_command('start', folder)}`")
-    login = {"NEO4J_URI": found.uri, "NEO4J_USERNAME": found.username, "NEO4J_PASSWORD": server.password}
-    for name, value in {"HEPM_STORE": found.uri, **login}.items():
+    server_status = server.status()
+    if server_status.uri is None:
+        raise LocalServerError(f"no Neo4j runs in {server_status.folder}: start it with `{_command('start', folder)}`")
+    login = {
+        "NEO4J_URI": server_status.uri,
+        "NEO4J_USERNAME": server_status.username,
+        "NEO4J_PASSWORD": server.password,
+    }
+    # For `eval` in a POSIX shell: a password may hold any character.
+    for name, value in {"HEPM_STORE": server_status.uri, **login}.items():
         print(f"export {name}={shlex.quote(value)}")
 
 
@@ -142,6 +147,7 @@ def paint(place: Place, clear: bool) -> None:
     """
     store = place.store
     if embedded_file(store) is not None:
+        # Neo4j Browser is a part of the server.
         sentence = f"{store}, {chosen_by(store)}, is no server, and Neo4j Browser shows only servers: name one like"
         sentence += " neo4j://localhost:7687, or set HEPM_STORE. `hepm view` draws an embedded store."
         raise click.BadParameter(sentence, param_hint="--store")
@@ -168,9 +174,9 @@ def _server(folder: Path, **options: Any) -> LocalServer:
     return LocalServer(folder, **options)
 
 
-def _print_addresses(found: Status) -> None:
-    rows = {"bolt": found.uri, "browser": found.browser, "user": found.username}
-    for name, value in {**rows, "password": f"in {found.password_file}"}.items():
+def _print_addresses(server_status: Status) -> None:
+    rows = {"bolt": server_status.uri, "browser": server_status.browser, "user": server_status.username}
+    for name, value in {**rows, "password": f"in {server_status.password_file}"}.items():
         print(on_one_line(f"  {name + ':':<10} {value}"))
 
 

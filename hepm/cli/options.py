@@ -154,12 +154,14 @@ def open_memory(
     hint = _server_hint(chosen)
     if hint and not Path(store).exists():
         print(f"hepm: {store}, {chosen}, is made now.{hint}", file=sys.stderr)
+    # Of embeddings: a store whose embedder is a model of OpenAI's asks it.
     endpoint = (os.environ.get("OPENAI_BASE_URL"), os.environ.get("OPENAI_API_KEY"))
     about: dict[str, Any] = {"embedder": embedder, "counting": counting, "success_from": success_from}
     about |= {"speak": speak, "guard": guard, "holdout": holdout, "holdout_notes": holdout_notes}
     try:
         return Memory.open(store, endpoint=endpoint, sessions=sessions, **about)
     except StoreError as error:
+        # The user named it: the message has the name already.
         if chosen == f"from {named_by}":
             raise
         raise type(error)(f"{str(error).rstrip('.')}. The store is {store}, {chosen}.") from error
@@ -256,6 +258,7 @@ def no_empty_store(store: str) -> Generator[None]:
         yield
     finally:
         if file is not None and not existed and file.exists():
+            # A file of no bytes is no store yet.
             empty = not file.stat().st_size
             with suppress(HepmError):
                 if not empty:
@@ -312,21 +315,21 @@ def read_messages_file(path: Path) -> list[dict[str, Any]]:
     from hepm.ingest.records import without_surrogates
 
     text = read_text(path, "--messages")
-    found: Any
+    messages: Any
     try:
         try:
-            found = json.loads(text)
+            messages = json.loads(text)
         except ValueError:
             # Not splitlines(): a string in JSON may hold U+2028 and the like as they are.
-            found = [json.loads(line) for line in text.split("\n") if line.strip()]
-        found = without_surrogates(found)
+            messages = [json.loads(line) for line in text.split("\n") if line.strip()]
+        messages = without_surrogates(messages)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} holds no chat messages: it is neither JSON nor JSON Lines ({error}).") from error
-    if isinstance(found, dict):
-        found = found.get("messages")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    if not isinstance(found, list) or not all(isinstance(part, dict) and "role" in part for part in found):  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(messages, dict):
+        messages = messages.get("messages")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if not isinstance(messages, list) or not all(isinstance(part, dict) and "role" in part for part in messages):  # pyright: ignore[reportUnknownVariableType]
         raise InputError(f"{path} holds no chat messages: a list of objects with a role and content is needed.")
-    return found  # pyright: ignore[reportUnknownVariableType]
+    return messages  # pyright: ignore[reportUnknownVariableType]
 
 
 def print_json(value: object) -> None:

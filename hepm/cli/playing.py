@@ -38,6 +38,7 @@ def print_parts(parts: Sequence[Table | Text]) -> None:
     from rich.table import Table
 
     for part in parts:
+        # A table that must not be cut; sentences and other tables fit any width.
         if isinstance(part, Table) and part.columns[0].no_wrap:
             print_table(part)
         else:
@@ -78,6 +79,7 @@ def played(
         try:
             play(model)
         except (BudgetSpentError, EndpointRefusedError) as error:
+            # What was answered is reported first.
             ending = error
     bench.folder.export()
     tell_asked(model, bench.endpoint, bench.folder, user and user.model)
@@ -128,6 +130,7 @@ def user_of(environment: Environment) -> Endpoint | None:
 
 def chosen_tasks(tasks: Sequence[Task], wanted: str) -> list[Task]:
     """The first tasks, or those whose ids match: see `--tasks`."""
+    # The first so many, not a sample: a later call with more goes on with the same ones.
     if wanted.isdecimal():
         return list(tasks[: int(wanted)])
     patterns = [pattern.strip() for pattern in wanted.split(",")]

@@ -106,25 +106,25 @@ def suggest(
             "history": _split_names(history) or [],
             **calls.names(),
         }
-        found = memory.suggest(namespace=place.namespace, **about)
+        suggestions = memory.suggest(namespace=place.namespace, **about)
         if as_json:
-            print_json(_to_json(found))
+            print_json(_to_json(suggestions))
             return
-        if found.abstained is not None:
-            print(on_one_line(f"no suggestion: {found.abstained}"))
-        line = found.prompt()
+        if suggestions.abstained is not None:
+            print(on_one_line(f"no suggestion: {suggestions.abstained}"))
+        line = suggestions.prompt()
         if line:
             print(line)
-        for suggestion in found:
+        for suggestion in suggestions:
             print(on_one_line(f"  {suggestion.tool}  score {suggestion.score:.2f}: {suggestion.reason}"))
             if suggestion.runs:
                 print(on_one_line(f"    runs: {', '.join(suggestion.runs)}"))
 
 
-def _to_json(found: Suggestions) -> dict[str, object]:
-    tools = [_suggestion_json(suggestion) for suggestion in found]
-    warnings = [asdict(warning) for warning in found.warnings]
-    return {"tools": tools, "warnings": warnings, "abstained": found.abstained, "prompt": found.prompt()}
+def _to_json(suggestions: Suggestions) -> dict[str, object]:
+    tools = [_suggestion_json(suggestion) for suggestion in suggestions]
+    warnings = [asdict(warning) for warning in suggestions.warnings]
+    return {"tools": tools, "warnings": warnings, "abstained": suggestions.abstained, "prompt": suggestions.prompt()}
 
 
 def _suggestion_json(suggestion: Suggestion) -> dict[str, object]:
@@ -148,16 +148,16 @@ def search(place: Place, text: str, k: int, as_json: bool) -> None:
     Example: `hepm search "wants to return two items" --namespace retail`
     """
     with place.open() as memory:
-        found = memory.search(text, k=k, namespace=place.namespace)
+        states = memory.search(text, k=k, namespace=place.namespace)
     if as_json:
-        print_json({"found": [asdict(state) for state in found]})
+        print_json({"found": [asdict(state) for state in states]})
         return
-    for state in found:
+    for state in states:
         calls = f"{', '.join(state.after)} → {', '.join(state.before)}"
         print(on_one_line(f"{state.similarity:.2f}  {calls}  ({state.count}×, run {state.run})"))
         for line in state.summary.splitlines():
             print(on_one_line(f"      {line}"))
-    if not found:
+    if not states:
         print("nothing is remembered here")
 
 
@@ -197,6 +197,7 @@ def prompt(
     With a model, it chooses which experiences apply, and which lines of the user's notes matter now.
     Example: `hepm prompt --state "wants to return two items" --after get_order_details --user alice`
     """
+    # Two sources of one fact could disagree.
     if messages is not None and (state or calls.after):
         raise click.BadParameter("--state and --after are read from --messages: give either")
     from hepm.experience.prompt import PromptOptions
@@ -210,36 +211,36 @@ def prompt(
     with place.open() as memory:
         client = ModelChoice(model).client(memory, place.namespace, subject)
         chosen = PromptOptions(suggestions=k, model=client)
-        found = memory.prompt(chat, options=chosen, budget=max_tokens, namespace=place.namespace, **about)
+        addition = memory.prompt(chat, options=chosen, budget=max_tokens, namespace=place.namespace, **about)
     if as_json:
-        print_json({**_prompt_json(found), "cost": cost_of(client)})
+        print_json({**_prompt_json(addition), "cost": cost_of(client)})
     else:
-        _print_prompt(found)
+        _print_prompt(addition)
     tell_cost(client)
 
 
-def _prompt_json(found: Prompt) -> dict[str, object]:
+def _prompt_json(addition: Prompt) -> dict[str, object]:
     return {
-        "stable": found.stable,
-        "present": found.present,
-        "tokens": found.tokens,
-        "lessons": list(found.lessons),
-        "left_out": list(found.left_out),
-        "runs": list(found.runs),
-        "suggestions": _to_json(found.suggestions),
+        "stable": addition.stable,
+        "present": addition.present,
+        "tokens": addition.tokens,
+        "lessons": list(addition.lessons),
+        "left_out": list(addition.left_out),
+        "runs": list(addition.runs),
+        "suggestions": _to_json(addition.suggestions),
     }
 
 
-def _print_prompt(found: Prompt) -> None:
+def _print_prompt(addition: Prompt) -> None:
     more = "raise --max-tokens"
-    if found.text:
-        print(found.text)
-    elif found.left_out:
+    if addition.text:
+        print(addition.text)
+    elif addition.left_out:
         print(f"there was no room: {more}")
     else:
         print("memory has nothing to say")
-    if found.text and found.left_out:
-        print(f"no room for {', '.join(found.left_out)}: {more}", file=sys.stderr)
+    if addition.text and addition.left_out:
+        print(f"no room for {', '.join(addition.left_out)}: {more}", file=sys.stderr)
 
 
 @click.command("cypher", cls=Command)
@@ -330,6 +331,7 @@ def _open(store: str, namespace: str | None, *, write: bool) -> Generator[tuple[
         from hepm.graph.neo4j.login import Login
 
         with contextlib.closing(Connection(Login.from_environment(store))) as server:
+            # "" is a namespace that was not named.
             if namespace == "":
                 known = sorted(row[0] for row in server.read("namespaces", namespace=""))
                 namespace = sole_namespace(known)

@@ -51,10 +51,11 @@ def train(place: Place, model: RankerName, epochs: int, as_json: bool) -> None:
     options = TrainOptions(model, epochs=epochs)
     with place.open() as memory:
         checkpoint = build(memory.mirror(place.namespace), memory.embedder, options, on_epoch=_print_epoch)
+        # Saved before it is measured: an interruption leaves a ranker that can be asked for by name.
         memory.rankers.save(checkpoint)
         try:
-            found = gate_of(measure(memory, place.namespace, options, on_fold=_print_fold))
-            checkpoint = replace(checkpoint, gate=found)
+            gate = gate_of(measure(memory, place.namespace, options, on_fold=_print_fold))
+            checkpoint = replace(checkpoint, gate=gate)
             memory.rankers.save(checkpoint)
         except InputError as error:
             print(on_one_line(f"not measured: {error}"), file=sys.stderr)
@@ -94,9 +95,9 @@ def info(place: Place, as_json: bool) -> None:
     Example: `hepm rank info --namespace retail`
     """
     with place.open() as memory:
-        found = memory.rankers.get(memory.mirror(place.namespace), memory.embedder).checkpoint
-        _print(found, memory.rankers.file(place.namespace), as_json=as_json)
-        behind = memory.header.revision - found.revision
+        checkpoint = memory.rankers.get(memory.mirror(place.namespace), memory.embedder).checkpoint
+        _print(checkpoint, memory.rankers.file(place.namespace), as_json=as_json)
+        behind = memory.header.revision - checkpoint.revision
         if behind and not as_json:
             print(f"The memory has changed since ({count_of(behind, 'write')}): `hepm rank train` learns that too.")
 

@@ -73,12 +73,12 @@ class Runs:
         records, _ = read_records(sources, self.format, bar=bar, most_chars=most_chars)
         if not records:
             raise InputError(f"there are no runs to evaluate: none could be read from {', '.join(sources)}.")
-        found = without_repeats(records)
-        repeats = len(records) - len(found)
+        distinct = without_repeats(records)
+        repeats = len(records) - len(distinct)
         if repeats:
             counts = "counts" if repeats == 1 else "count"
             print(f"{count_of(repeats, 'run')} came again and {counts} once", file=sys.stderr)
-        return found
+        return distinct
 
 
 runs_options = options_as(
@@ -138,11 +138,13 @@ def eval_runs(
     from hepm.evals.methods import KS, all_methods, find_methods
     from hepm.evals.report import tables
 
+    # All misuse is said before anything is read, which may take minutes.
     split = source.split()
     options.check_sources([*source.runs, *source.train, *source.test])
     named: Sequence[str] = method
     if "all" in method:
         named = [known.name for known in all_methods()]
+    # None named: the five that `find_methods` has as its default.
     methods = find_methods(named, ablations=ablation)
     domains = source.domains(every=every)
     settings = EvalOptions(split, folds, assume_success=assume_success, sample=not every)
@@ -184,6 +186,7 @@ def read_records(
             if bar is not None:
                 bar.show(len(records))
             read += reading_cost(item)
+            # A sample of a large archive need not read all of it.
             if most_chars is not None and read > most_chars:
                 print(f"only the first {len(records):,} runs were read; --all reads every run", file=sys.stderr)
                 break

@@ -56,6 +56,7 @@ def serve(store: str, port: int, upstream: str, holdout: float) -> None:
         raise MissingExtraError(f"`hepm serve` needs {error.name}: pip install 'hepm[serve]'") from error
 
     config = read_config()
+    # A token is no option: the list of processes would show it.
     allowed: dict[str, Access] = {}
     if config.serve.tokens is not None:
         allowed |= read_tokens(config.serve.tokens)
@@ -75,6 +76,7 @@ def serve(store: str, port: int, upstream: str, holdout: float) -> None:
         distrust=config.serve.distrust,
         rate=config.serve.requests_per_s,
         max_body=config.serve.max_body_bytes,
+        # A function, as each run gets a redactor of its own.
         redactor=config.redaction.redactor,
     )
 

@@ -86,35 +86,36 @@ def stats(store: str, namespace: str | None, as_json: bool) -> None:
         if namespace is not None:
             names = [options.known_namespace(memory, namespace, store)]
         header = asdict(memory.header)
-        del header["rewards_read"]  # true of every store that was opened
-        found = {name: NamespaceStats.of(memory, name) for name in names}
+        # True of every store that was opened.
+        del header["rewards_read"]
+        by_namespace = {name: NamespaceStats.of(memory, name) for name in names}
     if as_json:
-        totals = {name: known.totals for name, known in found.items()}
-        tools = {name: known.remarks for name, known in found.items()}
-        levels = {name: known.guard.to_json() for name, known in found.items()}
+        totals = {name: known.totals for name, known in by_namespace.items()}
+        tools = {name: known.remarks for name, known in by_namespace.items()}
+        levels = {name: known.guard.to_json() for name, known in by_namespace.items()}
         print_json({"store": str(store), **header, "namespaces": totals, "tools": tools, "guard": levels})
         return
     title = f"{store}, {header['embedder'] or 'no vectors'}, revision {header['revision']}"
-    _print_counts(title, found)
-    if not found:
+    _print_counts(title, by_namespace)
+    if not by_namespace:
         print("No run is stored yet. A run under way counts once it has ended: see `hepm serve`.")
-    for name, known in found.items():
+    for name, known in by_namespace.items():
         for sentence in _sentences(known):
             print(on_one_line(f"{name}: {sentence}"))
 
 
-def _print_counts(title: str, found: Mapping[str, NamespaceStats]) -> None:
+def _print_counts(title: str, by_namespace: Mapping[str, NamespaceStats]) -> None:
     """Print a table with a row for each namespace; a column of lessons only if there are any."""
     from rich.table import Table
 
     table = Table(title=plain(title), title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("namespace")
     columns = [*_COLUMNS]
-    if any(known.lessons for known in found.values()):
+    if any(known.lessons for known in by_namespace.values()):
         columns.append("lessons")
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
-    for name, known in found.items():
+    for name, known in by_namespace.items():
         numbers = [f"{count:,}" for count in known.row[: len(columns)]]
         table.add_row(plain(name), *numbers)
     options.print_table(table)
@@ -237,46 +238,49 @@ def doctor(
             raise click.UsageError("--advice compares and repairs nothing: leave out --part and --repair.")
         _advise(store, namespace, as_json=as_json)
         return
+    # Before it is opened, which a damaged store may refuse.
     if repair:
         options.check_store(store)
         for what in mend_store(store):
             print(on_one_line(f"hepm: reset: {what}"), file=sys.stderr)
     with options.open_existing(store) as memory, Bar("runs and states compared") as bar:
         known = [options.known_namespace(memory, name, store) for name in namespace or memory.namespaces()]
-        names = known or [options.NAMESPACE]  # a damaged name is none
+        # A store with damaged names lists none.
+        names = known or [options.NAMESPACE]
 
         def examine() -> dict[str, list[Finding]]:
             parts = part or None
             return {name: memory.examine(namespace=name, parts=parts, on_progress=bar.show) for name in names}
 
-        found = examine()
-        if repair and any(found.values()):
-            _repair(memory, found)
-            found = examine()
-    _print_findings(found, as_json=as_json)
-    if any(found.values()):
+        by_namespace = examine()
+        if repair and any(by_namespace.values()):
+            _repair(memory, by_namespace)
+            by_namespace = examine()
+    _print_findings(by_namespace, as_json=as_json)
+    if any(by_namespace.values()):
         raise click.exceptions.Exit(1)
 
 
-def _print_findings(found: Mapping[str, Sequence[Finding]], *, as_json: bool) -> None:
+def _print_findings(by_namespace: Mapping[str, Sequence[Finding]], *, as_json: bool) -> None:
     if as_json:
         documents: dict[str, list[dict[str, Any]]] = {}
-        for name, findings in found.items():
+        for name, findings in by_namespace.items():
             documents[name] = [asdict(finding) for finding in findings]
         print_json({"findings": documents})
         return
-    for name, findings in found.items():
+    for name, findings in by_namespace.items():
         for finding in findings:
             print(on_one_line(f"{name}: {finding.what} (repair: {finding.repair or 'none'})"))
-    if not any(found.values()):
+    if not any(by_namespace.values()):
         print("all is well")
 
 
-def _repair(memory: Memory, found: Mapping[str, Sequence[Finding]]) -> None:
-    for name, findings in found.items():
+def _repair(memory: Memory, by_namespace: Mapping[str, Sequence[Finding]]) -> None:
+    for name, findings in by_namespace.items():
         # A rebuild deletes what was prepared, too: it is made again when it is needed.
         if any(finding.repair in ("rebuild", "prepare") for finding in findings):
-            with suppress(StoreDamagedError):  # a record that cannot be read: the findings say so
+            # A record that cannot be read: the findings say so.
+            with suppress(StoreDamagedError):
                 memory.rebuild(namespace=name)
     memory.reembed()
 
@@ -287,21 +291,21 @@ def _advise(store: str, namespaces: Sequence[str], *, as_json: bool) -> None:
 
     with options.open_existing(store) as memory:
         named = [options.known_namespace(memory, name, store) for name in namespaces]
-        found: list[Obstacle] = []
+        hindrances: list[Obstacle] = []
         for name in named or [None]:
-            found += obstacles(memory, namespace=name)
+            hindrances += obstacles(memory, namespace=name)
     if as_json:
-        print_json({"advice": [obstacle.to_json() for obstacle in found]})
+        print_json({"advice": [obstacle.to_json() for obstacle in hindrances]})
         return
     where = ""
     if options.chosen_by(store) == "from --store":
         where = f" --store {shlex.quote(store)}"
-    for obstacle in found:
+    for obstacle in hindrances:
         # Each command of a pipe names its namespace, and one that is to fill another store names that first.
         command = re.sub(r"(?<!\.hepm) --namespace ", lambda _: f"{where} --namespace ", obstacle.command)
         mend = obstacle.mend[:1].upper() + obstacle.mend[1:]
         print(on_one_line(f"{obstacle.namespace}: {obstacle.what}. {mend}: {command}"))
-    if not found:
+    if not hindrances:
         print("nothing that is known keeps memory from helping")
 
 

@@ -64,8 +64,9 @@ def remarks(memory: Memory, rows: Sequence[ToolRow], namespace: str) -> dict[Too
     from hepm.graph.model_rows import day_of
     from hepm.graph.tool_life import what_changed
 
+    # One query for all: a store may know thousands of tools.
     drifts = memory.mirror(namespace).drifts([row.name for row in rows])
-    found: dict[ToolName, list[str]] = {}
+    by_tool: dict[ToolName, list[str]] = {}
     for row in rows:
         sentences: list[str] = []
         drift = drifts.get(row.name)
@@ -76,8 +77,8 @@ def remarks(memory: Memory, rows: Sequence[ToolRow], namespace: str) -> dict[Too
             if changed:
                 sentences.append(f"changed on {day_of(row.changed_at)}: {changed}")
         if sentences:
-            found[row.name] = sentences
-    return found
+            by_tool[row.name] = sentences
+    return by_tool
 
 
 @app.command("alias", cls=Command)

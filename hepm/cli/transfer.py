@@ -119,7 +119,8 @@ def _export_cold_start(place: Place, path: Path) -> None:
 
     settings = path.with_name(f"{path.name}.settings.json")
     with place.open() as memory:
-        lines = (json.dumps(one, ensure_ascii=False) for one in cold_start(memory, namespace=place.namespace))
+        examples = cold_start(memory, namespace=place.namespace)
+        lines = (json.dumps(example, ensure_ascii=False) for example in examples)
         written = options.write_lines(lines, path, "the examples")
     options.write_lines([json.dumps(COLD_START)], settings, "the settings")
     print(on_one_line(f"{count_of(written, 'example')} written to {path}, settings to {settings}"))
@@ -160,7 +161,7 @@ def import_(place: Place, paths: tuple[str, ...], retire_missing: tuple[LessonKi
         return
     if retire_missing:
         raise click.UsageError("--retire-missing is for a file of lessons alone.")
-    # Secrets were removed when the runs were first stored.
+    # Not redacted again: secrets were removed when the runs were first stored.
     report = store_runs(place, ReadOptions("hepm"), IngestOptions(redactor=None), paths, (), {}, as_json=as_json)
     if not report.read:
         raise click.exceptions.Exit(1)
@@ -180,6 +181,7 @@ def copy(source: str, target: str, namespace: tuple[str, ...], as_json: bool) ->
     for store in (source, target):
         if re.search(r"\.jsonl(\.\w+)?$", store) and not Path(store).is_dir():
             raise click.BadParameter(f"{store} is no store: `hepm export` writes and `hepm import` reads JSON lines")
+    # Two names of one store would compare it with itself.
     if _address_of(source) == _address_of(target):
         raise click.BadParameter("name another store than the source", param_hint="TARGET")
     with options.open_existing(source, named_by="SOURCE") as memory:
@@ -217,6 +219,7 @@ def _print_copy(copied: Copied) -> None:
 def _target(target: str, source: Memory) -> Memory:
     """The memory to copy into; a new one counts as the source does."""
     file = embedded_file(target)
+    # A store that is there keeps its own threshold: another one would count its runs again.
     success_from = None
     if file is not None and not file.exists():
         success_from = source.header.success_from

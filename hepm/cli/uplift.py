@@ -101,6 +101,7 @@ def _draw(file: Path, reports: list[UpliftReport]) -> None:
     from hepm.errors import InputError
     from hepm.uplift.drawing import draw_effects, draw_path
 
+    # A path of one, or the ends of several side by side.
     drawn = [report for report in reports if report.points]
     if not drawn:
         raise InputError("there is nothing to draw yet: too few sessions have an outcome")
