@@ -212,10 +212,11 @@ def prompt(
         client = ModelChoice(model).client(memory, place.namespace, subject)
         chosen = PromptOptions(suggestions=k, model=client)
         addition = memory.prompt(chat, options=chosen, budget=max_tokens, namespace=place.namespace, **about)
-    if as_json:
-        print_json({**_prompt_json(addition), "cost": cost_of(client)})
-    else:
-        _print_prompt(addition)
+        # While the store is open: the runs behind the lessons are read when they are asked for.
+        if as_json:
+            print_json({**_prompt_json(addition), "cost": cost_of(client)})
+        else:
+            _print_prompt(addition)
     tell_cost(client)
 
 

@@ -248,7 +248,7 @@ def test_the_lines_for_openai_reach_the_server_with_its_namespace_and_token(loop
         exec(lines, names)
     client: openai.OpenAI = names["client"]
     with client:
-        client.models.list()
+        client.chat.completions.create(model="m", messages=[{"role": "user", "content": "Hello"}])
     assert loopback.requests[0].headers["x-hepm-token"] == "a-long-token"
 
 
