@@ -17,7 +17,7 @@ from notebooks.sample_runs import bfcl
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-QUICK = ("1-quickstart", "5-lessons")
+QUICK = ("5-lessons",)
 MOST_BYTES = 600_000
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -30,14 +30,13 @@ from hepm.cli.options import (
 )
 from hepm.graph.open_store import embedded_file
 from hepm.text import on_one_line
+from hepm.types import PolicyName
 
 if TYPE_CHECKING:
     from hepm.cypher import NamedQuery
     from hepm.cypher.model import Result, Value
     from hepm.experience.prompt import Prompt
     from hepm.types import Speak, Suggestion, Suggestions
-
-PolicyName: TypeAlias = Literal["hybrid", "adaptive", "episodic", "procedural", "gnn"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,8 +61,8 @@ def list_(place: Place, as_json: bool) -> None:
 
 def remarks(memory: Memory, rows: Sequence[ToolRow], namespace: str) -> dict[ToolName, list[str]]:
     """Which tools have begun to fail, and what changed in their descriptions, in sentences without the tool."""
-    from hepm.graph.model_rows import day_of
     from hepm.graph.tool_life import what_changed
+    from hepm.text import day_of
 
     # One query for all: a store may know thousands of tools.
     drifts = memory.mirror(namespace).drifts([row.name for row in rows])

@@ -49,7 +49,7 @@ def _body(text: str) -> LiteralString:
 
 ParameterType: TypeAlias = Literal["string", "int", "float", "boolean"]
 
-_EMBEDDED: Final = ".embedded.cypher"
+_EMBEDDED: Final = ".embedded.cypher"  # ending of a text for the embedded engine, where it needs another one
 _PARAMETER: Final = re.compile(r"\$(\w+) (string|int|float|boolean)(?: = (.+))?")
 _PYTHON: Final = {"string": (str,), "int": (int,), "float": (float, int), "boolean": (bool,)}
 
@@ -130,8 +130,10 @@ def question(name: str) -> NamedQuery:
     if name not in known:
         from difflib import get_close_matches
 
+        hint = ""
         near = get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
+        if near:
+            hint = f"did you mean {near[0]}? "
         raise QueryError(f"the library has no question {name!r}: {hint}`hepm cypher --list` names them all.")
     return known[name]
 
@@ -146,9 +148,12 @@ def _parse(name: str, text: str, embedded: str | None) -> NamedQuery:
     parameters: list[Parameter] = []
     for part in fields["Params"].split(","):
         match = _PARAMETER.fullmatch(part.strip())
-        if match is not None:  # "none" is no parameter
-            default = json.loads(match[3]) if match[3] else None
-            parameters.append(Parameter(match[1], cast("ParameterType", match[2]), default))
+        if match is None:  # "none" is no parameter
+            continue
+        default = None
+        if match[3]:
+            default = json.loads(match[3])
+        parameters.append(Parameter(match[1], cast("ParameterType", match[2]), default))
     returns: list[tuple[str, str]] = []
     for part in fields["Returns"].split(","):
         column, _, kind = part.strip().partition(" ")

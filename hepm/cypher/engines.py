@@ -100,9 +100,10 @@ def _from_neo4j(value: Any) -> Value:
     from neo4j.graph import Node, Path, Relationship
 
     if isinstance(value, Node | Relationship):
+        is_node = isinstance(value, Node)
         names = list(value.labels) if isinstance(value, Node) else [value.type]
         properties = {key: _from_neo4j(item) for key, item in value.items()}
-        return entity(names, properties, is_node=isinstance(value, Node))
+        return entity(names, properties, is_node=is_node)
     if isinstance(value, Path):
         return {"nodes": _from_neo4j(value.nodes), "relationships": _from_neo4j(value.relationships)}
     if isinstance(value, list | tuple):
@@ -183,7 +184,8 @@ def _check_embedded(text: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
             f"{first} is no query that reads: begin with MATCH, UNWIND, WITH or RETURN. An embedded store changes by "
             "ingest, import and forget; one in Neo4j by --write too."
         )
-    for before, token, following in zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False):
+    padded = ["", *tokens, ""]
+    for before, token, following in zip(padded, tokens, padded[2:], strict=False):
         word = token.upper()
         if token[0].isdigit():
             # The engine reads 1e0LOAD as a number and a keyword: they are the last four letters.
@@ -194,7 +196,10 @@ def _check_embedded(text: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
             raise QueryError("LOAD reads files, and a query only the graph; a name is written `load`.")
         if word == "CALL" and following.upper() not in _CATALOG:
             raise QueryError(f"of procedures a query may CALL {', '.join(sorted(_CATALOG)).lower()} alone.")
-    used = {token[1:].strip("`") for token in tokens if token[0] == "$" and len(token) > 1}
+    used: set[str] = set()
+    for token in tokens:
+        if token[0] == "$" and len(token) > 1:
+            used.add(token[1:].strip("`"))  # a parameter, as $name or $`name`
     missing = sorted(used - parameters.keys())
     if missing:
         raise QueryError(f"the query uses ${missing[0]}, which has no value: give it one with --param {missing[0]}=…")
@@ -223,15 +228,15 @@ def _tokens(text: str) -> list[str]:
 
 
 _LAYOUT: Final = 3  # incremented when the tables change, so that no older copy is read
-_MEMORY_BYTES: Final = 1 << 30
-_ABANDONED_S: Final = 3600.0
-_BUILDING: Final = "building-"
-_SUFFIX: Final = ".lbug"
-_END, _EMPTY = "\x1ehepm\x1f", "\x1f\x1f"
+_MEMORY_BYTES: Final = 1 << 30  # of the engine's buffers: a query that needs more fails with a sentence
+_ABANDONED_S: Final = 3600.0  # age from which on an unfinished copy is one of a killed process
+_BUILDING: Final = "building-"  # beginning of the name of a copy that is not finished
+_SUFFIX: Final = ".lbug"  # ending that the engine expects
+_END, _EMPTY = "\x1ehepm\x1f", "\x1f\x1f"  # between the texts of a list in a cell; in place of an empty text
 _TYPES: Final = {"string": "STRING", "integer": "INT64", "float": "DOUBLE", "boolean": "BOOLEAN", "strings": "STRING[]"}
 
 Rows: TypeAlias = Iterable[tuple[Table, Iterable[Sequence[object]]]]
-"""Tables of the model with their rows, as `hepm.graph.model_rows.ModelRows` gives them; one may come in parts."""
+"""Tables of the model with their rows (see `hepm.graph.projection.tables`); one may come in parts."""
 
 
 class Projection(contextlib.AbstractContextManager["Projection"]):
@@ -393,7 +398,9 @@ def _fill(file: Path, scratch: Path, tables: Rows) -> None:
 
 def _create(name: str, properties: Properties) -> str:
     """The statement that makes the table of a label, or of a type with its pairs of labels."""
-    columns = "".join(f", `{column}` {_TYPES[kind]}" for column, kind in properties.items())
+    columns = ""
+    for column, kind in properties.items():
+        columns += f", `{column}` {_TYPES[kind]}"
     pairs: list[str] = []
     for table in TABLES:
         if table.name == name and table.ends:
@@ -405,19 +412,27 @@ def _create(name: str, properties: Properties) -> str:
 
 
 def _copy(table: Table, path: Path) -> str:
-    kinds: dict[str, PropertyType] = {"a": "integer", "b": "integer"} if table.ends else {"pk": "integer"}
-    kinds |= {f"c{number}": kind for number, kind in enumerate(PROPERTIES[table.name].values())}
-    typed = ", ".join(f"{column} {_TYPES[kind].removesuffix('[]')}" for column, kind in kinds.items())
-    # The engine's splitting drops empty texts. A CASE in the transformation would mix up the lists of rows that hold
-    # more than 2,048 texts together.
+    """The statement that reads the rows of a table from a file."""
+    kinds: dict[str, PropertyType] = {}
+    ends = ""
+    if table.ends:
+        kinds["a"] = kinds["b"] = "integer"  # the numbers of both nodes
+        ends = f" (from='{table.ends[0]}', to='{table.ends[1]}')"
+    else:
+        kinds["pk"] = "integer"
+    for number, kind in enumerate(PROPERTIES[table.name].values()):
+        kinds[f"c{number}"] = kind
+    # A list of texts is one text in the file, taken apart here. The engine's splitting drops empty texts. A CASE in
+    # the transformation would mix up the lists of rows that hold more than 2,048 texts together.
     split = f"list_transform(string_split({{0}}, '{_END}')[2:], x -> replace(x, '{_EMPTY}', ''))"
+    typed: list[str] = []
     returned: list[str] = []
     for column, kind in kinds.items():
+        typed.append(f"{column} {_TYPES[kind].removesuffix('[]')}")
         returned.append(split.format(column) if kind == "strings" else column)
     where = str(path).replace("\\", "\\\\").replace("'", "\\'")
     options = "HEADER=false, DELIM=',', QUOTE='\"', ESCAPE='\"', PARALLEL=false, AUTO_DETECT=false"
-    ends = f" (from='{table.ends[0]}', to='{table.ends[1]}')" if table.ends else ""
-    load = f"LOAD WITH HEADERS ({typed}) FROM '{where}' ({options}) RETURN {', '.join(returned)}"
+    load = f"LOAD WITH HEADERS ({', '.join(typed)}) FROM '{where}' ({options}) RETURN {', '.join(returned)}"
     return f"COPY `{table.name}` FROM ({load}){ends}"
 
 

@@ -12,6 +12,7 @@ PropertyType: TypeAlias = Literal["string", "integer", "float", "boolean", "stri
 Properties: TypeAlias = Mapping[str, PropertyType]
 
 LESSONS: Final = ("Experience", "Principle", "Notes")
+EDGE_SUMMARIES: Final = 3  # that an edge NEXT has as its summaries, those that most runs held
 
 _LESSON: Final = """
     namespace string, id string, seq integer, text string, user string, runs strings, tools strings, live boolean,
@@ -97,17 +98,23 @@ def _tables() -> tuple[Table, ...]:
     tables = [Table(label) for label in NODES]
     for name, relationship in RELATIONSHIPS.items():
         # The embedded engine has one table for each pair of labels.
-        tables += [Table(name, ends) for ends in product(relationship.sources, relationship.targets)]
+        for ends in product(relationship.sources, relationship.targets):
+            tables.append(Table(name, ends))
     return tuple(tables)
 
 
 TABLES: Final = _tables()
 """All tables of the model, nodes before the relationships that connect them."""
 
-PROPERTIES: Final[Mapping[str, Properties]] = {
-    **NODES,
-    **{name: relationship.properties for name, relationship in RELATIONSHIPS.items()},
-}
+
+def _all_properties() -> dict[str, Properties]:
+    properties = dict(NODES)
+    for name, relationship in RELATIONSHIPS.items():
+        properties[name] = relationship.properties
+    return properties
+
+
+PROPERTIES: Final[Mapping[str, Properties]] = _all_properties()
 """Properties by label or type."""
 
 Value: TypeAlias = "bool | int | float | str | Sequence[Value] | Mapping[str, Value] | None"

@@ -7,7 +7,7 @@ import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import filterfalse, groupby
 from operator import attrgetter
 from typing import Final
 
@@ -30,7 +30,7 @@ from hepm.graph.tool_life import add_alias, own_names, retire
 from hepm.graph.transaction import Transaction
 from hepm.types import Tool, ToolName
 
-_REBUILD_BATCH: Final = 500
+_REBUILD_BATCH: Final = 500  # runs that are read at once, which bounds the memory taken
 _NEAR: Final = 1e-3  # so near a threshold a reward may be on either side, as it is a sum of floats
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -48,22 +48,27 @@ def add_runs(
     added, to_store, former_labels = _sort_out(write, graded, relabel=relabel)
     agreeing: list[RunRecord] = []
     rest: list[RunRecord] = []
+    relabelled: list[str] = []
     for run in to_store:
         # A given label that agrees with a rule's changes no count.
         if run.success is not None and former_labels.get(run.id) == run.success:
             agreeing.append(run)
-        else:
-            rest.append(run)
+            continue
+        rest.append(run)
+        if run.id in former_labels:
+            relabelled.append(run.id)
     if agreeing:
         write.lessons.drop_answers_about([run.id for run in agreeing])
         _set_outcome_records(write, agreeing)
         write.note_change()
-    _store(write, rest, [run.id for run in rest if run.id in former_labels], vectors, replay)
+    _store(write, rest, relabelled, vectors, replay)
     return added
 
 
 def _set_outcome_records(write: Transaction, runs: Sequence[RunRecord]) -> None:
-    rows = [{"run": run.id, "reward": run.reward, "record": run.record} for run in runs]
+    rows: list[dict[str, object]] = []
+    for run in runs:
+        rows.append({"run": run.id, "reward": run.reward, "record": run.record})
     write.lessons.write("set_outcome_record", rows)
 
 
@@ -88,7 +93,11 @@ def _store(
     write.insert_runs(excluded, vectors, counted=False)
     write.insert_runs(counted, vectors, counted=True)
     write.apply(Delta.of(counted, now=time.time()), vectors)
-    write.lessons.record_outcomes({run.id: run.success for run in new if run.success is not None})
+    outcomes: dict[str, bool] = {}
+    for run in new:
+        if run.success is not None:
+            outcomes[run.id] = run.success
+    write.lessons.record_outcomes(outcomes)
     _show_again(write, shown)
     write.note_change()
 
@@ -101,8 +110,15 @@ def _take_out(
     A run that lost its label teaches nothing any more. What was shown in it is returned, to be shown again.
     """
     write.lessons.drop_answers_about(relabelled)
-    unlabelled = {run.id for run in new if run.success is None}.intersection(relabelled)
-    shown = write.lessons.exposures([run.id for run in new if run.trusted and run.id in unlabelled])
+    known = set(relabelled)
+    unlabelled: list[str] = []
+    trusted: list[str] = []
+    for run in new:
+        if run.success is None and run.id in known:
+            unlabelled.append(run.id)
+            if run.trusted:
+                trusted.append(run.id)
+    shown = write.lessons.exposures(trusted)
     if unlabelled:
         write.lessons.forget_from(sorted(unlabelled))
     _remove(write, write.held(relabelled), replay)
@@ -121,10 +137,15 @@ def _under_own_names(
     _copy_marks(write, new, replay)
     if not write.aliases:
         return new, vectors
-    numbers = [number for number, run in enumerate(new) if not write.aliases.keys().isdisjoint(run.calls)]
-    records = [new[number].record for number in numbers]
-    again, more = read_each(records, replay, write.aliases, success_from=write.header.success_from)
-    runs = own_names(new, write.aliases)
+    aliases = write.aliases
+    numbers: list[int] = []  # places of the runs to read again
+    records: list[str] = []
+    for number, run in enumerate(new):
+        if not aliases.keys().isdisjoint(run.calls):
+            numbers.append(number)
+            records.append(run.record)
+    again, more = read_each(records, replay, aliases, success_from=write.header.success_from)
+    runs = own_names(new, aliases)
     for number, run in zip(numbers, again, strict=True):
         if isinstance(run, RunRecord):
             runs[number] = run._replace(digest=new[number].digest, tools=runs[number].tools)
@@ -166,12 +187,13 @@ def forget_runs(write: Transaction, selection: Selection, replay: RecordParser) 
     if selection == Selection(trajectory=selection.trajectory) and not gone:
         # Lessons may come from runs that this store never held.
         touched = write.lessons.forget_from([str(selection.trajectory)])
+    ids = [run.id for run in gone]
     if gone:
-        write.lessons.forget_from([run.id for run in gone])
+        write.lessons.forget_from(ids)
         _remove(write, gone, replay)
     if gone or touched:
         write.note_change()
-    return [run.id for run in gone]
+    return ids
 
 
 def rebuild(write: Transaction, replay: RecordParser, embedder: TextEmbedder | None) -> None:
@@ -369,7 +391,7 @@ def _elect(
     write: Transaction, new: Sequence[RunRecord], replay: RecordParser
 ) -> tuple[list[RunRecord], list[RunRecord]]:
     """Split new runs into those that count and those that do not; a stored run may stop counting."""
-    counted = [run for run in new if not _competes(run)]
+    counted = list(filterfalse(_competes, new))
     excluded: list[RunRecord] = []
     for shortest, *longer in _rivals(new):
         excluded.extend(longer)
@@ -389,7 +411,8 @@ def _remove(write: Transaction, gone: Sequence[StoredRun], replay: RecordParser)
     retract_runs(write, counted, replay)
     write.drop_runs([run.id for run in gone])
     if write.header.counting == "shortest":
-        for environment, task in sorted({_task(run) for run in counted if _competes(run)}):
+        tasks = set(map(_task, filter(_competes, counted)))
+        for environment, task in sorted(tasks):
             _count_next_shortest(write, environment, task, replay)
 
 

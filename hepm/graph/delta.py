@@ -30,8 +30,8 @@ from hepm.types import (
 
 Edge: TypeAlias = tuple[ToolName, ToolName]
 
-SAID_CHARS: Final = 2000
-REQUEST_CHARS: Final = 600
+SAID_CHARS: Final = 2000  # of a user's words in a run, by which runs are compared
+REQUEST_CHARS: Final = 600  # of them, in which the first request is looked for
 USER_SPOKE, AGENT_SPOKE, FAILED = 1, 2, 4
 HINTED, ADVISED = 16, 32  # 8 is `hepm.graph.calls.call_matrix.IN_TURN`
 """Flags of a call: a hint had named its tool; a hint had named any tool since the calls before."""
@@ -39,7 +39,7 @@ _FIRST_HINTED: Final = 64
 """In the flags of a transition: a hint had named the first target; each further target has the next bit."""
 
 _WORD: Final = re.compile(r"[^\W\d_]{3,}")
-_IGNORED: Final = b"0123456789 \t\n\r\f\v"
+_IGNORED: Final = b"0123456789 \t\n\r\f\v"  # bytes that make no difference between two texts of a state
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -227,7 +227,12 @@ class RunRecord(NamedTuple):
     @property
     def edges(self) -> set[Edge]:
         """Every pair (a, b) across the sets of two tool-bearing turns that follow each other."""
-        return {(a, b) for t in self.transitions for a in t.sources for b in t.targets}
+        edges: set[Edge] = set()
+        for passed in self.transitions:
+            for source in passed.sources:
+                for target in passed.targets:
+                    edges.add((source, target))
+        return edges
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -235,9 +240,8 @@ class RunRecord(NamedTuple):
 
         `sequence` is JSON: [[targets, flags, facts, key], ...].
         """
-        steps = [(t.targets, t.flags, t.learned, t.key) for t in self.transitions]
         columns = {name: getattr(self, name) for name in _COLUMNS}
-        columns["sequence"] = _encode(steps)
+        columns["sequence"] = _encode([(t.targets, t.flags, t.learned, t.key) for t in self.transitions])
         return columns
 
 
@@ -324,6 +328,16 @@ class Delta:
         """Whether it is of any run with a label."""
         return any(edge.support or edge.failures for edge in self.edges.values())
 
+    @property
+    def touched_tools(self) -> set[ToolName]:
+        """The tools whose outgoing edges or outcomes change: what was read of them is out of date."""
+        touched: set[ToolName] = set()
+        for source, _ in self.edges:
+            touched.add(source)
+        for tool, _ in self.outcomes:
+            touched.add(tool)
+        return touched
+
     def describe(self, tools: Iterable[Tool], *times: float) -> None:
         """Add descriptions as of some times, in Unix seconds."""
         for tool in tools:
@@ -362,8 +376,8 @@ class Delta:
                 descriptions.add(Description(first, *text))
             descriptions.add(Description(last, *text))
 
-        def order(one: Description) -> tuple[Any, ...]:
-            return one.described_at, len(one.description), len(one.parameters), one
+        def order(text: Description) -> tuple[Any, ...]:
+            return text.described_at, len(text.description), len(text.parameters), text
 
         return sorted(descriptions, key=order)
 

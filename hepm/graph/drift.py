@@ -23,7 +23,7 @@ ALARM: Final = 1e-4
 fail in 1 to 80 % of their runs throughout raise a false alarm in less than one run of a thousand."""
 RECOVERED: Final = 0.001
 """Chance of so few failures in the very last runs if the drift went on."""
-_NEGLIGIBLE: Final = 1e-9
+_NEGLIGIBLE: Final = 1e-9  # share of a sum below which further terms are left out
 _DAY_S: Final = 86_400
 
 
@@ -53,7 +53,9 @@ class Drift:
         return now * (self.runs_before + 1) / (self.runs_before - self.failures_before + 0.5)
 
     def __str__(self) -> str:
-        before = f"{self.before:.0%}" if self.failures_before else "never"
+        before = "never"
+        if self.failures_before:
+            before = f"{self.before:.0%}"
         return f"fails now, in {self.failures} of its last {self.runs} runs ({before} before)"
 
 
@@ -83,8 +85,9 @@ def vouched_drift(latest: Sequence[Observation]) -> Drift | None:
 
     Without the unlabelled runs if these are most of those that failed.
     """
-    for runs in (latest, [one for one in latest if one.labelled]):
-        drift = drift_of("".join("1" if one.failed else "0" for one in runs))
+    labelled = [run for run in latest if run.labelled]
+    for runs in (latest, labelled):
+        drift = drift_of("".join([str(int(run.failed)) for run in runs]))
         if drift is not None and _vouched(runs, drift.runs):
             return drift
     return None
@@ -95,12 +98,14 @@ def _vouched(latest: Sequence[Observation], recent: int) -> bool:
 
     Where several tokens called the tool, each is a source: what else a run says of itself is its client's claim.
     """
-    failed = [one for one in latest[:recent] if one.failed]
-    if 2 * sum(one.labelled for one in failed) < len(failed):
+    failed = [run for run in latest[:recent] if run.failed]
+    labelled = [run for run in failed if run.labelled]
+    if 2 * len(labelled) < len(failed):
         return False
-    if len({one.token for one in latest if one.token}) > 1:
-        return len({one.token for one in failed}) > 1
-    return len({(one.model, one.day) for one in failed}) > 1
+    tokens = {run.token for run in latest if run.token}
+    if len(tokens) > 1:
+        return len({run.token for run in failed}) > 1
+    return len({(run.model, run.day) for run in failed}) > 1
 
 
 def drift_of(latest: str) -> Drift | None:
@@ -113,7 +118,7 @@ def drift_of(latest: str) -> Drift | None:
     total, failed = len(latest), latest.count("1")
     if failed < FEWEST:
         return None
-    found, least = 0, ALARM
+    since, least = 0, ALARM  # the drift began so many runs ago; the chance of it
     for recent in _divisions(latest):
         failures = latest.count("1", 0, recent)
         before = failed - failures
@@ -121,25 +126,33 @@ def drift_of(latest: str) -> Drift | None:
             continue
         chance = _at_least(failures, recent, before, total - recent, limit=ALARM)
         if chance < least:
-            found, least = recent, chance
-    if not found:
+            since, least = recent, chance
+    if not since or _is_over(latest, since):
         return None
-    failures = latest.count("1", 0, found)
-    for last in range(1, min(found, RECENT)):
+    failures = latest.count("1", 0, since)
+    return Drift(failures, since, failed - failures, total - since)
+
+
+def _is_over(latest: str, since: int) -> bool:
+    """Whether the very last runs work too often for a drift of the latest `since` runs."""
+    failures = latest.count("1", 0, since)
+    for last in range(1, min(since, RECENT)):
         if latest[last - 1] == "1":
             continue
         lasting = latest.count("1", 0, last)
         rest = failures - lasting
-        works = _at_least(last - lasting, last, found - last - rest, found - last, limit=RECOVERED)
-        if works < RECOVERED:
-            return None
-    return Drift(failures, found, failed - failures, total - found)
+        chance = _at_least(last - lasting, last, since - last - rest, since - last, limit=RECOVERED)
+        if chance < RECOVERED:
+            return True
+    return False
 
 
 def _divisions(latest: str) -> Iterator[int]:
     """How many runs are taken as recent; a drift begins with a failure."""
     total = len(latest)
-    yield from (recent for recent in range(FEWEST, min(RECENT + 1, total)) if latest[recent - 1] == "1")
+    for recent in range(FEWEST, min(RECENT + 1, total)):
+        if latest[recent - 1] == "1":
+            yield recent
     recent = RECENT + RECENT // 4
     while recent < total:
         yield recent
@@ -151,10 +164,10 @@ def _at_least(k: int, n: int, known_k: int, known_n: int, *, limit: float) -> fl
     a, b = known_k + 0.5, known_n - known_k + 0.5
     logs = lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) + lgamma(k + a) + lgamma(n - k + b)
     term = exp(logs + lgamma(a + b) - lgamma(a) - lgamma(b) - lgamma(a + b + n))
-    found = term
+    chance = term
     for i in range(k, n):
-        if found >= limit or term < found * _NEGLIGIBLE:
+        if chance >= limit or term < chance * _NEGLIGIBLE:
             break
         term *= (n - i) / (i + 1) * (i + a) / (n - i - 1 + b)
-        found += term
-    return min(found, limit)
+        chance += term
+    return min(chance, limit)

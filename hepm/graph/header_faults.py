@@ -8,12 +8,15 @@ from typing import Final
 from hepm.types import SUCCESS_FROM
 
 _LEAST: Final = {"dimensions": 0, "revision": 0, "states_per_move": 1, "lessons_removed": 0}
+_NEEDED: Final = ("embedder", "counting", "dimensions", "revision", "states_per_move")  # in stores of every version
 
 
 def header_faults(meta: Mapping[str, object]) -> list[str]:
     """What is wrong in the header, as sentences; missing keys included."""
-    found = [key for key in ("embedder", "counting", *_LEAST) if key not in meta and key != "lessons_removed"]
-    faults = [f"its {key} is missing" for key in found]
+    faults: list[str] = []
+    for key in _NEEDED:
+        if key not in meta:
+            faults.append(f"its {key} is missing")
     for key, value in meta.items():
         if key in _LEAST and not _is_count(value, _LEAST[key]):
             faults.append(f"its {key} is {value!r}, not a number from {_LEAST[key]}")
@@ -46,13 +49,18 @@ def mended_header(meta: Mapping[str, object], *, dimensions: int, revision: int)
         dimensions: Of the stored vectors; 0 for none.
         revision: The last one that the journal knows.
     """
-    usual = {"revision": str(revision), "states_per_move": "256", "lessons_removed": "1"}
-    found = {key: str(meta[key]) if _is_count(meta.get(key), _LEAST[key]) else value for key, value in usual.items()}
+    mended = {"revision": str(revision), "states_per_move": "256", "lessons_removed": "1"}
+    for key in mended:
+        if _is_count(meta.get(key), _LEAST[key]):
+            mended[key] = str(meta[key])
     if "success_from" in meta:  # without one, the runs are read anew on opening
         held = meta["success_from"]
-        found["success_from"] = str(held) if _is_threshold(held) else str(SUCCESS_FROM)
-    found["counting"] = "shortest" if meta.get("counting") == "shortest" else "all"
+        mended["success_from"] = str(held) if _is_threshold(held) else str(SUCCESS_FROM)
+    mended["counting"] = "shortest" if meta.get("counting") == "shortest" else "all"
+    mended["embedder"] = ""
+    mended["dimensions"] = "0"
     name = meta.get("embedder")
-    found["embedder"] = name if isinstance(name, str) and dimensions else ""
-    found["dimensions"] = str(dimensions if found["embedder"] else 0)
-    return found
+    if isinstance(name, str) and name and dimensions:
+        mended["embedder"] = name
+        mended["dimensions"] = str(dimensions)
+    return mended

@@ -17,9 +17,9 @@ def retract_runs(write: Transaction, stored: Sequence[StoredRun], replay: Record
     """Take back what stored runs added to the graph; their records stay."""
     if not stored:
         return
+    ids = [run.id for run in stored]
     runs, _ = readable(write, [run.record for run in stored], replay)
-    delta = Delta.of(runs, sign=-1)
-    orphaned, below_bound = write.retract(delta, [run.id for run in stored])
+    orphaned, below_bound = write.retract(Delta.of(runs, sign=-1), ids)
     texts: dict[StatePlace, tuple[int, str, int]] = {}
     for place, (run, step) in _latest_texts(write, orphaned).items():
         texts[place] = orphaned[place], run, step
@@ -75,6 +75,7 @@ def _add_texts(write: Transaction, texts: Mapping[StatePlace, tuple[int, str, in
             delta.states[move][key] = StateSeen(summary, run_id, step, run.ended_at or 0.0, count)
     places: list[StatePlace] = []
     for move, states in delta.states.items():
-        places.extend((move, key) for key in states)
+        for key in states:
+            places.append((move, key))
     write.drop_states(places)
     write.apply(delta, vectors)

@@ -26,7 +26,7 @@ Aliases: TypeAlias = Mapping[ToolName, ToolName]
 """Other names of tools, each with the tool's own name, which is no alias itself."""
 
 
-_GOLDEN: Final = 0.6180339887498949
+_GOLDEN: Final = 0.6180339887498949  # 1/phi: its multiples, modulo 1, are spread evenly however many there are
 
 
 class RecordParser(Protocol):

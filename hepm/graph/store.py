@@ -46,7 +46,7 @@ from hepm.graph.transaction import Transaction
 from hepm.graph.trials import TrialSession, trial_session
 from hepm.types import Tool, ToolName
 
-_REEMBED_BATCH: Final = 1000
+_REEMBED_BATCH: Final = 1000  # texts that are embedded and written in one transaction
 
 
 class _WithoutVector(NamedTuple):
@@ -105,8 +105,12 @@ class Store(Backend):
 
     def copy_tools(self, rows: Sequence[ToolRow], *, namespace: str, replay: RecordParser) -> None:
         """Set everything about tools but their counts, as another store holds it; nothing if that is so already."""
-        stored = {row.name: row._replace(calls=0, errors=0) for row in self.tools(namespace=namespace)}
-        different = [row for row in rows if stored.get(row.name) != row._replace(calls=0, errors=0)]
+        stored = {row.name: row for row in self.tools(namespace=namespace)}
+        different: list[ToolRow] = []
+        for row in rows:
+            known = stored.get(row.name)
+            if known is None or known._replace(calls=row.calls, errors=row.errors) != row:
+                different.append(row)
         if not different:
             return
 
@@ -155,7 +159,8 @@ class Store(Backend):
 
     def selected(self, selection: Selection, *, namespace: str) -> list[str]:
         """Ids of the runs that `forget` would remove, sorted."""
-        return self.write(namespace, lambda write: [run.id for run in write.select(selection)])
+        runs = self.write(namespace, lambda write: write.select(selection))
+        return [run.id for run in runs]
 
     def rebuild(self, *, namespace: str, replay: RecordParser, embedder: TextEmbedder | None = None) -> None:
         """Recompute everything but the records from the records, in one transaction; vectors too with an `embedder`.
@@ -200,9 +205,9 @@ class Store(Backend):
             ((run,), _) = read_each([held.record], replay, aliases, success_from=success_from)
             if not isinstance(run, RunRecord):
                 return False  # `hepm doctor` names it
-            columns = self.columns_of(run, namespace=namespace)
-            if any(held.columns.get(name) != value for name, value in columns.items()):
-                return True
+            for name, value in self.columns_of(run, namespace=namespace).items():
+                if held.columns.get(name) != value:
+                    return True
             if run.transitions:
                 return False
         return False
@@ -245,7 +250,9 @@ class Store(Backend):
         for lesson in self.lessons.list(namespace=namespace):
             if lesson.vector is None:
                 lessons[lesson.row.id] = lesson.row.text
-        states = {row.id: row.summary for row in self.iter_states(namespace=namespace, without_vector=True)}
+        states: dict[Any, str] = {}
+        for state in self.iter_states(namespace=namespace, without_vector=True):
+            states[state.id] = state.summary
         runs = dict(self.read("runs_without_vector", namespace=namespace))
         return [
             _WithoutVector(namespace, "lesson", lessons),
@@ -257,8 +264,11 @@ class Store(Backend):
 
     def namespaces(self) -> list[str]:
         """Those that hold anything, by name."""
-        names = [row[0] for row in self.read("namespaces", namespace="")]
-        return sorted(name for name in names if isinstance(name, str))  # a damaged one is none
+        names: list[str] = []
+        for name, *_ in self.read("namespaces", namespace=""):
+            if isinstance(name, str):  # a damaged one is none
+                names.append(name)
+        return sorted(names)
 
     def totals(self, *, namespace: str) -> Totals:
         """Counts of everything."""
@@ -277,8 +287,10 @@ class Store(Backend):
         self, *, namespace: str, before: int, environment: str | None, task: str | None, limit: int
     ) -> list[tuple[int, str, str]]:
         """Row number, id and record of runs of unknown outcome stored before row `before`, the latest first."""
-        values = {"before": before, "environment": environment, "task": task, "limit": limit}
-        return [(seq, name, record) for seq, name, record in self.read("unlabelled", namespace=namespace, **values)]
+        rows = self.read(
+            "unlabelled", namespace=namespace, before=before, environment=environment, task=task, limit=limit
+        )
+        return [(seq, name, record) for seq, name, record in rows]
 
     def outcomes_by_level(self, levels: Sequence[str], *, namespace: str, most: int) -> dict[str, tuple[int, int]]:
         """Of the `most` latest sessions of each level with an outcome: how many succeeded, and how many there are."""
@@ -286,7 +298,7 @@ class Store(Backend):
         counts: dict[str, tuple[int, int]] = {}
         for level, outcomes in rows:
             # SQLite gives a text of digits, such as "0110", Neo4j a list of numbers.
-            successes = sum(int(outcome) for outcome in outcomes)
+            successes = sum(map(int, outcomes))
             counts[level] = successes, len(outcomes)
         return counts
 
@@ -359,7 +371,8 @@ class Store(Backend):
             if isinstance(failed, str):
                 latest[tool] = failed
             else:  # Neo4j gives a list of truth values, or nothing
-                latest[tool] = "".join(str(int(flag)) for flag in failed or ())
+                flags = [str(int(flag)) for flag in failed or ()]
+                latest[tool] = "".join(flags)
         return latest
 
     def drifts(self, tools: Sequence[ToolName], *, namespace: str) -> dict[ToolName, Drift | None]:
@@ -446,8 +459,8 @@ class Store(Backend):
         if not first:
             return []
         start = int(first[0][0])
-        points = sorted({start + offset for offset in spread_over(before - start, most)})
-        return self._runs(self.read("runs_from_points", namespace=namespace, points=points, before=before))
+        points = {start + offset for offset in spread_over(before - start, most)}
+        return self._runs(self.read("runs_from_points", namespace=namespace, points=sorted(points), before=before))
 
     def latest_on_edges(self, edges: Mapping[Edge, int], *, namespace: str, newer_than: int = 0) -> list[RunRow]:
         """The latest runs that took each edge, about as many as given, in order of arrival, without their vectors.
@@ -471,7 +484,10 @@ class Store(Backend):
     ) -> dict[Edge, list[int]]:
         """Row numbers of the latest runs that took each edge, the latest first."""
         rows = self.read("latest_on_edges", namespace=namespace, edges=edges, most=most, newer_than=newer_than)
-        return {(source, target): _from_json(numbers) for source, target, numbers in rows}
+        latest: dict[Edge, list[int]] = {}
+        for source, target, numbers in rows:
+            latest[source, target] = _from_json(numbers)
+        return latest
 
     def latest_ends_on(
         self, edges: Sequence[Edge], *, namespace: str, most: int
@@ -484,8 +500,9 @@ class Store(Backend):
         seqs: set[int] = set()
         for numbers in latest.values():
             seqs.update(numbers)
-        rows = self.read("ends_at", namespace=namespace, seqs=sorted(seqs))
-        ends = {seq: (ended_at, as_bool(success)) for seq, ended_at, success in rows}
+        ends: dict[int, tuple[float, bool | None]] = {}
+        for seq, ended_at, success in self.read("ends_at", namespace=namespace, seqs=sorted(seqs)):
+            ends[seq] = ended_at, as_bool(success)
         by_edge: dict[Edge, list[tuple[float, bool | None]]] = {}
         for edge, numbers in latest.items():
             by_edge[edge] = [ends[seq] for seq in numbers if seq in ends]
@@ -517,9 +534,13 @@ class Store(Backend):
         size = self.header.dimensions
         if not size:
             return [], vectors_of([], size)
-        rows = self.read("states_at", namespace=namespace, places=list(places))
-        rows = [row for row in rows if dimensions_of(row[1]) == size]
-        return [places[index] for index, _ in rows], vectors_of([vector for _, vector in rows], size)
+        numbers: list[int] = []
+        vectors: list[bytes] = []
+        for number, vector in self.read("states_at", namespace=namespace, places=list(places)):
+            if dimensions_of(vector) == size:
+                numbers.append(number)
+                vectors.append(vector)
+        return [places[number] for number in numbers], vectors_of(vectors, size)
 
     def called_tools(self, *, namespace: str) -> set[ToolName]:
         """Tools that any run called."""
@@ -531,7 +552,8 @@ class Store(Backend):
         Successful runs on all but the edge from the start, summed; the most successful and the most failed ones on one
         edge.
         """
-        return sorted((tool, *counts) for tool, *counts in self.read("reached_tools", namespace=namespace))
+        rows = self.read("reached_tools", namespace=namespace)
+        return sorted((tool, later, successes, failures) for tool, later, successes, failures in rows)
 
     def changes_since(self, revision: int) -> list[RevisionChange] | None:
         """What later revisions changed, oldest first; None where the journal no longer reaches back that far."""
@@ -560,12 +582,17 @@ class Store(Backend):
     def _batch(self, rows: Sequence[tuple[Any, ...]]) -> StateBatch:
         """States of rows that end with the vector in bytes; one of another size is left out, as if it had none."""
         size = self.header.dimensions
-        right = [row for row in rows if dimensions_of(row[-1]) == size]
-        return StateBatch([self._state(row) for row in right], vectors_of([row[-1] for row in right], size))
+        states: list[StateRow] = []
+        vectors: list[bytes] = []
+        for row in rows:
+            if dimensions_of(row[-1]) == size:
+                states.append(self._state(row))
+                vectors.append(row[-1])
+        return StateBatch(states, vectors_of(vectors, size))
 
     def _state(self, row: Sequence[Any]) -> StateRow:
-        number, sources, targets, success = row[:4]
-        sources, targets = tuple(_from_json(sources)), tuple(_from_json(targets))
+        number, stored_sources, stored_targets, success = row[:4]
+        sources, targets = tuple(_from_json(stored_sources)), tuple(_from_json(stored_targets))
         if not {*map(type, sources), *map(type, targets)} <= {str}:
             raise ValueError(f"the tools of state {number} are no texts")
         return StateRow(number, sources, targets, bool(success), *row[4:10])

@@ -42,8 +42,10 @@ def packed(stored: bytes) -> bytes:
     coordinates = np.frombuffer(stored, dtype="<u2")
     kept = coordinates != 0
     mask = np.packbits(kept).tobytes().ljust(_mask_bytes(len(coordinates)), b"\0")
-    found = b"\1" + len(coordinates).to_bytes(2, "little") + mask + coordinates[kept].tobytes()
-    return found if len(found) < len(stored) else stored
+    shorter = b"\1" + len(coordinates).to_bytes(2, "little") + mask + coordinates[kept].tobytes()
+    if len(shorter) >= len(stored):
+        return stored
+    return shorter
 
 
 def dimensions_of(stored: bytes) -> int:
@@ -54,33 +56,41 @@ def dimensions_of(stored: bytes) -> int:
     values_at = _BEFORE_MASK + _mask_bytes(dimensions)
     mask = int.from_bytes(stored[_BEFORE_MASK:values_at], "big")
     beyond = mask & ((1 << (8 * _mask_bytes(dimensions) - dimensions)) - 1)
-    whole = stored[0] == 1 and not beyond and values_at + 2 * mask.bit_count() == len(stored)
-    return dimensions if whole else -1
+    if stored[0] != 1 or beyond or values_at + 2 * mask.bit_count() != len(stored):
+        return -1
+    return dimensions
 
 
 def of_size(stored: bytes | None, dimensions: int) -> Float32Array | None:
     """A stored vector; None where there is none, or one of another size."""
     if stored is None or dimensions_of(stored) != dimensions:
         return None
-    return from_bytes(stored) if len(stored) % 2 == 0 else vectors_of([stored], dimensions)[0]
+    if _is_packed(stored):
+        return vectors_of([stored], dimensions)[0]
+    return from_bytes(stored)
 
 
 def vectors_of(stored: Sequence[bytes], dimensions: int) -> Float32Array:
     """Stored vectors of this many coordinates (see `dimensions_of`), packed or not, shape (N, dimensions)."""
     import numpy as np
 
-    packed_at = [at for at, one in enumerate(stored) if len(one) % 2]
-    if not packed_at:
+    packed_rows = [row for row, vector in enumerate(stored) if _is_packed(vector)]
+    if not packed_rows:
         return from_bytes(b"".join(stored)).reshape(len(stored), dimensions)
-    found_ND = np.zeros((len(stored), dimensions), dtype=np.float32)
+    vectors_ND = np.zeros((len(stored), dimensions), dtype=np.float32)
     kept_ND = np.zeros((len(stored), dimensions), dtype=bool)
-    kept_ND[packed_at] = _masks([stored[at] for at in packed_at], dimensions)
+    kept_ND[packed_rows] = _masks([stored[row] for row in packed_rows], dimensions)
+    # All values at once: they stand in the order of the rows, and of the coordinates in each.
     values_at = _BEFORE_MASK + _mask_bytes(dimensions)
-    found_ND[kept_ND] = from_bytes(b"".join([stored[at][values_at:] for at in packed_at]))
-    for at, one in enumerate(stored):
-        if len(one) % 2 == 0:
-            found_ND[at] = from_bytes(one)
-    return found_ND
+    vectors_ND[kept_ND] = from_bytes(b"".join([stored[row][values_at:] for row in packed_rows]))
+    for row, vector in enumerate(stored):
+        if not _is_packed(vector):
+            vectors_ND[row] = from_bytes(vector)
+    return vectors_ND
+
+
+def _is_packed(stored: bytes) -> bool:
+    return len(stored) % 2 == 1
 
 
 def _masks(stored: Sequence[bytes], dimensions: int) -> NDArray[np.bool_]:
@@ -88,7 +98,7 @@ def _masks(stored: Sequence[bytes], dimensions: int) -> NDArray[np.bool_]:
     import numpy as np
 
     size = _mask_bytes(dimensions)
-    masks = b"".join([one[_BEFORE_MASK : _BEFORE_MASK + size] for one in stored])
+    masks = b"".join([vector[_BEFORE_MASK : _BEFORE_MASK + size] for vector in stored])
     bits = np.unpackbits(np.frombuffer(masks, dtype=np.uint8).reshape(len(stored), size), axis=1, count=dimensions)
     return bits.view(bool)
 

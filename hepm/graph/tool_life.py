@@ -52,8 +52,10 @@ class ToolNames:
             used[own] = name
         for own in available:
             used.pop(own, None)
-        offered = frozenset(marks.aliases.get(name, name) for name in map(normal, available))
-        return cls(marks.aliases, marks.retired, used, offered)
+        offered: set[ToolName] = set()
+        for name in map(normal, available):
+            offered.add(marks.aliases.get(name, name))
+        return cls(marks.aliases, marks.retired, used, frozenset(offered))
 
     def own(self, name: ToolName) -> ToolName:
         """A tool's own name, by any of its names."""
@@ -68,7 +70,7 @@ class ToolNames:
     def spellings(self, name: ToolName) -> list[ToolName]:
         """All names of a tool, its own first."""
         own = self.own(name)
-        return [own, *(alias for alias, of in self.aliases.items() if of == own)]
+        return [own, *_aliases_of(own, self.aliases)]
 
 
 def with_own_names(run: Trajectory, aliases: Aliases) -> Trajectory:
@@ -76,17 +78,22 @@ def with_own_names(run: Trajectory, aliases: Aliases) -> Trajectory:
     if not aliases or not _names_any(run, aliases):
         return run
 
-    def renamed(turn: Turn) -> Turn:
-        calls = tuple(replace(call, name=aliases.get(call.name, call.name)) for call in turn.calls)
-        return replace(turn, calls=calls, hinted=tuple(aliases.get(name, name) for name in turn.hinted))
-
-    return replace(run, turns=tuple(map(renamed, run.turns)))
+    turns: list[Turn] = []
+    for turn in run.turns:
+        calls = [replace(call, name=aliases.get(call.name, call.name)) for call in turn.calls]
+        hinted = [aliases.get(name, name) for name in turn.hinted]
+        turns.append(replace(turn, calls=tuple(calls), hinted=tuple(hinted)))
+    return replace(run, turns=tuple(turns))
 
 
 def _names_any(run: Trajectory, tools: Container[ToolName]) -> bool:
     for turn in run.turns:
-        if any(name in tools for name in turn.hinted) or any(call.name in tools for call in turn.calls):
-            return True
+        for call in turn.calls:
+            if call.name in tools:
+                return True
+        for name in turn.hinted:
+            if name in tools:
+                return True
     return False
 
 
@@ -133,7 +140,7 @@ def add_alias(
     if alias in before:
         raise InputError(f"{alias!r} is another name of {before[alias]!r}: remove it there with --undo first.")
     # Aliases of the alias become aliases of the tool.
-    moved = {alias, *(name for name, of in before.items() if of == alias)}
+    moved = {alias, *_aliases_of(alias, before)}
     _recount(write, moved, {**before, **dict.fromkeys(moved, own)}, replay)
     former = rows.get(alias)
     if former is not None:
@@ -150,16 +157,18 @@ def _own_name(
     rename: bool,
 ) -> ToolName:
     """The name under which `tool` is counted, if `alias` may become another name of it; else InputError."""
-    known = alias if rename else tool
     if START in (alias, tool) or not alias.strip() or not tool.strip():
         raise InputError(f"{START!r} and names without a letter are no tools: nothing was changed.")
     if SUMMARY_TOOL in (alias, tool):
         raise InputError(f"{SUMMARY_TOOL!r} is how agents hand over summaries, and no tool: nothing was changed.")
+    known = alias if rename else tool
     if aliases.get(known, known) not in rows:
         raise unknown_tool(known, rows, namespace)
-    if rename and tool in rows and aliases.get(alias) != tool:
+    own = tool
+    if not rename:
+        own = aliases.get(tool, tool)
+    elif tool in rows and aliases.get(alias) != tool:
         raise InputError(f"{tool!r} is a tool already. To count {alias!r} as the same tool, use `hepm tool alias`.")
-    own = tool if rename else aliases.get(tool, tool)
     if alias == own:
         how = "one name" if alias == tool else f"already names of one tool, {own!r}"
         raise InputError(f"{alias!r} and {tool!r} are {how}: nothing was changed.")
@@ -175,7 +184,7 @@ def _merge_tool(write: Transaction, former: ToolRow, own: ToolName, *, rename: b
     write.mark_tools([(former.name, False, ())])
     write.drop_tool(former.name)
     if rename and former.retired:
-        write.mark_tools([(own, True, _names_of(write.aliases, own))])
+        write.mark_tools([(own, True, _aliases_of(own, write.aliases))])
 
 
 def remove_alias(write: Transaction, alias: ToolName, replay: RecordParser) -> None:
@@ -204,13 +213,15 @@ def unknown_tool(tool: ToolName, known: Iterable[ToolName], namespace: str) -> I
     """The error for a tool that is not in the memory, with the names most like it."""
     from difflib import get_close_matches
 
+    hint = "`hepm tool list` names them all."
     near = get_close_matches(tool, list(known), n=3)
-    hint = f" Did you mean {' or '.join(near)}?" if near else " `hepm tool list` names them all."
-    return InputError(f"no tool is called {tool!r} in {namespace!r}.{hint}")
+    if near:
+        hint = f"Did you mean {' or '.join(near)}?"
+    return InputError(f"no tool is called {tool!r} in {namespace!r}. {hint}")
 
 
-def _names_of(aliases: Aliases, tool: ToolName) -> tuple[ToolName, ...]:
-    return tuple(sorted(alias for alias, own in aliases.items() if own == tool))
+def _aliases_of(tool: ToolName, aliases: Aliases) -> list[ToolName]:
+    return sorted(alias for alias, own in aliases.items() if own == tool)
 
 
 def _recount(write: Transaction, names: Iterable[ToolName], after: Aliases, replay: RecordParser) -> None:
@@ -245,9 +256,12 @@ def _recount(write: Transaction, names: Iterable[ToolName], after: Aliases, repl
 def _owners_changed(before: Aliases, after: Aliases) -> set[ToolName]:
     """The tools that gained or lost an alias."""
     changed: set[ToolName] = set()
-    for name in before.keys() | after.keys():
-        if before.get(name) != after.get(name):
-            changed.update(aliases[name] for aliases in (before, after) if name in aliases)
+    for alias in before.keys() | after.keys():
+        if before.get(alias) == after.get(alias):
+            continue
+        for aliases in (before, after):
+            if alias in aliases:
+                changed.add(aliases[alias])
     return changed
 
 
@@ -257,7 +271,9 @@ def _mark_owners(write: Transaction, tools: Collection[ToolName]) -> None:
     delta.describe([Tool(tool) for tool in tools], 0.0)
     write.apply(delta, {})
     retired = {row.name: row.retired for row in write.tools()}
-    marks = [(tool, retired.get(tool, False), _names_of(write.aliases, tool)) for tool in sorted(tools)]
+    marks: list[tuple[ToolName, bool, list[ToolName]]] = []
+    for tool in sorted(tools):
+        marks.append((tool, retired.get(tool, False), _aliases_of(tool, write.aliases)))
     write.mark_tools(marks)
 
 
@@ -275,13 +291,19 @@ def what_changed(row: ToolRow) -> str:
 
 
 def _parameter_changes(now: Mapping[str, bool], before: Mapping[str, bool]) -> list[str]:
-    added = sorted(now.keys() - before.keys())
+    required: list[str] = []
+    optional: list[str] = []
+    stricter: list[str] = []
+    looser: list[str] = []
+    for name, is_required in sorted(now.items()):
+        if name not in before:
+            group = required if is_required else optional
+            group.append(name)
+        elif is_required and not before[name]:
+            stricter.append(name)
+        elif before[name] and not is_required:
+            looser.append(name)
     removed = sorted(before.keys() - now.keys())
-    both = sorted(now.keys() & before.keys())
-    required = [name for name in added if now[name]]
-    optional = [name for name in added if not now[name]]
-    stricter = [name for name in both if now[name] and not before[name]]
-    looser = [name for name in both if before[name] and not now[name]]
     changes: list[str] = []
     if required:
         changes.append(f"{count_of(len(required), 'required parameter')} added ({', '.join(required)})")
@@ -302,7 +324,11 @@ def _parameters(schema: str) -> dict[str, bool]:
     if not isinstance(parsed, dict):
         return {}
     parsed = cast("dict[str, Any]", parsed)
+    # A schema is as a run recorded it, which may not be one.
     properties, required = parsed.get("properties"), parsed.get("required")
-    names = cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
-    needed = cast("list[Any]", required) if isinstance(required, list) else []
-    return {name: name in needed for name in names}
+    if not isinstance(properties, dict):
+        return {}
+    required_names: list[Any] = []
+    if isinstance(required, list):
+        required_names = cast("list[Any]", required)
+    return {name: name in required_names for name in cast("dict[str, Any]", properties)}

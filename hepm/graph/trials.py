@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from hepm.types import SUMMARY_TOOL, TRIAL, ToolName, Trajectory, Turn
 
-CONTROL: Final = "control"
-MEMORY: Final = "memory"
+CONTROL: Final = "control"  # the arm without memory
+MEMORY: Final = "memory"  # the arm with it
 REQUEST_CHARS: Final = 300
 """What is kept of a request, to tell which kind it is of."""
 
@@ -58,7 +58,8 @@ class Trial:
 
     def to_tag(self) -> str:
         """As JSON."""
-        return json.dumps({name: value for name, value in asdict(self).items() if value}, separators=(",", ":"))
+        values = {name: value for name, value in asdict(self).items() if value}
+        return json.dumps(values, separators=(",", ":"))
 
     @classmethod
     def of(cls, run: Trajectory) -> Trial | None:
@@ -68,16 +69,26 @@ class Trial:
     @classmethod
     def from_tag(cls, tag: str) -> Trial | None:
         """Read `to_tag`; None if it is none."""
+        if not tag:
+            return None
         try:
-            read: dict[str, Any] = json.loads(tag) if tag else {}
-            told = ((int(calls), tuple(map(str, tools)), float(one)) for calls, tools, one in read.get("withheld", ()))
-            withheld = tuple(Withheld(*one) for one in told)
-            lessons = {name: tuple(map(str, read.get(name, ()))) for name in ("shown", "left_out")}
-            arm, holdout, tokens = read["arm"], float(read["holdout"]), int(read.get("tokens", 0))
+            read: dict[str, Any] = json.loads(tag)
+            withheld: list[Withheld] = []
+            for calls, tools, chance in read.get("withheld", ()):
+                withheld.append(Withheld(int(calls), tuple(map(str, tools)), float(chance)))
+            trial = cls(
+                arm=read["arm"],
+                holdout=float(read["holdout"]),
+                tokens=int(read.get("tokens", 0)),
+                shown=tuple(map(str, read.get("shown", ()))),
+                left_out=tuple(map(str, read.get("left_out", ()))),
+                withheld=tuple(withheld),
+            )
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
-        known = arm in (CONTROL, MEMORY) and 0 < holdout <= 1
-        return cls(arm, holdout, tokens, withheld=withheld, **lessons) if known else None
+        if trial.arm not in (CONTROL, MEMORY) or not 0 < trial.holdout <= 1:
+            return None
+        return trial
 
     def with_hint(self, tokens: int, lessons: Sequence[str], left_out: Sequence[str]) -> Trial:
         """The same after one more hint, or one that was withheld."""
@@ -87,8 +98,8 @@ class Trial:
 
     def with_withheld(self, hint: Withheld) -> Trial:
         """The same after a hint that would have named tools; of several after the same calls the last one counts."""
-        others = (one for one in self.withheld if one.calls != hint.calls)
-        return replace(self, withheld=tuple(sorted((*others, hint))))
+        others = [other for other in self.withheld if other.calls != hint.calls]
+        return replace(self, withheld=tuple(sorted([*others, hint])))
 
 
 def hint_id(tool: ToolName) -> str:
@@ -101,39 +112,62 @@ def trial_columns(run: Trajectory) -> dict[str, str]:
     trial = Trial.of(run)
     if trial is None:
         return {"arm": "", "trial": ""}
-    said = (" ".join(turn.text.split()) for turn in run.turns if turn.role == "user")
+    if trial.shadow:
+        hints = _withheld_hints(run.turns, trial)
+    else:
+        hints = _given_hints(run.turns)
+    errors = 0
+    for call in run.calls():
+        errors += call.error is True
     kept: dict[str, Any] = {
         "holdout": trial.holdout,
         "tokens": trial.tokens,
         "shown": trial.shown,
         "left_out": trial.left_out,
-        "errors": sum(call.error is True for call in run.calls()),
-        "hints": _withheld_hints(run.turns, trial) if trial.shadow else _given_hints(run.turns),
-        "request": next(filter(None, said), "")[:REQUEST_CHARS],
+        "errors": errors,
+        "hints": hints,
+        "request": _first_request(run.turns)[:REQUEST_CHARS],
     }
     return {"arm": trial.arm, "trial": json.dumps(kept, separators=(",", ":"))}
 
 
+def _first_request(turns: Sequence[Turn]) -> str:
+    """The first words of the user, on one line; "" if there are none."""
+    for turn in turns:
+        if turn.role == "user":
+            words = " ".join(turn.text.split())
+            if words:
+                return words
+    return ""
+
+
 def _given_hints(turns: Sequence[Turn]) -> list[tuple[float, bool]]:
     """Of each turn of which a hint had named tools: 0 for its chance, and whether it called one of them."""
-    hinted = [turn for turn in turns if turn.hinted and turn.calls]
-    return [(0.0, any(call.name in turn.hinted for call in turn.calls)) for turn in hinted]
+    hints: list[tuple[float, bool]] = []
+    for turn in turns:
+        if turn.hinted and turn.calls:
+            followed = any(call.name in turn.hinted for call in turn.calls)
+            hints.append((0.0, followed))
+    return hints
 
 
 def _withheld_hints(turns: Sequence[Turn], trial: Trial) -> list[tuple[float, bool]]:
     """Of each turn of which a hint would have named tools: its chance, and whether the agent called one of them."""
-    found: list[tuple[float, bool]] = []
-    made = since = 0
+    hints: list[tuple[float, bool]] = []
+    made = since = 0  # calls before this turn; and after how many the earliest hint is about it
     for turn in turns:
-        calls = [call.name for call in turn.calls if call.name != SUMMARY_TOOL] if turn.role != "user" else []
+        if turn.role == "user":
+            continue
+        calls = [call.name for call in turn.calls if call.name != SUMMARY_TOOL]
         if not calls:
             continue
-        told = [one for one in trial.withheld if since <= one.calls <= made]
-        if told:
-            found.append((told[-1].chance, not set(told[-1].tools).isdisjoint(calls)))
+        about_turn = [hint for hint in trial.withheld if since <= hint.calls <= made]
+        if about_turn:
+            latest = about_turn[-1]
+            hints.append((latest.chance, not set(latest.tools).isdisjoint(calls)))
         since = made + 1
         made += len(calls)
-    return found
+    return hints
 
 
 class TrialSession(NamedTuple):
@@ -175,11 +209,26 @@ class TrialSession(NamedTuple):
 
 def trial_session(row: Sequence[Any]) -> TrialSession:
     """A row of the statement `trial_sessions`."""
-    *columns, success, level, trial = row
-    seq, run, arm, turns, ended_at, environment, task = columns
+    seq, run, arm, turns, ended_at, environment, task, success, level, trial = row
     kept: dict[str, Any] = json.loads(trial)
-    kept |= {name: tuple(kept[name]) for name in ("shown", "left_out")}
-    kept["hints"] = tuple((chance, bool(followed)) for chance, followed in kept["hints"])
-    about: dict[str, Any] = {"environment": environment, "task": task, "level": level or "", "ended_at": ended_at}
-    ended = None if success is None else bool(success)
-    return TrialSession(seq=seq, run=run, arm=arm, success=ended, turns=turns, **about, **kept)
+    hints: list[tuple[float, bool]] = []
+    for chance, followed in kept["hints"]:
+        hints.append((chance, bool(followed)))
+    return TrialSession(
+        seq=seq,
+        run=run,
+        arm=arm,
+        success=None if success is None else bool(success),
+        turns=turns,
+        ended_at=ended_at,
+        environment=environment,
+        task=task,
+        level=level or "",
+        holdout=kept["holdout"],
+        tokens=kept["tokens"],
+        shown=tuple(kept["shown"]),
+        left_out=tuple(kept["left_out"]),
+        errors=kept["errors"],
+        hints=tuple(hints),
+        request=kept["request"],
+    )

@@ -19,7 +19,9 @@ The rounding is below 1.2e-10 a run, and 2^31 one-step runs still fit into 64 bi
 
 def inverse_steps(steps: int) -> int:
     """1/n of a successful run, in units of `1 / INVERSE_STEPS_UNIT`; 0 of a run without an assistant turn."""
-    return round(INVERSE_STEPS_UNIT / steps) if steps else 0
+    if not steps:
+        return 0
+    return round(INVERSE_STEPS_UNIT / steps)
 
 
 def edge_weights(counts: Sequence[tuple[int, int]], *, c: float = 1.0) -> list[float]:
@@ -35,4 +37,6 @@ def edge_weights(counts: Sequence[tuple[int, int]], *, c: float = 1.0) -> list[f
         raise InputError(f"c is {c:g}: it must be 0, which leaves efficiency out, or more.")
     raw = [support + c * inverse / INVERSE_STEPS_UNIT for support, inverse in counts]
     total = sum(raw)
-    return [weight / total if total else 0.0 for weight in raw]
+    if not total:
+        return [0.0] * len(raw)
+    return [weight / total for weight in raw]

@@ -82,7 +82,7 @@ def assert_nothing_is_lost_doubled_or_mixed(store: str, folder: Path, endpoint: 
         assert memory.totals().successes == 300 + len(agents.runs)
 
 
-@pytest.mark.parametrize("answers", [100, pytest.param(6_000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("answers", [40, pytest.param(6_000, marks=pytest.mark.soak)])
 def test_two_servers_and_an_ingest_on_one_file_lose_double_and_mix_no_run(
     tmp_path: Path, endpoint: RawEndpoint, answers: int
 ) -> None:

@@ -16,6 +16,7 @@ from benchmarks.peers import loopback_model
 from hepm.ingest.formats.hepm import write_run
 from tests.runs import trajectory
 
+pytestmark = pytest.mark.xdist_group("peers")  # the script runs once
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "peers.py"
 RUN = "user: Cancel my order\nassistant: calls find_order({}): 7\ncalls cancel({}): done\ncalls cancel({}): done"
 
@@ -28,7 +29,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]
     (folder / "runs.jsonl").write_text("".join(write_run(run) + "\n" for run in runs), encoding="utf-8")
     options = ("--sizes", "5", "--delays", "0", "--sides", "hepm", "hepm-embedder", "--kills", "1")
     done = subprocess.run(
-        [sys.executable, SCRIPT, folder, *options], check=True, capture_output=True, text=True, timeout=120
+        [sys.executable, SCRIPT, folder, *options], check=True, capture_output=True, text=True, timeout=600
     )
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 

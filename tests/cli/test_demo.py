@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.cli.chats import WAYS, chat, chats, write
+from tests.cli.chats import WAYS, chat, write
 from tests.faults.command import Answer, one_sentence, quick
 
 
@@ -40,7 +40,7 @@ def test_without_runs_it_shows_a_hint_a_warning_a_silence_and_an_agent_before_an
 
 def test_a_file_that_is_not_there_is_told_as_such(tmp_path: Path) -> None:
     assert "nofile: there is no such file" in one_sentence(demo(tmp_path, "nofile"))
-    one = write(tmp_path / "one.jsonl", chats())
+    one = write(tmp_path / "one.jsonl", [chat("a", WAYS["cancel"], task="t")])
     answer = demo(tmp_path, one, "nofile")
     assert "1. Remembered" in words(answer)
     assert answer.err == "hepm: 1 file could not be read: nofile: there is no such file or folder\n"
@@ -62,10 +62,11 @@ def test_where_nothing_can_be_asked_the_demo_says_why(tmp_path: Path) -> None:
 
 
 def test_the_runs_shown_are_called_all_only_where_they_are(tmp_path: Path) -> None:
-    log = write(tmp_path / "runs.jsonl", chats())
-    assert words(demo(tmp_path, log)).startswith("24 runs read, all of shop 1. ")
+    short = [chat(task, WAYS["return"], task=task) for task in "tuv"]  # of which nothing can be asked: that takes long
+    log = write(tmp_path / "runs.jsonl", short)
+    assert words(demo(tmp_path, log)).startswith("3 runs read, all of shop 1. ")
     other = write(tmp_path / "other.jsonl", [{**chat("x", WAYS["cancel"], task="x"), "environment": "bank"}])
-    assert words(demo(tmp_path, log, other)).startswith("25 runs read, 24 of them of shop 1. ")
+    assert words(demo(tmp_path, log, other)).startswith("4 runs read, 3 of them of shop 1. ")
 
 
 def test_a_long_wish_of_a_user_ends_with_the_sign_that_it_was_cut(tmp_path: Path) -> None:

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.chats import chats, write
+from tests.cli.chats import WAYS, chat, write
 from tests.faults.command import hepm, one_sentence, quick
 from tests.faults.places import files_limited_to, unwritable
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    return write(tmp_path / "runs.jsonl", chats())
+    """One run, of which the demo asks nothing: that takes long."""
+    return write(tmp_path / "runs.jsonl", [chat("a", WAYS["cancel"], task="t")])
 
 
 def commands(log: Path, folder: Path) -> dict[str, tuple[list[str | Path], Path]]:

@@ -18,7 +18,7 @@ TEXTS = [
 ]
 
 
-pytestmark = pytest.mark.xdist_group("sentence")  # torch is loaded once
+pytestmark = pytest.mark.xdist_group("torch")  # which is loaded once
 
 REAL_MODEL = pytest.mark.soak  # loading torch takes twenty seconds
 

@@ -68,7 +68,7 @@ def test_it_says_how_often_hints_change_a_call_and_asks_for_nothing_twice(
 def test_calls_of_successful_runs_are_points_of_another_environment(
     runs: Path, clerks: Loopback, tmp_path: Path
 ) -> None:
-    options = ("--arms", "hybrid", "--tasks", "10", "--json")
+    options = ("--arms", "weight", "--tasks", "10", "--json")
     answer = replay(runs, clerks, tmp_path / "replay", *options, env="recorded-calls")
     assert answer.json["tasks"] == 10
     other = replay(runs, clerks, tmp_path / "other", *options, "--seed", "1", env="recorded-calls")
@@ -102,7 +102,7 @@ def test_a_point_that_the_endpoint_refuses_is_left_out_and_named(runs: Path, cle
 def test_what_was_answered_before_the_end_is_reported_and_the_command_goes_on(
     runs: Path, clerks: Loopback, tmp_path: Path, cause: str
 ) -> None:
-    common = ("--arms", "hybrid", "--concurrency", "2")
+    common = ("--arms", "weight", "--concurrency", "2")
     if cause == "budget":
         stopped = replay(runs, clerks, tmp_path / "replay", *common, "--budget", "20 calls")
         assert "the budget of 20 calls is spent" in stopped.err
@@ -112,7 +112,7 @@ def test_what_was_answered_before_the_end_is_reported_and_the_command_goes_on(
         assert "no such key" in stopped.err
     assert stopped.code == 1
     shown = " ".join(stopped.out.split())
-    assert "hybrid beside off" in shown
+    assert "weight beside off" in shown
     assert "left out, not finished: repeat the command." in shown
     clerks.script, asked = clerk, len(clerks.requests)
     whole = replay(runs, clerks, tmp_path / "replay", *common, "--json")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hepm.ingest import Redactor, Rejection, parse_run, read_runs, shorten, write_run
-from hepm.types import Trajectory
+from hepm.types import JSON, Trajectory
 
 pytestmark = pytest.mark.xdist_group("recorded_runs")  # the runs are read once
 
@@ -120,20 +120,12 @@ def test_calls_of_gold_sequences_are_all_described(runs: Sequence[Trajectory]):
             assert {call.name for call in run.calls()} <= {tool.name for tool in run.tools}
 
 
-def test_every_run_is_written_and_read_back_the_same(runs: Sequence[Trajectory]):
+def test_every_run_is_written_and_read_back_the_same_without_a_password(runs: Sequence[Trajectory]):
     redact = Redactor()
+    passwords: list[JSON] = []
     for run in runs:
         prepared = redact(shorten(run))
         assert parse_run(write_run(prepared)) == prepared
-
-
-def test_no_password_is_left_in_the_arguments(runs: Sequence[Trajectory]):
-    redact = Redactor()
-    told = [
-        call.arguments["password"]
-        for run in runs
-        for call in redact(shorten(run)).calls()
-        if "password" in call.arguments
-    ]
-    assert len(told) > 100
-    assert set(told) == {"[redacted:password]"}
+        passwords += [call.arguments["password"] for call in prepared.calls() if "password" in call.arguments]
+    assert len(passwords) > 100
+    assert set(passwords) == {"[redacted:password]"}

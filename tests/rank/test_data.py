@@ -12,7 +12,7 @@ from hepm.errors import InputError
 from tests.rank.conftest import runs
 from tests.runs import trajectory
 
-pytestmark = pytest.mark.xdist_group("rank")  # torch is loaded once
+pytestmark = pytest.mark.xdist_group("torch")  # torch is loaded once
 
 
 def equal(of: ModuleType, one: Any, other: Any) -> bool:

@@ -12,6 +12,7 @@ from tests.rank.conftest import runs
 from tests.rank.test_data import equal
 
 
+@pytest.mark.soak  # it alone would load torch, five seconds, in the process that has the server
 def test_the_graph_read_from_neo4j_equals_the_embedded_one(
     of: ModuleType, memory: Memory, neo4j_server: Neo4jServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ from hepm.rank.policy import Gnn
 from tests.faults.command import quick
 from tests.rank.conftest import runs
 
-pytestmark = pytest.mark.xdist_group("rank")
+pytestmark = pytest.mark.xdist_group("torch")
 
 WON = Gate(200, 20, hit2=(0.7, 0.75), mrr=(0.6, 0.65), interval=(0.02, 0.08), divergences=0, gain=(0.0, 0.0))
 LESS = replace(WON, divergences=10, gain=(0.2, 0.1), gain_interval=(-0.2, -0.01))

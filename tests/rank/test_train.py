@@ -20,7 +20,7 @@ from hepm.rank.situations import Situations, situations_of, tool_vectors
 from hepm.types import StateSummary
 from tests.rank.conftest import runs
 
-pytestmark = pytest.mark.xdist_group("rank")
+pytestmark = pytest.mark.xdist_group("torch")
 
 
 def tensors(of: ModuleType, found: Situations) -> Any:

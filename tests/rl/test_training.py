@@ -7,7 +7,6 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
-import torch
 
 from hepm import Memory
 from hepm.evals.desk_environment import DeskEnvironment
@@ -31,8 +30,13 @@ HABITS = DeskAgents(kept=0.1, hinted=0.3)
 """What the base model learns from: logs in which hardly any trouble is solved without a hint."""
 
 
+pytestmark = pytest.mark.xdist_group("torch")
+
+
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
+    import torch  # by the process that runs the test, not by each that collects it
+
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 
 from hepm import Memory
 from hepm.errors import InputError
@@ -23,6 +22,7 @@ from notebooks.desk_training import grpo, new_model
 from tests.rl.playing import WORDS, desk, remembering, written
 
 pytestmark = [
+    pytest.mark.xdist_group("torch"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
     pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -33,6 +33,8 @@ TASKS = [task.id for task in ENVIRONMENT.tasks() if task.split == "train"]
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread() -> Iterator[None]:
+    import torch  # by the process that runs the tests, not by each that collects them
+
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -60,6 +62,8 @@ def rollouts(memory: Memory | None = None, *, learner: Learner | None = None, **
 def test_in_training_the_gradient_at_masked_tokens_is_exactly_zero_and_elsewhere_it_is_not(
     folder: Path, memory: Memory
 ):
+    import torch
+
     trainer = grpo(folder, rollouts(memory), TASKS, steps=1, beta=0.0)
     rows = [row_of(rollout.spans) for rollout in trainer.rollout_func.last]
     length = max(len(row.completion) for row in rows)

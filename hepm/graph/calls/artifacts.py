@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 _log = logging.getLogger("hepm")
 
-FORMAT: Final = 5
-_ABOUT: Final = "about.json"
-PART: Final = ".part"
-PARTS: Final = "parts-"
+FORMAT: Final = 5  # raised when the files change: older ones are computed again
+_ABOUT: Final = "about.json"  # what JSON can say about the arrays of a version
+PART: Final = ".part"  # ending of a file with arrays that are added later
+PARTS: Final = "parts-"  # beginning of the name of a folder with such files
 _PATIENCE_S: Final = 60.0
 _ALIGNED: Final = 64  # bytes at whose multiples arrays begin
-_LONGEST_HEAD: Final = 4096
+_LONGEST_HEAD: Final = 4096  # bytes of the line of JSON before the arrays of a part
 
 
 class Artifacts:
@@ -73,13 +73,13 @@ class Artifacts:
             folder = self._folder / str(version)
             try:
                 about = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
-                if about["format"] == FORMAT:
-                    arrays = {
-                        # A view without the class `memmap`, which would slow every operation down.
-                        path.stem: np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-                        for path in folder.glob("*.npy")
-                    }
-                    return about, arrays
+                if about["format"] != FORMAT:
+                    continue
+                arrays: dict[str, NDArray[Any]] = {}
+                for path in folder.glob("*.npy"):
+                    # A view without the class `memmap`, which would slow every operation down.
+                    arrays[path.stem] = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+                return about, arrays
             except (OSError, ValueError, KeyError, TypeError, EOFError) as error:  # or another process just replaced it
                 _log.debug("%s cannot be read: %s", folder, error)
         return None
@@ -97,10 +97,12 @@ class Artifacts:
     def read_note(self, name: str) -> dict[str, Any] | None:
         """What was kept under this name; None if there is nothing, or it is damaged."""
         try:
-            found = json.loads(self._note(name).read_text(encoding="utf-8"))
-            return found if found["format"] == FORMAT else None
+            note = json.loads(self._note(name).read_text(encoding="utf-8"))
+            if note["format"] == FORMAT:
+                return note
         except (OSError, ValueError, KeyError, TypeError):
             return None
+        return None
 
     def _note(self, name: str) -> Path:
         return self._folder / f"{name}.json"
@@ -129,10 +131,11 @@ class Artifacts:
             if kept is None:
                 yield f"{self._folder / str(version)} cannot be read"
                 continue
-            for name, checksum in kept[0]["checksums"].items():
-                if name not in kept[1] or _checksum(kept[1][name]) != checksum:
+            about, arrays = kept
+            for name, checksum in about["checksums"].items():
+                if name not in arrays or _checksum(arrays[name]) != checksum:
                     yield f"{self._folder / str(version) / name}.npy is not as it was written"
-            for file in sorted(self.parts(kept[0]["parts"]).glob(f"*{PART}")):
+            for file in sorted(self.parts(about["parts"]).glob(f"*{PART}")):
                 if read_part(file) is None:
                     yield f"{file} cannot be read"
 
@@ -179,15 +182,17 @@ def read_part(file: Path, *, unchecked: Collection[str] = ()) -> dict[str, NDArr
         with file.open("rb") as stream:
             head = stream.readline(_LONGEST_HEAD)
             mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-        found: dict[str, NDArray[Any]] = {}
-        at = len(head) + -len(head) % _ALIGNED
+        arrays: dict[str, NDArray[Any]] = {}
+        offset = len(head) + -len(head) % _ALIGNED
         for name, (kind, shape, checksum) in json.loads(head).items():
             dtype = np.dtype(kind)
-            array = np.frombuffer(mapped, dtype, math.prod(shape), at).reshape(shape)
+            array = np.frombuffer(mapped, dtype, math.prod(shape), offset).reshape(shape)
             if name not in unchecked and _checksum(array) != checksum:
                 return None
-            found[name] = array
-            at += array.nbytes + -array.nbytes % _ALIGNED
+            arrays[name] = array
+            offset += array.nbytes + -array.nbytes % _ALIGNED
     except (OSError, ValueError, TypeError, AttributeError):
         return None
-    return found if at == len(mapped) else None
+    if offset != len(mapped):  # a part of the file is missing, or is of another one
+        return None
+    return arrays

@@ -6,7 +6,7 @@ import hashlib
 import logging
 import os
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
@@ -47,12 +47,12 @@ MOST_KEPT: Final = 65_536
 so many times `MAPPED`."""
 FEWEST_KEPT: Final = 64
 """Calls after a tool from which on they are kept in a file: fewer are read from the store in less than 2 ms."""
-_AT_ONCE: Final = 512
+_AT_ONCE: Final = 512  # runs that are read with one statement
 _GROWTH: Final = 1.25  # factor by which what was read grows before it is read anew
 _MUCH: Final = 0.05  # share of new runs from which on a file is written again
 _BEHIND: Final = 4_096  # new runs of whatever tools from which on it is too
 _MOST_IN_NAME: Final = 8  # parallel calls of more tools are kept in no file
-NEWEST: Final = 2**62
+NEWEST: Final = 2**62  # above every row number
 
 
 _Kept: TypeAlias = RecentlyUsed[frozenset[ToolName], CallReader]
@@ -95,13 +95,16 @@ class CallHistory:
             steps = list(map(steps_of, runs))
             self._read(reader, runs, steps)
             self._add_after(runs, steps)
-            if reader.calls > MOST_CALLS * (1 if self.whole else _GROWTH):
+            most = MOST_CALLS if self.whole else MOST_CALLS * _GROWTH
+            if reader.calls > most:
                 reader = None
         if reader is None:
             reader = self._latest = self._first_read()
         self.newest = reader.newest_run
-        found = reader.snapshot(self._dimensions)
-        return found if self.whole else self._with_counts(found)
+        calls = reader.snapshot(self._dimensions)
+        if self.whole:
+            return calls
+        return self._with_counts(calls)
 
     def restored(self, tools: Sequence[ToolName], counts_3T: Sequence[NDArray[np.int64]]) -> CallMatrix:
         """No call, with the tools and counts of an earlier time; `latest` then reads all anew."""
@@ -114,37 +117,55 @@ class CallHistory:
         return replace(calls, reached=Reached(*counts_3T), after=partial(self._read_after, self._numbers))
 
     def _first_read(self) -> CallReader:
-        runs: list[RunRow] = []
-        steps: list[list[RunTransition]] = []
-        calls, half, before = 0, 0, NEWEST
-        was_whole, self.whole = self.whole, True
-        while page := self._store.latest_runs(namespace=self._namespace, before=before, most=_AT_ONCE):
-            before = page[0].seq
-            for run in reversed(page):
-                steps_here = steps_of(run)
-                calls += sum(len(step.targets) for step in steps_here)
-                self.whole = calls <= MOST_CALLS
-                if runs and not self.whole:
-                    break
-                runs.append(run)
-                steps.append(steps_here)
-                half += calls <= MOST_CALLS // 2
-            if not self.whole:
-                break
-        runs, steps = runs[::-1], steps[::-1]
-        if not self.whole:
-            runs, steps = runs[-max(half, 1) :], steps[-max(half, 1) :]
-            earlier = self._store.spread_runs(namespace=self._namespace, before=runs[0].seq, most=len(runs))
-            runs, steps = [*earlier, *runs], [*map(steps_of, earlier), *steps]
+        was_whole = self.whole
+        runs, steps = self._all_or_some_runs()
         if self.whole or was_whole:
             # Else numbers stay, since they may be in use.
-            tools = [tool for tool, *_ in self._store.reached_tools(namespace=self._namespace)]
+            tools: list[ToolName] = []
+            if not self.whole:
+                reached = self._store.reached_tools(namespace=self._namespace)
+                tools = [*self._tools, *[tool for tool, *_ in reached]]
             with self._lock:
                 self._after = _Kept(MOST_KEPT)
-                self._numbers = ToolNumbers([] if self.whole else [*self._tools, *tools])
+                self._numbers = ToolNumbers(tools)
         reader = CallReader(self._numbers)
         self._read(reader, runs, steps)
         return reader
+
+    def _all_or_some_runs(self) -> tuple[list[RunRow], list[list[RunTransition]]]:
+        """The runs to read, with their steps, in order of arrival: all, or some of a large memory; sets `whole`."""
+        runs: list[RunRow] = []
+        steps: list[list[RunTransition]] = []
+        calls = 0
+        latest = 0  # how many of them hold the latest half of the calls
+        for run in self._from_latest():
+            of_run = steps_of(run)
+            calls += sum(len(step.targets) for step in of_run)
+            if runs and calls > MOST_CALLS:
+                break
+            runs.append(run)
+            steps.append(of_run)
+            if calls <= MOST_CALLS // 2:
+                latest += 1
+        self.whole = calls <= MOST_CALLS
+        runs.reverse()
+        steps.reverse()
+        if self.whole:
+            return runs, steps
+        latest = max(latest, 1)
+        runs, steps = runs[-latest:], steps[-latest:]
+        earlier = self._store.spread_runs(namespace=self._namespace, before=runs[0].seq, most=latest)
+        return [*earlier, *runs], [*map(steps_of, earlier), *steps]
+
+    def _from_latest(self) -> Iterator[RunRow]:
+        """Labelled, counted runs, the latest first."""
+        before = NEWEST
+        while True:
+            page = self._store.latest_runs(namespace=self._namespace, before=before, most=_AT_ONCE)
+            if not page:
+                return
+            yield from reversed(page)
+            before = page[0].seq
 
     def _with_counts(self, calls: CallMatrix) -> CallMatrix:
         """The calls of a part of the runs, with counts of all."""
@@ -197,7 +218,9 @@ class CallHistory:
     def _newest(self) -> tuple[int, int]:
         """Row number of the newest run, which another may have had that is forgotten, and the hash of its id."""
         latest = self._store.latest_runs(namespace=self._namespace, before=NEWEST, most=1)
-        return (latest[0].seq, crc32(latest[0].id.encode("utf-8", "replace"))) if latest else (0, 0)
+        if not latest:
+            return 0, 0
+        return latest[0].seq, crc32(latest[0].id.encode("utf-8", "replace"))
 
     def _file(self, key: frozenset[ToolName]) -> Path | None:
         if self._parts is None or len(key) > _MOST_IN_NAME:
@@ -206,9 +229,13 @@ class CallHistory:
 
     def _kept_after(self, key: frozenset[ToolName]) -> CallReader | None:
         file = self._file(key)
-        kept = None if file is None else read_part(file, unchecked=["vectors"])
+        if file is None:
+            return None
+        kept = read_part(file, unchecked=["vectors"])
+        if kept is None:
+            return None
         try:
-            return None if kept is None else CallReader.restored(self._numbers, key, kept)
+            return CallReader.restored(self._numbers, key, kept)
         except (KeyError, ValueError, IndexError):
             return None
 
@@ -219,7 +246,9 @@ class CallHistory:
             return reader
         write_part(file, reader.to_keep(len(self._tools) + 1))
         kept = self._kept_after(key)
-        return kept if kept is not None and kept.calls == reader.calls else reader
+        if kept is None or kept.calls != reader.calls:
+            return reader  # the disk is full, or calls are to tools that came after the file's
+        return kept
 
     def keep_in(self, folder: Path, tools: Sequence[ToolName]) -> bool:
         """Keep the calls after tools as files too, in which tools are numbered from 1 in this order.
@@ -235,39 +264,46 @@ class CallHistory:
 
     def _runs_after(self, tools: Collection[ToolName], *, newer_than: int = 0) -> list[RunRow]:
         """The labelled runs that went on from some tools; of many the latest on each edge."""
+        labelled: dict[Edge, int] = {}  # how many runs with a label took each edge
+        unlabelled: dict[Edge, int] = {}
         rows = self._store.edges(namespace=self._namespace, sources=sorted(tools))
-        edges = [row for row in rows if row[2] + row[4]]
+        for source, target, support, _, failures, without_label in rows:
+            if support + failures:
+                labelled[source, target] = support + failures
+                unlabelled[source, target] = without_label
         if newer_than:
-            shares = dict.fromkeys([row[:2] for row in edges], MOST_AFTER)
-            return self._store.latest_on_edges(shares, namespace=self._namespace, newer_than=newer_than)
-        taken = sum(support + failures for _, _, support, _, failures, _ in edges)
+            most = dict.fromkeys(labelled, MOST_AFTER)
+            return self._store.latest_on_edges(most, namespace=self._namespace, newer_than=newer_than)
+        taken = sum(labelled.values())
         if taken <= MOST_AFTER:
-            return self._store.runs_on_edges([row[:2] for row in edges], namespace=self._namespace)
-        shares: dict[Edge, int] = {}
+            return self._store.runs_on_edges(list(labelled), namespace=self._namespace)
         # Most tools of a large memory were once a first call: the rarest would be most of what is read.
-        edges = sorted(edges, key=lambda row: -(row[2] + row[4]))[: MOST_AFTER // FEWEST_ON_EDGE]
-        for source, target, support, _, failures, unlabelled in edges:
-            labelled = support + failures
-            wanted = min(max(ceil(MOST_AFTER * labelled / taken), FEWEST_ON_EDGE), labelled)
+        by_runs = sorted(labelled, key=lambda edge: -labelled[edge])
+        most: dict[Edge, int] = {}
+        for edge in by_runs[: MOST_AFTER // FEWEST_ON_EDGE]:
+            share = ceil(MOST_AFTER * labelled[edge] / taken)
+            share = min(max(share, FEWEST_ON_EDGE), labelled[edge])
             # Runs without a label lie between them.
-            shares[source, target] = ceil(wanted * (labelled + unlabelled) / labelled)
-        return self._store.latest_on_edges(shares, namespace=self._namespace)
+            most[edge] = ceil(share * (labelled[edge] + unlabelled[edge]) / labelled[edge])
+        return self._store.latest_on_edges(most, namespace=self._namespace)
 
     def _add_after(self, runs: Sequence[RunRow], steps: Sequence[Sequence[RunTransition]]) -> None:
         """Add new runs to what is kept."""
         with self._lock:
             for key, reader in list(self._after.items()):
-                new = [
-                    at
-                    for at, run in enumerate(runs)
-                    if run.seq > reader.newest_run and any(step.follows(key) for step in steps[at])
-                ]
-                if not new:
+                new_runs: list[RunRow] = []
+                new_steps: list[Sequence[RunTransition]] = []
+                newest = reader.newest_run
+                for run, of_run in zip(runs, steps, strict=True):
+                    if run.seq > newest and any(step.follows(key) for step in of_run):
+                        new_runs.append(run)
+                        new_steps.append(of_run)
+                if not new_runs:
                     continue
-                if reader.runs + len(new) > _GROWTH * max(reader.read_first, MOST_AFTER):
+                if reader.runs + len(new_runs) > _GROWTH * max(reader.read_first, MOST_AFTER):
                     self._after.drop(key)
                 else:
-                    self._read(reader, [runs[at] for at in new], [steps[at] for at in new])
+                    self._read(reader, new_runs, new_steps)
                     self._after.put(key, reader, reader.held)
 
     def forget(self, tools: Collection[ToolName] | None) -> None:
@@ -279,8 +315,10 @@ class CallHistory:
             for key in list(self._after):
                 if tools is None or not key.isdisjoint(tools):
                     self._after.drop(key)
+            if self._parts is None:
+                return
             digests = None if tools is None else set(map(_digest, tools))
-            for file in self._parts.glob(f"*{PART}") if self._parts is not None else ():
+            for file in self._parts.glob(f"*{PART}"):
                 if digests is None or not digests.isdisjoint(file.stem.split("-")):
                     file.unlink(missing_ok=True)
 

@@ -31,7 +31,7 @@ ORDER: Final = 3
 IN_TURN: Final = 8
 """Flag of a call that follows another of its own turn; further flags in `hepm.graph.delta`."""
 _IN_BETWEEN: Final = USER_SPOKE | AGENT_SPOKE | FAILED
-PARTS: Final = 32_767
+PARTS: Final = 32_767  # of 1, the most that fits into 16 bits with a sign
 MAPPED: Final = 16
 """So many calls of a mapped file cost about as much memory as one that is held."""
 
@@ -109,6 +109,9 @@ class CallMatrix:
         def kept(groups: Mapping[int, NDArray[np.intp]]) -> dict[int, NDArray[np.intp]]:
             return {tool: place_N[rows[kept_N[rows]]] for tool, rows in groups.items()}
 
+        def kept_texts(texts_R: Sequence[str]) -> list[str]:
+            return [texts_R[run] for run in runs]
+
         return replace(
             self,
             before_NK=self.before_NK[kept_N],
@@ -121,10 +124,10 @@ class CallMatrix:
             said_RD=self.said_RD[kept_R],
             calls_RT=self.calls_RT[kept_R],
             arrival_R=self.arrival_R[kept_R],
-            run_ids=[self.run_ids[run] for run in runs],
-            task_R=[self.task_R[run] for run in runs],
-            user_R=[self.user_R[run] for run in runs],
-            request_R=[self.request_R[run] for run in runs],
+            run_ids=kept_texts(self.run_ids),
+            task_R=kept_texts(self.task_R),
+            user_R=kept_texts(self.user_R),
+            request_R=kept_texts(self.request_R),
             by_last=kept(self.by_last),
             by_turn=kept(self.by_turn),
             learned_N=self.learned_N[kept_N],
@@ -190,10 +193,10 @@ class RecentlyUsed(OrderedDict[K, V]):
 
     def use(self, key: K) -> V | None:
         """A value, which counts as used now."""
-        found = self.get(key)
-        if found is not None:
+        value = self.get(key)
+        if value is not None:
             self.move_to_end(key)
-        return found
+        return value
 
     def drop(self, key: K) -> None:
         """Remove a value."""
@@ -256,18 +259,29 @@ class CallReader:
     @property
     def held(self) -> int:
         """The calls, where their vectors are held; a `MAPPED`th of them where they lie in a mapped file."""
-        return self.calls if self._vectors.held else self.calls // MAPPED
+        if self._vectors.held:
+            return self.calls
+        return self.calls // MAPPED
 
     @property
     def newest_run(self) -> int:
         """Row number of the run that was read last; 0 if none was."""
-        return int(self._arrivals.read()[-1, 0]) if len(self._arrivals) else 0
+        if not len(self._arrivals):
+            return 0
+        return int(self._arrivals.read()[-1, 0])
 
     def unknown(self, steps: Sequence[Sequence[RunTransition]]) -> list[StatePlace]:
         """Where the states are that the calls of these runs need and were not read yet."""
-        only = self._only
-        used = dict.fromkeys(step.place for of_run in steps for step in of_run if not only or step.follows(only))
-        return [place for place in used if place[1] and place not in self._state_rows]
+        only, stored = self._only, self._state_rows
+        places: dict[StatePlace, None] = {}
+        for of_run in steps:
+            for step in of_run:
+                if only and not step.follows(only):
+                    continue
+                _, key = step.place
+                if key and step.place not in stored:  # the key 0: no state is kept
+                    places[step.place] = None
+        return list(places)
 
     def read(
         self,
@@ -278,40 +292,52 @@ class CallReader:
     ) -> None:
         """Add runs with their steps, and states with their vectors, shape (S, D)."""
         if places:
-            self._state_rows.update(
-                zip(places, range(len(self._vectors), len(self._vectors) + len(places)), strict=True)
-            )
-            self._vectors.extend(np.rint(np.clip(vectors_SD, -1, 1) * PARTS) if self._only else vectors_SD)
+            self._add_states(places, vectors_SD)
         if not runs:
             return
-        first, known = len(self._arrivals), self.calls
+        first_run, first_row = len(self._arrivals), self.calls
         rows: list[tuple[int, ...]] = []
         after: list[tuple[int, int]] = []  # a tool of the turn before, and a row
-        for number, of_run in enumerate(steps, first):
+        for number, of_run in enumerate(steps, first_run):
             for row, sources in self._rows_of(of_run, number):
-                after += [(source, known + len(rows)) for source in sources]
+                for source in sources:
+                    after.append((source, first_row + len(rows)))
                 rows.append(row)
-            if not self._only:
-                self._add_facts(of_run)
         rows_NK = np.array(rows, dtype=np.int32).reshape(-1, ORDER + 5)
         self._rows.extend(rows_NK)
         after_P2 = np.array(after, dtype=np.intp).reshape(-1, 2)
-        self._add_groups(self._by_last, rows_NK[:, 0], np.arange(known, known + len(rows)))
+        self._add_groups(self._by_last, rows_NK[:, 0], np.arange(first_row, first_row + len(rows)))
         self._add_groups(self._by_turn, after_P2[:, 0], after_P2[:, 1])
         if not self._only:
-            tools = len(self._numbers)
-            called = np.bincount(
-                (rows_NK[:, ORDER + 1] - first) * tools + rows_NK[:, ORDER], minlength=len(runs) * tools
-            ).reshape(len(runs), tools)
-            self._calls_per_run.extend(np.minimum(called, 255))
-            self._add_user_vectors(runs)
-            self._run_ids += [run.id for run in runs]
-            self._tasks += [run.task for run in runs]
-            self._users += [run.user for run in runs]
-            self._requests += [run.request for run in runs]
+            for of_run in steps:
+                self._add_facts(of_run)
+            self._add_whole_runs(runs, rows_NK, first_run)
         self._success.extend(np.array([[run.success] for run in runs]))
         self._arrivals.extend(np.array([[run.seq] for run in runs]))
-        self.read_first = self.read_first or self.runs
+        if not self.read_first:
+            self.read_first = self.runs
+
+    def _add_states(self, places: Sequence[StatePlace], vectors_SD: Float32Array) -> None:
+        for row, place in enumerate(places, len(self._vectors)):
+            self._state_rows[place] = row
+        if self._only:
+            self._vectors.extend(np.rint(np.clip(vectors_SD, -1, 1) * PARTS))
+        else:
+            self._vectors.extend(vectors_SD)
+
+    def _add_whole_runs(self, runs: Sequence[RunRow], rows_NK: NDArray[np.int32], first_run: int) -> None:
+        """Add what is known of runs of which every call was read."""
+        tools = len(self._numbers)
+        run_N = rows_NK[:, ORDER + 1] - first_run
+        tool_N = rows_NK[:, ORDER]
+        called = np.bincount(run_N * tools + tool_N, minlength=len(runs) * tools).reshape(len(runs), tools)
+        self._calls_per_run.extend(np.minimum(called, 255))
+        self._add_user_vectors(runs)
+        for run in runs:
+            self._run_ids.append(run.id)
+            self._tasks.append(run.task)
+            self._users.append(run.user)
+            self._requests.append(run.request)
 
     def _add_facts(self, steps: Sequence[RunTransition]) -> None:
         """Facts are learned from whole runs alone: what was learned earlier in a run counts as well."""
@@ -320,35 +346,47 @@ class CallReader:
         self._learned.extend(np.repeat(np.array(learned, dtype=np.int32), calls)[:, None])
 
     def _add_user_vectors(self, runs: Sequence[RunRow]) -> None:
-        vectors = {at: run.vector for at, run in enumerate(runs) if run.vector is not None}
-        said_RD = np.zeros((len(runs), max(map(len, vectors.values()), default=0)), dtype=np.float32)
-        for at, vector in vectors.items():
-            said_RD[at] = vector
+        vectors: dict[int, Float32Array] = {}
+        for row, run in enumerate(runs):
+            if run.vector is not None:
+                vectors[row] = run.vector
+        dimensions = max(map(len, vectors.values()), default=0)
+        said_RD = np.zeros((len(runs), dimensions), dtype=np.float32)
+        for row, vector in vectors.items():
+            said_RD[row] = vector
         self._user_vectors.extend(said_RD)
 
     def _rows_of(self, steps: Sequence[RunTransition], number: int) -> Iterator[tuple[tuple[int, ...], set[int]]]:
-        history: list[int] = [0]
-        numbers, only = self._numbers, {self._numbers[tool] for tool in self._only}
+        """A row of each call of a run, and the tools of the turn before it."""
+        numbers = self._numbers
+        only = {numbers[tool] for tool in self._only}
+        history: list[int] = [0]  # tools called so far, START first
         for step in steps:
             state = self._state_rows.get(step.place, -1)
             sources = {numbers[source] for source in step.sources}
             for index, target in enumerate(step.targets):
                 tool = numbers[target]
                 if not only or history[-1] in only or not only.isdisjoint(sources):
-                    flags = IN_TURN | step.flags & FAILED if index else step.flags & _IN_BETWEEN
+                    if index:
+                        flags = IN_TURN | step.flags & FAILED
+                    else:
+                        flags = step.flags & _IN_BETWEEN
                     flags |= hints_to(step.flags, index)
-                    before = (*history[: -ORDER - 1 : -1], -1, -1, -1)[:ORDER]
+                    before = (*history[: -ORDER - 1 : -1], -1, -1, -1)[:ORDER]  # the latest first, -1 for none
                     yield (*before, tool, number, len(history) - 1, flags, state), sources
                 history.append(tool)
 
     def _add_groups(self, tables: dict[int, GrowingArray], tools_P: NDArray[Any], rows_P: NDArray[np.intp]) -> None:
+        """Add rows to the table of their tool."""
+        groups: dict[int, NDArray[np.intp]] = {}
         if self._only:
-            groups = [(tool, rows_P[tools_P == tool]) for tool in sorted(self._numbers[name] for name in self._only)]
+            for tool in sorted(self._numbers[name] for name in self._only):
+                groups[tool] = rows_P[tools_P == tool]
         else:
             order = np.argsort(tools_P, kind="stable")
             tools, starts = np.unique(tools_P[order], return_index=True)
-            groups = zip(tools.tolist(), np.split(rows_P[order], starts[1:]), strict=False)
-        for tool, rows in groups:
+            groups.update(zip(tools.tolist(), np.split(rows_P[order], starts[1:]), strict=False))
+        for tool, rows in groups.items():
             tables.setdefault(tool, GrowingArray(1, np.intp)).extend(rows[:, None])
 
     def to_keep(self, tools: int) -> dict[str, NDArray[Any]]:
@@ -357,15 +395,17 @@ class CallReader:
         before_NB = rows_NK[:, :ORDER]
         before_NB[before_NB >= tools] = -1
         known_N = rows_NK[:, ORDER] < tools
-        after_P2 = np.array(
-            [(tool, row) for tool, table in self._by_turn.items() if tool < tools for row in table.read()[:, 0]],
-            dtype=np.int32,
-        ).reshape(-1, 2)
-        after_P2 = after_P2[known_N[after_P2[:, 1]]]
-        after_P2[:, 1] = (np.cumsum(known_N) - 1)[after_P2[:, 1]]
+        place_N = np.cumsum(known_N) - 1  # of each kept row among the kept ones
+        after: list[NDArray[np.int32]] = [np.zeros((0, 2), dtype=np.int32)]
+        for tool, table in self._by_turn.items():
+            if tool >= tools:
+                continue
+            row_P = table.read()[:, 0]
+            kept_P = place_N[row_P[known_N[row_P]]]
+            after.append(np.column_stack([np.full(len(kept_P), tool), kept_P]).astype(np.int32))
         return {
             "rows": rows_NK[known_N],
-            "after": after_P2,
+            "after": np.concatenate(after),
             "success": self._success.read(),
             "vectors": self._vectors.read().T,  # which is faster to compare
             "arrivals": self._arrivals.read(),
@@ -375,16 +415,18 @@ class CallReader:
     @classmethod
     def restored(cls, numbers: ToolNumbers, only: Collection[ToolName], kept: Mapping[str, NDArray[Any]]) -> CallReader:
         """What `to_keep` gave."""
-        found = cls(numbers, only)
+        reader = cls(numbers, only)
         rows_NK, after_P2 = kept["rows"], kept["after"]
-        found._rows = GrowingArray.of(rows_NK)
-        found._add_groups(found._by_last, rows_NK[:, 0], np.arange(len(rows_NK)))
-        found._add_groups(found._by_turn, after_P2[:, 0], after_P2[:, 1])
-        found._success, found._vectors = GrowingArray.of(kept["success"]), GrowingArray.of(kept["vectors"].T)
-        found._arrivals = GrowingArray.of(kept["arrivals"])
-        found.read_first, *read_to = map(int, kept["read"])
-        found.read_to = read_to[0], read_to[1]
-        return found
+        reader._rows = GrowingArray.of(rows_NK)
+        reader._add_groups(reader._by_last, rows_NK[:, 0], np.arange(len(rows_NK)))
+        reader._add_groups(reader._by_turn, after_P2[:, 0], after_P2[:, 1])
+        reader._success = GrowingArray.of(kept["success"])
+        reader._vectors = GrowingArray.of(kept["vectors"].T)
+        reader._arrivals = GrowingArray.of(kept["arrivals"])
+        read_first, newest_seq, newest_hash = map(int, kept["read"])
+        reader.read_first = read_first
+        reader.read_to = newest_seq, newest_hash
+        return reader
 
     def snapshot(self, dimensions: int) -> CallMatrix:
         """Everything read so far, as arrays; vectors have `dimensions` dimensions if none was read yet."""

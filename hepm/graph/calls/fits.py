@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from hepm.graph.calls.artifacts import PARTS, Artifacts
 from hepm.graph.calls.call_history import NEWEST, CallHistory
 from hepm.graph.calls.call_matrix import CallMatrix, Reached
-from hepm.graph.rows import RevisionChange
+from hepm.graph.rows import RevisionChange, RunRow
 from hepm.graph.store import Store
+from hepm.types import ToolName
 
 T = TypeVar("T")
 
@@ -53,33 +54,45 @@ class Fits:
         `make` also receives its result for fewer calls of the same memory, or None to start from nothing. Of a large
         memory it is kept in files, if `make` has `restored` and its result `to_keep`.
         """
-        found = self._made.get(make)
-        if found is None:
+        result = self._made.get(make)
+        if result is None:
             with self._lock:
                 if make not in self._made and not self._restore(make):
                     self._make_first(make)
-                found = self._made[make]
-        return found  # type: ignore[return-value]
+                result = self._made[make]
+        return result  # type: ignore[return-value]
 
     def remembered(self, name: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """What `measure` found here or elsewhere while the store had nearly as many runs; else measured now."""
-        latest = self._store.latest_runs(namespace=self._namespace, before=NEWEST, most=1)
-        newest = latest[-1].seq if latest else 0
-        known = None if self._artifacts is None else self._artifacts.read_note(name)
-        if known is None or not self._still_holds(known, newest):
-            found = measure()
-            if latest and self._artifacts is not None:
-                about = {"newest": newest, "newest_id": latest[-1].id, "embedder": self._store.header.embedder}
-                self._artifacts.write_note(name, {**about, "found": found})
-            return found
-        return known["found"]
+        newest = self._newest_run()
+        if self._artifacts is None or newest is None:
+            return measure()
+        note = self._artifacts.read_note(name)
+        if note is not None and self._still_holds(note, newest.seq):
+            return note["found"]
+        measured = measure()
+        embedder = self._store.header.embedder
+        self._artifacts.write_note(
+            name, {"newest": newest.seq, "newest_id": newest.id, "embedder": embedder, "found": measured}
+        )
+        return measured
 
-    def _still_holds(self, known: Mapping[str, Any], newest: int) -> bool:
-        if known["embedder"] != self._store.header.embedder or newest > known["newest"] * GROWN:
+    def _newest_run(self) -> RunRow | None:
+        """The labelled, counted run that was stored last."""
+        latest = self._store.latest_runs(namespace=self._namespace, before=NEWEST, most=1)
+        if not latest:
+            return None
+        return latest[-1]
+
+    def _still_holds(self, note: Mapping[str, Any], newest: int) -> bool:
+        if note["embedder"] != self._store.header.embedder or newest > note["newest"] * GROWN:
             return False
-        # Else it is of another store, or the run was removed.
-        held = self._store.runs_at([known["newest"]], namespace=self._namespace)
-        return [run.id for run in held] == [known["newest_id"]]
+        return self._holds_run(note["newest"], note["newest_id"])
+
+    def _holds_run(self, seq: int, run_id: str) -> bool:
+        """Whether the store has this run; if not, what was kept is of another store, or the run was removed."""
+        held = self._store.runs_at([seq], namespace=self._namespace)
+        return bool(held) and held[0].id == run_id
 
     def drop(self, make: Callable[[CallMatrix, Any], object]) -> None:
         """Keep the result of `make` no longer."""
@@ -87,19 +100,19 @@ class Fits:
             self._made.pop(make, None)
 
     def _make_first(self, make: Callable[[CallMatrix, Any], object]) -> None:
-        def now() -> None:
-            if self._calls is None:
-                self._calls = self._history.latest()
-            self._made[make] = make(self._calls, None)
-            self._keep(make, self._calls)
-
-        latest = self._store.latest_runs(namespace=self._namespace, before=NEWEST, most=1)
-        if self._artifacts is None or not latest or latest[-1].seq < MANY_RUNS:
-            now()
+        newest = self._newest_run()
+        if self._artifacts is None or newest is None or newest.seq < MANY_RUNS:
+            self._make_now(make)
             return
         with self._artifacts.alone():
             if not self._restore(make):  # another process may have computed it meanwhile
-                now()
+                self._make_now(make)
+
+    def _make_now(self, make: Callable[[CallMatrix, Any], object]) -> None:
+        if self._calls is None:
+            self._calls = self._history.latest()
+        self._made[make] = make(self._calls, None)
+        self._keep(make, self._calls)
 
     @property
     def kept(self) -> bool:
@@ -116,43 +129,65 @@ class Fits:
 
     def _read_kept(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
         """What another process kept, if it is of this store."""
-        kept = None if self._artifacts is None else self._artifacts.read()
-        if kept is None or self._artifacts is None:
+        if self._artifacts is None:
+            return None
+        kept = self._artifacts.read()
+        if kept is None:
             return None
         about, _ = kept
-        held = self._store.runs_at([about["newest"]], namespace=self._namespace)
-        if [run.id for run in held] != [about["newest_id"]]:  # of another store, or the run was removed
+        if not self._holds_run(about["newest"], about["newest_id"]):
             self._artifacts.drop()
             return None
-        return kept if about["embedder"] == self._store.header.embedder else None
+        if about["embedder"] != self._store.header.embedder:
+            return None
+        return kept
 
     def _keep_parts(self, about: Mapping[str, Any], changes: Sequence[RevisionChange] | None) -> None:
         """Take the calls after tools from files of other processes, but for what `changes` removed; None: all."""
         if self._artifacts is None or not self._history.keep_in(self._artifacts.parts(about["parts"]), about["tools"]):
             return
         self._parts = about["parts"]
-        removed = [None] if changes is None else [one.sources for one in changes if one.removed]
-        if removed:
-            self._history.forget(None if None in removed else {tool for of in removed for tool in of or ()})
+        if changes is None:
+            self._history.forget(None)
+        else:
+            self._forget_after([change for change in changes if change.removed])
+
+    def _forget_after(self, changes: Sequence[RevisionChange]) -> None:
+        """Read the calls after the tools that these changes name again when they are next asked for."""
+        if not changes:
+            return
+        tools: set[ToolName] = set()
+        for change in changes:
+            if change.sources is None:  # everything may have changed
+                self._history.forget(None)
+                return
+            tools.update(change.sources)
+        self._history.forget(tools)
 
     def _changes_since(self, revision: int) -> list[RevisionChange] | None:
         """Those of the namespace; None if the store does not know any more."""
         if self._store.header.revision == revision:
             return []
         changes = self._store.changes_since(revision)
-        return None if changes is None else [one for one in changes if one.namespace == self._namespace]
+        if changes is None:
+            return None
+        return [change for change in changes if change.namespace == self._namespace]
 
     def _restore(self, make: Callable[[CallMatrix, Any], object]) -> bool:
         """Take what another process computed, if it lacks few runs."""
         restored = getattr(make, "restored", None)
+        if restored is None:
+            return False
         try:
-            kept = self._read_kept() if restored is not None else None
-            if kept is None or restored is None:
+            kept = self._read_kept()
+            if kept is None:
                 return False
             about, arrays = kept
             changes = self._changes_since(about["revision"])
-            now = self._store.latest_runs(namespace=self._namespace, before=NEWEST, most=1)
-            missed = now[-1].seq - about["newest"] if now else 0
+            newest = self._newest_run()
+            missed = 0
+            if newest is not None:
+                missed = newest.seq - about["newest"]
             if about["newest"] <= self._newest_kept or missed > about["runs"] * MISSED:
                 self._keep_parts(about, changes)
                 return False
@@ -165,8 +200,10 @@ class Fits:
             )
             return False
         self._calls, self._newest_kept = None, about["newest"]
-        if changes is None or changes:
-            self._mark_behind(rewritten=changes is None or any(one.removed for one in changes))
+        if changes is None:
+            self._mark_behind(rewritten=True)
+        elif changes:
+            self._mark_behind(rewritten=any(change.removed for change in changes))
         return True
 
     def _keep(self, make: Callable[[CallMatrix, Any], object], calls: CallMatrix) -> None:
@@ -177,8 +214,7 @@ class Fits:
             return
         if self._newest_kept and newest - self._newest_kept <= len(calls.run_ids) * MISSED / 2:
             return
-        counts = {name: getattr(reached, name) for name in Reached.__slots__}
-        tools, before = list(calls.names[1:]), self._artifacts.read()
+        tools = list(calls.names[1:])  # without the start
         about = {
             "revision": self._history.revision,
             "newest": newest,
@@ -187,16 +223,22 @@ class Fits:
             "embedder": self._store.header.embedder,
             "tools": tools,
         }
-        # Files of processes that gave new tools other numbers are left to them.
-        if (
-            before is None
-            or before[0]["parts"] != self._parts
-            or tools[: len(before[0]["tools"])] != before[0]["tools"]
-        ):
+        if not self._continues(self._artifacts.read(), tools):
             self._parts = PARTS + token_hex(4)
-        self._artifacts.write(self._history.revision, about, {**to_keep(), **counts}, self._parts)
+        arrays = dict(to_keep())
+        for name in Reached.__slots__:
+            arrays[name] = getattr(reached, name)
+        self._artifacts.write(self._history.revision, about, arrays, self._parts)
         self._history.keep_in(self._artifacts.parts(self._parts), tools)
         self._newest_kept = newest
+
+    def _continues(self, kept: tuple[dict[str, Any], object] | None, tools: Sequence[ToolName]) -> bool:
+        """Whether the files number tools as this process does; those of others are left to them."""
+        if kept is None:
+            return False
+        about, _ = kept
+        known: Sequence[ToolName] = about["tools"]
+        return about["parts"] == self._parts and tools[: len(known)] == known
 
     def _replace_calls(self, calls: CallMatrix, *, anew: bool = True) -> None:
         before, self._calls = self._calls, calls
@@ -214,12 +256,14 @@ class Fits:
         """
         # In a large memory a text that replaced an almost equal one is not worth to read all anew.
         rewritten = [change for change in changes if change.removed or (self._history.whole and change.rewritten)]
-        if rewritten:
-            removed = [change.sources for change in rewritten]
-            self._history.forget(None if None in removed else {tool for tools in removed for tool in tools or ()})
-        # Lessons change no tool: what was computed stays valid.
-        if not read and any(change.sources is None or change.sources or change.rewritten for change in changes):
-            self._mark_behind(rewritten=bool(rewritten))
+        self._forget_after(rewritten)
+        if read:
+            return
+        for change in changes:
+            # Lessons change no tool: what was computed stays valid.
+            if change.sources is None or change.sources or change.rewritten:
+                self._mark_behind(rewritten=bool(rewritten))
+                return
 
     @property
     def behind(self) -> bool:

@@ -20,9 +20,10 @@ class GrowingArray:
     @classmethod
     def of(cls, rows_NK: NDArray[Any], rows: int | None = None) -> GrowingArray:
         """Rows that are there, which are not copied before more are added; the first `rows` of them, and room."""
-        found = cls(rows_NK.shape[1], rows_NK.dtype.type)
-        found._room, found._rows = rows_NK, len(rows_NK) if rows is None else rows
-        return found
+        array = cls(rows_NK.shape[1], rows_NK.dtype.type)
+        array._room = rows_NK
+        array._rows = len(rows_NK) if rows is None else rows
+        return array
 
     def __len__(self) -> int:
         return self._rows

@@ -27,8 +27,8 @@ Part: TypeAlias = Literal["links", "runs", "counts", "states", "vectors", "lesso
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
 ExaminationProgress: TypeAlias = Callable[[int, int], object]
 
-_BATCH: Final = 500
-_SHOWN_CELLS: Final = 20
+_BATCH: Final = 500  # runs or states between two calls of `on_progress`
+_SHOWN_CELLS: Final = 20  # damaged values that are named one by one
 _FROM_RECORDS: Final = frozenset(("runs", "counts", "states", "vectors"))
 
 
@@ -295,11 +295,13 @@ class _Examination:
         for batch in batches(self._store.iter_held_states(namespace=self._namespace), _BATCH):
             if "states" in self._parts:
                 self._scratch.add_stored(_scratch_row(row, kept_text=kept) for row, kept, _ in batch)
-            with_text = [(row, vector) for row, kept, vector in batch if kept]
-            if self._vectors is not None:
-                for row, vector in with_text:
-                    self._vectors.check("state", row.summary, vector)
-            self._step(len(with_text))
+            with_text = 0
+            for row, kept_text, vector in batch:
+                if kept_text:
+                    with_text += 1
+                    if self._vectors is not None:
+                        self._vectors.check("state", row.summary, vector)
+            self._step(with_text)
         bound = self._store.header.states_per_move
         both = _merged(self._scratch.states("expected", bound), self._scratch.states("stored", bound))
         moves = self._scratch.moves()

@@ -16,9 +16,9 @@ from hepm.text import count_of
 
 Columns: TypeAlias = Mapping[str, object]
 
-SHOWN: Final = 3
-_SHOWN_CHARS: Final = 60
-_BATCH: Final = 500
+SHOWN: Final = 3  # rows that a sentence names
+_SHOWN_CHARS: Final = 60  # of each value in it
+_BATCH: Final = 500  # texts that are embedded at once
 _SAME: Final = 0.99
 """Least cosine of a stored vector with that of its text: float16 and the order of sums cost far less."""
 
@@ -47,13 +47,17 @@ class Differing:
 
     def compare(self, key: object, expected: Columns | None, stored: Columns | None) -> None:
         """Compare a row; None if it is missing. Columns without an expected value are not compared."""
-        if expected is None or stored is None:
-            self._add(key, f"is {'missing' if stored is None else 'in no record'}")
-        elif differ := [
-            f"{name.replace('_', ' ')} {_short(stored.get(name))} for {_short(value)}"
-            for name, value in expected.items()
-            if stored.get(name) != value
-        ]:
+        if stored is None:
+            self._add(key, "is missing")
+            return
+        if expected is None:
+            self._add(key, "is in no record")
+            return
+        differ: list[str] = []
+        for name, value in expected.items():
+            if stored.get(name) != value:
+                differ.append(f"{name.replace('_', ' ')} {_short(stored.get(name))} for {_short(value)}")
+        if differ:
             self._add(key, f"has {', '.join(differ)}")
 
     def _add(self, key: object, how: str) -> None:
@@ -73,7 +77,9 @@ class Differing:
 
 def _short(value: object) -> str:
     text = " ".join(str(value).split())
-    return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…"
+    if len(text) <= _SHOWN_CHARS:
+        return text
+    return text[: _SHOWN_CHARS - 1] + "…"
 
 
 class Vectors:
@@ -100,9 +106,11 @@ class Vectors:
                 self._compare(self._embedder)
 
     def _compare(self, embedder: TextEmbedder) -> None:
-        right_ND = embedder.embed([text for _, text, _ in self._waiting])
-        cosines_N = np.einsum("nd,nd->n", right_ND, np.stack([vector for *_, vector in self._waiting]))
-        self._others.update(self._waiting[at][0] for at in np.flatnonzero(cosines_N < _SAME))
+        nouns, texts, vectors = zip(*self._waiting, strict=True)
+        right_ND = embedder.embed(list(texts))
+        cosines_N = np.einsum("nd,nd->n", right_ND, np.stack(vectors))
+        for index in np.flatnonzero(cosines_N < _SAME):
+            self._others[nouns[index]] += 1
         self._waiting = []
 
     def findings(self) -> Iterator[Finding]:
@@ -112,8 +120,10 @@ class Vectors:
         if self._bad:
             yield Finding(f"{self._bad} vectors are of the wrong size, zero or not a number")
         for what, number in self._others.items():
-            yield Finding(f"{count_of(number, what)} {'has' if number == 1 else 'have'} the vector of another text")
+            have = "has" if number == 1 else "have"
+            yield Finding(f"{count_of(number, what)} {have} the vector of another text")
         for what, number in self._missing.items():
             have, are = ("has", "is") if number == 1 else ("have", "are")
+            # Searches go by vectors alone for lessons; of states and runs one without a vector still counts.
             lost = "found" if what == "lesson" else "compared"
             yield Finding(f"{count_of(number, what)} {have} no vector and {are} not {lost}", "reembed")

@@ -11,10 +11,12 @@ from typing import Final, Literal, NamedTuple, Self, TypeAlias
 from hepm.graph.delta import Delta, RunRecord, StateMove
 
 Side: TypeAlias = Literal["expected", "stored"]
+_StateValues: TypeAlias = tuple[StateMove, int, int, float, str, int, str | None]
+"""Move, key, count, seen, run, step and summary of a state."""
 
 _CACHE_KIB: Final = 16 * 1024  # a sort takes as much
-_DIGEST_BYTES: Final = 16
-_SHOWN_CHARS: Final = 200
+_DIGEST_BYTES: Final = 16  # two texts of a store that are equal by chance: one in 2^64
+_SHOWN_CHARS: Final = 200  # of a text that a sentence may show
 _SCHEMA: Final = """
 CREATE TABLE run (id BLOB PRIMARY KEY, held BLOB, counted, environment BLOB, task BLOB, steps) WITHOUT ROWID;
 CREATE TABLE expected (move, key, count, seen, run BLOB, step, text BLOB, PRIMARY KEY (move, key)) WITHOUT ROWID;
@@ -102,18 +104,15 @@ class ScratchNamespace:
 
     def add_states(self, delta: Delta) -> None:
         """Add the states of further runs to the expected ones."""
-        self._add(
-            "expected",
-            (
-                (self._number(move), key, state.count, state.seen, state.trajectory, state.step, state.summary)
-                for move, states in delta.states.items()
-                for key, state in states.items()
-            ),
-        )
+        rows: list[_StateValues] = []
+        for move, states in delta.states.items():
+            for key, state in states.items():
+                rows.append((move, key, state.count, state.seen, state.trajectory, state.step, state.summary))
+        self._add("expected", rows)
 
-    def add_stored(self, rows: Iterable[tuple[StateMove, int, int, float, str, int, str | None]]) -> None:
-        """Add stored states: move, key, count, seen, run, step and summary."""
-        self._add("stored", ((self._number(move), *row) for move, *row in rows))
+    def add_stored(self, rows: Iterable[_StateValues]) -> None:
+        """Add stored states."""
+        self._add("stored", rows)
 
     def _number(self, move: StateMove) -> int:
         return self._numbers.setdefault(move, len(self._numbers))
@@ -122,16 +121,17 @@ class ScratchNamespace:
         """The moves of all states, by number."""
         return list(self._numbers)
 
-    def _add(self, side: Side, rows: Iterable[tuple[object, ...]]) -> None:
-        found = ((*row[:4], _bytes(str(row[4])), row[5], _shown(row[6])) for row in rows)
-        self._db.executemany(_ADD_STATE.format(side=side), found)
+    def _add(self, side: Side, states: Iterable[_StateValues]) -> None:
+        rows: list[tuple[object, ...]] = []
+        for move, key, count, seen, run, step, summary in states:
+            rows.append((self._number(move), key, count, seen, _bytes(str(run)), step, _shown(summary)))
+        self._db.executemany(_ADD_STATE.format(side=side), rows)
 
     def states(self, side: Side, bound: int) -> Iterator[tuple[tuple[int, int], HeldState]]:
         """The states of a side by number of move and key, ascending; only the `bound` latest of a move have texts."""
-        oldest = {
-            move: self._db.execute(_OLDEST_WITH_TEXT.format(side=side), (move, bound)).fetchone()
-            for (move,) in self._db.execute(_LARGE_MOVES.format(side=side), (bound,)).fetchall()
-        }
+        oldest: dict[int, tuple[float, int]] = {}  # the last one with a text, by large move
+        for (move,) in self._db.execute(_LARGE_MOVES.format(side=side), (bound,)).fetchall():
+            oldest[move] = self._db.execute(_OLDEST_WITH_TEXT.format(side=side), (move, bound)).fetchone()
         for move, key, count, seen, run, step, text in self._db.execute(_STATES.format(side=side)):
             summary = None
             if text is not None and (move not in oldest or (seen, key) >= oldest[move]):

@@ -8,10 +8,11 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from hepm.cypher.model import NODES, PropertyType
-from hepm.graph.rows import Float32Array
+from hepm.graph.rows import Float32Array, as_bool
 from hepm.graph.stored_vectors import from_bytes
 from hepm.types import ToolName
 
@@ -33,7 +34,8 @@ _COUNTS: Final = ("tried", "worked")
 """Properties that change as runs come in; they are no part of a lesson's words."""
 _COUNTED_UNDER: Final = ("after", "says", "facts", "condition")
 """The conditions that counts are of: they change with them."""
-_OF_EVERY_KIND: Final = NODES["Experience"].keys() & NODES["Principle"].keys() & NODES["Notes"].keys()
+OF_EVERY_KIND: Final = NODES["Experience"].keys() & NODES["Principle"].keys() & NODES["Notes"].keys()
+"""Properties that the nodes of all kinds have."""
 
 Value: TypeAlias = str | int | float | bool | tuple[str, ...]
 
@@ -83,7 +85,7 @@ class Uses(NamedTuple):
         return cls(1, int(success is not None), int(success is True))
 
 
-UNUSED: Final = Uses()
+UNUSED: Final = Uses()  # a lesson that was never shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,25 +121,59 @@ class LessonRow:
         return not self.retired
 
     @property
+    def run_ids(self) -> set[str]:
+        """The runs that taught it."""
+        return {source.run for source in self.sources}
+
+    @property
+    def parent_ids(self) -> set[str]:
+        """The lessons that it was made of."""
+        return {parent.id for parent in self.parents}
+
+    @property
     def columns(self) -> dict[str, object]:
         """The properties of its node in a graph that derive from it."""
-        own = {name: list(value) if isinstance(value, tuple) else value for name, value in self.properties.items()}
-        names = ("id", "text", "user", "live", "retired", "made_by")
-        runs, tools = [source.run for source in self.sources], list(self.tools)
-        return {**own, **{name: getattr(self, name) for name in names}, "runs": runs, "tools": tools}
+        columns: dict[str, object] = {}
+        for name, value in self.properties.items():
+            columns[name] = list(value) if isinstance(value, tuple) else value
+        columns["id"] = self.id
+        columns["text"] = self.text
+        columns["user"] = self.user
+        columns["live"] = self.live
+        columns["retired"] = self.retired
+        columns["made_by"] = self.made_by
+        columns["runs"] = [source.run for source in self.sources]
+        columns["tools"] = list(self.tools)
+        return columns
 
     def with_sources(self, more: Sequence[Source]) -> LessonRow:
         """The same lesson with further runs that taught it; its words stay those of the first."""
-        known = {source.run for source in self.sources}
-        new = {source.run: source._replace(words=False) for source in more if source.run not in known}
-        return replace(self, sources=(*self.sources, *new.values())) if new else self
+        known = self.run_ids
+        new: dict[str, Source] = {}
+        for source in more:
+            if source.run not in known:
+                new[source.run] = source._replace(words=False)
+        if not new:
+            return self
+        return replace(self, sources=(*self.sources, *new.values()))
 
     def with_counts(self, properties: Mapping[str, Value]) -> LessonRow:
         """The same lesson with the counts of these properties, which are newer, and their conditions, if any."""
-        counts = {name: properties[name] for name in _COUNTS if properties.get(name) and name in self.properties}
+        counts: dict[str, Value] = {}
+        for name in _COUNTS:
+            if properties.get(name) and name in self.properties:
+                counts[name] = properties[name]
         if "tried" in counts:
-            counts |= {name: properties[name] for name in ("worked", *_COUNTED_UNDER) if name in properties}
-        return replace(self, properties={**self.properties, **counts}) if counts else self
+            # Also a 0 of successes, and the conditions under which these tries were counted.
+            for name in ("worked", *_COUNTED_UNDER):
+                if name in properties:
+                    counts[name] = properties[name]
+        if not counts:
+            return self
+        return replace(self, properties={**self.properties, **counts})
+
+
+_FIELDS: Final = tuple([attribute.name for attribute in fields(LessonRow)])
 
 
 class StoredLesson(NamedTuple):
@@ -192,7 +228,7 @@ class Answer(NamedTuple):
 
 def to_record(row: LessonRow) -> str:
     """A row as JSON; equal rows give equal text."""
-    values = {one.name: getattr(row, one.name) for one in fields(LessonRow)}
+    values = {name: getattr(row, name) for name in _FIELDS}
     return json.dumps(values, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
@@ -200,40 +236,55 @@ def from_record(record: str) -> LessonRow:
     """Read `to_record`'s JSON; ValueError if it is no record of a lesson."""
     try:
         read: dict[str, Any] = json.loads(record)
-        values: dict[str, Any] = {one.name: read[one.name] for one in fields(LessonRow)}
-        for name, make in (("sources", Source), ("parents", Parent), ("triples", Triple)):
-            values[name] = tuple(make(*one) for one in values[name])
-        properties: dict[str, Value | list[str]] = read["properties"]
-        later = {} if read["kind"] == "notes" else _LATER
-        values["properties"] = later | {name: tuple(v) if isinstance(v, list) else v for name, v in properties.items()}
-        values["tools"], values["prior"] = tuple(read["tools"]), Uses(*read["prior"])
+        values = {name: read[name] for name in _FIELDS}
+        # JSON has no tuples: what was one comes back as a list.
+        values["sources"] = tuple([Source(*source) for source in read["sources"]])
+        values["parents"] = tuple([Parent(*parent) for parent in read["parents"]])
+        values["triples"] = tuple([Triple(*triple) for triple in read["triples"]])
+        values["tools"] = tuple(read["tools"])
+        values["prior"] = Uses(*read["prior"])
+        values["properties"] = _read_properties(read["properties"], read["kind"])
         row = LessonRow(**values)
     except (AttributeError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"it lacks its {error}") from error
-    if row.kind not in KINDS or not all(_fits(kind, value) for kind, value in _values(row)):
+    if row.kind not in KINDS:
         raise ValueError("its fields are of other kinds")
+    for kind, value in _values(row):
+        if not _fits(kind, value):
+            raise ValueError("its fields are of other kinds")
     return row
+
+
+def _read_properties(read: Mapping[str, Value | list[str]], kind: Kind) -> dict[str, Value]:
+    properties: dict[str, Value] = {}
+    if kind != "notes":
+        properties.update(_LATER)
+    for name, value in read.items():
+        properties[name] = tuple(value) if isinstance(value, list) else value
+    return properties
 
 
 def _values(row: LessonRow) -> Iterator[tuple[PropertyType, Any]]:
     """What stands in a row, each with the type that it must have."""
-    texts = (row.id, row.text, row.user, row.made_by, row.retired, row.retired_by)
-    linked = (text for linked in (*row.parents, *row.triples) for text in linked)
-    yield "strings", (*texts, *linked, *row.tools, *(source.run for source in row.sources))
+    yield "strings", (row.id, row.text, row.user, row.made_by, row.retired, row.retired_by)
+    yield "strings", row.tools
+    for texts in (*row.parents, *row.triples):
+        yield "strings", tuple(texts)
     for source in row.sources:
+        yield "string", source.run
         yield "boolean", source.words
         if source.reward is not None:
             yield "float", source.reward
     for count in row.prior:
         yield "integer", count
     for name, kind in NODES[LABELS[row.kind]].items():
-        if name not in _OF_EVERY_KIND:
+        if name not in OF_EVERY_KIND:
             yield kind, row.properties.get(name)
 
 
 def _fits(kind: PropertyType, value: Any) -> bool:
     if kind == "strings":
-        return isinstance(value, tuple) and all(type(one) is str for one in cast("tuple[object, ...]", value))
+        return isinstance(value, tuple) and all(type(text) is str for text in cast("tuple[object, ...]", value))
     if kind == "float":
         return type(value) in (int, float) and math.isfinite(value)
     return type(value) is PYTHON_TYPES[kind]
@@ -244,8 +295,8 @@ def stored_lessons(rows: Iterable[Sequence[Any]], *, damaged: Sequence[str] | No
 
     One whose record cannot be read is left out with a warning, or returned as if its words came from `damaged` runs.
     """
-    found: list[StoredLesson] = []
-    for seq, name, record, shown, uses, successes, vector in rows:
+    lessons: list[StoredLesson] = []
+    for seq, name, record, shown, uses, successes, stored in rows:
         try:
             row = from_record(record)
         except ValueError as error:
@@ -256,14 +307,17 @@ def stored_lessons(rows: Iterable[Sequence[Any]], *, damaged: Sequence[str] | No
         counts = Uses(shown, uses, successes)
         if {*map(type, counts)} != {int}:
             raise ValueError(f"the uses of the lesson {name!r} are no numbers")
-        found.append(StoredLesson(seq, row, counts, None if vector is None else from_bytes(vector)))
-    return found
+        vector = None if stored is None else from_bytes(stored)
+        lessons.append(StoredLesson(seq, row, counts, vector))
+    return lessons
 
 
 def exposures_of(rows: Iterable[Sequence[Any]]) -> list[Exposure]:
     """Exposures of stored rows, by run and lesson."""
-    found = (Exposure(run, lesson, None if success is None else bool(success)) for run, lesson, success in rows)
-    return sorted(found, key=lambda exposure: exposure[:2])
+    exposures: list[Exposure] = []
+    for run, lesson, success in rows:
+        exposures.append(Exposure(run, lesson, as_bool(success)))
+    return sorted(exposures, key=itemgetter(0, 1))
 
 
 @lru_cache(maxsize=1_000)  # once in a process

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from hepm.graph.lessons.rows import (
     Exposure,
     LessonRow,
     Reported,
+    Source,
     StoredLesson,
     Uses,
     exposures_of,
@@ -75,8 +76,11 @@ class LessonTransaction(ABC):
 
     def relink(self, tools: Collection[str]) -> None:
         """Link lessons about tools again, whose names now stand for others."""
-        known = stored_lessons(self.rows("lessons", newer_than=-1))
-        self.put([lesson.row for lesson in known if not set(lesson.row.tools).isdisjoint(tools)], {})
+        about: list[LessonRow] = []
+        for lesson in stored_lessons(self.rows("lessons", newer_than=-1)):
+            if not set(lesson.row.tools).isdisjoint(tools):
+                about.append(lesson.row)
+        self.put(about, {})
 
     def put_answers(self, answers: Sequence[Answer]) -> None:
         """See `LessonStore.put_answers`."""
@@ -87,7 +91,14 @@ class LessonTransaction(ABC):
         self.write("drop_answers_about", [{"run": run} for run in runs])
 
     def _credit(self, more: Mapping[str, Uses]) -> None:
-        self.write("credit_lessons", [{"lesson": name, **uses._asdict()} for name, uses in more.items()])
+        """Add uses, which may be negative, by lesson."""
+        rows: list[dict[str, object]] = []
+        for lesson, uses in more.items():
+            rows.append({"lesson": lesson, **uses._asdict()})
+        self.write("credit_lessons", rows)
+
+    def _put_exposures(self, exposures: Iterable[Exposure]) -> None:
+        self.write("put_showings", [exposure._asdict() for exposure in exposures])
 
     def _drop(self, ids: Collection[str]) -> None:
         if ids:
@@ -96,19 +107,25 @@ class LessonTransaction(ABC):
 
     def get(self, ids: Iterable[str]) -> dict[str, StoredLesson]:
         """Stored lessons by id."""
-        wanted = list(dict.fromkeys(ids))
-        if not wanted:
+        distinct = list(dict.fromkeys(ids))
+        if not distinct:
             return {}
-        found = stored_lessons(self.rows("find_lessons", ids=wanted))
-        return {lesson.row.id: lesson for lesson in found}
+        stored = stored_lessons(self.rows("find_lessons", ids=distinct))
+        return {lesson.row.id: lesson for lesson in stored}
 
     def _outcomes(self, runs: Iterable[str]) -> dict[str, bool | None]:
         """Outcomes of stored runs by id; runs that are not stored are left out."""
-        rows = self.rows("find_runs", ids=list(runs))
-        return {run: as_bool(success) for run, _, success, *_ in rows}
+        outcomes: dict[str, bool | None] = {}
+        for run, _, success, *_ in self.rows("find_runs", ids=list(runs)):
+            outcomes[run] = as_bool(success)
+        return outcomes
 
     def _reported(self, runs: Sequence[str]) -> dict[str, bool]:
-        return {run: bool(success) for run, success in self.rows("told_outcomes_of", runs=runs)}
+        """Outcomes that were reported of runs, by id; runs without one are left out."""
+        outcomes: dict[str, bool] = {}
+        for run, success in self.rows("told_outcomes_of", runs=runs):
+            outcomes[run] = bool(success)
+        return outcomes
 
     def exposures(self, runs: Sequence[str]) -> list[Exposure]:
         """What was shown in runs."""
@@ -120,42 +137,37 @@ class LessonTransaction(ABC):
         self._retire_and_revive(change)
         self._unlink(change.unlink or {})
 
-        # A lesson may come twice in a change, taught by different runs.
-        put: dict[str, LessonRow] = {}
-        for row in change.put:
-            if row.id in put:
-                put[row.id] = put[row.id].with_sources(row.sources)
-            else:
-                put[row.id] = row
+        put = _each_once(change.put)
         needed = set(put)
         runs: set[str] = set()
         for row in put.values():
-            needed.update(parent.id for parent in row.parents)
-            runs.update(source.run for source in row.sources)
+            needed |= row.parent_ids
+            runs |= row.run_ids
         known = self.get(needed)
         stored_runs = self._outcomes(runs).keys()
 
-        new: list[LessonRow] = []
-        merged: list[LessonRow] = []
+        new: dict[str, LessonRow] = {}
+        merged: dict[str, LessonRow] = {}
         refused: list[str] = []
         for row in put.values():
             if row.id in known:
-                both = _merged(known[row.id].row, row)
+                stored = known[row.id].row
+                both = _merged(stored, row)
                 if both is None:
                     refused.append(row.id)
-                elif both != known[row.id].row:
-                    merged.append(both)
+                elif both != stored:
+                    merged[row.id] = both
             elif change.imported:
-                new.append(row)
+                new[row.id] = row
             else:
                 linked = _of_stored_runs(row, stored_runs)
-                parents_stored = all(parent.id in known or parent.id in put for parent in row.parents)
+                parents_stored = row.parent_ids <= known.keys() | put.keys()
                 if linked is None or not parents_stored:
                     refused.append(row.id)
                 else:
-                    new.append(linked)
-        self.put([*new, *merged], vectors)
-        return Changed(tuple(row.id for row in new), tuple(row.id for row in merged), tuple(refused))
+                    new[row.id] = linked
+        self.put([*new.values(), *merged.values()], vectors)
+        return Changed(tuple(new), tuple(merged), tuple(refused))
 
     def _retire_and_revive(self, change: LessonChange) -> None:
         reasons = change.retire or {}
@@ -207,7 +219,7 @@ class LessonTransaction(ABC):
                 fresh[key] = exposure
         for exposure, right in wrong_exposures(fresh.values(), self._outcomes(runs), self._reported(runs)):
             fresh[exposure.run, exposure.lesson] = exposure._replace(success=right)
-        self.write("put_showings", [exposure._asdict() for exposure in fresh.values()])
+        self._put_exposures(fresh.values())
         self._credit(recount(fresh.values()))
 
     def show(self, run: str, lessons: Sequence[str]) -> int:
@@ -219,7 +231,7 @@ class LessonTransaction(ABC):
         success = self._outcomes([run]).get(run)
         if success is None:
             success = self._reported([run]).get(run)
-        self.write("put_showings", [Exposure(run, lesson, success)._asdict() for lesson in fresh])
+        self._put_exposures(Exposure(run, lesson, success) for lesson in fresh)
         self._credit(dict.fromkeys(fresh, Uses.of(success)))
         return len(fresh)
 
@@ -235,28 +247,34 @@ class LessonTransaction(ABC):
                 changed.append(exposure._replace(success=success))
                 before, now = Uses.of(exposure.success), Uses.of(success)
                 more[exposure.lesson] = more[exposure.lesson].plus(now).plus(before, -1)
-        self.write("put_showings", [exposure._asdict() for exposure in changed])
+        self._put_exposures(changed)
         self._credit(more)
         return len(changed)
 
     def report_outcomes(self, outcomes: Mapping[str, bool]) -> int:
         """See `LessonStore.report_outcomes`."""
         before = self._reported(list(outcomes))
-        changed = [{"run": run, "success": success} for run, success in outcomes.items() if before.get(run) != success]
+        changed: list[dict[str, object]] = []
+        for run, success in outcomes.items():
+            if before.get(run) != success:
+                changed.append({"run": run, "success": success})
         self.write("put_told_outcomes", changed)
         return self.record_outcomes(outcomes)
 
     def forget_from(self, runs: Sequence[str]) -> bool:
         """Delete what was learned from runs, shown in them and asked about them; whether any lesson was touched."""
         gone = set(runs)
-        touched = [stored.row for stored in stored_lessons(self.rows("lessons_from", runs=runs), damaged=runs)]
-        lost = {row.id for row in touched if _lost_with(row, gone)}
+        touched = stored_lessons(self.rows("lessons_from", runs=runs), damaged=runs)
         changed: list[LessonRow] = []
-        for row in touched:
-            if row.id not in lost:
-                kept = tuple(source for source in row.sources if source.run not in gone)
-                changed.append(replace(row, sources=kept))
-        changed += self._freed_by([row for row in touched if row.id in lost])
+        lost: dict[str, LessonRow] = {}
+        for stored in touched:
+            row = stored.row
+            if _lost_with(row, gone):
+                lost[row.id] = row
+            else:
+                kept = [source for source in row.sources if source.run not in gone]
+                changed.append(replace(row, sources=tuple(kept)))
+        changed += self._freed_by(lost)
 
         exposures = self.exposures(runs)
         less: defaultdict[str, Uses] = defaultdict(Uses)
@@ -269,16 +287,16 @@ class LessonTransaction(ABC):
         self._drop(lost)
         return bool(touched or exposures)
 
-    def _freed_by(self, lost: Sequence[LessonRow]) -> list[LessonRow]:
+    def _freed_by(self, lost: Mapping[str, LessonRow]) -> list[LessonRow]:
         """The lessons that one of the lost superseded, found again by searches."""
-        lost_ids = {row.id for row in lost}
-        superseded: set[tuple[str, str]] = set()
-        for row in lost:
-            superseded.update((parent.id, row.made_by) for parent in row.parents if parent.id not in lost_ids)
+        evolutions: defaultdict[str, set[str]] = defaultdict(set)  # that made lost lessons, by the lesson they changed
+        for row in lost.values():
+            for parent in row.parent_ids - lost.keys():
+                evolutions[parent].add(row.made_by)
         freed: list[LessonRow] = []
-        for lesson, stored in self.get(parent for parent, _ in superseded).items():
+        for lesson, stored in self.get(evolutions).items():
             row = stored.row
-            if row.retired == "superseded" and (lesson, row.retired_by) in superseded:
+            if row.retired == "superseded" and row.retired_by in evolutions[lesson]:
                 freed.append(replace(row, retired="", retired_by=""))
         return freed
 
@@ -323,7 +341,7 @@ class LessonTransaction(ABC):
         exposures = exposures_of(self.rows("showings"))
         runs = list(dict.fromkeys(exposure.run for exposure in exposures))
         wrong = wrong_exposures(exposures, self._outcomes(runs), self._reported(runs))
-        self.write("put_showings", [exposure._replace(success=right)._asdict() for exposure, right in wrong])
+        self._put_exposures(exposure._replace(success=right) for exposure, right in wrong)
 
     def _mend_uses(self) -> None:
         counted = recount(exposures_of(self.rows("showings")))
@@ -333,6 +351,17 @@ class LessonTransaction(ABC):
             if right != stored.uses:
                 differences[stored.row.id] = right.plus(stored.uses, -1)
         self._credit(differences)
+
+
+def _each_once(rows: Iterable[LessonRow]) -> dict[str, LessonRow]:
+    """Lessons by id; one that comes twice in a change, taught by different runs, has the runs of both."""
+    by_id: dict[str, LessonRow] = {}
+    for row in rows:
+        if row.id in by_id:
+            by_id[row.id] = by_id[row.id].with_sources(row.sources)
+        else:
+            by_id[row.id] = row
+    return by_id
 
 
 def _merged(stored: LessonRow, row: LessonRow) -> LessonRow | None:
@@ -346,21 +375,24 @@ def _merged(stored: LessonRow, row: LessonRow) -> LessonRow | None:
 
 def _of_stored_runs(row: LessonRow, stored_runs: Collection[str]) -> LessonRow | None:
     """A new lesson linked to the stored ones of its runs alone; None if it cannot stand on these."""
-    stored = [source for source in row.sources if source.run in stored_runs]
-    missing = [source for source in row.sources if source.run not in stored_runs]
+    stored: list[Source] = []
+    for source in row.sources:
+        if source.run in stored_runs:
+            stored.append(source)
+        elif source.words or row.user:
+            # A lesson in the words of a run goes with it, and one about a user needs all of its runs.
+            return None
     if row.sources and not stored:
-        return None
-    # A lesson in the words of a run goes with it, and one about a user needs all of its runs.
-    if missing and (row.user or any(source.words for source in missing)):
         return None
     return replace(row, sources=tuple(stored))
 
 
-def _lost_with(row: LessonRow, gone: Collection[str]) -> bool:
+def _lost_with(row: LessonRow, gone: Set[str]) -> bool:
     """Whether a lesson goes with runs: its words are those of one of them, or no other run stands behind it."""
-    if any(source.words and source.run in gone for source in row.sources):
-        return True
-    return not row.user and all(source.run in gone for source in row.sources)
+    for source in row.sources:
+        if source.words and source.run in gone:
+            return True
+    return not row.user and row.run_ids <= gone
 
 
 def wrong_exposures(
@@ -369,10 +401,12 @@ def wrong_exposures(
     """Exposures whose outcome is neither that of the stored run nor the reported one, each with the right one."""
     wrong: list[tuple[Exposure, bool | None]] = []
     for exposure in exposures:
-        outcomes = (stored.get(exposure.run), reported.get(exposure.run))
-        right = [success for success in outcomes if success is not None] or [None]
-        if exposure.success not in right:
-            wrong.append((exposure, right[0]))
+        of_run, by_report = stored.get(exposure.run), reported.get(exposure.run)
+        # The outcome of the stored run comes first; what was reported is right as well.
+        right = by_report if of_run is None else of_run
+        agrees_with_report = by_report is not None and exposure.success == by_report
+        if exposure.success != right and not agrees_with_report:
+            wrong.append((exposure, right))
     return wrong
 
 

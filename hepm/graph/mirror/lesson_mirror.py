@@ -8,6 +8,7 @@ sentence model's vectors hold every coordinate, so all weigh the same. N and n a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -21,7 +22,7 @@ from hepm.graph.store import Store
 T = TypeVar("T")
 _Make: TypeAlias = Callable[[Collection[StoredLesson]], object]
 
-_WEIGHTED_AT_ONCE: Final = 4_096
+_WEIGHTED_AT_ONCE: Final = 4_096  # lessons, so that no second copy of all vectors is made
 _GROWTH: Final = 1 + 1 / 64
 """Weights are counted again after this growth: below 64 lessons with each new one."""
 
@@ -48,7 +49,10 @@ class _Shelf(NamedTuple):
         """
         whole = len(self.ids) == len(self.block) == self.size  # else a writer was interrupted
         known = self.known if whole else set(self.ids[: self.size])
-        fresh = {one.row.id: one.vector for one in lessons if one.vector is not None and one.row.id not in known}
+        fresh: dict[str, Float32Array] = {}
+        for lesson in lessons:
+            if lesson.vector is not None and lesson.row.id not in known:
+                fresh[lesson.row.id] = lesson.vector
         if not fresh:
             return self
         size = self.size + len(fresh)
@@ -90,7 +94,9 @@ class LessonMirror:
 
     def _read(self, header: Header) -> None:
         nothing = np.empty(0, dtype=np.float32)
-        empty: dict[Kind, _Shelf] = {kind: _Shelf((), nothing, 0, StateBlock(), [], set(), 0) for kind in KINDS}
+        empty: dict[Kind, _Shelf] = {}
+        for kind in KINDS:
+            empty[kind] = _Shelf((), nothing, 0, StateBlock(), [], set(), 0)
         self._now = _with(_Snapshot({}, empty, {}), self._store.lessons.list(namespace=self._namespace))
         self._header = header
 
@@ -113,8 +119,11 @@ class LessonMirror:
 
     def all(self, kind: Kind, *, retired: bool = False) -> list[StoredLesson]:
         """Lessons of a kind in order of arrival, without their vectors."""
-        found = [one for one in self._now.lessons.values() if one.row.kind == kind and (retired or one.row.live)]
-        return sorted(found, key=lambda one: one.seq)
+        lessons: list[StoredLesson] = []
+        for lesson in self._now.lessons.values():
+            if lesson.row.kind == kind and (retired or lesson.row.live):
+                lessons.append(lesson)
+        return sorted(lessons, key=attrgetter("seq"))
 
     def holds(self, kind: Kind) -> bool:
         """Whether there ever was a lesson of a kind."""
@@ -146,25 +155,31 @@ class LessonMirror:
         if not shelf.size:
             return []
         cosines = shelf.block.similarities(weighted(vector[None], shelf.weights_D)[0])[: shelf.size]
-        found: dict[Hashable, tuple[StoredLesson, float]] = {}
-        for at in _best_first(cosines, 8 * limit, floor):
-            lesson = now.lessons[shelf.ids[at]]
+        best: dict[Hashable, tuple[StoredLesson, float]] = {}
+        for row in _best_first(cosines, 8 * limit, floor):
+            lesson = now.lessons[shelf.ids[row]]
             if lesson.row.live and (keep is None or keep(lesson)):
                 key = lesson.row.id if group is None else group(lesson)
-                if key not in found or lesson.uses.score > found[key][0].uses.score:
-                    found[key] = lesson, float(cosines[at])
-            if len(found) == limit:
+                if key not in best or lesson.uses.score > best[key][0].uses.score:
+                    best[key] = lesson, float(cosines[row])
+            if len(best) == limit:
                 break
-        return sorted(found.values(), key=lambda pair: (-pair[1], pair[0].seq))
+        return sorted(best.values(), key=lambda pair: (-pair[1], pair[0].seq))
 
 
 def _with(before: _Snapshot, changed: Sequence[StoredLesson]) -> _Snapshot:
-    lessons = before.lessons | {one.row.id: one._replace(vector=None) for one in changed}  # the shelf has the vectors
-    shelves: dict[Kind, _Shelf] = {
-        kind: shelf.with_new([one for one in changed if one.row.kind == kind]) for kind, shelf in before.shelves.items()
-    }
+    """The snapshot after some lessons came or changed."""
+    lessons = before.lessons.copy()
+    by_kind: dict[Kind, list[StoredLesson]] = {kind: [] for kind in before.shelves}
+    for lesson in changed:
+        lessons[lesson.row.id] = lesson._replace(vector=None)  # the shelf has the vectors
+        by_kind[lesson.row.kind].append(lesson)
+    shelves: dict[Kind, _Shelf] = {}
+    for kind, shelf in before.shelves.items():
+        shelves[kind] = shelf.with_new(by_kind[kind])
     # Computed here and not when next asked for: no prompt waits for it.
-    return _Snapshot(lessons, shelves, {make: make(lessons.values()) for make in list(before.cached)})
+    cached = {make: make(lessons.values()) for make in list(before.cached)}
+    return _Snapshot(lessons, shelves, cached)
 
 
 def rarity(raw_ND: NDArray[np.float16]) -> Float32Array:
@@ -182,7 +197,9 @@ def weighted(vectors_ND: Float32Array, weights_D: Float32Array) -> Float32Array:
 
 def _best_first(cosines_N: Float32Array, first: int, floor: float) -> Iterator[int]:
     """Positions by descending value, ties by position; the first few without sorting all."""
-    least = floor if first >= len(cosines_N) else max(float(np.partition(cosines_N, -first)[-first]), floor)
+    least = floor
+    if first < len(cosines_N):
+        least = max(float(np.partition(cosines_N, -first)[-first]), floor)
     for upper, lower in ((np.inf, least), (least, floor)):
         near = np.flatnonzero((cosines_N >= lower) & (cosines_N < upper))
         yield from near[np.argsort(-cosines_N[near], kind="stable")].tolist()

@@ -26,8 +26,8 @@ T = TypeVar("T")
 _log = logging.getLogger("hepm")
 
 _PAUSE_FACTOR = 10  # the follower pauses ten times as long as it took to read all calls
-_PATIENCE_S = 5.0
-_SWITCH_S = 0.0001
+_PATIENCE_S = 5.0  # after so long without an answer the store counts as lost
+_SWITCH_S = 0.0001  # between turns of threads; the interpreter's own interval is 5 ms
 _switching = threading.Lock()
 _switched: list[float] = []
 
@@ -102,7 +102,9 @@ class Mirror:
         """What is computed from a namespace and kept in files."""
         from hepm.graph.calls.artifacts import Artifacts
 
-        return None if self._artifacts is None else Artifacts(self._artifacts, name)
+        if self._artifacts is None:
+            return None
+        return Artifacts(self._artifacts, name)
 
     def find(self, name: str) -> NamespaceMirror | None:
         """The graph of a namespace as far as it was read; None if it was not."""
@@ -127,9 +129,13 @@ class Mirror:
     @property
     def lost_since(self) -> float | None:
         """Since when the store has not answered, Unix seconds; None while it does, or took less than some seconds."""
+        if self._lost_since is not None:
+            return self._lost_since
         asked_at = self._asked_at
-        late = asked_at is not None and not 0 <= time.time() - asked_at < _PATIENCE_S
-        return self._lost_since or (asked_at if late else None)
+        # An age below 0: the clock was set back, and says nothing of how long the store has taken.
+        if asked_at is None or 0 <= time.time() - asked_at < _PATIENCE_S:
+            return None
+        return asked_at
 
     def poll(self) -> None:
         """Let the thread read what other processes wrote, if it is time; wait for nothing."""

@@ -31,9 +31,9 @@ T = TypeVar("T")
 
 _log = logging.getLogger("hepm")
 
-EVIDENCE_RUNS = 5
-EVIDENCE_SUMMARIES = 3
-_EDGES_AT_ONCE = 1_000
+EVIDENCE_RUNS = 5  # behind an edge, the latest
+EVIDENCE_SUMMARIES = 3  # behind an edge, those that most runs held
+_EDGES_AT_ONCE = 1_000  # whose evidence is read with one statement
 
 
 class OutgoingEdge(NamedTuple):
@@ -121,7 +121,9 @@ class NamespaceMirror:
 
         drifts = self.store.drifts(sorted(_targets(rows)), namespace=self.name)
         newest, batches = self._states_newer_than(0)
-        blocks = {tool: self._extended(StateBlock(), tool, batch) for tool, batch in batches.items()}
+        blocks: dict[ToolName, StateBlock] = {}
+        for tool, batch in batches.items():
+            blocks[tool] = self._extended(StateBlock(), tool, batch)
         return _Snapshot(marks, True, newest, rows, blocks, drifts=drifts)
 
     def _states_newer_than(self, newest: int) -> tuple[int, dict[ToolName, StateBatch]]:
@@ -136,7 +138,8 @@ class NamespaceMirror:
                     indexes_after.setdefault(tool, []).append(index)
         batches: dict[ToolName, StateBatch] = {}
         for tool, indexes in indexes_after.items():
-            batches[tool] = StateBatch([states.rows[index] for index in indexes], states.vectors_ND[indexes])
+            rows = [states.rows[index] for index in indexes]
+            batches[tool] = StateBatch(rows, states.vectors_ND[indexes])
         return states.rows[-1].id, batches
 
     def _rows(self, snapshot: _Snapshot, source: ToolName) -> Sequence[tuple[Any, ...]]:
@@ -183,7 +186,8 @@ class NamespaceMirror:
                 read = self._ask(lambda: self.store.drifts(missing, namespace=self.name))
             if read is None:
                 return {}
-            snapshot.drifts.update((tool, read.get(tool)) for tool in missing)
+            for tool in missing:
+                snapshot.drifts[tool] = read.get(tool)  # also that it has none: it is not read again
         drifts: dict[ToolName, Drift] = {}
         for tool in tools:
             drift = snapshot.drifts[tool]
@@ -319,7 +323,10 @@ class NamespaceMirror:
     def follow(self, changes: Sequence[RevisionChange]) -> None:
         """Read again what later revisions changed; idempotent. What is fitted to all calls waits for `follow_calls`."""
         everything = any(change.sources is None for change in changes)
-        self._snapshot = self._read() if everything else self._followed(changes)
+        if everything:
+            self._snapshot = self._read()
+        else:
+            self._snapshot = self._followed(changes)
         if self._fits is not None:
             self._fits.follow(changes, read=everything and self._snapshot.whole)
 
@@ -395,7 +402,8 @@ def _without(by_tool: Mapping[ToolName, T], tools: Collection[ToolName]) -> dict
 def _targets(rows_by_source: Mapping[ToolName, Rows]) -> set[ToolName]:
     targets: set[ToolName] = set()
     for rows in rows_by_source.values():
-        targets.update(row[1] for row in rows)
+        for row in rows:
+            targets.add(row[1])
     return targets
 
 
@@ -425,8 +433,11 @@ def _by_source(edges: Sequence[tuple[Any, ...]]) -> dict[ToolName, Rows]:
 
 
 def _weigh(rows: Sequence[tuple[Any, ...]], c: float) -> tuple[OutgoingEdge, ...]:
-    taken = [row for row in rows if row[2]]
-    weights = edge_weights([(row[2], row[3]) for row in taken], c=c)
-    edges = [OutgoingEdge(row[1], weight, row[2], row[4]) for row, weight in zip(taken, weights, strict=True)]
+    """The edges that a successful run took, the heaviest first."""
+    taken = [EdgeRow(*row) for row in rows if row[2]]
+    weights = edge_weights([(row.support, row.inverse_steps) for row in taken], c=c)
+    edges: list[OutgoingEdge] = []
+    for row, weight in zip(taken, weights, strict=True):
+        edges.append(OutgoingEdge(row.target, weight, row.support, row.failures))
     edges.sort(key=lambda edge: (-edge.weight, edge.tool))
     return tuple(edges)

@@ -58,13 +58,20 @@ class StateBlock:
     @property
     def newest(self) -> int:
         """The id of the state added last; 0 if there are none."""
-        return int(self._chunks[-1].ids_N[-1]) if self._chunks else 0
+        if not self._chunks:
+            return 0
+        return int(self._chunks[-1].ids_N[-1])
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays, room to grow included."""
-        arrays = [getattr(chunk, field.name) for chunk in self._chunks for field in fields(chunk)]
-        return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+        total = 0
+        for chunk in self._chunks:
+            for field in fields(chunk):
+                value = getattr(chunk, field.name)
+                if isinstance(value, np.ndarray):
+                    total += value.nbytes
+        return total
 
     def extend(self, vectors_ND: Float32Array, targets: Sequence[Sequence[int]], ids: Sequence[int]) -> None:
         """Add states; O(1) per state, amortised.
@@ -82,7 +89,10 @@ class StateBlock:
         with self._writing:
             chunks = list(self._chunks)
             _check_size(vectors_ND, chunks)
-            sparse = chunks[0].sparse if chunks else _is_sparse(vectors_ND[:256])
+            if chunks:
+                sparse = chunks[0].sparse
+            else:
+                sparse = _is_sparse(vectors_ND[:256])
             start = 0
             while start < len(vectors_ND):
                 if not chunks or chunks[-1].rows >= _CHUNK_ROWS:
@@ -107,8 +117,13 @@ class StateBlock:
             among: Numbers of the tools that may be named; None for all.
         """
         chunks = self._chunks  # read once: one consistent state
-        tools = max((int(chunk.targets_G[-1]) + 1 for chunk in chunks if chunk.targets_G.size), default=0)
-        cosine_T, state_T = np.full(tools, -np.inf, dtype=np.float32), np.full(tools, _NO_STATE)
+        tools = 0
+        for chunk in chunks:
+            if chunk.targets_G.size:
+                tools = max(tools, int(chunk.targets_G[-1]) + 1)  # targets ascend
+        cosine_T = np.full(tools, -np.inf, dtype=np.float32)
+        state_T = np.full(tools, _NO_STATE)
+        # The best cosine of each tool first, then the states that reach it: of equal ones the one of the lowest id.
         by_pair: list[tuple[_Chunk, Float32Array]] = []
         for chunk, cosines_N in zip(chunks, _all_cosines(chunks, query_D), strict=True):
             if chunk.targets_G.size:
@@ -121,8 +136,8 @@ class StateBlock:
             which = np.searchsorted(chunk.starts_G, hits, side="right") - 1
             np.minimum.at(state_T, chunk.targets_G[which], chunk.ids_N[chunk.rows_P[hits]])
         present = np.flatnonzero(state_T < _NO_STATE)
-        found = zip(present.tolist(), cosine_T[present].tolist(), state_T[present].tolist(), strict=True)
-        return list(map(Nearest._make, found))
+        cosines, states = cosine_T[present].tolist(), state_T[present].tolist()
+        return list(map(Nearest, present.tolist(), cosines, states))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +169,17 @@ class _Chunk:
         rows = self.rows + len(vectors_ND)
         vectors_CD = self.vectors_CD
         if rows > len(vectors_CD):
-            room = rows if not self.rows else min(rows + rows // _GROWTH, _CHUNK_ROWS)
-            vectors_CD = np.empty((room, vectors_ND.shape[1]), dtype=np.float32, order="F" if self.sparse else "C")
+            room = rows
+            if self.rows:  # most blocks are filled once: only one that grows gets more than it needs
+                room = min(rows + rows // _GROWTH, _CHUNK_ROWS)
+            order = "F" if self.sparse else "C"
+            vectors_CD = np.empty((room, vectors_ND.shape[1]), dtype=np.float32, order=order)
             vectors_CD[: self.rows] = self.vectors_CD[: self.rows]
         vectors_CD[self.rows : rows] = vectors_ND
-        new = [(row, target) for row, several in enumerate(targets, self.rows) for target in set(several)]
+        new: list[tuple[int, int]] = []
+        for row, several in enumerate(targets, self.rows):
+            for target in set(several):
+                new.append((row, target))
         new_2P = np.array(new, dtype=np.uint32).reshape(-1, 2).T
         rows_P = np.concatenate([self.rows_P, new_2P[0]])
         targets_P = np.concatenate([np.repeat(self.targets_G, self.sizes_G), new_2P[1]])
@@ -193,7 +214,9 @@ def _all_cosines(chunks: Sequence[_Chunk], query_D: Float32Array) -> list[Float3
             return np.einsum("s,sn->n", query_S, chunk.vectors_CD.T[:, : chunk.rows][coordinates])
         return chunk.vectors_CD[: chunk.rows] @ query_D
 
-    return list((_threads().map if len(chunks) >= _SHARED_CHUNKS else map)(cosines, chunks))
+    if len(chunks) >= _SHARED_CHUNKS:
+        return list(_threads().map(cosines, chunks))
+    return list(map(cosines, chunks))
 
 
 @cache
@@ -206,7 +229,9 @@ def _is_sparse(vectors: Float32Array) -> bool:
 
 
 def _check_size(vectors: Float32Array, chunks: Sequence[_Chunk]) -> None:
-    dimensions = chunks[0].vectors_CD.shape[1] if chunks else vectors.shape[-1]
+    if not chunks:
+        return
+    dimensions = chunks[0].vectors_CD.shape[1]
     if vectors.shape[-1] != dimensions:
         raise ImplausibleVectorError(
             f"a vector of {vectors.shape[-1]} dimensions came to states of {dimensions}: another embedder made it. "

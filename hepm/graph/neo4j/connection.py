@@ -20,10 +20,10 @@ from hepm.errors import (
     StoreUnavailableError,
     StoreVersionError,
 )
-from hepm.graph.delta import StateMove, StatePlace
+from hepm.graph.delta import Edge, StateMove, StatePlace
 from hepm.graph.neo4j.login import Login
 from hepm.graph.rows import Aliases, Float32Array, Header, no_text
-from hepm.types import START
+from hepm.types import START, ToolName
 
 if TYPE_CHECKING:
     import neo4j
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 OLDEST: Final = (5, 23)  # the first server whose Cypher has all that the statements use
-PROBE_S: Final = 4.0
+PROBE_S: Final = 4.0  # for a connection; five seconds with what else it takes
 UNCONFIRMED: Final = 2  # so often a transaction is repeated whose commit was not confirmed
 RETRY_S: Final = 30.0  # a transaction is repeated after errors that pass: deadlocks, a leader that moved
-ROWS: Final = 2_000
+ROWS: Final = 2_000  # per statement, of numbers and short texts
 VECTOR_ROWS: Final = 500
 """Rows per statement: a thousand vectors of 512 floats are 4.7 MB on the wire."""
 BYTES: Final = 4 << 20
@@ -113,6 +113,7 @@ class Connection:
         from neo4j.exceptions import IncompleteCommit
 
         with self.guarded():
+            # A commit whose answer was lost may have happened: `work` finds that out when it is called again.
             for _ in range(UNCONFIRMED):
                 with contextlib.suppress(IncompleteCommit), self._session("WRITE") as session:
                     return session.execute_write(work)
@@ -161,13 +162,16 @@ class Connection:
     def index_vectors(self, dimensions: int) -> None:
         """Make the indexes of vectors, and make those of other dimensions anew; none for 0."""
         # A change of the schema makes the server plan every statement again: not without need.
-        found = dict(self.read("find_embeddings", "schema"))
+        stored = dict(self.read("find_embeddings", "schema"))
+        if not dimensions:
+            return
         for name in ("state_embedding", "lesson_embedding"):
-            if dimensions and found.get(name) != dimensions:
-                if name in found:
-                    self.change_schema(statement(f"drop_{name}", "schema"))
-                config = {"vector.dimensions": dimensions, "vector.similarity_function": "cosine"}
-                self.change_schema(statement(name, "schema"), options={"indexConfig": config})
+            if stored.get(name) == dimensions:
+                continue
+            if name in stored:
+                self.change_schema(statement(f"drop_{name}", "schema"))
+            config = {"vector.dimensions": dimensions, "vector.similarity_function": "cosine"}
+            self.change_schema(statement(name, "schema"), options={"indexConfig": config})
 
     def run_alone(self, text: Any, **values: object) -> None:
         """Run a statement that has transactions of its own."""
@@ -233,7 +237,10 @@ class Sender:
         """The rows that a named statement returns for all of `rows`."""
         # All are sent before the first answer is read: the server works while the next part is packed.
         results = [self.send(name, **{key: part}, **values) for part in parts(rows, size)]
-        return [row for result in results for row in rows_of(result)]
+        answers: list[tuple[Any, ...]] = []
+        for result in results:
+            answers += rows_of(result)
+        return answers
 
 
 def parts(rows: Sequence[T], size: int, most_bytes: int = BYTES) -> Iterator[Sequence[T]]:
@@ -241,6 +248,7 @@ def parts(rows: Sequence[T], size: int, most_bytes: int = BYTES) -> Iterator[Seq
     start = held = 0
     for end, row in enumerate(rows):
         heavy = _bytes_of(row)
+        # A row that is too large by itself is sent alone: the server says if it takes it.
         if end > start and (end - start == size or held + heavy > most_bytes):
             yield rows[start:end]
             start, held = end, 0
@@ -257,13 +265,17 @@ def _bytes_of(value: object) -> int:
         return sum(map(_bytes_of, cast("Mapping[str, object]", value).values()))
     if isinstance(value, list | tuple):
         items = cast("Sequence[object]", value)
-        return 9 * len(items) + (0 if items and isinstance(items[0], float) else sum(map(_bytes_of, items)))
+        size = 9 * len(items)  # of the numbers of a vector: a byte for the type, eight for the value
+        if items and isinstance(items[0], float):
+            return size
+        return size + sum(map(_bytes_of, items))
     return 0
 
 
 @lru_cache(maxsize=65_536)
 def uid(*parts: str) -> str:
     """A hash of names, which may be longer than an index holds; no two lists of names give the same text to hash."""
+    # With lengths: else ("ab", "c") and ("a", "bc") were one key.
     text = "".join([f"{len(part)}:{part}" for part in parts])
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
@@ -286,23 +298,28 @@ _BY_UID: Final[Mapping[str, tuple[str, str]]] = {
 
 def bound(name: str, space: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a named statement in a namespace."""
-    found: dict[str, Any] = {"space": space, "start": START, **values}
+    parameters: dict[str, Any] = {"space": space, "start": START, **values}
     if name in ("latest_outcomes", "tool_spans"):
-        found["rows"] = [{"tool": tool, "tool_uid": uid(space, "tool", tool)} for tool in found.pop("tools")]
+        tools: Sequence[ToolName] = parameters.pop("tools")
+        parameters["rows"] = [{"tool": tool, "tool_uid": uid(space, "tool", tool)} for tool in tools]
     if name == "outcomes_of_tool":
-        found["tool_uid"] = uid(space, "tool", found.pop("tool"))
+        parameters["tool_uid"] = uid(space, "tool", parameters.pop("tool"))
     if name == "latest_on_edges":
-        edges = [(source, target) for source, target in found.pop("edges")]
-        found["rows"] = [{"edge": uid(space, "edge", *one), "source": one[0], "target": one[1]} for one in edges]
+        rows: list[dict[str, str]] = []
+        for source, target in parameters.pop("edges"):
+            rows.append({"edge": uid(space, "edge", source, target), "source": source, "target": target})
+        parameters["rows"] = rows
     if name == "runs_on_edges":
-        found["edges"] = [uid(space, "edge", *one) for one in found["edges"]]
+        edges: Sequence[Edge] = parameters["edges"]
+        parameters["edges"] = [uid(space, "edge", *edge) for edge in edges]
     if name == "states_at":
-        places: Sequence[StatePlace] = found.pop("places")
-        found["uids"] = [state_uid(space, place) for place in places]
+        places: Sequence[StatePlace] = parameters.pop("places")
+        parameters["uids"] = [state_uid(space, place) for place in places]
     if name in _BY_UID:
-        names, kind = _BY_UID[name]
-        found["uids"] = [uid(space, kind, one) for one in dict.fromkeys(found.pop(names))]
-    return found
+        parameter, kind = _BY_UID[name]
+        ids = dict.fromkeys(parameters.pop(parameter))
+        parameters["uids"] = [uid(space, kind, id) for id in ids]
+    return parameters
 
 
 def state_uid(space: str, place: StatePlace) -> str:
@@ -313,12 +330,14 @@ def state_uid(space: str, place: StatePlace) -> str:
 
 def move_uid(space: str, move: StateMove) -> str:
     """What all states of a move have in common."""
-    sides = (str(len(move.sources)), *move.sources, *move.targets)
-    return uid(space, "move", str(move.success), *sides)
+    # With their number, so that it is known which of the tools are the sources.
+    number_of_sources = str(len(move.sources))
+    return uid(space, "move", str(move.success), number_of_sources, *move.sources, *move.targets)
 
 
 def to_floats(vector: Float32Array) -> list[float]:
     """The stored vector as the server's index and Cypher see it."""
+    # Rounded as the stored bytes are: both must give the same cosines.
     return np.asarray(vector, dtype="<f2").astype(np.float64).tolist()
 
 
@@ -327,9 +346,10 @@ def paint(login: Login, *, namespace: str, clear: bool = False) -> int:
 
     def work(tx: neo4j.ManagedTransaction) -> int:
         tx.run(statement("lock")).consume()  # else it and a writer could wait for each other
-        names = ("clear_paint",) if clear else ("clear_paint", "paint")
-        found = [rows_of(tx.run(statement(name, "browser"), namespace=namespace)) for name in names]
-        return found[-1][0][0]
+        ((edges,),) = rows_of(tx.run(statement("clear_paint", "browser"), namespace=namespace))
+        if not clear:
+            ((edges,),) = rows_of(tx.run(statement("paint", "browser"), namespace=namespace))
+        return edges
 
     with contextlib.closing(Connection(login)) as connection:
         return connection.write(work)
@@ -348,8 +368,12 @@ def check_version(agent: str, uri: str) -> None:
 def explain(error: Exception, login: Login) -> StoreError:  # noqa: PLR0911 - one for each cause
     """A driver's error as one sentence that says what to do; it never holds the password."""
     code = str(getattr(error, "code", None) or "")
-    text = (getattr(error, "message", None) or str(error) or type(error).__name__).splitlines()[0][:300].rstrip(": ")
-    cause = f"{type(error).__name__} {code}" + (" MemoryPool" if "memory pool" in text else "")
+    # Of several lines the first one says what is wrong.
+    message = getattr(error, "message", None) or str(error) or type(error).__name__
+    text = message.splitlines()[0][:300].rstrip(": ")
+    cause = f"{type(error).__name__} {code}"
+    if "memory pool" in text:
+        cause += " MemoryPool"
     where = login.uri
 
     def is_one(pattern: str) -> bool:
@@ -380,4 +404,6 @@ def explain(error: Exception, login: Login) -> StoreError:  # noqa: PLR0911 - on
     if is_one("ReadOnly|NotALeader"):
         what = "in a cluster name it by neo4j://, which finds the member that does."
         return StoreError(f"{where} takes no writes ({text}): {what}")
-    return StoreError(f"{where}: {text}" + (f" [{code}]" if code else ""))
+    if code:
+        text += f" [{code}]"
+    return StoreError(f"{where}: {text}")

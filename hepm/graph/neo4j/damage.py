@@ -14,7 +14,7 @@ from hepm.cypher.model import LESSONS, NODES, RELATIONSHIPS, PropertyType
 from hepm.errors import StoreDamagedError
 from hepm.graph.header_faults import header_faults, mended_header
 from hepm.graph.json_columns import MUST, is_json
-from hepm.graph.lessons.rows import from_record
+from hepm.graph.lessons.rows import OF_EVERY_KIND, from_record
 from hepm.graph.neo4j.connection import Connection, rows_of, uid
 from hepm.graph.rows import Header
 
@@ -58,10 +58,7 @@ _INTERNAL: Final[Mapping[str, Mapping[str, PropertyType]]] = {
     },
     "Change": {"revision": "integer", "namespace": "string", "sources": "string", "rewritten": "integer"},
 }  # fmt: skip
-_OF_ONE_KIND: Final[Mapping[str, frozenset[str]]] = {
-    kind: frozenset(name for name in NODES[kind] if any(name not in NODES[other] for other in LESSONS))
-    for kind in LESSONS
-}
+_OF_ONE_KIND: Final[Mapping[str, frozenset[str]]] = {kind: frozenset(NODES[kind]) - OF_EVERY_KIND for kind in LESSONS}
 """Properties that not all kinds of lessons have."""
 _MAY_LACK: Final[Mapping[str, frozenset[str]]] = {
     "Tool": frozenset({"retired", "aliases", "changed_at", "described_at", "former_description", "former_parameters"}),
@@ -75,6 +72,7 @@ _MAY_LACK: Final[Mapping[str, frozenset[str]]] = {
     "FROM": frozenset({"reward"}),
     "SHOWED": frozenset({"success"}),
 }
+_NUMBERS: Final[frozenset[PropertyType]] = frozenset({"integer", "float"})
 _SIGNED: Final = frozenset({"reward", "ended_at", "ended", "seen"})
 _LEAST_FLOAT: Final = -1.7976931348623157e308  # below it is only what is infinite
 _VECTORS: Final[Mapping[str, Mapping[str, int]]] = {
@@ -96,7 +94,7 @@ _RESET: Final[Mapping[tuple[str, str], object]] = {
     ("Change", "sources"): "null",
     ("Change", "rewritten"): 2,
 }
-_MOST: Final = 10_000
+_MOST: Final = 10_000  # nodes or relationships that one examination names
 
 
 class Property(NamedTuple):
@@ -124,31 +122,60 @@ class Property(NamedTuple):
     record: str = ""
 
     def __str__(self) -> str:
-        held = "missing" if self.held is None else self.held if self.held == "a list" else repr(self.held)
+        if self.held is None:
+            held = "missing"
+        elif self.held == "a list":
+            held = "a list"
+        else:
+            held = repr(self.held)
         return f"the {self.name} of the {self.label.lower()} {self.owner} is {held}, not {self.must}"
 
 
 def damaged_properties(read: Read, *, dimensions: int) -> Iterator[Property]:
     """All damaged properties but those of the header; three passes over every node and one over every relationship."""
-    nodes = {label: _specification(label, dimensions) for label in (*NODES, "Answer", *_INTERNAL)}
-    own = {label: list(_INTERNAL.get(label, _OF_ALL)) for label in nodes}
-    for element, label, names, held, owner, *about in read("damaged_nodes", model=nodes, own=own, most=_MOST):
-        for name, value in zip(names, held, strict=True):
-            must = _must(label, name, dimensions)
-            yield Property(element, label, name, value, must, owner or "?", *(one or "" for one in about))
-    labels = ["Tool", "State", "Trajectory", *LESSONS]
-    for element, label, known, owner, *about in read("strayed_nodes", labels=labels, most=_MOST):
-        name, held = ("space", about[1]) if known else ("namespace", about[0])
-        must = "that of its namespace" if known else "a namespace"
-        yield Property(element, label, name, held, must, owner or "?", *(one or "" for one in about))
-    links = {name: _specification(name, 0) for name in RELATIONSHIPS if properties_of(name)}
-    for element, label, names, held, owner, namespace in read("damaged_relationships", model=links, most=_MOST):
-        for name, value in zip(names, held, strict=True):
-            yield Property(element, label, name, value, _must(label, name, 0), owner, namespace or "")
+    yield from _damaged_nodes(read, dimensions)
+    yield from _strayed_nodes(read)
+    yield from _damaged_relationships(read)
     for element, label, name, text, owner, namespace in read("json_properties", model=_JSON):
         must = MUST[label.lower(), name]
         if not is_json(text, must):
             yield Property(element, label, name, text[:60], must, owner or "?", namespace or "")
+
+
+def _damaged_nodes(read: Read, dimensions: int) -> Iterator[Property]:
+    model: dict[str, object] = {}
+    named_by: dict[str, list[str]] = {}
+    for label in (*NODES, "Answer", *_INTERNAL):
+        model[label] = _specification(label, dimensions)
+        named_by[label] = list(_INTERNAL.get(label, _OF_ALL))
+    rows = read("damaged_nodes", model=model, own=named_by, most=_MOST)
+    for element, label, names, values, owner, namespace, space, record in rows:
+        for name, held in zip(names, values, strict=True):
+            must = _must(label, name, dimensions)
+            yield Property(element, label, name, held, must, owner or "?", namespace or "", space or "", record or "")
+
+
+def _strayed_nodes(read: Read) -> Iterator[Property]:
+    """Nodes whose namespace is not there, or whose space is not that of their namespace."""
+    labels = ["Tool", "State", "Trajectory", *LESSONS]
+    rows = read("strayed_nodes", labels=labels, most=_MOST)
+    for element, label, is_known, owner, namespace, space, record in rows:
+        if is_known:
+            name, held, must = "space", space, "that of its namespace"
+        else:
+            name, held, must = "namespace", namespace, "a namespace"
+        yield Property(element, label, name, held, must, owner or "?", namespace or "", space or "", record or "")
+
+
+def _damaged_relationships(read: Read) -> Iterator[Property]:
+    model: dict[str, object] = {}
+    for label in RELATIONSHIPS:
+        if properties_of(label):
+            model[label] = _specification(label, 0)
+    rows = read("damaged_relationships", model=model, most=_MOST)
+    for element, label, names, values, owner, namespace in rows:
+        for name, held in zip(names, values, strict=True):
+            yield Property(element, label, name, held, _must(label, name, 0), owner, namespace or "")
 
 
 def properties_of(label: str) -> dict[str, PropertyType]:
@@ -162,19 +189,21 @@ def properties_of(label: str) -> dict[str, PropertyType]:
 
 def _specification(label: str, dimensions: int) -> dict[str, dict[str, object]]:
     """What the statements compare each property with."""
-    found: dict[str, dict[str, object]] = {}
+    specification: dict[str, dict[str, object]] = {}
     for name, kind in properties_of(label).items():
-        types = [f"{one} NOT NULL" for one in _KINDS[kind][1]]
+        types = [f"{cypher_type} NOT NULL" for cypher_type in _KINDS[kind][1]]
         if name == "rewritten":  # of older stores
             types.append("BOOLEAN NOT NULL")
         if name in _MAY_LACK.get(label, ()):
             types.append("NULL")
-        is_number = kind in ("integer", "float")
-        least = None if not is_number else _LEAST_FLOAT if name in _SIGNED else 0
-        found[name] = {"types": types, "least": least, "size": None}
+        least: float | None = None
+        if kind in _NUMBERS:
+            least = _LEAST_FLOAT if name in _SIGNED else 0
+        specification[name] = {"types": types, "least": least, "size": None}
     if dimensions:
-        found |= {name: {"size": values * dimensions} for name, values in _VECTORS.get(label, {}).items()}
-    return found
+        for name, values in _VECTORS.get(label, {}).items():
+            specification[name] = {"size": values * dimensions}
+    return specification
 
 
 def _must(label: str, name: str, dimensions: int) -> str:
@@ -182,29 +211,41 @@ def _must(label: str, name: str, dimensions: int) -> str:
         return f"a vector of {dimensions} numbers"
     kind = properties_of(label)[name]
     must = _KINDS[kind][0]
-    return f"{must} from 0" if kind in ("integer", "float") and name not in _SIGNED else must
+    if kind in _NUMBERS and name not in _SIGNED:
+        must += " from 0"
+    return must
 
 
 def reset(tx: neo4j.ManagedTransaction, properties: Iterable[Property]) -> None:
     """Reset damaged properties, so that a rebuild can make what derives from records."""
-    damaged: defaultdict[str, list[Property]] = defaultdict(list)
-    for one in properties:
-        damaged[one.element].append(one)
-    gone = [of_each[0] for of_each in damaged.values() if _is_derived(of_each)]
-    kept = [of_each for of_each in damaged.values() if not _is_derived(of_each)]
+    by_element: defaultdict[str, list[Property]] = defaultdict(list)
+    for prop in properties:
+        by_element[prop.element].append(prop)
     spaces = _Spaces(tx)
-    rows = [{"element": of_each[0].element, "values": _values(of_each, spaces)} for of_each in kept]
-    links = [{"element": one.element} for one in gone if one.label in RELATIONSHIPS]
-    nodes = [{"element": one.element} for one in gone if one.label not in RELATIONSHIPS]
-    for name, part in (("drop_relationships", links), ("drop_elements", nodes), ("reset_nodes", rows)):
-        tx.run(statement(name), rows=part).consume()
+    dropped_links: list[dict[str, object]] = []
+    dropped_nodes: list[dict[str, object]] = []
+    reset_nodes: list[dict[str, object]] = []
+    for element, damaged in by_element.items():
+        if not _is_derived(damaged):
+            reset_nodes.append({"element": element, "values": _values(damaged, spaces)})
+        elif damaged[0].label in RELATIONSHIPS:
+            dropped_links.append({"element": element})
+        else:
+            dropped_nodes.append({"element": element})
+    # Relationships first: a node is only deleted without them.
+    tx.run(statement("drop_relationships"), rows=dropped_links).consume()
+    tx.run(statement("drop_elements"), rows=dropped_nodes).consume()
+    tx.run(statement("reset_nodes"), rows=reset_nodes).consume()
+    # A namespace that was made for nodes of none needs its counter.
     for namespace in spaces.recovered:
         tx.run(statement("set_last_lesson"), space=uid(namespace), namespace=namespace, seq=0).consume()
 
 
 def _is_derived(damaged: Sequence[Property]) -> bool:
     """Whether a rebuild makes the node or relationship anew, or it means nothing without what is damaged."""
-    label, names = damaged[0].label, {one.name for one in damaged}
+    label = damaged[0].label
+    names = {prop.name for prop in damaged}
+    # A vector that is missing waits for `reembed`: nothing else of the node is lost.
     if names <= _VECTORS.get(label, {}).keys():
         return False
     if label == "Tool":
@@ -221,12 +262,16 @@ class _Spaces:
 
     def __init__(self, tx: neo4j.ManagedTransaction) -> None:
         self._tx = tx
-        self._names = {space: name for name, space in rows_of(tx.run(statement("namespaces"))) if isinstance(name, str)}
+        self._names: dict[str, str] = {}
+        for name, space in rows_of(tx.run(statement("namespaces"))):
+            if isinstance(name, str):
+                self._names[space] = name
         self._last: dict[str, tuple[int, int, object]] = {}
         self.recovered: list[str] = []
 
     def name(self, space: str) -> str:
         """The namespace of a space; a new one if nothing says which it is."""
+        # By its own node, else by what the runs in it say.
         name = self._names.get(space) or self.last(space)[2]
         if isinstance(name, str) and name:
             return name
@@ -243,61 +288,75 @@ class _Spaces:
 
     def next(self, space: str, *, lesson: bool) -> int:
         """The number of a further run or lesson."""
-        run, of_lesson, name = self.last(space)
-        self._last[space] = run + (not lesson), of_lesson + lesson, name
-        return of_lesson + 1 if lesson else run + 1
+        last_run, last_lesson, name = self.last(space)
+        if lesson:
+            self._last[space] = last_run, last_lesson + 1, name
+            return last_lesson + 1
+        self._last[space] = last_run + 1, last_lesson, name
+        return last_run + 1
 
 
 def _values(damaged: Sequence[Property], spaces: _Spaces) -> dict[str, object]:
     """What the damaged properties of a node that stays are set to, with those that name it."""
-    one, names = damaged[0], {one.name for one in damaged}
+    node = damaged[0]  # what it tells of its node is the same in all of them
+    names = {prop.name for prop in damaged}
+    vectors = _VECTORS.get(node.label, {}).keys()
     values: dict[str, object] = {}
-    for name in names - _VECTORS.get(one.label, {}).keys():
-        usual = _KINDS[properties_of(one.label)[name]][2]
-        values[name] = None if name in _MAY_LACK.get(one.label, ()) else _RESET.get((one.label, name), usual)
-    if names & _VECTORS.get(one.label, {}).keys():
-        values |= dict.fromkeys(_VECTORS[one.label])
-    if one.label == "Namespace":
-        return values | _namespace_values(one, names, spaces)
-    if one.label in ("Trajectory", *LESSONS):
-        values |= _name_values(one, names, spaces)
+    for name in names - vectors:
+        if name in _MAY_LACK.get(node.label, ()):
+            values[name] = None
+        else:
+            usual = _KINDS[properties_of(node.label)[name]][2]
+            values[name] = _RESET.get((node.label, name), usual)
+    if names & vectors:
+        values |= dict.fromkeys(vectors)
+    if node.label == "Namespace":
+        values |= _namespace_values(node, names, spaces)
+    elif node.label in ("Trajectory", *LESSONS):
+        values |= _name_values(node, names, spaces)
     return values
 
 
-def _namespace_values(one: Property, names: set[str], spaces: _Spaces) -> dict[str, object]:
-    run, lesson, name = spaces.last(one.space)
-    usual = {"name": name or "recovered", "space": uid(one.owner), "last_run": run, "last_lesson": lesson}
+def _namespace_values(node: Property, names: set[str], spaces: _Spaces) -> dict[str, object]:
+    run, lesson, name = spaces.last(node.space)
+    usual = {"name": name or "recovered", "space": uid(node.owner), "last_run": run, "last_lesson": lesson}
     return {key: value for key, value in usual.items() if key in names}
 
 
-def _name_values(one: Property, names: set[str], spaces: _Spaces) -> dict[str, object]:
+def _name_values(node: Property, names: set[str], spaces: _Spaces) -> dict[str, object]:
     """The properties that name a run or a lesson, and its place among the others, as far as they are damaged."""
-    is_lesson = one.label in LESSONS
-    space = uid(one.namespace) if "space" in names and "namespace" not in names else one.space
+    is_lesson = node.label in LESSONS
+    space = node.space
+    if "space" in names and "namespace" not in names:
+        space = uid(node.namespace)
     values: dict[str, object] = {}
     if "namespace" in names:
         namespace = spaces.name("" if "space" in names else space)
         space = uid(namespace)
         values["namespace"] = namespace
-    if space != one.space or "space" in names:
+    if space != node.space or "space" in names:
         values["space"] = space
     if "seq" in names:
         values["seq"] = spaces.next(space, lesson=is_lesson)
     if "changed" in names:
+        # Any revision will do: a rebuild writes every lesson again.
         values["changed"] = 1
     if is_lesson and names & {"id", "uid", "space", "namespace", "record"}:
-        name = _lesson_id(one)
-        values |= {"id": name, "uid": uid(space, "lesson", name)}
-    elif names & {"id", "uid"}:  # until the run's own record is read
-        values |= {name: f"damaged {one.element}" for name in ("id", "uid") if name in names}
+        lesson_id = _lesson_id(node)
+        values["id"] = lesson_id
+        values["uid"] = uid(space, "lesson", lesson_id)
+    else:
+        for name in ("id", "uid"):
+            if name in names:
+                values[name] = f"damaged {node.element}"  # until the run's own record is read
     return values
 
 
-def _lesson_id(one: Property) -> str:
+def _lesson_id(node: Property) -> str:
     try:
-        return from_record(one.record).id
+        return from_record(node.record).id
     except ValueError:
-        return f"damaged {one.element}"
+        return f"damaged {node.element}"
 
 
 # The header
@@ -332,14 +391,21 @@ def header_of(row: Sequence[Any], where: str) -> Header:
 
 def _faults(held: Mapping[str, object]) -> list[str]:
     known = {key: value for key, value in held.items() if value is not None and key != "rewards_read"}
-    faults = [
-        f"its {key} is {value!r}, not {'a text' if _HEADER[key] is str else 'a number'}"
-        for key, value in known.items()
-        if type(value) is not _HEADER[key] and not (_HEADER[key] is float and type(value) is int)
-    ]
+    faults: list[str] = []
+    for key, value in known.items():
+        if not _has_type(key, value):
+            must = "a text" if _HEADER[key] is str else "a number"
+            faults.append(f"its {key} is {value!r}, not {must}")
     if "schema_version" not in known:
         faults.append("its schema_version is missing")
-    return faults or header_faults({key: str(value) for key, value in known.items() if key != "schema_version"})
+    if faults:
+        return faults
+    return header_faults({key: str(value) for key, value in known.items() if key != "schema_version"})
+
+
+def _has_type(key: str, value: object) -> bool:
+    """Whether a value of the header is of its type; a whole number may stand for a float."""
+    return type(value) is _HEADER[key] or (_HEADER[key] is float and type(value) is int)
 
 
 def mend_server(login: Login) -> list[str]:
@@ -356,12 +422,13 @@ def mend_server(login: Login) -> list[str]:
         header = read("header")
         if not header:
             return []
+        # No writer may come between what is read here and what is set.
         tx.run(statement("lock")).consume()
         faults = _mend_header(tx, read, header[0][0])
         dimensions = header_of(read("memory")[0], login.uri).dimensions
-        found = list(damaged_properties(read, dimensions=dimensions))
-        reset(tx, found)
-        return [*faults, *map(str, found)]
+        damaged = list(damaged_properties(read, dimensions=dimensions))
+        reset(tx, damaged)
+        return [*faults, *map(str, damaged)]
 
     try:
         return connection.write(work)
@@ -373,13 +440,12 @@ def _mend_header(tx: neo4j.ManagedTransaction, read: Read, held: Mapping[str, ob
     faults = _faults(held)
     if faults:
         ((revision, dimensions),) = read("last_revision")
-        right = {
-            key: str(value)
-            for key, value in held.items()
-            if type(value) is _HEADER[key] or (_HEADER[key] is float and type(value) is int)
-        }
+        right = {key: str(value) for key, value in held.items() if _has_type(key, value)}
         mended = mended_header(right, dimensions=dimensions, revision=revision)
-        values: dict[str, object] = {key: _HEADER[key](value) for key, value in mended.items() if key in _HEADER}
+        values: dict[str, object] = {}
+        for key, text in mended.items():
+            if key in _HEADER:
+                values[key] = _HEADER[key](text)
         if "success_from" not in mended:
             values["success_from"] = None
         if type(held.get("schema_version")) is not int:

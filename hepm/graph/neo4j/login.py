@@ -40,7 +40,9 @@ class Login:
             )
         if not parts.hostname:
             raise InputError(f"{address!r} names no server: write it like neo4j://localhost:7687.")
-        uri = f"{parts.scheme}://{parts.netloc}" + (f"?{parts.query}" if parts.query else "")
+        uri = f"{parts.scheme}://{parts.netloc}"
+        if parts.query:  # routing settings of a cluster
+            uri += f"?{parts.query}"
         username, password = auth or (os.environ.get("NEO4J_USERNAME"), os.environ.get("NEO4J_PASSWORD"))
         database = parts.path.strip("/") or os.environ.get("NEO4J_DATABASE")
         return cls(uri, username or "neo4j", password or "", database or "neo4j")

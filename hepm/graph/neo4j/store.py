@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import secrets
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
 from hepm.cypher import migrations, statement
-from hepm.cypher.model import Result
+from hepm.cypher.model import EDGE_SUMMARIES, Result
 from hepm.errors import StoreVersionError
 from hepm.graph.batches import batches
 from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen, key_texts
 from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
-from hepm.graph.model_rows import EDGE_SUMMARIES, day_of
 from hepm.graph.neo4j.connection import (
     ROWS,
     VECTOR_ROWS,
@@ -48,6 +47,7 @@ from hepm.graph.rows import (
 from hepm.graph.store import Store
 from hepm.graph.stored_vectors import from_bytes, to_bytes
 from hepm.graph.transaction import Transaction
+from hepm.text import day_of
 from hepm.types import START, SUCCESS_FROM, SUMMARY_TOOL, Evidence, ToolName
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-KEPT_CHANGES: Final = 10_000
+KEPT_CHANGES: Final = 10_000  # in the journal: a mirror that is further behind reads all again
 _OUTCOMES_SINCE: Final = 3  # the schema version since which stores know which runs failed with which tool
 
 _REWARDS_SINCE: Final = 5  # since which rewards are read by a threshold, and distrusted runs break no tool
@@ -96,6 +96,7 @@ class Neo4jStore(Store):
                 values["success_from"] = SUCCESS_FROM
                 version = migrations()[-1][0]
                 self._connection.write(lambda tx: run(tx, "create_memory", schema_version=version, **values))
+            # Outside of the transaction: a server changes data or its schema, not both in one.
             self._connection.index_vectors(self.header.dimensions)  # a set_embedder that was cut short has left none
             self._check_counting(counting, self._where)
         except BaseException:
@@ -103,31 +104,43 @@ class Neo4jStore(Store):
             raise
 
     def _migrate(self) -> None:
+        stored_version = 0  # of an empty database
         rows = self._connection.read("memory", newest=True)
-        found, newest = header_of(rows[0], self._where).schema_version if rows else 0, migrations()[-1][0]
-        if found > newest:
+        if rows:
+            stored_version = header_of(rows[0], self._where).schema_version
+        newest = migrations()[-1][0]
+        if stored_version > newest:
             raise StoreVersionError(
-                f"the memory at {self._where} has schema version {found}, and this hepm knows up to {newest}. "
+                f"the memory at {self._where} has schema version {stored_version}, and this hepm knows up to {newest}. "
                 "Upgrade hepm, or export the runs with the newer one and import them here."
             )
-        pending = [(version, texts) for version, _, texts in migrations() if version > found]
-        for version, texts in pending:
-            for text in texts:
+        for version, _, schema_changes in migrations():
+            if version <= stored_version:
+                continue
+            for text in schema_changes:
                 self._connection.change_schema(text)
-            if version == _OUTCOMES_SINCE and found:
-                self._fill_outcomes()
-            if version == _REWARDS_SINCE and found:
-                for namespace in self.namespaces():
-                    space = uid(namespace)
-                    self._connection.write(lambda tx, space=space: run(tx, "drop_distrusted_outcomes", space=space))
-            if version == _SUMMARY_TOOL_UNTIL and found:
-                self._drop_summary_tool()
-            if version == _TASKS_SINCE and found:
-                self._fill_task_uids()
+            if stored_version:
+                self._migrate_data(version)
             self._connection.write(lambda tx, v=version: run(tx, "set_schema_version", schema_version=v))
-        if pending:
-            self._upgraded_from = found
+        if stored_version < newest:
+            self._upgraded_from = stored_version
             self._connection.read("await_indexes", seconds=300)
+
+    def _migrate_data(self, version: int) -> None:
+        """Fill in what a schema version holds and the one before it did not."""
+        if version == _OUTCOMES_SINCE:
+            self._fill_outcomes()
+        elif version == _REWARDS_SINCE:
+            self._drop_distrusted_outcomes()
+        elif version == _SUMMARY_TOOL_UNTIL:
+            self._drop_summary_tool()
+        elif version == _TASKS_SINCE:
+            self._fill_task_uids()
+
+    def _drop_distrusted_outcomes(self) -> None:
+        for namespace in self.namespaces():
+            space = uid(namespace)
+            self._connection.write(lambda tx, space=space: run(tx, "drop_distrusted_outcomes", space=space))
 
     def _drop_summary_tool(self) -> None:
         def work(tx: neo4j.ManagedTransaction, space: str) -> None:
@@ -140,22 +153,25 @@ class Neo4jStore(Store):
     def _fill_task_uids(self) -> None:
         for namespace in self.namespaces():
             space = uid(namespace)
-            found = self._connection.read("runs_without_task_uid", space=space)
-            rows = ({"run": one, "task_uid": uid(space, environment, task)} for one, environment, task in found)
+            rows: list[dict[str, object]] = []
+            for run_uid, environment, task in self._connection.read("runs_without_task_uid", space=space):
+                rows.append({"run": run_uid, "task_uid": uid(space, environment, task)})
             for part in batches(rows, ROWS):
                 self._connection.write(lambda tx, part=part: run(tx, "fill_task_uids", rows=part))
 
     def _fill_outcomes(self) -> None:
         for namespace in self.namespaces():
-            space = uid(namespace)
-            rows = (
-                {"run": uid(space, "run", name), "called": uid(space, "tool", tool), "ended": ended, "failed": failed}
-                for name, record, counted in self.iter_records(namespace=namespace)
-                if counted
-                for tool, (ended, failed) in _outcomes(record).items()
-            )
-            for part in batches(rows, ROWS):
+            for part in batches(self._outcome_rows(namespace), ROWS):
                 self._connection.write(lambda tx, part=part: run(tx, "fill_outcomes", rows=part))
+
+    def _outcome_rows(self, namespace: str) -> Iterator[dict[str, object]]:
+        space = uid(namespace)
+        for name, record, counted in self.iter_records(namespace=namespace):
+            if not counted:
+                continue
+            run_uid = uid(space, "run", name)
+            for tool, (ended, failed) in _outcomes(record).items():
+                yield {"run": run_uid, "called": uid(space, "tool", tool), "ended": ended, "failed": failed}
 
     @property
     def header(self) -> Header:
@@ -182,6 +198,7 @@ class Neo4jStore(Store):
 
         def checked(tx: neo4j.ManagedTransaction) -> T:
             write = Neo4jTransaction(tx, namespace, attempt)
+            # `done`: the revision that an earlier attempt began with, and what it returned.
             if done and write.noted_since(done[0][0]):
                 return done[0][1]  # the connection broke after the commit
             check_embedder(embedder, vectors, header=write.header, where=self._where)
@@ -211,6 +228,7 @@ class Neo4jStore(Store):
         if header.embedder:
             # Most of it ahead and piece by piece; a state without a vector only waits for `reembed`.
             self._connection.run_alone(statement("drop_all_vectors_slowly"))
+        # Read before the lock is taken: the transaction below may be repeated.
         spaces = self.namespaces()
 
         def work(tx: neo4j.ManagedTransaction) -> None:
@@ -234,6 +252,7 @@ class Neo4jStore(Store):
             header = Neo4jTransaction(tx, "").header
             if header.rewards_read and header.success_from == reward:
                 return []
+            # Sorted, so that the result is in the order of an embedded store's.
             names = sorted(name for name, _ in rows_of(tx.run(statement("namespaces"))))
             found = [work(Neo4jTransaction(tx, name)) for name in names]
             run(tx, "set_success_from", success_from=reward)
@@ -254,11 +273,11 @@ class Neo4jStore(Store):
 
     def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:
         space = uid(namespace)
-        tool = partial(uid, space, "tool")
-        queries = [
-            {"at": at, "edge": uid(space, "edge", a, b), "source": tool(a), "target": tool(b)}
-            for at, (a, b) in enumerate(edges)
-        ]
+        tool_uid = partial(uid, space, "tool")
+        queries: list[dict[str, object]] = []
+        for number, (source, target) in enumerate(edges):
+            edge_uid = uid(space, "edge", source, target)
+            queries.append({"at": number, "edge": edge_uid, "source": tool_uid(source), "target": tool_uid(target)})
         rows = self._connection.read("evidence", rows=queries, most_runs=runs, most_summaries=summaries)
         return [Evidence(tuple(ids), tuple(texts)) for _, ids, texts in rows]
 
@@ -271,27 +290,31 @@ class Neo4jStore(Store):
         return columns_of(run, namespace)
 
     def held_lessons(self, *, namespace: str) -> Sequence[HeldLesson]:
-        found: list[HeldLesson] = []
+        lessons: list[HeldLesson] = []
         for (node,) in self.iterate("held_lessons", namespace=namespace):
             uses = Uses(*(node.get(name) or 0 for name in Uses._fields))
-            found.append(HeldLesson(node.get("id", ""), node.get("record", ""), node, uses, node.get("vector")))
-        return found
+            lessons.append(HeldLesson(node.get("id", ""), node.get("record", ""), node, uses, node.get("vector")))
+        return lessons
 
     def lesson_columns(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
         return lesson_columns(row, namespace)
 
     def damage(self) -> list[tuple[str, str]]:
-        found = damaged_properties(self._connection.read, dimensions=self.header.dimensions)
-        return [(one.namespace, str(one)) for one in found]
+        damaged = damaged_properties(self._connection.read, dimensions=self.header.dimensions)
+        return [(prop.namespace, str(prop)) for prop in damaged]
 
     def orphans(self, *, namespace: str) -> list[str]:
-        checks = [(self.read(name, namespace=namespace)[0][0], what) for name, what in _ORPHANS]
-        apart = sum(
-            floats is None or len(stored) != 2 * len(floats) or not np.allclose(from_bytes(stored), floats, atol=1e-3)
-            for stored, floats in self.iterate("indexed_vectors", namespace=namespace)
-        )
-        checks.append((apart, "vectors differ from those in the index"))
-        return [f"{count} {what}" for count, what in checks if count]
+        sentences: list[str] = []
+        for name, what in _ORPHANS:
+            count = self.read(name, namespace=namespace)[0][0]
+            if count:
+                sentences.append(f"{count} {what}")
+        different = 0
+        for stored, indexed in self.iterate("indexed_vectors", namespace=namespace):
+            different += not _same_vector(stored, indexed)
+        if different:
+            sentences.append(f"{different} vectors differ from those in the index")
+        return sentences
 
     def close(self) -> None:
         self._connection.close()
@@ -300,19 +323,31 @@ class Neo4jStore(Store):
         # The index knows no namespaces: a small one could be starved by its neighbours. So more are read than wanted,
         # and if too few of them are of the namespace, all of its states are compared.
         rows = self.read("nearest_states", namespace=namespace, vector=to_floats(vector), candidates=20 * limit)
-        return rows if len(rows) >= limit else self.read("embedded_states", namespace=namespace)
+        if len(rows) >= limit:
+            return rows
+        return self.read("embedded_states", namespace=namespace)
+
+
+def _same_vector(stored: bytes, indexed: Sequence[float] | None) -> bool:
+    """Whether a vector, kept in two bytes a number, is the one that the index has in floats."""
+    if indexed is None or len(stored) != 2 * len(indexed):
+        return False
+    return np.allclose(from_bytes(stored), indexed, atol=1e-3)
 
 
 def _outcomes(record: str) -> dict[ToolName, tuple[float, bool]]:
     """By tool, when the run ended and whether its calls failed, from a record of a store before version 3."""
     try:
         run = json.loads(record)
-        calls = [call for turn in run["turns"] if turn["role"] != "user" for call in turn.get("calls", ())]
-        failed: defaultdict[ToolName, list[bool]] = defaultdict(list)
-        for call in calls:
-            if call.get("error") is not None:
-                failed[call["name"]].append(call["error"])
-        return {tool: (float(run.get("ended_at") or 0.0), all(errors)) for tool, errors in failed.items()}
+        errors_by_tool: defaultdict[ToolName, list[bool]] = defaultdict(list)
+        for turn in run["turns"]:
+            if turn["role"] == "user":
+                continue
+            for call in turn.get("calls", ()):
+                if call.get("error") is not None:
+                    errors_by_tool[call["name"]].append(call["error"])
+        ended = float(run.get("ended_at") or 0.0)
+        return {tool: (ended, all(errors)) for tool, errors in errors_by_tool.items()}
     except (ValueError, KeyError, TypeError, AttributeError):  # `hepm doctor` names a damaged record
         return {}
 
@@ -338,7 +373,7 @@ class Neo4jTransaction(Sender, Transaction):
         self.lessons = self._lessons = Neo4jLessonTransaction(self, shown=shown)
 
     def note_change(self, *, everything: bool = False) -> None:
-        self.put("weigh_edges", [self._tool(name) for name in sorted(self.sources)], key="sources")
+        self.put("weigh_edges", self._tools(self.sources), key="sources")
         sources = None if everything else sorted(self.sources)
         self.send(
             "note_change",
@@ -373,21 +408,25 @@ class Neo4jTransaction(Sender, Transaction):
         for run in runs:
             self._last_run += 1
             self.row_numbers[run.id] = self._last_run
+            # The number is known before the server answers: edges and vectors of the batch are sent with it.
             row = columns_of(run, self.namespace) | {"seq": self._last_run, "counted": counted, "record": run.record}
             if run.said in vectors:
                 row["said_vector"] = to_bytes(vectors[run.said])
             rows.append(row)
         self.put("add_runs", rows, size=VECTOR_ROWS)
-        self._lessons.tie()
+        self._lessons.restore_links()
 
     def restate_runs(self, runs: Sequence[tuple[StoredRun, RunRecord]]) -> None:
-        rows = [columns_of(run, self.namespace) | {"seq": stored.seq, "counted": True} for stored, run in runs]
-        self.row_numbers.update((run.id, stored.seq) for stored, run in runs)
-        self._last_run = max([self._last_run, *(stored.seq for stored, _ in runs)])
+        rows: list[dict[str, Any]] = []
+        for stored, run in runs:
+            rows.append(columns_of(run, self.namespace) | {"seq": stored.seq, "counted": True})
+            self.row_numbers[run.id] = stored.seq
+            # A damaged counter may be behind the runs.
+            self._last_run = max(self._last_run, stored.seq)
         self.put("restate_runs", rows, size=VECTOR_ROWS, space=self.space)
 
     def drop_runs(self, ids: Sequence[str]) -> None:
-        self._lessons.untie(ids)
+        self._lessons.hold_links_to(ids)
         self.put("drop_runs", self._runs(ids), key="uids")
 
     # Counts
@@ -396,43 +435,89 @@ class Neo4jTransaction(Sender, Transaction):
         stale = self._add_counts(delta)
         self._add_run_edges(delta)
         self._add_states(delta.states, vectors)
-        self.put("tell_edges", [{"source": a, "target": b} for a, b in stale], limit=EDGE_SUMMARIES)
+        edges = [{"source": source, "target": target} for source, target in stale]
+        self.put("tell_edges", edges, limit=EDGE_SUMMARIES)
 
     def _add_run_edges(self, delta: Delta) -> None:
         rows: list[dict[str, object]] = []
+        # The outcome of a run with a tool is stored once, on the first of the run's edges to the tool.
         waiting = dict(delta.outcomes)
-        for (source, target), of_edge in sorted(delta.run_edges.items()):
+        for (source, target), runs in sorted(delta.run_edges.items()):
             tool, edge = self._tool(target), self._edge((source, target))
-            for run in of_edge:
-                row = {"run": uid(self.space, "run", run), "target": tool, "after": source, "edge": edge}
-                ended, failed = waiting.pop((target, run), (None, None))
-                outcome = {"called": None if ended is None else tool, "ended": ended, "failed": failed}
-                rows.append({**row, "seq": self.row_numbers[run], **outcome})
+            for run in runs:
+                row: dict[str, object] = {
+                    "run": uid(self.space, "run", run),
+                    "target": tool,
+                    "after": source,
+                    "edge": edge,
+                    "seq": self.row_numbers[run],
+                    "called": None,
+                    "ended": None,
+                    "failed": None,
+                }
+                outcome = waiting.pop((target, run), None)
+                if outcome is not None:
+                    row["called"] = tool
+                    row["ended"], row["failed"] = outcome
+                rows.append(row)
         self.put("add_run_edges", rows)
 
     def retract(self, delta: Delta, ids: Sequence[str]) -> tuple[dict[StatePlace, int], set[StateMove]]:
         self.rewritten = True
         self.removed |= delta.labelled
         self._add_counts(delta)
-        self.put("drop_empty_edges", [self._tool(name) for name in sorted({a for a, _ in delta.edges})], key="sources")
+        sources: set[ToolName] = set()
+        touched = set(delta.tools)
+        for source, target in delta.edges:
+            sources.add(source)
+            touched |= {source, target}
+        # Edges first, then the tools that they alone held.
+        self.put("drop_empty_edges", self._tools(sources), key="sources")
         self.put("drop_run_edges", self._runs(ids), key="uids")
-        places = {
-            state_uid(self.space, (move, key)): (move, key) for move, states in delta.states.items() for key in states
-        }
-        self.sources.update(tool for move in delta.states for tool in move.sources)
-        rows = [{"uid": name, "count": delta.states[move][key].count} for name, (move, key) in places.items()]
-        gone = set(ids)
-        found = [row for row in self.ask("reduce_states", rows) if row[1] <= 0 or row[2] in gone]
-        self.put("drop_states", [name for name, *_ in found], key="uids")
-        ends = {tool for edge in delta.edges for tool in edge}
-        self.put("drop_uncalled_tools", list(map(self._tool, sorted(ends | delta.tools.keys()))), key="uids")
-        orphaned = {places[name]: count for name, count, _, _ in found if count > 0}
-        return orphaned, {places[name][0] for name, _, _, kept in found if kept}
+        dropped = self._reduce_states(delta.states, set(ids))
+        self.put("drop_uncalled_tools", self._tools(touched), key="uids")
+
+        orphaned: dict[StatePlace, int] = {}
+        below_bound: set[StateMove] = set()
+        for (move, key), count, had_text in dropped:
+            if count > 0:
+                orphaned[move, key] = count
+            if had_text:
+                below_bound.add(move)
+        return orphaned, below_bound
+
+    def _reduce_states(
+        self, states: Mapping[StateMove, Mapping[int, StateSeen]], gone: Collection[str]
+    ) -> list[tuple[StatePlace, int, bool]]:
+        """Reduce the counts of states, and drop those that no run holds or whose text came from a run that is gone.
+
+        Place and remaining count of each that was dropped, and whether it had a text.
+        """
+        places: dict[str, StatePlace] = {}
+        rows: list[dict[str, object]] = []
+        for move, of_move in states.items():
+            self.sources.update(move.sources)
+            for key, state in of_move.items():
+                state_id = state_uid(self.space, (move, key))
+                # The server answers by uid: it knows nothing of our keys.
+                places[state_id] = move, key
+                rows.append({"uid": state_id, "count": state.count})
+        dropped: list[tuple[StatePlace, int, bool]] = []
+        uids: list[str] = []
+        for state_id, count, run, kept in self.ask("reduce_states", rows):
+            if count <= 0 or run in gone:
+                uids.append(state_id)
+                dropped.append((places[state_id], count, bool(kept)))
+        self.put("drop_states", uids, key="uids")
+        return dropped
 
     def textless(self, moves: Iterable[StateMove]) -> dict[StatePlace, tuple[int, str, int]]:
         by_uid = {move_uid(self.space, move): move for move in moves}
         rows = self.ask("textless_states", list(by_uid), key="moves", bound=self.header.states_per_move)
-        return {(by_uid[name], key): (count, run, step) for name, key, count, run, step in rows}
+        states: dict[StatePlace, tuple[int, str, int]] = {}
+        for name, key, count, run, step in rows:
+            states[by_uid[name], key] = count, run, step
+        return states
 
     def drop_states(self, places: Iterable[StatePlace]) -> None:
         self.put("drop_states", [state_uid(self.space, place) for place in places], key="uids")
@@ -440,14 +525,17 @@ class Neo4jTransaction(Sender, Transaction):
     def _add_counts(self, delta: Delta) -> list[tuple[Any, ...]]:
         """Ends of the edges whose summaries are out of date."""
         if any(source == START for source, _ in delta.edges):
-            _ = delta.tools[START]
-        for of_each in delta.tool_rows():
-            rows = [{"uid": self._tool(row["name"]), **row} for row in of_each]
+            _ = delta.tools[START]  # makes an empty row: edges need both of their tools
+        for tool_rows in delta.tool_rows():
+            rows: list[dict[str, object]] = []
+            for row in tool_rows:
+                rows.append({"uid": self._tool(row["name"]), **row})
             self.put("add_tools", rows, namespace=self.namespace, space=self.space, start=START)
-        self.sources.update(source for source, _ in (*delta.edges, *delta.outcomes))
-        edges = sorted(delta.edges.items())
-        rows = [{"source": self._tool(a), "target": self._tool(b), **vars(counts)} for (a, b), counts in edges]
-        return self.ask("add_edges", rows)
+        self.sources |= delta.touched_tools
+        edges: list[dict[str, object]] = []
+        for (source, target), counts in sorted(delta.edges.items()):
+            edges.append({"source": self._tool(source), "target": self._tool(target), **vars(counts)})
+        return self.ask("add_edges", edges)
 
     def _add_states(
         self, states: Mapping[StateMove, Mapping[int, StateSeen]], vectors: Mapping[str, Float32Array]
@@ -468,23 +556,43 @@ class Neo4jTransaction(Sender, Transaction):
             }
             for key, state in of_move.items():
                 self._last_state += 1
-                name, vector = state_uid(self.space, (move, key)), vectors.get(state.summary)
-                stored = {} if vector is None else {"embedding": to_floats(vector), "vector": to_bytes(vector)}
-                rows.append({"uid": name, "id": self._last_state, "key": key, **shared, **vars(state), **stored})
+                name = state_uid(self.space, (move, key))
+                row: dict[str, object] = {"uid": name, "id": self._last_state, "key": key, **shared, **vars(state)}
+                vector = vectors.get(state.summary)
+                if vector is not None:
+                    row["embedding"] = to_floats(vector)
+                    row["vector"] = to_bytes(vector)
+                rows.append(row)
                 places[name] = move
-        present = {name: flags for name, *flags in self.ask("add_states", rows, size=VECTOR_ROWS)}
-        self.rewritten = self.rewritten or any(changed for changed, _ in present.values())
-        # The statement returns only states that were there before.
-        unlinked = [(name, move) for name, move in places.items() if name not in present or present[name][1]]
-        self.put("link_after", [{"state": s, "tool": self._tool(t)} for s, move in unlinked for t in move.sources])
-        self.put("link_before", [{"state": s, "tool": self._tool(t)} for s, move in unlinked for t in move.targets])
-        grown = sorted({move_uid(self.space, move) for _, move in unlinked})
-        if self.ask("keep_bound", grown, key="moves", bound=self.header.states_per_move):
+        linked: set[str] = set()
+        # The statement returns only states that were there before; of those some have lost their links to the bound.
+        for name, changed, is_unlinked in self.ask("add_states", rows, size=VECTOR_ROWS):
+            if changed:
+                self.rewritten = True
+            if not is_unlinked:
+                linked.add(name)
+        self._link_states({name: move for name, move in places.items() if name not in linked})
+
+    def _link_states(self, states: Mapping[str, StateMove]) -> None:
+        """Link states, by uid, to the tools of their moves, and keep each move within its bound."""
+        after: list[dict[str, object]] = []
+        before: list[dict[str, object]] = []
+        grown: set[str] = set()
+        for name, move in states.items():
+            for tool in move.sources:
+                after.append({"state": name, "tool": self._tool(tool)})
+            for tool in move.targets:
+                before.append({"state": name, "tool": self._tool(tool)})
+            grown.add(move_uid(self.space, move))
+        # A state is found from the tools on both sides of its move.
+        self.put("link_after", after)
+        self.put("link_before", before)
+        if self.ask("keep_bound", sorted(grown), key="moves", bound=self.header.states_per_move):
             self.rewritten = True
 
     def reset_damage(self) -> None:
         damaged = damaged_properties(self.run, dimensions=self.header.dimensions)
-        reset(self._tx, [one for one in damaged if one.namespace in (self.namespace, "")])
+        reset(self._tx, [prop for prop in damaged if prop.namespace in (self.namespace, "")])
 
     def clear(self) -> None:
         self.rewritten = True
@@ -501,6 +609,9 @@ class Neo4jTransaction(Sender, Transaction):
     def _tool(self, name: ToolName) -> str:
         return uid(self.space, "tool", name)
 
+    def _tools(self, names: Iterable[ToolName]) -> list[str]:
+        return [self._tool(name) for name in sorted(names)]
+
     def _edge(self, edge: Edge) -> str:
         return uid(self.space, "edge", *edge)
 
@@ -512,6 +623,7 @@ def columns_of(run: RunRecord, namespace: str) -> dict[str, Any]:
         "uid": uid(space, "run", run.id),
         "namespace": namespace,
         "space": space,
+        # A task is found by one indexed property: its names may be longer than an index holds.
         "task_uid": uid(space, run.environment, run.task) if run.task else None,
         "day": day_of(run.ended_at),
         "token": run.token or None,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _DIMENSIONS: Final = 512  # of the default embedder; another one makes its indexes when it is set
 _TIMES: Final = 3  # each is faster than the one before
-_NAMESPACE: Final = "hepm rehearsal"
+_NAMESPACE: Final = "hepm rehearsal"  # of the runs that are rolled back; no other has this name
 
 
 class _RehearsedError(Exception):
@@ -35,7 +35,10 @@ def warm_up(login: Login, runs: Sequence[RunRecord]) -> None:
     A Java machine that has just started plans a statement, and executes it, ten times as slowly as later: a first
     ingest spent most of its time so.
     """
-    texts = {text for one in runs for text in (one.said, *(step.summary for step in one.transitions))}
+    texts: set[str] = set()
+    for record in runs:
+        texts.add(record.said)
+        texts.update(step.summary for step in record.transitions)
     random = np.random.default_rng(0)
     vectors = {text: random.random(_DIMENSIONS, dtype=np.float32) for text in sorted(texts)}
 

@@ -27,9 +27,9 @@ Say = Callable[[str], None]
 Report = Callable[[int, int], None]
 
 _NOT_KEPT: Final = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
-_THREADS: Final = 8
-_ATTEMPTS: Final = 3
-_TIMEOUT_S: Final = 30
+_THREADS: Final = 8  # that read and fetch jars
+_ATTEMPTS: Final = 3  # to fetch one jar
+_TIMEOUT_S: Final = 30  # of one request to a repository
 
 
 class Release(NamedTuple):
@@ -51,7 +51,8 @@ class Jar(NamedTuple):
     def path(self) -> Path:
         """Path below the cache folder."""
         group, artifact, version, *classifier = self.coordinate.split(":")
-        return Path("jars", *group.split("."), artifact, version, f"{'-'.join([artifact, version, *classifier])}.jar")
+        name = "-".join([artifact, version, *classifier])
+        return Path("jars", *group.split("."), artifact, version, f"{name}.jar")
 
 
 RELEASES: Final = {
@@ -75,7 +76,7 @@ RELEASES: Final = {
         ),
     ),
 }
-DEFAULT: Final = "5.26"
+DEFAULT: Final = "5.26"  # the release with long-term support
 
 
 def release_of(version: str) -> Release:
@@ -83,8 +84,8 @@ def release_of(version: str) -> Release:
     for release in RELEASES.values():
         if version in (release.name, release.version):
             return release
-    known = ", ".join(f"{release.name} (which is {release.version})" for release in RELEASES.values())
-    raise InputError(f"hepm has no Neo4j {version!r}. It runs: {known}.")
+    known = [f"{release.name} (which is {release.version})" for release in RELEASES.values()]
+    raise InputError(f"hepm has no Neo4j {version!r}. It runs: {', '.join(known)}.")
 
 
 def find_java() -> Path:
@@ -114,8 +115,12 @@ def cache_folder() -> Path:
 def locked_jars(release: Release) -> list[Jar]:
     """The jars of a release's lock file."""
     text = files("hepm.graph.neo4j_local").joinpath(f"jars-{release.name}.lock.txt").read_text("utf-8")
-    rows = (row.split() for row in text.splitlines() if row and not row.startswith("#"))
-    return [Jar(coordinate, sha256) for sha256, coordinate in rows]
+    jars: list[Jar] = []
+    for row in text.splitlines():
+        if row and not row.startswith("#"):
+            sha256, coordinate = row.split()
+            jars.append(Jar(coordinate, sha256))
+    return jars
 
 
 def provide_jars(release: Release, *, report: Report | None = None, say: Say = print) -> list[Path]:
@@ -167,8 +172,8 @@ def sha256_of(file: Path) -> str | None:
 
 def _lacking(jars: Sequence[Jar], cache: Path) -> list[Jar]:
     with ThreadPoolExecutor(_THREADS) as pool:
-        found = pool.map(sha256_of, [cache / jar.path for jar in jars])
-        return [jar for jar, digest in zip(jars, found, strict=True) if digest != jar.sha256]
+        digests = pool.map(sha256_of, [cache / jar.path for jar in jars])
+        return [jar for jar, digest in zip(jars, digests, strict=True) if digest != jar.sha256]
 
 
 def _fetch(release: Release, jars: Sequence[Jar], cache: Path, report: Report | None, say: Say) -> None:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Final, LiteralString, cast
@@ -37,7 +37,9 @@ _ERROR_PREFIX: Final = re.compile(r"^.* ERROR +|(Caused by: |Exception in thread
 
 def spawn(command: Sequence[str | Path], *, log: Path, folder: Path, environment: Mapping[str, str]) -> int:
     """Start a process that outlives this one and its terminal; returns its pid."""
-    flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW if sys.platform == "win32" else 0
+    flags = 0
+    if sys.platform == "win32":
+        flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
     with log.open("wb") as output:
         child = subprocess.Popen(
             command,
@@ -59,8 +61,13 @@ def find(mark: str, pid: int | None = None) -> int | None:
 
     All are searched if `pid` is not the one: the system reuses pids, and a start may be killed before it notes one.
     """
-    candidates = psutil.pids() if pid is None else [pid, *psutil.pids()]
-    return next((candidate for candidate in candidates if is_alive(candidate, mark)), None)
+    candidates = psutil.pids()
+    if pid is not None:
+        candidates.insert(0, pid)
+    for candidate in candidates:
+        if is_alive(candidate, mark):
+            return candidate
+    return None
 
 
 def is_alive(pid: int, mark: str) -> bool:
@@ -79,8 +86,11 @@ def is_alive(pid: int, mark: str) -> bool:
 def listens(pid: int, ports: Collection[int]) -> bool:
     """Whether the process listens on all of these ports."""
     with contextlib.suppress(psutil.Error):
-        found = psutil.Process(pid).net_connections("tcp")
-        return set(ports) <= {one.laddr.port for one in found if one.status == psutil.CONN_LISTEN}
+        open_ports: set[int] = set()
+        for connection in psutil.Process(pid).net_connections("tcp"):
+            if connection.status == psutil.CONN_LISTEN:
+                open_ports.add(connection.laddr.port)
+        return open_ports.issuperset(ports)
     return False
 
 
@@ -99,37 +109,42 @@ def end(pid: int, mark: str, *, timeout_s: float) -> bool:
 
 def _ended(process: psutil.Process, timeout_s: float) -> bool:
     until = time.monotonic() + timeout_s
-    child = _children.get(process.pid)
     with contextlib.suppress(psutil.Error):
-        # The first thread ends before the others, and only the last one releases files and locks.
-        while (
-            child.poll() is None
-            if child
-            else process.is_running() and (process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1)
-        ):
+        while _runs(process):
             if time.monotonic() > until:
                 return False
             time.sleep(0.05)
     return True
 
 
+def _runs(process: psutil.Process) -> bool:
+    child = _children.get(process.pid)
+    if child is not None:
+        return child.poll() is None
+    if not process.is_running():
+        return False
+    # The first thread ends before the others, and only the last one releases files and locks.
+    return process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1
+
+
 def last_error(log: Path, *, since: int = 0) -> str | None:
     """The last error in a log after `since` bytes, or None; a log that is shorter has been rotated."""
     with contextlib.suppress(FileNotFoundError), log.open("rb") as stream:
-        stream.seek(since if since <= log.stat().st_size else 0)
+        if since <= log.stat().st_size:
+            stream.seek(since)
         lines = stream.read().decode("utf-8", "replace").splitlines()
         lines = [line for line in lines if not line.startswith("Picked up ")]  # Java's note about JAVA_TOOL_OPTIONS
         if lines and lines[0].startswith("Error occurred during initialization of VM"):
             return ": ".join(lines[:2])
-        errors = [line for line in lines if _ERROR.search(line)]
-        if errors:
-            return _ERROR_PREFIX.sub("", errors[-1]).strip(" .")[:400]
+        for line in reversed(lines):
+            if _ERROR.search(line):
+                return _ERROR_PREFIX.sub("", line).strip(" .")[:400]
     return None
 
 
-HOST: Final = "127.0.0.1"
-USER: Final = "neo4j"
-_FIRST_PASSWORD: Final = "neo4j"
+HOST: Final = "127.0.0.1"  # no other machine can reach it
+USER: Final = "neo4j"  # Neo4j Community's only one at the start
+_FIRST_PASSWORD: Final = "neo4j"  # which a server has until it is given another
 _SIZE: Final = re.compile(r"[1-9]\d*[kmg]", re.IGNORECASE)
 # What a start leaves that was killed before it wrote the settings.
 _EARLY: Final = {"lock", ".gitignore", "settings.json.new"}
@@ -217,14 +232,31 @@ class LocalServer:
     def status(self) -> Status:
         """The state now."""
         settings, pid = self._settings(), self._pid()
-        running = settings if pid is not None else None
-        uri = running and f"bolt://{HOST}:{running.bolt_port}"
-        browser = running and f"http://{HOST}:{running.http_port}/browser/"
-        version = settings and release_of(settings.version).version
-        ports = (settings.bolt_port, settings.http_port) if settings else (None, None)
-        return Status(
-            pid is not None, version, self._folder, uri, browser, pid, USER, self._folder / "password", *ports
+        status = Status(
+            running=pid is not None,
+            version=None,
+            folder=self._folder,
+            uri=None,
+            browser=None,
+            pid=pid,
+            username=USER,
+            password_file=self._password_file,
+            bolt_port=None,
+            http_port=None,
         )
+        if settings is None:
+            return status
+        status = replace(
+            status,
+            version=release_of(settings.version).version,
+            bolt_port=settings.bolt_port,
+            http_port=settings.http_port,
+        )
+        if pid is None:
+            return status
+        uri = f"bolt://{HOST}:{settings.bolt_port}"
+        browser = f"http://{HOST}:{settings.http_port}/browser/"
+        return replace(status, uri=uri, browser=browser)
 
     def start(self, *, timeout_s: float = 120) -> bool:
         """Start the server and wait until it answers a query; returns False if it was running already.
@@ -252,7 +284,10 @@ class LocalServer:
                 except LocalServerError:
                     if is_alive(pid, self._mark):  # else it was about to end
                         raise
-            release = release_of(settings.version if settings else self._version or installation.DEFAULT)
+            version = self._version or installation.DEFAULT
+            if settings is not None:
+                version = settings.version
+            release = release_of(version)
             java = installation.find_java()
             jars = installation.provide_jars(release, report=self._report, say=self._say)
             try:
@@ -284,7 +319,7 @@ class LocalServer:
     def _make_folder(self) -> None:
         try:
             self._folder.mkdir(parents=True, mode=0o700, exist_ok=True)
-            others = {one.name for one in self._folder.iterdir()} - _EARLY
+            others = {entry.name for entry in self._folder.iterdir()} - _EARLY
             if not others or self._settings_file.exists():
                 self._folder.chmod(0o700)
                 return
@@ -310,21 +345,19 @@ class LocalServer:
 
     def _launch(self, release: Release, java: Path, jars: list[Path], timeout_s: float) -> None:
         before = self._settings()
-        base, (bolt, http), (heap, page_cache) = before or ServerSettings(release.name), self._ports, self._sizes
-        bolt = _choose_port("--bolt-port", bolt, base.bolt_port, taken=http)
-        http = _choose_port("http_port", http, base.http_port, taken=bolt)
-        if before and self._ports == (None, None) and (bolt, http) != (base.bolt_port, base.http_port):
-            self._say(f"ports {base.bolt_port} and {base.http_port} of last time: one is in use, so they changed")
-        settings = ServerSettings(base.version, bolt, http, heap or base.heap, page_cache or base.page_cache)
+        settings = self._new_settings(release, before)
         self._keep(settings)
         self._configure(release, settings, jars)
+        conf = self._folder / "conf"
         environment = {name: value for name, value in os.environ.items() if not name.startswith("NEO4J_")}
-        environment |= {"NEO4J_HOME": str(self._folder), "NEO4J_CONF": str(self._folder / "conf")}
+        environment |= {"NEO4J_HOME": str(self._folder), "NEO4J_CONF": str(conf)}
         self._move_unfinished_data()
         self._set_first_password(java, environment)
         self._say(f"starting Neo4j {release.version} with {java}")
-        command = [java, f"@{self._java_arguments}", release.main, self._mark, f"--config-dir={self._folder / 'conf'}"]
-        log_bytes = self._neo4j_log.stat().st_size if self._neo4j_log.exists() else 0
+        command = [java, f"@{self._java_arguments}", release.main, self._mark, f"--config-dir={conf}"]
+        log_bytes = 0  # of earlier starts
+        if self._neo4j_log.exists():
+            log_bytes = self._neo4j_log.stat().st_size
         pid = spawn(command, log=self._java_log, folder=self._folder, environment=environment)
         try:
             self._pid_file.write_text(str(pid), "ascii")
@@ -335,12 +368,25 @@ class LocalServer:
             self._keep(before or ServerSettings(release.name, settings.bolt_port, settings.http_port))
             raise
 
+    def _new_settings(self, release: Release, before: ServerSettings | None) -> ServerSettings:
+        """The settings of this start: what was asked for, else those of last time, with ports that are free."""
+        base = before or ServerSettings(release.name)
+        bolt, http = self._ports
+        bolt = _choose_port("--bolt-port", bolt, base.bolt_port, taken=http)
+        http = _choose_port("http_port", http, base.http_port, taken=bolt)
+        if before and self._ports == (None, None) and (bolt, http) != (base.bolt_port, base.http_port):
+            self._say(f"ports {base.bolt_port} and {base.http_port} of last time: one is in use, so they changed")
+        heap, page_cache = self._sizes
+        return ServerSettings(base.version, bolt, http, heap or base.heap, page_cache or base.page_cache)
+
     def _configure(self, release: Release, settings: ServerSettings, jars: list[Path]) -> None:
         for name in ("logs", "run", "conf"):
             (self._folder / name).mkdir(exist_ok=True)
         templates = resources.files("hepm.graph.neo4j_local")
         conf = templates.joinpath("neo4j.conf").read_text("utf-8").format(**asdict(settings))
-        _write_private(self._folder / "conf" / "neo4j.conf", conf + "".join(f"{line}\n" for line in release.settings))
+        for line in release.settings:
+            conf += f"{line}\n"
+        _write_private(self._folder / "conf" / "neo4j.conf", conf)
         class_path = json.dumps(os.pathsep.join(map(str, jars)), ensure_ascii=False)  # quoted as Java reads it
         arguments = templates.joinpath("java.args").read_text("utf-8")
         _write_private(self._java_arguments, arguments.format(heap=settings.heap, class_path=class_path))
@@ -398,13 +444,14 @@ def _write_private(file: Path, text: str) -> None:
 
 
 def _choose_port(option: str, chosen: int | None, usual: int, *, taken: int | None) -> int:
+    """The port that was asked for, or else the first free one from the usual one on."""
     candidates = range(usual, 65536) if chosen is None else [chosen]
-    port = next((one for one in candidates if one != taken and _is_free(one)), None)
-    if port is None:
-        raise LocalServerError(
-            f"port {chosen or usual} of {HOST} is in use: choose another with {option}, or leave it out for a free one"
-        )
-    return port
+    for port in candidates:
+        if port != taken and _is_free(port):
+            return port
+    raise LocalServerError(
+        f"port {chosen or usual} of {HOST} is in use: choose another with {option}, or leave it out for a free one"
+    )
 
 
 def _is_free(port: int) -> bool:

@@ -13,7 +13,7 @@ import html
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from importlib.util import find_spec
@@ -29,7 +29,7 @@ from hepm.graph.page.layout import layout
 from hepm.text import count_of
 from hepm.types import START, Evidence, ToolName
 
-_LABEL_CHARACTERS: Final = 36
+_LABEL_CHARACTERS: Final = 36  # of a tool's name beside its dot
 _EDGES_PER_TOOL: Final = 10  # on average; more would hide one another
 # Limits on the texts of one tool or edge, so that a page of 200 tools has a few MB.
 _SUMMARIES: Final = 6
@@ -65,14 +65,27 @@ class PageContent:
 
 def part_of(mirror: NamespaceMirror, *, focus: ToolName | None, max_tools: int) -> nx.DiGraph[ToolName]:
     """All tools of a namespace, with those edges alone that `read_content` looks at for the same arguments."""
-    tools = {row.name: row.calls for row in mirror.store.tools(namespace=mirror.name) if row.calls}
+    calls = {row.name: row.calls for row in mirror.store.tools(namespace=mirror.name) if row.calls}
+    strength: dict[ToolName, float] = {}
     if focus is None:
-        strength = dict.fromkeys(tools, 0.0)
+        strength = dict.fromkeys(calls, 0.0)
     else:
         near = mirror.graph(among=(), at=focus)
-        strength = _strengths(near, focus) if focus in near else {}
-    kept = sorted(strength.keys() - {START}, key=lambda n: (n != focus, -strength[n], -tools.get(n, 0), n))[:max_tools]
+        if focus in near:
+            strength = _strengths(near, focus)
+    kept = _by_importance(strength, calls, focus)[:max_tools]
     return mirror.graph(among={START, *kept}, at=focus)
+
+
+def _by_importance(
+    strength: Mapping[ToolName, float], calls: Mapping[ToolName, int], focus: ToolName | None
+) -> list[ToolName]:
+    """The tools without START: the focus, then those with the strongest edge to it, then the most called."""
+
+    def rank(name: ToolName) -> tuple[Any, ...]:
+        return name != focus, -strength[name], -calls.get(name, 0), name
+
+    return sorted(strength.keys() - {START}, key=rank)
 
 
 def _strengths(graph: nx.DiGraph[ToolName], focus: ToolName) -> dict[ToolName, float]:
@@ -107,48 +120,80 @@ def read_content(
         InputError: `focus` is not in the graph.
     """
     calls: dict[ToolName, int] = {name: node["calls"] for name, node in graph.nodes(data=True)}
-    strength = dict.fromkeys(calls, 0.0)
-    if focus is not None:
-        if focus not in calls:
-            by_lower = {name.lower(): _short_label(name) for name in sorted(calls)}
-            near = [by_lower[one] for one in difflib.get_close_matches(focus.lower(), by_lower, n=3, cutoff=0.5)]
-            known = (
-                f". Close to it: {', '.join(near)}" if near else f"; it has {len(calls)} tools, none of a similar name"
-            )
-            raise NotFoundError(f"no tool {_short_label(focus)!r} in this graph{known}")
+    if focus is None:
+        strength = dict.fromkeys(calls, 0.0)
+    elif focus in calls:
         strength = _strengths(graph, focus)
-    ordered = sorted(strength.keys() - {START}, key=lambda n: (n != focus, -strength[n], -calls[n], n))
-    kept = sorted(ordered[:max_tools], key=lambda n: (-calls[n], n))
-    names = [START, *kept] if START in strength and kept else kept
+    else:
+        raise _not_in_graph(focus, calls)
+    ordered = _by_importance(strength, calls, focus)
+    kept = sorted(ordered[:max_tools], key=lambda name: (-calls[name], name))
+    names = list(kept)
+    if START in strength and kept:
+        names.insert(0, START)
     index = {name: number for number, name in enumerate(names)}
-    tools = [
-        {
-            "name": name,
-            "label": "start of a run" if name == START else _short_label(name),
-            **{key: graph.nodes[name][key] for key in ("calls", "errors", "description")},
-            "retired": bool(graph.nodes[name].get("retired")),
-            "lessons": _cut(lessons.get(name, ())[:_LESSONS]),
-        }
-        for name in names
-    ]
+    tools: list[dict[str, Any]] = []
+    for name in names:
+        tools.append(_tool_data(name, graph.nodes[name], lessons.get(name, ())))
+
     among = [edge for edge in graph.edges if index.keys() >= {*edge}]
-    drawn = _strongest(graph, among, len(among) if max_tools is None else _EDGES_PER_TOOL * max_tools)
-    behind: list[dict[str, Any]] = [{}] * len(drawn) if evidence is None else [*map(texts_of, evidence(drawn))]
-    edges: list[dict[str, Any]] = [
-        {
-            "source": index[a],
-            "target": index[b],
-            **{key: graph.edges[a, b][key] for key in ("support", "failures")},
-            # The last bits of a sum must not change the page.
-            **{key: round(graph.edges[a, b][key], 6) for key in ("weight", "failure_share")},
-            **texts,
-        }
-        for (a, b), texts in zip(drawn, behind, strict=True)
-    ]
-    edges.sort(key=lambda e: (e["source"], -e["weight"], -e["support"], e["target"]))
-    centre = None if focus is None else index.get(focus)
-    more: dict[str, Any] = {"edges_left_out": len(among) - len(drawn), "latest": latest}
-    return PageContent(tools, edges, len(kept), centre, ordered[len(kept) :], outcomes, **more)
+    drawn = among
+    if max_tools is not None:
+        drawn = _strongest(graph, among, _EDGES_PER_TOOL * max_tools)
+    edges: list[dict[str, Any]] = []
+    for source, target in drawn:
+        edges.append(_edge_data(index[source], index[target], graph.edges[source, target]))
+    if evidence is not None:
+        for edge, behind in zip(edges, evidence(drawn), strict=True):
+            edge.update(texts_of(behind))
+    edges.sort(key=lambda edge: (edge["source"], -edge["weight"], -edge["support"], edge["target"]))
+    return PageContent(
+        tools=tools,
+        edges=edges,
+        tool_count=len(kept),
+        focus=None if focus is None else index.get(focus),
+        left_out=ordered[len(kept) :],
+        outcomes=outcomes,
+        edges_left_out=len(among) - len(drawn),
+        latest=latest,
+    )
+
+
+def _not_in_graph(focus: ToolName, tools: Collection[ToolName]) -> NotFoundError:
+    """The error for a tool that is not in the graph, with the names most like it."""
+    by_lower = {name.lower(): _short_label(name) for name in sorted(tools)}
+    matches = difflib.get_close_matches(focus.lower(), by_lower, n=3, cutoff=0.5)
+    if matches:
+        hint = f". Close to it: {', '.join(map(by_lower.__getitem__, matches))}"
+    else:
+        hint = f"; it has {len(tools)} tools, none of a similar name"
+    return NotFoundError(f"no tool {_short_label(focus)!r} in this graph{hint}")
+
+
+def _tool_data(name: ToolName, node: Mapping[str, Any], lessons: Sequence[str]) -> dict[str, Any]:
+    """A tool as the scripts read it."""
+    return {
+        "name": name,
+        "label": "start of a run" if name == START else _short_label(name),
+        "calls": node["calls"],
+        "errors": node["errors"],
+        "description": node["description"],
+        "retired": bool(node.get("retired")),
+        "lessons": _cut(lessons[:_LESSONS]),
+    }
+
+
+def _edge_data(source: int, target: int, edge: Mapping[str, Any]) -> dict[str, Any]:
+    """An edge as the scripts read it, by the numbers of its tools."""
+    return {
+        "source": source,
+        "target": target,
+        "support": edge["support"],
+        "failures": edge["failures"],
+        # The last bits of a sum must not change the page.
+        "weight": round(edge["weight"], 6),
+        "failure_share": round(edge["failure_share"], 6),
+    }
 
 
 def _strongest(
@@ -157,12 +202,22 @@ def _strongest(
     """The strongest edge from and to each tool, and of the others those that most runs took, up to `most` in all."""
     if len(edges) <= most:
         return list(edges)
-    runs = {edge: graph.edges[edge]["support"] + graph.edges[edge]["failures"] for edge in edges}
-    weights = {edge: graph.edges[edge]["weight"] for edge in edges}
-    ordered = sorted(edges, key=lambda edge: (-runs[edge], -weights[edge], edge))
+    runs: dict[tuple[ToolName, ToolName], int] = {}
+    weights: dict[tuple[ToolName, ToolName], float] = {}
+    for edge in edges:
+        counts = graph.edges[edge]
+        runs[edge] = counts["support"] + counts["failures"]
+        weights[edge] = counts["weight"]
+    strongest_from: dict[ToolName, tuple[ToolName, ToolName]] = {}
+    strongest_to: dict[ToolName, tuple[ToolName, ToolName]] = {}
     by_weight = sorted(edges, key=lambda edge: (-weights[edge], -runs[edge], edge))
-    first = {("from", a): (a, b) for a, b in reversed(by_weight)} | {("to", b): (a, b) for a, b in reversed(by_weight)}
-    return list(dict.fromkeys([*first.values(), *ordered]))[:most]
+    for edge in reversed(by_weight):  # a stronger edge of the same tool replaces a weaker one
+        source, target = edge
+        strongest_from[source] = edge
+        strongest_to[target] = edge
+    by_runs = sorted(edges, key=lambda edge: (-runs[edge], -weights[edge], edge))
+    ordered = [*strongest_from.values(), *strongest_to.values(), *by_runs]
+    return list(dict.fromkeys(ordered))[:most]
 
 
 def texts_of(behind: Evidence) -> dict[str, Any]:
@@ -177,15 +232,27 @@ def texts_of(behind: Evidence) -> dict[str, Any]:
 
 def _short_label(name: ToolName) -> str:
     """A name on one line, without invisible characters, its middle cut if it is long."""
-    # Control, format (also those that turn the writing direction), surrogate and private characters have no shape.
-    shown = "".join(" " if c.isspace() else c for c in name[:2000] if c.isspace() or unicodedata.category(c)[0] != "C")
-    line = " ".join(shown.split()) or "(no visible name)"
+    visible = ""
+    for character in name[:2000]:
+        # Control, format (also those that turn the writing direction), surrogate and private characters have no shape.
+        if character.isspace() or not unicodedata.category(character).startswith("C"):
+            visible += character
+    line = " ".join(visible.split()) or "(no visible name)"
+    if len(line) <= _LABEL_CHARACTERS:
+        return line
     head = _LABEL_CHARACTERS * 2 // 3
-    return line if len(line) <= _LABEL_CHARACTERS else line[:head] + "…" + line[-(_LABEL_CHARACTERS - head - 1) :]
+    tail = _LABEL_CHARACTERS - head - 1
+    return line[:head] + "…" + line[-tail:]
 
 
 def _cut(texts: Sequence[str]) -> list[str]:
-    return [text if len(text) <= _TEXT_CHARACTERS else text[: _TEXT_CHARACTERS - 1] + "…" for text in texts]
+    cut: list[str] = []
+    for text in texts:
+        if len(text) <= _TEXT_CHARACTERS:
+            cut.append(text)
+        else:
+            cut.append(text[: _TEXT_CHARACTERS - 1] + "…")
+    return cut
 
 
 def counts_of(content: PageContent) -> str:
@@ -201,9 +268,14 @@ def counts_of(content: PageContent) -> str:
 
 def left_out_of(content: PageContent) -> str:
     """What a page leaves out, in words; "" if nothing."""
-    more = {"more tool": len(content.left_out), "weaker edge": content.edges_left_out}
-    words = " and ".join(count_of(number, what) for what, number in more.items() if number)
-    return f" ({words} left out)" if words else ""
+    parts: list[str] = []
+    if content.left_out:
+        parts.append(count_of(len(content.left_out), "more tool"))
+    if content.edges_left_out:
+        parts.append(count_of(content.edges_left_out, "weaker edge"))
+    if not parts:
+        return ""
+    return f" ({' and '.join(parts)} left out)"
 
 
 def graph_data(content: PageContent, places: Mapping[ToolName, tuple[int, int]] | None = None) -> dict[str, Any]:
@@ -213,16 +285,22 @@ def graph_data(content: PageContent, places: Mapping[ToolName, tuple[int, int]] 
         places: Known places of all tools, which are then kept.
     """
     runs = sum(content.outcomes)
-    placed = zip(content.tools, layout(content.tools, content.edges, places), strict=True)
-    return {
-        "start": 0 if content.tools and content.tools[0]["name"] == START else None,
+    begins_with_start = bool(content.tools) and content.tools[0]["name"] == START
+    placed = layout(content.tools, content.edges, places)
+    tools: list[dict[str, Any]] = []
+    for tool, (x, y, radius) in zip(content.tools, placed, strict=True):
+        tools.append({**tool, "x": x, "y": y, "radius": radius})
+    data: dict[str, Any] = {
+        "start": 0 if begins_with_start else None,
         "focus": content.focus,
         "base": round(content.outcomes[1] / runs, 6) if runs else None,
-        "tools": [{**tool, "x": x, "y": y, "radius": radius} for tool, (x, y, radius) in placed],
+        "tools": tools,
         "edges": content.edges,
         "clusters": clusters_of(content),
-        **({} if content.latest is None else _latest_data(content, content.latest)),
     }
+    if content.latest is not None:
+        data.update(_latest_data(content, content.latest))
+    return data
 
 
 def clusters_of(content: PageContent) -> list[int | None]:
@@ -238,33 +316,33 @@ def clusters_of(content: PageContent) -> list[int | None]:
         if a != b and START not in (content.tools[a]["name"], content.tools[b]["name"]) and runs:
             before = together.get_edge_data(a, b, {"weight": 0})["weight"]
             together.add_edge(a, b, weight=before + runs)
-    found: list[int | None] = [None] * len(content.tools)
+    clusters: list[int | None] = [None] * len(content.tools)
     if not together:
-        return found
+        return clusters
     groups = [sorted(group) for group in nx.community.greedy_modularity_communities(together, weight="weight")]
-    for number, group in enumerate(sorted(groups, key=lambda one: (-len(one), one))):
+    groups.sort(key=lambda group: (-len(group), group))
+    for number, group in enumerate(groups):
         for tool in group:
-            found[tool] = number
-    return found
+            clusters[tool] = number
+    return clusters
 
 
 def _latest_data(content: PageContent, latest: LatestRuns) -> dict[str, Any]:
     """Where the latest runs ended, by tool, and the edges that requests of each kind took, by their numbers."""
-    numbers: dict[tuple[ToolName, ToolName], int] = {
-        (content.tools[edge["source"]]["name"], content.tools[edge["target"]]["name"]): number
-        for number, edge in enumerate(content.edges)
-    }
-    ends = [latest.ends.get(tool["name"]) for tool in content.tools]
+    names = [tool["name"] for tool in content.tools]
+    numbers: dict[tuple[ToolName, ToolName], int] = {}
+    for number, edge in enumerate(content.edges):
+        numbers[names[edge["source"]], names[edge["target"]]] = number
+    ends: list[dict[str, Any] | None] = []
+    for name in names:
+        end = latest.ends.get(name)
+        ends.append(None if end is None else {**end._asdict(), "ended": end.ended})
     kinds: list[dict[str, Any]] = []
     for kind in latest.kinds:
         edges = sorted(numbers[edge] for edge in kind.edges if edge in numbers)
         if edges:
             kinds.append({**kind._asdict(), "edges": edges})
-    return {
-        "latest_runs": latest.runs,
-        "ends": [None if one is None else {**one._asdict(), "ended": one.ended} for one in ends],
-        "kinds": kinds,
-    }
+    return {"latest_runs": latest.runs, "ends": ends, "kinds": kinds}
 
 
 def render_page(content: PageContent, *, title: str) -> str:
@@ -296,9 +374,11 @@ def fill(
     text = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     style = "\n" + _read("page.css") + style
     scripts = ["\n" + script for script in scripts]
-    allowed = {"script-src": scripts, "style-src": [style]}
-    rules = [f"{rule} {' '.join(map(_hash, texts))}" for rule, texts in allowed.items() if texts]
-    policy = "; ".join(["default-src 'none'", *rules, "base-uri 'none'", "form-action 'none'"])
+    rules = ["default-src 'none'"]
+    if scripts:
+        rules.append(f"script-src {' '.join(map(_hash, scripts))}")
+    rules += [f"style-src {_hash(style)}", "base-uri 'none'", "form-action 'none'"]
+    policy = "; ".join(rules)
     inside = {
         **values,
         "policy": policy,

@@ -34,22 +34,54 @@ def layout(tools: Rows, edges: Rows, places: Mapping[str, tuple[int, int]] | Non
     Args:
         places: Known places by name, which are kept if they are known of all tools.
     """
-    most = max([1, *(tool["calls"] for tool in tools if tool["name"] != START)])
-    radii = [16 if tool["name"] == START else round(9 + 15 * math.sqrt(tool["calls"] / most)) for tool in tools]
-    if places is not None and all(tool["name"] in places for tool in tools):
-        return [(*places[tool["name"]], radius) for tool, radius in zip(tools, radii, strict=True)]
+    radii = _radii(tools)
+    if places is not None:
+        known = [places[tool["name"]] for tool in tools if tool["name"] in places]
+        if len(known) == len(tools):
+            return [(x, y, radius) for (x, y), radius in zip(known, radii, strict=True)]
     if len(tools) <= 1:
         return [(0, 0, radius) for radius in radii]
     xy = _turned(_majorised(_distances(len(tools), edges)), start_first=tools[0]["name"] == START)
     xy[:, 0] *= _WIDE
-    names = [_CHARACTER * len(tool["label"]) for tool in tools]
-    boxes = np.array([(max(name, 2 * r) + _GAP, 2 * r + _GAP) for name, r in zip(names, radii, strict=True)])
+
+    # The plane grows until the boxes of names and dots cover `_FILLED` of it.
+    boxes = _boxes(tools, radii)
     across: FloatArray = np.ptp(xy, axis=0)
     longest = max(float(across[0]), float(across[1])) or 1.0
     area = float(np.prod(np.maximum(across, 0.25 * longest)))
-    xy = _pushed_apart(xy * math.sqrt(float(boxes.prod(axis=1).sum()) / _FILLED / area), boxes)
+    covered = float(boxes.prod(axis=1).sum())
+    xy = _pushed_apart(xy * math.sqrt(covered / _FILLED / area), boxes)
+
     middle = (xy.max(axis=0) + xy.min(axis=0)) / 2
-    return [(round(float(x)), round(float(y)), r) for (x, y), r in zip(xy - middle, radii, strict=True)]
+    placed: list[tuple[int, int, int]] = []
+    for (x, y), radius in zip(xy - middle, radii, strict=True):
+        placed.append((round(float(x)), round(float(y)), radius))
+    return placed
+
+
+def _radii(tools: Rows) -> list[int]:
+    """Radii of the dots: their areas grow with the calls; that of START is fixed."""
+    most = 1
+    for tool in tools:
+        if tool["name"] != START:
+            most = max(most, tool["calls"])
+    radii: list[int] = []
+    for tool in tools:
+        if tool["name"] == START:
+            radii.append(16)
+        else:
+            radii.append(round(9 + 15 * math.sqrt(tool["calls"] / most)))
+    return radii
+
+
+def _boxes(tools: Rows, radii: Sequence[int]) -> FloatArray:
+    """Width and height that each tool needs for its dot and its name, shape (n, 2)."""
+    boxes: list[tuple[float, float]] = []
+    for tool, radius in zip(tools, radii, strict=True):
+        diameter = 2 * radius
+        width = max(_CHARACTER * len(tool["label"]), diameter)
+        boxes.append((width + _GAP, diameter + _GAP))
+    return np.array(boxes)
 
 
 def _distances(n: int, edges: Rows) -> FloatArray:
@@ -96,7 +128,9 @@ def _turned(xy: FloatArray, *, start_first: bool) -> FloatArray:
     cos, sin = axis / (float(np.linalg.norm(axis)) or 1.0)
     xy = xy @ np.array([[cos, -sin], [sin, cos]])
     # Either side of the axis would do as the upper one: the heavier tail goes down.
-    return xy * np.array([1.0, -1.0]) if (xy[:, 1] ** 3).sum() < 0 else xy
+    if (xy[:, 1] ** 3).sum() < 0:
+        xy *= np.array([1.0, -1.0])
+    return xy
 
 
 def _pushed_apart(xy: FloatArray, boxes: FloatArray) -> FloatArray:

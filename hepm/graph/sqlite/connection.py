@@ -19,11 +19,11 @@ from hepm.graph.rows import no_text
 from hepm.graph.stored_vectors import dimensions_of
 
 SCHEMA_VERSION: Final = 13
-BUSY_TIMEOUT_S: Final = 60.0
-CACHE_KIB: Final = 64 * 1024
+BUSY_TIMEOUT_S: Final = 60.0  # for which a writer waits for another one
+CACHE_KIB: Final = 64 * 1024  # of pages that a writing connection keeps; SQLite's own default is 2 MiB
 _LOG_PAGES: Final = 1_000, 65_536
 """Least and most pages of the write-ahead log at which it is written back."""
-_LOG_BYTES: Final = 4 * 1024 * 1024
+_LOG_BYTES: Final = 4 * 1024 * 1024  # to which the write-ahead log is cut when it begins anew
 _APPLICATION_ID: Final = 0x6865706D  # "hepm": a file of another program has another one
 _CLOSED: Final = "the store was closed"
 

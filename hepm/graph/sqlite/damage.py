@@ -62,49 +62,62 @@ class Cell(NamedTuple):
     namespace: object
 
     def __str__(self) -> str:
-        named = ", ".join(str(value) for name, value in self.key.items() if name != "namespace")
+        names = [str(value) for column, value in self.key.items() if column != "namespace"]
         held = "NULL" if self.value is None else repr(self.value)
-        return f"the {self.column} of the {self.table.replace('_', ' ')} {named} is {held[:60]}, not {self.must}"
+        owner = f"the {self.table.replace('_', ' ')} {', '.join(names)}"
+        return f"the {self.column} of {owner} is {held[:60]}, not {self.must}"
 
 
 class _Column(NamedTuple):
     name: str
     types: tuple[type, ...]
     optional: bool
+    in_key: bool
 
 
 def damaged_cells(db: sqlite3.Connection) -> Iterator[Cell]:
     """All damaged cells but those of the header and of records, by table; one pass over every row."""
     with broken_texts(db):
-        tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
-        for table in tables:
+        tables = db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
+        for (table,) in tables:
             if table != "meta" and not table.startswith("sqlite_"):
                 yield from _in_table(db, table)
 
 
 def _in_table(db: sqlite3.Connection, table: str) -> Iterator[Cell]:
     columns: list[_Column] = []
-    key: list[int] = []
-    for at, name, declared, not_null, _, in_key in db.execute("SELECT * FROM pragma_table_info(?)", [table]):
-        columns.append(_Column(name, _TYPES[declared], not (not_null or in_key)))
-        if in_key:
-            key.append(at)
-    known = set[tuple[type, ...]]()
-    special = [at for at, one in enumerate(columns) if _is_special(table, one)]
+    for _, name, declared, not_null, _, in_key in db.execute("SELECT * FROM pragma_table_info(?)", [table]):
+        columns.append(_Column(name, _TYPES[declared], not (not_null or in_key), bool(in_key)))
+    special = [index for index, column in enumerate(columns) if _is_special(table, column)]
+    right_types: set[tuple[type, ...]] = set()  # of rows that were right: of a further one only `special` is looked at
     # The name is of the schema itself, and no parameter can stand for it.
     for row in db.execute(f'SELECT * FROM "{table}"'):
         types = tuple(map(type, row))
-        if types in known and not any(_must(table, columns[at], row[at]) for at in special):
+        if types in right_types and not any(_must(table, columns[index], row[index]) for index in special):
             continue
-        wrong = [(column.name, value, _must(table, column, value)) for column, value in zip(columns, row, strict=True)]
-        if not any(must for *_, must in wrong):
-            known.add(types)
-            continue
-        place = {columns[at].name: row[at] for at in key}
-        namespace = next((value for column, value, _ in wrong if column == "namespace"), None)
-        for name, value, must in wrong:
-            if must and ((table, name) not in _RECORDS or isinstance(value, BrokenText)):
-                yield Cell(table, place, name, value, must, namespace)
+        is_right = True
+        for column, value in zip(columns, row, strict=True):
+            must = _must(table, column, value)
+            if not must:
+                continue
+            is_right = False
+            if (table, column.name) not in _RECORDS or isinstance(value, BrokenText):
+                key, namespace = _named_by(columns, row)
+                yield Cell(table, key, column.name, value, must, namespace)
+        if is_right:
+            right_types.add(types)
+
+
+def _named_by(columns: Sequence[_Column], row: Sequence[Any]) -> tuple[dict[str, Any], object]:
+    """The primary key of a row, by column, and its namespace."""
+    key: dict[str, Any] = {}
+    namespace: object = None
+    for column, value in zip(columns, row, strict=True):
+        if column.in_key:
+            key[column.name] = value
+        if column.name == "namespace":
+            namespace = value
+    return key, namespace
 
 
 def _is_special(table: str, column: _Column) -> bool:
@@ -117,14 +130,22 @@ def _must(table: str, column: _Column, value: Any) -> str:
         return ""
     if type(value) not in column.types:
         return {str: "a text", int: "a whole number", float: "a number", bytes: "bytes"}[column.types[0]]
-    if column.name in _FLAGS:
-        return "" if value in (0, 1) else "0 or 1"
     if isinstance(value, int | float):
-        if not math.isfinite(value):
-            return "a finite number"
-        return "a number from 0" if value < 0 and column.name not in _SIGNED else ""
+        return _must_number(column.name, value)
     must = MUST.get((table, column.name), "")
-    return must if must and isinstance(value, str) and not is_json(value, must) else ""
+    if must and isinstance(value, str) and not is_json(value, must):
+        return must
+    return ""
+
+
+def _must_number(column: str, value: float) -> str:
+    if column in _FLAGS and value not in (0, 1):
+        return "0 or 1"
+    if not math.isfinite(value):
+        return "a finite number"
+    if value < 0 and column not in _SIGNED:
+        return "a number from 0"
+    return ""
 
 
 def reset(db: sqlite3.Connection, cells: Iterable[Cell]) -> None:
@@ -132,11 +153,13 @@ def reset(db: sqlite3.Connection, cells: Iterable[Cell]) -> None:
     for number, cell in enumerate(cells):
         where, values = _row_of(cell.key)
         new = _RESET.get((cell.table, cell.column), _usual(cell, number))
+        # What is text in it stays: only a person may forget a run.
         if (cell.table, cell.column) in _RECORDS:
             new = bytes(cell.value).decode("utf-8", "replace")
         if cell.table not in _KEPT or (cell.table, cell.column) in (("tool", "name"), ("tool", "namespace")):
             db.execute(f'DELETE FROM "{cell.table}" WHERE {where}', values)
         else:
+            # OR REPLACE: another row may have the value already, such as an id.
             db.execute(f'UPDATE OR REPLACE "{cell.table}" SET "{cell.column}" = ? WHERE {where}', [new, *values])
 
 
@@ -145,12 +168,24 @@ def _usual(cell: Cell, number: int) -> object:
         return f"damaged {number}"
     if cell.column in ("reward", "success", "ended_at", "embedding"):
         return None
-    return "" if cell.must == "a text" else 0
+    if cell.must == "a text":
+        return ""
+    return 0
 
 
 def _row_of(key: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
-    tests = [f'"{name}" IS {"CAST(? AS TEXT)" if isinstance(v, BrokenText) else "?"}' for name, v in key.items()]
-    return " AND ".join(tests), [bytes(v) if isinstance(v, BrokenText) else v for v in key.values()]
+    """A condition that finds the row with a primary key, and its parameters."""
+    conditions: list[str] = []
+    parameters: list[Any] = []
+    for column, value in key.items():
+        # SQLite compares bytes and text as unequal, even where they are the same.
+        if isinstance(value, BrokenText):
+            conditions.append(f'"{column}" IS CAST(? AS TEXT)')
+            parameters.append(bytes(value))
+        else:
+            conditions.append(f'"{column}" IS ?')
+            parameters.append(value)
+    return " AND ".join(conditions), parameters
 
 
 @contextmanager
@@ -163,6 +198,7 @@ def broken_texts(db: sqlite3.Connection) -> Generator[None]:
         except UnicodeDecodeError:
             return BrokenText(stored)
 
+    # Restored below, as the connection is used on.
     before, db.text_factory = db.text_factory, text
     try:
         yield

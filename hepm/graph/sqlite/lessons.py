@@ -48,12 +48,28 @@ class SQLiteLessonTransaction(LessonTransaction):
         values: list[dict[str, object]] = []
         for row in rows:
             vector = vectors.get(row.text)
-            value = {"lesson": row.id, "kind": row.kind, "user": row.user, "live": row.live, "record": to_record(row)}
-            values.append({**value, **row.prior._asdict(), "vector": None if vector is None else to_bytes(vector)})
+            values.append(
+                {
+                    "lesson": row.id,
+                    "kind": row.kind,
+                    "user": row.user,
+                    "live": row.live,
+                    "record": to_record(row),
+                    **row.prior._asdict(),
+                    "vector": None if vector is None else to_bytes(vector),
+                }
+            )
         self.write("put_lessons", values)
-        self.write("add_lesson_source", [{"run": one.run, "lesson": row.id} for row in rows for one in row.sources])
+        sources: list[dict[str, object]] = []
+        for row in rows:
+            for source in row.sources:
+                sources.append({"run": source.run, "lesson": row.id})
+        self.write("add_lesson_source", sources)
 
 
 def _bound(values: Mapping[str, object]) -> dict[str, Any]:
     """Values as SQLite takes them: lists as JSON."""
-    return {key: json.dumps(value) if isinstance(value, list | tuple) else value for key, value in values.items()}
+    bound: dict[str, Any] = {}
+    for key, value in values.items():
+        bound[key] = json.dumps(value) if isinstance(value, list | tuple) else value
+    return bound

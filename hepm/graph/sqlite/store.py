@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hepm.errors import StoreDamagedError
 from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen, key_texts
@@ -115,7 +115,9 @@ class SQLiteStore(Store):
     @property
     def upgraded_from(self) -> int:
         rows = self.read("upgraded_from")
-        return int(rows[0][0]) if rows else 0
+        if not rows:
+            return 0
+        return int(rows[0][0])
 
     def settle_upgrade(self) -> None:
         with self._connections.writing() as db:
@@ -130,9 +132,11 @@ class SQLiteStore(Store):
             return work(SQLiteTransaction(db, self._statements, namespace, header))
 
     def read(self, name: str, /, **values: Any) -> list[tuple[Any, ...]]:
-        values = {key: _json(v) if isinstance(v, list | tuple) else v for key, v in values.items()}
+        parameters: dict[str, Any] = {"start": START}
+        for key, value in values.items():
+            parameters[key] = _json(value) if isinstance(value, list | tuple) else value
         with self._connections.reading() as db:
-            return db.execute(self._statements[name], {"start": START, **values}).fetchall()
+            return db.execute(self._statements[name], parameters).fetchall()
 
     def iterate(self, name: str, /, *, namespace: str) -> Iterator[Sequence[Any]]:
         with self._connections.reading() as db:
@@ -141,7 +145,7 @@ class SQLiteStore(Store):
     def ask(
         self, text: str, parameters: Mapping[str, Any], *, replay: RecordParser, timeout_s: float, limit: int
     ) -> Result:
-        from hepm.graph.model_rows import open_copy
+        from hepm.graph.projection.copy import open_copy
 
         with open_copy(self, self.path, replay) as copy:
             return copy.ask(text, parameters, timeout_s=timeout_s, limit=limit)
@@ -162,10 +166,11 @@ class SQLiteStore(Store):
             header = _header(db.execute(self._statements["meta"]))
             if header.rewards_read and header.success_from == reward:
                 return []
-            names = [name for (name,) in db.execute(self._statements["namespaces"]).fetchall()]
-            found = [work(SQLiteTransaction(db, self._statements, name, header)) for name in names]
+            results: list[T] = []
+            for (namespace,) in db.execute(self._statements["namespaces"]).fetchall():
+                results.append(work(SQLiteTransaction(db, self._statements, namespace, header)))
             self._set_meta(db, success_from=reward)
-            return found
+            return results
 
     def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[Any, ...]]:
         if sources is None:
@@ -177,17 +182,22 @@ class SQLiteStore(Store):
 
     def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:
         queries = {"namespace": namespace, "edges": list(edges)}
-        ids = {edge: json.loads(found) for edge, found in self.read("runs_of_edges", **queries, limit=runs)}
+        # Both statements name an edge by its place in the list.
+        run_ids = dict(self.read("runs_of_edges", **queries, limit=runs))
         texts = defaultdict[int, list[str]](list)
-        for edge, text in self.read("summaries_of_edges", **queries, limit=summaries) if summaries else ():
-            texts[edge].append(text)
-        return [Evidence(tuple(ids[edge]), tuple(texts[edge])) for edge in range(len(edges))]
+        if summaries:
+            for number, text in self.read("summaries_of_edges", **queries, limit=summaries):
+                texts[number].append(text)
+        evidence: list[Evidence] = []
+        for number in range(len(edges)):
+            evidence.append(Evidence(tuple(json.loads(run_ids[number])), tuple(texts[number])))
+        return evidence
 
     def iter_runs(self, *, namespace: str) -> Iterator[HeldRun]:
         with self._connections.reading() as db:
-            found = db.execute(self._statements["held_runs"], {"namespace": namespace})
-            names = [column for column, *_ in found.description]
-            for *values, record, counted, vector in found:
+            rows = db.execute(self._statements["held_runs"], {"namespace": namespace})
+            names = [column for column, *_ in rows.description]
+            for *values, record, counted, vector in rows:
                 columns = dict(zip(names, values, strict=False))
                 if columns["success"] in (0, 1):
                     columns["success"] = bool(columns["success"])
@@ -198,11 +208,11 @@ class SQLiteStore(Store):
         return run.columns
 
     def held_lessons(self, *, namespace: str) -> Sequence[HeldLesson]:
-        found: list[HeldLesson] = []
+        lessons: list[HeldLesson] = []
         for name, record, kind, user, live, runs, *uses, vector in self.read("held_lessons", namespace=namespace):
             columns = {"kind": kind, "user": user, "live": bool(live), "runs": sorted(json.loads(runs))}
-            found.append(HeldLesson(name, record, columns, Uses(*uses), vector))
-        return found
+            lessons.append(HeldLesson(name, record, columns, Uses(*uses), vector))
+        return lessons
 
     def lesson_columns(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
         runs = sorted({source.run for source in row.sources})
@@ -210,15 +220,21 @@ class SQLiteStore(Store):
 
     def orphans(self, *, namespace: str) -> list[str]:
         # Stray rows have no namespace of their own: they are reported with the first one, and any rebuild drops them.
-        checks = (*_ORPHANS, *(_STRAY if namespace in self.namespaces()[:1] else ()))
+        checks = _ORPHANS
+        if namespace in self.namespaces()[:1]:
+            checks += _STRAY
+        sentences: list[str] = []
         with self._connections.reading() as db:
             (usual,) = db.execute("PRAGMA cache_size").fetchone()
             db.execute(f"PRAGMA cache_size = -{CACHE_KIB}")  # rows are looked up all over the file
             try:
-                found = [(self.read(name, namespace=namespace)[0][0], what) for name, what in checks]
+                for name, what in checks:
+                    count = self.read(name, namespace=namespace)[0][0]
+                    if count:
+                        sentences.append(f"{count} {what}")
             finally:
                 db.execute(f"PRAGMA cache_size = {usual}")
-        return [f"{count} {what}" for count, what in found if count]
+        return sentences
 
     def close(self) -> None:
         self._connections.close()
@@ -247,12 +263,15 @@ def mend_file(path: Path) -> list[str]:
 def _mend_header(db: sqlite3.Connection, statements: Mapping[str, str]) -> list[str]:
     with broken_texts(db):
         meta = dict(db.execute(statements["meta"]).fetchall())
-    faults = header_faults(meta) if meta else []
+    if not meta:
+        return []  # no store was made in this file yet
+    faults = header_faults(meta)
     if faults:
         ((dimensions, revision),) = db.execute(statements["header_of_rows"]).fetchall()
         db.execute(statements["drop_meta"])
-        rest = {key: value for key, value in meta.items() if isinstance(key, str) and isinstance(value, str)}
-        rows = {**rest, **mended_header(meta, dimensions=dimensions, revision=revision)}
+        # What is no text is dropped; the keys that a header needs are set below.
+        rows = {key: value for key, value in meta.items() if isinstance(key, str) and isinstance(value, str)}
+        rows.update(mended_header(meta, dimensions=dimensions, revision=revision))
         db.executemany(statements["set_meta"], [{"key": key, "value": value} for key, value in rows.items()])
         if not rows["embedder"]:
             for name in ("drop_all_vectors", "drop_all_run_vectors", "drop_all_lesson_vectors"):
@@ -261,12 +280,19 @@ def _mend_header(db: sqlite3.Connection, statements: Mapping[str, str]) -> list[
 
 
 def _header(meta: Iterable[tuple[str, str]]) -> Header:
-    held = dict(meta)
-    values = {"lessons_removed": 0, "success_from": 1.0, **held}
-    numbers = {key: int(values[key]) for key in ("dimensions", "revision", "states_per_move", "lessons_removed")}
-    counting: Counting = "shortest" if values["counting"] == "shortest" else "all"
-    reading = {"success_from": float(values["success_from"]), "rewards_read": "success_from" in held}
-    return Header(SCHEMA_VERSION, str(values["embedder"]), counting=counting, **numbers, **cast(Any, reading))
+    values = dict(meta)
+    return Header(
+        schema_version=SCHEMA_VERSION,
+        embedder=str(values["embedder"]),
+        dimensions=int(values["dimensions"]),
+        revision=int(values["revision"]),
+        counting="shortest" if values["counting"] == "shortest" else "all",
+        states_per_move=int(values["states_per_move"]),
+        # Stores of earlier versions lack these two.
+        lessons_removed=int(values.get("lessons_removed", 0)),
+        success_from=float(values.get("success_from", 1.0)),
+        rewards_read="success_from" in values,
+    )
 
 
 class SQLiteTransaction(Transaction):
@@ -302,22 +328,23 @@ class SQLiteTransaction(Transaction):
         return self.stored(self.run("runs_naming", text=call_text(tool)))
 
     def shortest_success(self, environment: str, task: str) -> StoredRun | None:
-        found = self.stored(self.run("shortest_success", environment=environment, task=task))
-        return found[0] if found else None
+        shortest = self.stored(self.run("shortest_success", environment=environment, task=task))
+        if not shortest:
+            return None
+        return shortest[0]
 
     def runs_holding(self, edge: Edge, keys: Sequence[int]) -> Iterable[tuple[str, float, int, str]]:
         source, target = edge
         return self.run("runs_holding", source=source, target=target, texts=_json(key_texts(keys)))
 
     def insert_runs(self, runs: Sequence[RunRecord], vectors: Mapping[str, Float32Array], *, counted: bool) -> None:
+        user_vectors: list[dict[str, object]] = []
         for run in runs:
             (number,) = self.run("add_trajectory", **run.columns, counted=counted, record=run.record).fetchone()
             self.row_numbers[run.id] = number
-        said = [run for run in runs if run.said in vectors]
-        self._put(
-            "add_run_vector",
-            ({"of": self.row_numbers[r.id], "vector": packed(to_bytes(vectors[r.said]))} for r in said),
-        )
+            if run.said in vectors:
+                user_vectors.append({"of": number, "vector": packed(to_bytes(vectors[run.said]))})
+        self._put("add_run_vector", user_vectors)
 
     def restate_runs(self, runs: Sequence[tuple[StoredRun, RunRecord]]) -> None:
         for stored, run in runs:
@@ -327,7 +354,8 @@ class SQLiteTransaction(Transaction):
             self.row_numbers[run.id] = stored.seq
 
     def drop_runs(self, ids: Sequence[str]) -> None:
-        for number in [self.row_numbers.pop(name) for name in ids]:
+        for name in ids:
+            number = self.row_numbers.pop(name)
             self.run("delete_run_vector", seq=number)
             self.run("delete_trajectory", seq=number)
 
@@ -335,49 +363,53 @@ class SQLiteTransaction(Transaction):
 
     def apply(self, delta: Delta, vectors: Mapping[str, Float32Array]) -> None:
         self._add_counts(delta)
-        self._put(
-            "add_run_edge",
-            (
-                {"source": a, "target": b, "trajectory": self.row_numbers[run]}
-                for (a, b), runs in delta.run_edges.items()
-                for run in runs
-            ),
-        )
-        self._put(
-            "add_tool_run",
-            (
-                {"tool": tool, "ended": ended, "trajectory": self.row_numbers[run], "failed": failed}
-                for (tool, run), (ended, failed) in delta.outcomes.items()
-            ),
-        )
+        run_edges: list[dict[str, object]] = []
+        for (source, target), runs in delta.run_edges.items():
+            for run in runs:
+                run_edges.append({"source": source, "target": target, "trajectory": self.row_numbers[run]})
+        self._put("add_run_edge", run_edges)
+        outcomes: list[dict[str, object]] = []
+        for (tool, run), (ended, failed) in delta.outcomes.items():
+            outcomes.append({"tool": tool, "ended": ended, "trajectory": self.row_numbers[run], "failed": failed})
+        self._put("add_tool_run", outcomes)
         self._add_states(delta.states, vectors)
 
     def _add_counts(self, delta: Delta) -> None:
-        self.sources.update(source for source, _ in (*delta.edges, *delta.outcomes))
-        edges = sorted(delta.edges.items())
-        self._put("add_edge", ({"source": a, "target": b, **vars(counts)} for (a, b), counts in edges))
+        self.sources |= delta.touched_tools
+        edges: list[dict[str, object]] = []
+        for (source, target), counts in sorted(delta.edges.items()):
+            edges.append({"source": source, "target": target, **vars(counts)})
+        self._put("add_edge", edges)
         for rows in delta.tool_rows():
             self._put("add_tool", rows)
 
     def retract(self, delta: Delta, ids: Sequence[str]) -> tuple[dict[StatePlace, int], set[StateMove]]:
         self.rewritten = True
         self.removed |= delta.labelled
-        gone = set(ids)
         self._add_counts(delta)
-        for source in {a for a, _ in delta.edges}:
+        for source in {source for source, _ in delta.edges}:
             self.run("delete_empty_edges", source=source)
         self.run("delete_empty_tools")
         for name in ids:
-            for what in ("delete_run_edges", "delete_tool_runs"):
-                self.run(what, seq=self.row_numbers[name])
+            self.run("delete_run_edges", seq=self.row_numbers[name])
+            self.run("delete_tool_runs", seq=self.row_numbers[name])
+        return self._reduce_states(delta.states, set(ids))
+
+    def _reduce_states(
+        self, states: Mapping[StateMove, Mapping[int, StateSeen]], gone: Collection[str]
+    ) -> tuple[dict[StatePlace, int], set[StateMove]]:
+        """Reduce the counts of states, and drop those that no run holds or whose text came from a run that is gone.
+
+        Returns what `retract` does.
+        """
         orphaned: dict[StatePlace, int] = {}
         below_bound: set[StateMove] = set()
-        for move, states in delta.states.items():
+        for move, of_move in states.items():
             self.sources.update(move.sources)
-            for key, state in states.items():
-                for number, count, run, kept in self.run(
-                    "reduce_state", **_place(move), key=key, count=state.count
-                ).fetchall():
+            place = _place(move)
+            for key, state in of_move.items():
+                reduced = self.run("reduce_state", **place, key=key, count=state.count).fetchall()
+                for number, count, run, kept in reduced:
                     if count > 0 and run not in gone:
                         continue
                     if count > 0:
@@ -389,11 +421,11 @@ class SQLiteTransaction(Transaction):
 
     def textless(self, moves: Iterable[StateMove]) -> dict[StatePlace, tuple[int, str, int]]:
         bound = self.header.states_per_move
-        return {
-            (move, key): (count, run, step)
-            for move in moves
-            for key, count, run, step in self.run("textless_states", **_place(move), bound=bound)
-        }
+        states: dict[StatePlace, tuple[int, str, int]] = {}
+        for move in moves:
+            for key, count, run, step in self.run("textless_states", **_place(move), bound=bound):
+                states[move, key] = count, run, step
+        return states
 
     def drop_states(self, places: Iterable[StatePlace]) -> None:
         for move, key in places:
@@ -405,7 +437,10 @@ class SQLiteTransaction(Transaction):
     ) -> None:
         """Add states, or merge them into equal ones. What stays as it is, is not written: each page counts."""
         places = {move: _place(move) for move in states}
-        seen = [(move, key, state) for move, of_move in states.items() for key, state in of_move.items()]
+        seen: list[tuple[StateMove, int, StateSeen]] = []
+        for move, of_move in states.items():
+            for key, state in of_move.items():
+                seen.append((move, key, state))
         known = self._known_states([(places[move], key) for move, key, _ in seen])
         last = int(self.run("last_state").fetchone()[0])
         new: list[dict[str, object]] = []
@@ -414,10 +449,10 @@ class SQLiteTransaction(Transaction):
         replaced: list[dict[str, object]] = []
         linked: list[dict[str, object]] = []
         grown = defaultdict[StateMove, list[int]](list)
-        for at, (move, key, state) in enumerate(seen):
+        for index, (move, key, state) in enumerate(seen):
             self.sources.update(move.sources)
-            if at in known:
-                number, held, merged, has_vector = known[at]
+            if index in known:
+                number, held, merged, has_vector = known[index]
                 merged.add(state)
                 repeated.append({"state": number, **vars(merged)})
                 if merged.summary == held and (has_vector or held is None):
@@ -433,14 +468,14 @@ class SQLiteTransaction(Transaction):
                 new.append({"state": number, "key": key, **places[move], **vars(state)})
                 grown[move].append(number)
             texts[number] = state.summary
-            linked.extend({"tool": tool, "state": number} for tool in move.sources)
-        embedded = ((n, vectors[text]) for n, text in texts.items() if text in vectors)
+            for tool in move.sources:
+                linked.append({"tool": tool, "state": number})
         self._put("add_state", new)
         self._put("repeat_state", repeated)
         self._put("set_text", replaced)
         self._put("drop_vector", replaced)
         self._put("add_state_after", linked)
-        self._put("add_vector", ({"state": n, "embedding": packed(to_bytes(vector))} for n, vector in embedded))
+        self._put("add_vector", _vector_rows(texts, vectors))
         for move, numbers in grown.items():
             self._keep_bound(move, places[move], numbers)
 
@@ -449,11 +484,12 @@ class SQLiteTransaction(Transaction):
     ) -> dict[int, tuple[int, str | None, StateSeen, bool]]:
         """Stored states by their number in a list of places: id, text, all of it, and whether it has a vector."""
         # Looked up in the order of their index, in which neighbours share pages.
-        asked = sorted((*place.values(), key, at) for at, (place, key) in enumerate(places))
-        found = self.run("states_known", places=_json([row[:-1] for row in asked]))
+        queries = sorted((*place.values(), key, index) for index, (place, key) in enumerate(places))
+        rows = self.run("states_known", places=_json([query[:-1] for query in queries]))
         known: dict[int, tuple[int, str | None, StateSeen, bool]] = {}
-        for row, number, text, trajectory, step, latest, count, has_vector in found:
-            known[asked[row][-1]] = number, text, StateSeen(text, trajectory, step, latest, count), bool(has_vector)
+        for row, number, text, trajectory, step, latest, count, has_vector in rows:
+            stored = StateSeen(text, trajectory, step, latest, count)
+            known[queries[row][-1]] = number, text, stored, bool(has_vector)
         return known
 
     def _keep_bound(self, move: StateMove, place: Mapping[str, object], new: Sequence[int]) -> None:
@@ -488,6 +524,14 @@ class SQLiteTransaction(Transaction):
                 self.run(f"{verb}_{table}")
         self.run("reset_tools")
         self.run("delete_empty_tools")
+
+
+def _vector_rows(texts: Mapping[int, str], vectors: Mapping[str, Float32Array]) -> Iterator[dict[str, object]]:
+    """Rows for the vectors of states, by the numbers of these; a text without a vector waits for `reembed`."""
+    for number, text in texts.items():
+        vector = vectors.get(text)
+        if vector is not None:
+            yield {"state": number, "embedding": packed(to_bytes(vector))}
 
 
 def _place(move: StateMove) -> dict[str, object]:

@@ -20,7 +20,7 @@ MOST_CALLS: Final = 1_024
 (benchmarks/LOG.md)."""
 MOMENT: Final = USER_SPOKE | AGENT_SPOKE | FAILED
 
-_COORDINATES_AT_ONCE: Final = 128
+_COORDINATES_AT_ONCE: Final = 128  # of vectors that are compared at once, which bounds the memory taken
 _NONE: Final = np.zeros(0, dtype=np.intp)
 
 

@@ -20,15 +20,15 @@ from hepm.graph.calls.call_matrix import CallMatrix
 from hepm.graph.rows import Float32Array, spread_over
 from hepm.policy.hybrid.ridge import product, unit
 
-ROUNDS: Final = 16
+ROUNDS: Final = 16  # of the fit: hazards hardly change any more then
 MOST_COMPARED: Final = 384
 """Calls after one tool that each failed one is compared with."""
 TEMPERATURE: Final = 0.2  # a call whose state is so much less similar than the most similar one weighs 1/e
-_PRIOR_RUNS: Final = 2.0
+_PRIOR_RUNS: Final = 2.0  # runs with the usual share of successes that each share is drawn towards
 _FEWEST: Final = 0.3  # of weighted runs, for the successes with a tool to be an example
 _EVEN: Final = 0.01  # hazard of a call with which runs did as well as with others
-_SURE: Final = 0.999
-_POSITIONS: Final = 1 << 20
+_SURE: Final = 0.999  # most hazard of one call: the logarithm of its complement stays finite
+_POSITIONS: Final = 1 << 20  # more than a run has calls: run and position become one number
 
 
 @dataclass(frozen=True, slots=True)

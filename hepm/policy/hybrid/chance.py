@@ -24,7 +24,7 @@ MOST_CALLS: Final = 3_000
 """The latest calls whose runs are asked about and learned from."""
 MOST_ASKED: Final = 500
 """Held-out calls that are asked about, for each of the two curves."""
-FOLDS: Final = 5
+FOLDS: Final = 5  # of the runs, by family: hints on each are measured by what the others teach
 FEWEST_HINTS: Final = 20
 """Held-out hints below which no chance is measured."""
 UNMEASURED: Final = 0.5
@@ -35,8 +35,8 @@ MOST_OF_SAME: Final = 0.935
 """and the highest chance then: on recorded runs so many of 1,322 hints of a higher score for such requests were right
 (benchmarks/LOG.md, "honest chances")."""
 _SMALLEST_STEP: Final = 10  # hints of one step of a curve
-_LEAST_LIKE: Final = 0.1
-_ROUNDING: Final = 1e-6
+_LEAST_LIKE: Final = 0.1  # share of the known requests that may be less alike than what counts as recognised
+_ROUNDING: Final = 1e-6  # by which equal cosines may differ
 _PSEUDO: Final = 1.0  # right and wrong hints that are added to each step
 
 

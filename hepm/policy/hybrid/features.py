@@ -56,9 +56,9 @@ FAILED_LIKENESS: Final = 0.2  # weight of a failed run in `contrast`: most of it
 _ALIKE_FROM: Final = 0.5  # cosines of the most similar state from which the contrast begins to count,
 _ALIKE_FULLY: Final = 0.8  # and counts fully
 _MOST_COUNTED: Final = 255  # so often at most is counted of a run's calls
-_TINY: Final = 1e-9
-_VOTE_FLOOR: Final = 0.003
-_RUN_FLOOR: Final = 0.01
+_TINY: Final = 1e-9  # keeps the logarithm of a share of 0 finite
+_VOTE_FLOOR: Final = 0.003  # share that a tool without votes is given
+_RUN_FLOOR: Final = 0.01  # the same of similar runs that call it once more
 
 
 def features(fitted: FittedMemory, query: EncodedQuery, tools: Tools) -> Float32Array:

@@ -47,11 +47,11 @@ OTHER_ANSWER: Final = 0.3
 REGROWN: Final = 1.05  # times as many calls after a tool, from which on its trees are grown again
 TEMPERATURE: Final = 0.05  # of every softmax over cosines: what is .05 less similar has 1/e of the vote
 FAILED_SHARE: Final = 0.25  # weight of a failed run among those with similar requests
-_CLEAR: Final = 10.0
+_CLEAR: Final = 10.0  # log-weight below which a run no longer counts
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD: Final = re.compile(r"[a-z0-9]{2,}")
-_STEM: Final = 5
-_PLURAL: Final = 4
+_STEM: Final = 5  # letters of a word that are compared: "refund" is "refunds" and "refunding"
+_PLURAL: Final = 4  # letters from which on a final s is taken off
 _EVERYWHERE: Final = frozenset({"user"})
 
 

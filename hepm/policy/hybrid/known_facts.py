@@ -20,7 +20,6 @@ MOST_TESTS: Final = 300
 """Tests that are tried at one place: those that tell the next calls apart best by themselves."""
 _FEWEST_REQUESTS: Final = 3  # unlike ones of a user; of one with fewer, the request may decide
 _MOST_LIMITS: Final = 32  # numbers that one fact is compared with
-_TINY: Final = 1e-9
 
 
 class FactTest(NamedTuple):

@@ -24,17 +24,17 @@ from hepm.graph.rows import Float32Array, spread_over
 VOTERS: Final = 5
 """Runs that vote, and with them those whose requests are as like as the fifth: which of equal runs came first must not
 decide."""
-MOST_VOTERS: Final = 20
+MOST_VOTERS: Final = 20  # however many requests are equally alike
 LONGEST_COUNTED: Final = 4  # equal last calls that a vote counts more for
 KNOWN_FROM: Final = 0.2
 """Likeness of the most similar request from which on a request is a known one,"""
 KNOWN_FULLY: Final = 0.7
 """and from which on it is so fully."""
-_PER_CALL: Final = 0.05
-_TEMPERATURE: Final = 0.1
-USUAL_SHARE: Final = 0.95
-LEAST_RECOGNISED: Final = 0.2
-_TINY: Final = 1e-9
+_PER_CALL: Final = 0.05  # of cosine that one more equal last call is worth
+_TEMPERATURE: Final = 0.1  # of the softmax over votes: a vote that is .1 weaker weighs 1/e
+USUAL_SHARE: Final = 0.95  # of requests of other tasks that are less alike than what counts as recognised
+LEAST_RECOGNISED: Final = 0.2  # cosine below which no request is recognised
+_TINY: Final = 1e-9  # by which equal cosines may differ; and keeps divisions by nothing finite
 _MOST_COMPARED: Final = 400  # runs of which it is asked how alike requests of other tasks are
 
 

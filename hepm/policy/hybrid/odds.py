@@ -28,20 +28,20 @@ MOST_CALLS: Final = 8_000
 HELD_OUT_CALLS: Final = 400
 """Calls, of runs drawn by the hash of their ids, on which the odds are tried."""
 OF_ONE_RUN: Final = 20  # maximum number of them of one run
-FOLDS: Final = 4
+FOLDS: Final = 4  # of the held-out runs
 FEWEST_HELD_OUT: Final = 10  # runs below which no odds are trusted
 TRUSTED: Final = 1.0
 """Trust from which the odds alone may warn, or rule that no tool is likely to succeed."""
 
 _TINY: Final = 0.05  # added to both sides of odds: of what is read, less than this is noise
-_MUCH_MORE: Final = 1.05
+_MUCH_MORE: Final = 1.05  # times as many calls, from which on coordinates are weighed again
 MOST_ODDS: Final = 3.0  # log-odds are cut to ± this
-_MOST_RELEVANT: Final = 6.0
+_MOST_RELEVANT: Final = 6.0  # weight of a coordinate, however well it tells good ends from bad ones
 _UNTRUSTED: Final = 1.2
 _TRUSTED_FULLY: Final = 2.2
 """Slope of outcomes on held-out odds up to which odds are left aside, and from which they are trusted fully: recorded
 runs have 0 to 1.2, logs in which a few words decide 1.3 to 5 (benchmarks/LOG.md)."""
-_MOST_TRUST: Final = 3.0
+_MOST_TRUST: Final = 3.0  # in units of the weights of features
 
 
 @dataclass(frozen=True, slots=True)

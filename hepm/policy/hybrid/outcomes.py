@@ -45,14 +45,14 @@ LEAST_CHARGE: Final = 0.7
 MUCH_CHARGE: Final = 2.0
 """and for one that did, but clearly less than another one:"""
 FAILED_TIMES: Final = 3  # its charge is so many times its successes
-FEWEST_FAILURES: Final = 2
-FEWEST_KNOWN: Final = 3
+FEWEST_FAILURES: Final = 2  # of a tool that no similar run succeeded with, for it to count as one that only failed
+FEWEST_KNOWN: Final = 3  # runs below which none are said to have failed all
 NEAREST: Final = 5
 """If at least 3 runs went on from here and the 5 most like this one failed, all known ways may have failed."""
 LIKELY: Final = 0.15
 """A tool has a chance here if success with it is this likely, or as likely as it is from here in general."""
-MOST_WARNINGS: Final = 3
-_ROUNDING: Final = 1e-6
+MOST_WARNINGS: Final = 3  # in one answer, those with most failures
+_ROUNDING: Final = 1e-6  # by which equal cosines may differ
 _HINTED: Final = 2  # k by default (H-EPM, table 4(D))
 
 

@@ -45,7 +45,7 @@ _REASONS_OF_PLACE: Final = frozenset({"in_this_moment", "vote", "contrast"})
 CHECKED: Final = 0.1
 """Chance from which on it is looked up whether a tool has begun to fail."""
 _LEAST_REASON: Final = 0.1  # of a score, above the mean of the other candidates
-_MOST_REASONS: Final = 2
+_MOST_REASONS: Final = 2  # in one suggestion, the strongest ones
 
 
 class TrainedRanker(Protocol):

@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 from hepm.graph.calls.call_matrix import CallMatrix
 from hepm.graph.rows import Float32Array
 
-LAMBDA: Final = 1.0
+LAMBDA: Final = 1.0  # of the ridge penalty, added to the diagonal
 MOST_CALLS: Final = 24_000
 """The latest calls that are learned from: further ones change little and cost 3 ms a hundred."""
 MOST_TOOLS: Final = 256
 """Tools with a column of their own in each one-hot block; in a larger memory several share one."""
 
 _Float = TypeVar("_Float", np.float32, np.float64)
-_PLACE: Final = 0.5
-_SEEN: Final = 0.3
-_FLAGS: Final = 0.5
-_CHUNK: Final = 2048
-_BLOCK: Final = 32
+_PLACE: Final = 0.5  # scale of the one-hot blocks of the last two tools, beside vectors of length 1
+_SEEN: Final = 0.3  # of the block of tools that the run has called
+_FLAGS: Final = 0.5  # of what happened since the last call, and of the intercept
+_CHUNK: Final = 2048  # calls whose inputs are made at once
+_BLOCK: Final = 32  # rows or columns of a matrix that are worked on at once
 _MOST_UPDATED: Final = 256  # calls at once; more are faster summed up anew
 _ONE_THREAD: Final = 2**18  # OpenBLAS uses one thread for a product of no more multiplications
 

@@ -26,15 +26,15 @@ DRAWN_TREES: Final = 4
 All may ask all tests: one fact often decides alone, and a tree that may not ask for it only guesses
 (benchmarks/LOG.md, "trees that may ask all").
 """
-DEEPEST: Final = 5
+DEEPEST: Final = 5  # questions on the way to a leaf
 MOST_CALLS: Final = 800
 """Calls after one tool that trees are grown from: half of them the latest."""
-FEWEST_CALLS: Final = 6
+FEWEST_CALLS: Final = 6  # after a tool, below which no trees are grown
 UNSKILLED: Final = 0.3
 """Skill up to which trees are not heard,"""
 SKILLED: Final = 0.7
 """and from which on they are heard fully."""
-_FEWEST_IN_LEAF: Final = 3
+_FEWEST_IN_LEAF: Final = 3  # calls, in a small memory
 _LEAF_SHARE: Final = 60  # of n calls, a leaf has at least n / 60
 _SPLIT_COST: Final = 1.0  # nats that a split costs beside the choice of its test
 _MOST_SHOWN: Final = 3  # questions in a reason, the last ones

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import TypeAlias, cast
 
 from hepm.cypher.model import NODES, RELATIONSHIPS, PropertyType, Table
-from hepm.graph.lessons.rows import LABELS, PYTHON_TYPES, LessonRow, StoredLesson, to_record
+from hepm.graph.lessons.rows import LABELS, PYTHON_TYPES, Kind, LessonRow, StoredLesson, to_record
 from hepm.graph.rows import Aliases
 from hepm.graph.store import Store
 from hepm.types import ToolName
@@ -19,7 +18,10 @@ Node: TypeAlias = tuple[str, int]
 
 
 class LessonTables:
-    """The tables that lessons fill, over all namespaces. Call `nodes` for each, `meet` for each run, then the rest."""
+    """The tables that lessons fill, over all namespaces.
+
+    Call `nodes` for each namespace, `link_run` for each run, then `relationships`.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -32,28 +34,43 @@ class LessonTables:
     def nodes(self, namespace: str) -> Iterator[tuple[Table, Iterable[Row]]]:
         """Nodes of one namespace."""
         self._aliases[namespace] = self._store.marks(namespace=namespace).aliases
-        lessons = self._store.lessons.list(namespace=namespace)
-        known = {one.row.id: self._node(LABELS[one.row.kind], namespace, one.row.id) for one in lessons}
+        by_kind: dict[Kind, list[StoredLesson]] = {kind: [] for kind in LABELS}
+        known: dict[str, Node] = {}
+        for lesson in self._store.lessons.list(namespace=namespace):
+            kind = lesson.row.kind
+            by_kind[kind].append(lesson)
+            known[lesson.row.id] = self._node(LABELS[kind], namespace, lesson.row.id)
         for kind, label in LABELS.items():
-            yield Table(label), map(partial(self._lesson, namespace), [one for one in lessons if one.row.kind == kind])
-        for one in lessons:
-            self._tie(namespace, one.row, known)
-        notes = [one.row for one in lessons if one.row.kind == "notes"]
-        revised = {row.parents[0].id for row in notes if row.parents}
-        for row in notes:
-            if row.id not in revised:
-                self._link("PREFERS", self._node("User", namespace, row.user), known[row.id])
-        users = sorted({row.user for row in notes})
-        triples = (triple for one in lessons if one.row.kind == "principle" for triple in one.row.triples)
-        concepts = dict.fromkeys(name for triple in triples for name in (triple.subject, triple.object))
-        yield Table("User"), self._named("User", namespace, users)
+            yield Table(label), [self._lesson(namespace, lesson) for lesson in by_kind[kind]]
+        for lessons in by_kind.values():
+            for lesson in lessons:
+                self._link_lesson(namespace, lesson.row, known)
+        notes = [lesson.row for lesson in by_kind["notes"]]
+        self._link_users(namespace, notes, known)
+        yield Table("User"), self._named("User", namespace, sorted({row.user for row in notes}))
+        concepts: dict[str, None] = {}
+        for lesson in by_kind["principle"]:
+            for triple in lesson.row.triples:
+                concepts[triple.subject] = None
+                concepts[triple.object] = None
         yield Table("Concept"), self._named("Concept", namespace, concepts)
         yield Table("Showing"), self._exposures(namespace, known)
 
     def _named(self, label: str, namespace: str, names: Iterable[str]) -> list[Row]:
-        return [(self._node(label, namespace, name)[1], namespace, name) for name in names]
+        rows: list[Row] = []
+        for name in names:
+            _, number = self._node(label, namespace, name)
+            rows.append((number, namespace, name))
+        return rows
 
-    def meet(self, namespace: str, run: str, number: int) -> None:
+    def _link_users(self, namespace: str, notes: Sequence[LessonRow], known: Mapping[str, Node]) -> None:
+        """Link each user to those of the notes that no other ones revise."""
+        revised = {row.parents[0].id for row in notes if row.parents}
+        for row in notes:
+            if row.id not in revised:
+                self._link("PREFERS", self._node("User", namespace, row.user), known[row.id])
+
+    def link_run(self, namespace: str, run: str, number: int) -> None:
         """Link lessons to a stored run, by its number."""
         for lesson, reward, words in self._sources.pop((namespace, run), ()):
             self._link("FROM", lesson, ("Trajectory", number), reward, words)
@@ -73,31 +90,44 @@ class LessonTables:
         if source[0] in RELATIONSHIPS[name].sources and target[0] in RELATIONSHIPS[name].targets:
             self._links[Table(name, (source[0], target[0]))][source[1], target[1], *properties] = None
 
-    def _tie(self, namespace: str, row: LessonRow, known: Mapping[str, Node]) -> None:
+    def _link_lesson(self, namespace: str, row: LessonRow, known: Mapping[str, Node]) -> None:
         lesson = known[row.id]
+        # A run, a tool or a parent that is named twice is linked once.
         for source in {source.run: source for source in row.sources}.values():
             self._sources[namespace, source.run].append((lesson, source.reward, source.words))
-        own = (self._aliases[namespace].get(tool, tool) for tool in row.tools)
-        self._about.extend((lesson, namespace, tool) for tool in dict.fromkeys(own))
-        parents = [parent for parent in row.parents if parent.id in known]
+        aliases = self._aliases[namespace]
+        for tool in dict.fromkeys(aliases.get(tool, tool) for tool in row.tools):
+            self._about.append((lesson, namespace, tool))
+        parents = {parent.id: parent for parent in row.parents if parent.id in known}
         if row.kind == "notes":
-            for parent in parents[:1]:
-                self._link("REVISES", lesson, known[parent.id])
+            for parent in list(parents)[:1]:
+                self._link("REVISES", lesson, known[parent])
         else:
-            for parent in {parent.id: parent for parent in parents}.values():
+            for parent in parents.values():
                 self._link("EVOLVED_FROM", lesson, known[parent.id], parent.operator)
-        for subject, predicate, object in row.triples if row.kind == "principle" else ():
-            one, other = (self._node("Concept", namespace, name) for name in (subject, object))
-            self._link("MENTIONS", lesson, one)
-            self._link("MENTIONS", lesson, other)
-            self._link("RELATES", one, other, predicate, row.id)
+        if row.kind == "principle":
+            for triple in row.triples:
+                subject = self._node("Concept", namespace, triple.subject)
+                object = self._node("Concept", namespace, triple.object)
+                self._link("MENTIONS", lesson, subject)
+                self._link("MENTIONS", lesson, object)
+                self._link("RELATES", subject, object, triple.predicate, row.id)
 
     def _lesson(self, namespace: str, stored: StoredLesson) -> Row:
         seq, row, uses, _ = stored
         label, number = self._node(LABELS[row.kind], namespace, row.id)
-        counts = {**uses._asdict(), "score": uses.score}
-        values = {**row.columns, "namespace": namespace, "seq": seq, **counts, "record": to_record(row)}
-        return (number, *(_value(values.get(name), kind) for name, kind in NODES[label].items()))
+        values = {
+            **row.columns,
+            "namespace": namespace,
+            "seq": seq,
+            **uses._asdict(),
+            "score": uses.score,
+            "record": to_record(row),
+        }
+        columns: list[object] = [number]
+        for name, kind in NODES[label].items():
+            columns.append(_value(values.get(name), kind))
+        return tuple(columns)
 
     def _exposures(self, namespace: str, known: Mapping[str, Node]) -> Iterator[Row]:
         outcomes = self._store.lessons.outcomes(namespace=namespace)
@@ -105,14 +135,21 @@ class LessonTables:
         for run, lesson, success in exposures:
             if lesson in known:
                 self._link("SHOWED", self._node("Showing", namespace, run), known[lesson], success)
-        for run in dict.fromkeys((*(exposure.run for exposure in exposures), *outcomes)):
-            yield self._node("Showing", namespace, run)[1], namespace, run, outcomes.get(run)
+        runs = dict.fromkeys(exposure.run for exposure in exposures)
+        runs.update(dict.fromkeys(outcomes))
+        for run in runs:
+            _, number = self._node("Showing", namespace, run)
+            yield number, namespace, run, outcomes.get(run)
 
 
 def _value(value: object, kind: PropertyType) -> object:
     """A value as its column takes it; nothing where it is of another type, as another program may have written it."""
     if kind == "strings":
-        return cast("Sequence[str]", value) if isinstance(value, list | tuple) else ()
+        if isinstance(value, list | tuple):
+            return cast("Sequence[str]", value)
+        return ()
     if kind == "float" and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    return value if type(value) is PYTHON_TYPES[kind] else None
+    if type(value) is not PYTHON_TYPES[kind]:
+        return None
+    return value
