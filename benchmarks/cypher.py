@@ -30,8 +30,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from hepm.cypher import question
 from hepm.cypher.engines import ask_server
-from hepm.graph.model_rows import ModelRows, open_copy
 from hepm.graph.neo4j_local import LocalServer
+from hepm.graph.projection.copy import open_copy
+from hepm.graph.projection.tables import ModelTables
 from hepm.graph.sqlite import SQLiteStore
 from tests.cypher.engines import load_server
 
@@ -58,7 +59,7 @@ def main() -> None:
         report("reopen", seconds=round(time.perf_counter() - started, 3))
         with copy, server() as (driver, database):
             load_server(
-                driver, database, [(n, list(r)) for n, r in ModelRows(store, lambda records: ([], {})).tables()]
+                driver, database, [(n, list(r)) for n, r in ModelTables(store, lambda records: ([], {})).tables()]
             )
             compare(copy, driver, database, arguments, index=False)
             index = "CREATE INDEX benchmark IF NOT EXISTS FOR (t:Tool) ON (t.namespace, t.name)"

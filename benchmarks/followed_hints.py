@@ -23,7 +23,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from hepm.evals.simulator import SIZES, Case, FirstTool, Scores, Setting, simulate
-from hepm.memory import POLICIES
+from hepm.policy import POLICIES
 
 FOLLOWS = (0.25, 0.5, 0.75, 1.0)
 QUICK_DESKS, QUICK_FOLLOWS, QUICK_SIZES = 3, (0.5, 1.0), (0, 10, 30, 100)

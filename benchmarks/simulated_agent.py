@@ -42,7 +42,8 @@ from hepm.evals.environments import Call, Environment, Task, ToolFailed, find_en
 from hepm.evals.metrics import Bootstrap, interval
 from hepm.ingest import ReadOptions, Rejection, read_runs
 from hepm.ingest.transitions import AgentState
-from hepm.memory import POLICIES, Memory
+from hepm.memory import Memory
+from hepm.policy import POLICIES
 from hepm.types import Speak, StateSummary, ToolCall, ToolName, Turn
 
 DOMAINS = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from typing import Final
 
 CUT: Final = "…"
@@ -85,3 +86,13 @@ def in_words(chance: float) -> str:
     if chance < 1 - _NEARLY_SURE:
         return "hardly ever right in such cases"
     return f"right in {round(chance * 10)} of 10 such cases"
+
+
+def day_of(ended_at: float | None) -> str | None:
+    """The day of a time in UTC, as "2026-11-21"; None where unknown or beyond the calendar."""
+    if ended_at is None:
+        return None
+    try:
+        return datetime.fromtimestamp(ended_at, UTC).date().isoformat()
+    except (OverflowError, OSError, ValueError):
+        return None

@@ -18,6 +18,8 @@ Role: TypeAlias = Literal["system", "user", "assistant"]
 Speak: TypeAlias = Literal["sure", "weighed", "all"]
 """What memory says: only what is right in nine of ten such cases; what is likely, with its chance, for agents that
 weigh hints against what they know; or a ranking of all tools, to look at."""
+PolicyName: TypeAlias = Literal["hybrid", "adaptive", "episodic", "procedural", "gnn"]
+"""How next tools are ranked (`hepm.policy.POLICIES`; "gnn" by a trained ranker)."""
 Facts: TypeAlias = "Mapping[str, Mapping[str, float]]"
 """Pieces of what is known that can decide, by where they are from: a tool (its latest result), `SAID`, `SAID_LAST` or
 `USER`. Each has a number: 1 for a value or a word that is there ("status=shipped", "~refund"), else its own."""

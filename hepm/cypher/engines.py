@@ -236,7 +236,7 @@ _END, _EMPTY = "\x1ehepm\x1f", "\x1f\x1f"  # between the texts of a list in a ce
 _TYPES: Final = {"string": "STRING", "integer": "INT64", "float": "DOUBLE", "boolean": "BOOLEAN", "strings": "STRING[]"}
 
 Rows: TypeAlias = Iterable[tuple[Table, Iterable[Sequence[object]]]]
-"""Tables of the model with their rows, as `hepm.graph.model_rows.ModelRows` gives them; one may come in parts."""
+"""Tables of the model with their rows (see `hepm.graph.projection.tables`); one may come in parts."""
 
 
 class Projection(contextlib.AbstractContextManager["Projection"]):

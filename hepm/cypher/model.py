@@ -12,6 +12,7 @@ PropertyType: TypeAlias = Literal["string", "integer", "float", "boolean", "stri
 Properties: TypeAlias = Mapping[str, PropertyType]
 
 LESSONS: Final = ("Experience", "Principle", "Notes")
+EDGE_SUMMARIES: Final = 3  # that an edge NEXT has as its summaries, those that most runs held
 
 _LESSON: Final = """
     namespace string, id string, seq integer, text string, user string, runs strings, tools strings, live boolean,

@@ -19,7 +19,8 @@ from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
 from hepm.ingest.transitions import AgentState
 from hepm.memory import Memory
-from hepm.policy import Adaptive, Episodic, Floors, Hybrid, Policy, Procedural, Query, floors_of
+from hepm.policy import POLICIES, Floors, Policy, PolicySettings, Procedural, Query, floors_of
+from hepm.policy.named import NamedPolicy
 from hepm.types import DEFAULT_NAMESPACE, USER_SIDE, StateSummary, Suggestions, Trajectory, Turn
 
 DEFAULT_METHODS: Final = ("first-order", "second-order+similarity", "adaptive", "episodic", "hybrid")
@@ -62,15 +63,20 @@ def all_methods() -> list[Method]:
 
 def policies() -> list[Method]:
     """Each policy under its name in `hepm suggest --policy`, and two variants for ablations."""
-    made: list[tuple[str, str, Callable[[Floors], Policy]]] = [
-        ("procedural", "H-EPM's edge weights, c = 1", lambda floors: Procedural(floors=floors)),
-        ("procedural-c0", "edge weights without efficiency", lambda floors: Procedural(c=0, floors=floors)),
-        ("episodic", "best remembered state on each edge", lambda floors: Episodic(floors=floors)),
-        ("adaptive", "episodic where the agent summarised, else weights", lambda floors: Adaptive(floors=floors)),
-        ("episodic-else-procedural", "weights where no state is remembered", EpisodicElseProcedural),
-        ("hybrid", "all that memory knows, weighed by shipped weights", lambda floors: Hybrid(floors=floors)),
+    methods: list[Method] = []
+    for name, policy in POLICIES.items():
+        methods.append(Method(name, policy.about, partial(PolicyPredictor, partial(_named, policy))))
+    without_efficiency = partial(PolicyPredictor, lambda floors: Procedural(c=0, floors=floors))
+    states_first = partial(PolicyPredictor, EpisodicElseProcedural)
+    return [
+        *methods,
+        Method("procedural-c0", "edge weights without efficiency", without_efficiency),
+        Method("episodic-else-procedural", "weights where no state is remembered", states_first),
     ]
-    return [Method(name, about, partial(PolicyPredictor, make)) for name, about, make in made]
+
+
+def _named(policy: NamedPolicy, floors: Floors) -> Policy:
+    return policy.make(PolicySettings(floors))
 
 
 class PolicyPredictor:

@@ -1,5 +1,5 @@
 """A memory and its parts: what it holds of runs and sessions, and how it answers."""
 
-from hepm.memory.memory import DEFAULT_EMBEDDER, DEFAULT_STORE, POLICIES, Memory
+from hepm.memory.memory import DEFAULT_EMBEDDER, DEFAULT_STORE, Memory
 
-__all__ = ["DEFAULT_EMBEDDER", "DEFAULT_STORE", "POLICIES", "Memory"]
+__all__ = ["DEFAULT_EMBEDDER", "DEFAULT_STORE", "Memory"]

@@ -24,7 +24,7 @@ from hepm.memory.journal import Journal
 from hepm.memory.query import as_tools, for_user, query_of
 from hepm.memory.sessions import Sessions
 from hepm.memory.tool_catalog import ToolCatalog
-from hepm.policy import Adaptive, Episodic, Floors, Policy, Procedural, floors_of
+from hepm.policy import POLICIES, Floors, Policy, PolicySettings, floors_of
 from hepm.types import (
     DEFAULT_NAMESPACE,
     RECORDED_BY,
@@ -61,8 +61,6 @@ DEFAULT_STORE: Final = "memory.hepm"
 DEFAULT_EMBEDDER: Final = "hepm/hash-512"
 DEFAULT_RANKERS: Final = "hepm-rank"
 
-_OF_H_EPM: Final = {"procedural": Procedural, "episodic": Episodic, "adaptive": Adaptive}
-POLICIES: Final = ("hybrid", *_OF_H_EPM)
 """The policies that need no training."""
 
 
@@ -570,7 +568,9 @@ class Memory:
         mirror = self.mirrors.namespace(namespace)
         if isinstance(policy, str):
             policy = self._policy(policy, c, floors, mirror)
-        embed = None if isinstance(policy, Procedural) else self._embed
+        embed = None
+        if getattr(policy, "compares_texts", True):
+            embed = self._embed
         query = query_of(mirror, after, history, summary, available, embed=embed, k=k, advice=advice)
         return query.answer(policy.suggest(mirror, query))
 
@@ -581,14 +581,10 @@ class Memory:
             return Gnn(self.rankers.get(mirror, self._current_embedder()).ranker)
         if name not in POLICIES:
             raise InputError(f"no policy is called {name!r}; there are {', '.join(sorted([*POLICIES, 'gnn']))}")
-        if name == "hybrid":
-            ranker = None
-            if self._rankers is not None and self._rankers.exists():
-                ranker = self.rankers.find_used(mirror, self._current_embedder())
-            from hepm.policy.hybrid import Hybrid
-
-            return Hybrid(floors=floors, ranker=ranker)
-        return _OF_H_EPM[name](c=c)
+        ranker = None
+        if name == "hybrid" and self._rankers is not None and self._rankers.exists():
+            ranker = self.rankers.find_used(mirror, self._current_embedder())
+        return POLICIES[name].make(PolicySettings(floors, c, ranker))
 
     def prompt(
         self,

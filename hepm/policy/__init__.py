@@ -5,12 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hepm.policy.h_epm import Adaptive, Episodic, Procedural
+from hepm.policy.named import POLICIES, PolicySettings
 from hepm.policy.query import Floors, Policy, Query, floors_of
 
 if TYPE_CHECKING:
     from hepm.policy.hybrid import Hybrid
 
-__all__ = ["Adaptive", "Episodic", "Floors", "Hybrid", "Policy", "Procedural", "Query", "floors_of"]
+__all__ = [
+    "POLICIES",
+    "Adaptive",
+    "Episodic",
+    "Floors",
+    "Hybrid",
+    "Policy",
+    "PolicySettings",
+    "Procedural",
+    "Query",
+    "floors_of",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror, OutgoingEdge
 from hepm.graph.rows import Float32Array
@@ -19,6 +20,7 @@ class Procedural:
 
     c: float = 1.0
     floors: Floors = Floors()
+    compares_texts: ClassVar[bool] = False
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, heaviest first. O(k) where all tools are available."""

@@ -114,7 +114,12 @@ def floors_of(speak: Speak, floor: float | None = None) -> Floors:
 
 
 class Policy(Protocol):
-    """Ranks the next tools. Deterministic: equal memory and query give an equal answer, ties by tool name."""
+    """Ranks the next tools. Deterministic: equal memory and query give an equal answer, ties by tool name.
+
+    It obeys `query.k`, `query.allows` and its floors, and abstains by `nothing_known`. Counts, edges and states are in
+    the mirror; the calls of whole runs, in order, are in `mirror.fits` (`hepm.graph.calls.fits`). A policy with the
+    attribute `compares_texts = False` gets no vectors: nothing is embedded for it.
+    """
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most `query.k` tools, best first; or none and why."""

@@ -21,7 +21,7 @@ from hepm.errors import StoreError
 from hepm.experience.lessons import Experience, Notes, Principle
 from hepm.graph.lessons.rows import Source, Triple, to_record
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.model_rows import FOLDER, folders_of, open_copy
+from hepm.graph.projection.copy import FOLDER, folders_of, open_copy
 from hepm.graph.sqlite import SQLiteStore
 from hepm.ingest.pipeline import replay_with
 from tests.cypher.engines import table

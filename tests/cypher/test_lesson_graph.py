@@ -13,8 +13,8 @@ import pytest
 from hepm.cypher.engines import Projection, ask_server
 from hepm.experience.lessons import Notes
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.model_rows import open_copy
 from hepm.graph.open_store import open_store
+from hepm.graph.projection.copy import open_copy
 from hepm.graph.rows import Selection
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Store

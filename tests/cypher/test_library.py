@@ -17,8 +17,9 @@ from hepm.cypher import NamedQuery, question, questions
 from hepm.cypher.engines import Projection, ask_server
 from hepm.cypher.model import Result
 from hepm.errors import QueryError
-from hepm.graph.model_rows import ModelRows, open_copy
 from hepm.graph.open_store import open_store
+from hepm.graph.projection.copy import open_copy
+from hepm.graph.projection.tables import ModelTables
 from hepm.graph.sqlite import SQLiteStore
 from hepm.ingest.pipeline import replay_with
 from tests.cypher.engines import clear_server, comparable, fresh, load_server
@@ -50,7 +51,7 @@ class Engines:
         replay = replay_with(None)
         self._store, self._driver, self._database = store, driver, database
         self.copy: Projection = open_copy(store, store.path, replay)
-        load_server(driver, database, ModelRows(store, replay).tables())
+        load_server(driver, database, ModelTables(store, replay).tables())
 
     def embedded(self, name: str, values: Mapping[str, Any]) -> Result:
         return self.copy.ask(questions()[name].embedded, questions()[name].values(values))

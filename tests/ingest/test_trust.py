@@ -20,7 +20,7 @@ from hepm.ingest import ReadOptions
 from hepm.ingest.formats.hepm import parse_run, write_run
 from hepm.ingest.prepare import IngestOptions, TrustByTags, exclude, prepare_in_process
 from hepm.ingest.workers.parallel import WORTH_BYTES, prepare, workers_for
-from hepm.memory import POLICIES
+from hepm.policy import POLICIES
 from hepm.types import DISTRUSTED, Tool
 from tests.runs import trajectory
 

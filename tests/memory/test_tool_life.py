@@ -15,10 +15,10 @@ from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.ingest.records import ReadOptions
+from hepm.policy import POLICIES
 from tests.faults.command import quick
 from tests.runs import TO_VERSION_3, trajectory
 
-POLICIES = ("hybrid", "adaptive", "episodic", "procedural")
 DECOMPOSED, COMPOSED = "cafe\u0301_search", "caf\u00e9_search"
 
 

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 
 from hepm.cypher import migrations, statement
-from hepm.cypher.model import Result
+from hepm.cypher.model import EDGE_SUMMARIES, Result
 from hepm.errors import StoreVersionError
 from hepm.graph.batches import batches
 from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen, key_texts
 from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
-from hepm.graph.model_rows import EDGE_SUMMARIES, day_of
 from hepm.graph.neo4j.connection import (
     ROWS,
     VECTOR_ROWS,
@@ -48,6 +47,7 @@ from hepm.graph.rows import (
 from hepm.graph.store import Store
 from hepm.graph.stored_vectors import from_bytes, to_bytes
 from hepm.graph.transaction import Transaction
+from hepm.text import day_of
 from hepm.types import START, SUCCESS_FROM, SUMMARY_TOOL, Evidence, ToolName
 
 if TYPE_CHECKING:

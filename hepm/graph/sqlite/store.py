@@ -145,7 +145,7 @@ class SQLiteStore(Store):
     def ask(
         self, text: str, parameters: Mapping[str, Any], *, replay: RecordParser, timeout_s: float, limit: int
     ) -> Result:
-        from hepm.graph.model_rows import open_copy
+        from hepm.graph.projection.copy import open_copy
 
         with open_copy(self, self.path, replay) as copy:
             return copy.ask(text, parameters, timeout_s=timeout_s, limit=limit)

@@ -1,62 +1,30 @@
-"""Any store as rows of the graph model (docs/reference/graph-model.md), and its read-only copy for Cypher."""
+"""Any store as rows of the graph model (docs/reference/graph-model.md)."""
 
 from __future__ import annotations
 
-import hashlib
 import heapq
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from itertools import count, groupby
 from operator import itemgetter
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
-from hepm.cypher.model import Table
+from hepm.cypher.model import EDGE_SUMMARIES, Table
 from hepm.graph.batches import batches
 from hepm.graph.delta import RunRecord
-from hepm.graph.lesson_rows import LessonTables
+from hepm.graph.projection.lesson_tables import LessonTables
 from hepm.graph.rows import EdgeRow, RecordParser, StateRow, read_each
 from hepm.graph.store import Store
 from hepm.graph.weights import edge_weights
+from hepm.text import day_of
 from hepm.types import ToolName
-from hepm.user_cache import user_cache
-
-if TYPE_CHECKING:
-    from hepm.cypher.engines import Projection
 
 Row: TypeAlias = tuple[object, ...]
 
-FOLDER: Final = ".cypher"  # ending of the folder beside a store that holds its copy
-EDGE_SUMMARIES: Final = 3  # on an edge, those that most runs held
 _READ_AT_ONCE: Final = 500  # records that are parsed at once
 
 
-def open_copy(store: Store, file: Path, replay: RecordParser) -> Projection:
-    """The copy of an embedded store in an embedded Cypher engine, rebuilt where the store in `file` has changed.
-
-    Raises:
-        MissingExtraError: the engine is not installed.
-    """
-    from hepm.cypher.engines import open_projection
-
-    def state() -> str:
-        # Differs between two states of a store: by its revision; of a restored file by inode, journal and counts.
-        header = store.header
-        totals = [(name, store.totals(namespace=name)) for name in store.namespaces()]
-        return repr((file.stat().st_ino, header, store.changes_since(header.revision - 1), totals))
-
-    return open_projection(folders_of(file), state, lambda: ModelRows(store, replay).tables())
-
-
-def folders_of(file: Path) -> tuple[Path, Path]:
-    """Where a store's copy may lie: in its folder, or in the user's cache if that cannot be written."""
-    place = hashlib.blake2b(os.fsencode(file.resolve()), digest_size=8).hexdigest()
-    return file.with_name(file.name + FOLDER), user_cache() / "cypher" / place
-
-
-class ModelRows:
+class ModelTables:
     """The tables of the model over all namespaces of a store.
 
     Rows of nodes begin with a number that is the node's own in its table; rows of relationships with the numbers of
@@ -177,13 +145,3 @@ class ModelRows:
         for (namespace, name), number in self._tools.items():
             if (namespace, name) not in listed:  # the start, which is never called
                 yield number, namespace, name, "", "{}", 0, 0, None, None, None
-
-
-def day_of(ended_at: float | None) -> str | None:
-    """The day of a time in UTC, as "2026-11-21"; None where unknown or beyond the calendar."""
-    if ended_at is None:
-        return None
-    try:
-        return datetime.fromtimestamp(ended_at, UTC).date().isoformat()
-    except (OverflowError, OSError, ValueError):
-        return None
