@@ -7,9 +7,13 @@ import glob
 import io
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from hepm.errors import HepmError
 from hepm.text import on_one_line
+
+if TYPE_CHECKING:
+    import click
 
 __all__ = ["main"]
 
@@ -37,30 +41,42 @@ def _flush() -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    before = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    before = arguments
+    if "--" in arguments:
+        # What stands behind it is no option, even if it reads --debug.
+        before = arguments[: arguments.index("--")]
     for stream in (sys.stdout, sys.stderr):
         # Characters that the terminal's encoding lacks are escaped: no tool name may stop an answer.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    if os.environ.get("COLUMNS") == "0":  # unknown width, as some terminals report it; tables would be empty
+    # Unknown width, as some terminals report it; tables would be empty.
+    if os.environ.get("COLUMNS") == "0":
         del os.environ["COLUMNS"]
     try:
         _check_text(arguments)
-        code = _exit_code([one for one in before if one != "--debug"] + arguments[len(before) :])
+        options = [argument for argument in before if argument != "--debug"]
+        code = _exit_code(options + arguments[len(before) :])
         _flush()
         return code
     except BrokenPipeError:
-        return 0  # the reader of stdout has gone, as `head` does
+        # The reader of stdout has gone, as `head` does.
+        return 0
     except (HepmError, OSError) as error:
         if "--debug" in before:
             import traceback
 
             traceback.print_exc()
-        text = str(error)
-        if not isinstance(error, HepmError) and error.strerror:
-            text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
-        _complain(f"hepm: {on_one_line(text)}")
+        _complain(f"hepm: {on_one_line(_sentence(error))}")
         return 1
+
+
+def _sentence(error: HepmError | OSError) -> str:
+    """What to say of an error; of the system's without its number."""
+    if isinstance(error, HepmError) or not error.strerror:
+        return str(error)
+    if error.filename is None:
+        return error.strerror
+    return f"{error.filename}: {error.strerror}"
 
 
 def _exit_code(arguments: list[str]) -> int:
@@ -73,7 +89,8 @@ def _exit_code(arguments: list[str]) -> int:
 
     from hepm.cli.commands import app
 
-    if "_HEPM_COMPLETE" in os.environ:  # a shell asks for completions
+    # A shell asks for completions.
+    if "_HEPM_COMPLETE" in os.environ:
         app.main(prog_name="hepm")
     try:
         with app.make_context("hepm", arguments) as context:
@@ -86,15 +103,26 @@ def _exit_code(arguments: list[str]) -> int:
         _complain(error.format_message())
         return error.exit_code
     except click.UsageError as error:
-        about = ""
-        if isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter):
-            hint = error.param_hint or (error.param.get_error_hint(error.ctx) if error.param and error.ctx else "")
-            about = f"{hint if isinstance(hint, str) else ' / '.join(hint)}: ".replace("'", "") if hint else ""
-        text = error.message if about else error.format_message().removeprefix("Invalid value: ")
-        path = error.ctx.command_path if error.ctx else "hepm"
-        _complain(f"hepm: {on_one_line(about + text)}\nTry `{path} --help`.")
+        path = "hepm"
+        if error.ctx:
+            path = error.ctx.command_path
+        _complain(f"hepm: {on_one_line(_misuse(error))}\nTry `{path} --help`.")
         return error.exit_code
     return 0
+
+
+def _misuse(error: click.UsageError) -> str:
+    """What to say of a misuse: the option, without quotes, and what is wrong with it."""
+    import click
+
+    if isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter):
+        hint = error.param_hint
+        if not hint and error.param and error.ctx:
+            hint = error.param.get_error_hint(error.ctx)
+        if hint:
+            names = hint if isinstance(hint, str) else " / ".join(hint)
+            return f"{names}: ".replace("'", "") + error.message
+    return error.format_message().removeprefix("Invalid value: ")
 
 
 def _complain(text: str) -> None:
@@ -109,7 +137,16 @@ def _check_text(arguments: list[str]) -> None:
     """
     for argument in arguments:
         shown = argument.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-        value = argument.partition("=")[2] if argument.startswith("--") else argument
-        if shown != argument and os.sep not in value and not os.path.exists(value) and not glob.glob(value):
-            path = shown.partition("=")[2] if argument.startswith("--") else shown
+        if shown == argument:
+            continue
+        value = _value_of(argument)
+        if os.sep not in value and not os.path.exists(value) and not glob.glob(value):
+            path = _value_of(shown)
             raise HepmError(f"'{shown}' is no text in UTF-8: write it in UTF-8, or as ./{path} if it is a path.")
+
+
+def _value_of(argument: str) -> str:
+    """`runs.jsonl` of `--messages=runs.jsonl`, and of `runs.jsonl`."""
+    if argument.startswith("--"):
+        return argument.partition("=")[2]
+    return argument

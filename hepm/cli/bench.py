@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hepm.cli.bench_options import AgentOptions, LearningOptions
-from hepm.cli.commands import Argument, Option
-from hepm.cli.model import DryRunOption, ModelChoice
+from hepm.cli.bench_options import AgentOptions, LearningOptions, agent_options, learning_options
+from hepm.cli.commands import PATH, Argument, Command
+from hepm.cli.model import ModelChoice, dry_run_option, model_options
 from hepm.cli.options import (
     NAMESPACE,
     Bar,
-    JsonOption,
     check_store,
+    json_option,
     known_namespace,
     print_json,
     sole_namespace,
@@ -39,20 +39,21 @@ from hepm.errors import InputError
 from hepm.types import SUCCESS_FROM
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from hepm.evals.bench.arms import Arm, KnownMemory
     from hepm.evals.bench.explore import RoundReport
     from hepm.evals.bench.folder import Folder
-    from hepm.evals.bench.play import BenchOptions
+    from hepm.evals.bench.models import Model
+    from hepm.evals.bench.play import Bench, BenchOptions
     from hepm.evals.bench.report import BenchReport
     from hepm.evals.collaboration.environment import UsersEnvironment
+    from hepm.evals.collaboration.play import UserBench
     from hepm.evals.environments import Environment, Task
     from hepm.evals.environments.recorded import Point, RecordedRuns
-    from hepm.evals.replay import HintedPoint
+    from hepm.evals.replay import HintedPoint, ReplayBench
     from hepm.llm import Budget, Client, Endpoint, Prices, Usage
 
-EnvArgument = Annotated[str, Argument(help="An environment's name, or module:function of your own.")]
 MAX_TURNS: Final = 30
 ROUND_TURNS: Final = 16  # of a run in a round (PRIME, table 2)
 ROUND_RUNS: Final = 100  # in a round (PRIME, table 2)
@@ -68,33 +69,52 @@ USER_TURNS: Final = 10  # replies in a session (MultiSessionCollab 5)
 USER_SESSIONS: Final = 5
 
 
+@click.command("bench", cls=Command)
+@click.argument("env", cls=Argument, help="An environment's name, or module:function of your own.")
+@click.option(
+    "--arms",
+    help="Ways to run the agent, separated by commas. Default: off,hybrid; in rounds lessons; with users "
+    "off,history,notes; with recorded runs off,hybrid,weight,lessons.",
+)
+@click.option(
+    "--trials",
+    type=click.IntRange(min=1),
+    help="Runs of each task in each arm; sessions of each user. Default: 1; of users 5.",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Explore in so many rounds, each with the lessons of those before, in one arm.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Of the first trial, the next ones count up; in rounds also of the order of tasks.",
+)
+@click.option(
+    "--folder", type=PATH, help="Where answers and runs are kept. Default: hepm-bench/ENV-MODEL, -rounds-ARM."
+)
+@click.option("--plot", type=PATH, help="Draw the success of each arm (.png, .svg; needs matplotlib).")
+@dry_run_option
+@json_option
+@model_options
+@agent_options
+@learning_options
 def bench(
-    env: EnvArgument,
-    asking: ModelChoice,
+    env: str,
+    choice: ModelChoice,
     agent: AgentOptions,
     learning: LearningOptions,
-    arms: Annotated[
-        str | None,
-        Option(
-            help="Ways to run the agent, separated by commas. Default: off,hybrid; in rounds lessons; with users "
-            "off,history,notes; with recorded runs off,hybrid,weight,lessons."
-        ),
-    ] = None,
-    trials: Annotated[
-        int | None, Option(min=1, help="Runs of each task in each arm; sessions of each user. Default: 1; of users 5.")
-    ] = None,
-    rounds: Annotated[
-        int, Option(min=0, help="Explore in so many rounds, each with the lessons of those before, in one arm.")
-    ] = 0,
-    seed: Annotated[
-        int, Option(min=0, help="Of the first trial, the next ones count up; in rounds also of the order of tasks.")
-    ] = 0,
-    folder: Annotated[
-        Path | None, Option(help="Where answers and runs are kept. Default: hepm-bench/ENV-MODEL, -rounds-ARM.")
-    ] = None,
-    plot: Annotated[Path | None, Option(help="Draw the success of each arm (.png, .svg; needs matplotlib).")] = None,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
+    arms: str | None,
+    trials: int | None,
+    rounds: int,
+    seed: int,
+    folder: Path | None,
+    plot: Path | None,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Run an agent on the tasks of an environment, with memory and without, and say whether memory helped.
 
@@ -106,11 +126,11 @@ def bench(
     from hepm.evals.collaboration.environment import UsersEnvironment
     from hepm.evals.environments.recorded import RecordedRuns
 
-    endpoint = agent.endpoint(asking)
+    endpoint = agent.endpoint(choice)
     options = (arms, trials, rounds, seed, folder, plot, dry_run, as_json)
     with ExitStack() as stack:
         environment = opened_environment(env, stack, agent.source)
-        command = BenchCommand(environment, endpoint, stack, asking.limits(agent.prices), agent, learning, *options)
+        command = BenchCommand(environment, endpoint, stack, choice.limits(agent.prices), agent, learning, *options)
         if isinstance(environment, UsersEnvironment):
             command.serve_users(environment)
         elif isinstance(environment, RecordedRuns):
@@ -119,6 +139,21 @@ def bench(
             command.explore()
         else:
             command.compare()
+
+
+@dataclass(frozen=True, slots=True)
+class BenchPlan:
+    """What a bench compares.
+
+    Attributes:
+        what: What is played: a run, a session or a point.
+        trials: How often each arm plays each task.
+    """
+
+    what: str
+    arms: Sequence[str]
+    tasks: Sequence[str]
+    trials: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +178,6 @@ class BenchCommand:
     def compare(self) -> None:
         """Run each arm on each task, and report."""
         from hepm.evals.bench.play import Bench
-        from hepm.evals.bench.report import report_on
 
         arms = self._known_arms("off,hybrid")
         self._check_learning(arms)
@@ -156,26 +190,12 @@ class BenchCommand:
         kept = self._opened_folder(place, settings)
         bar = Bar("runs")
         made = Bench(self.environment, tasks, kept, self.endpoint, options, given=given, on_run=bar.show)
-        if self.dry_run:
-            self._tell_estimate(*made.estimate(), "run", place)
-            return
-        model, ending = played(made, self.limits, self.stack, bar, made.play)
-        report = report_on(
-            made.ended,
-            environment=self.environment.name,
-            model=self.endpoint.model,
-            arms=[arm.name for arm in arms],
-            tasks=[task.id for task in tasks],
-            trials=options.trials,
-            failed=made.failed,
-            paid_before=model.paid_before,
-        )
-        self._tell(report, ending)
+        plan = BenchPlan("run", [arm.name for arm in arms], [task.id for task in tasks], options.trials)
+        self._play_and_report(made, bar, place, plan)
 
     def serve_users(self, environment: UsersEnvironment) -> None:
         """Let each user work with the agent in several sessions, in each arm, and report."""
         from hepm.evals.bench.models import SCRIPTED
-        from hepm.evals.bench.report import report_on
         from hepm.evals.collaboration.play import NO_PREFERENCES, UserBench, check_user_arms
 
         self._refuse_learning("users are remembered by the arms")
@@ -186,9 +206,11 @@ class BenchCommand:
         sessions = self.trials or USER_SESSIONS
         place = self._place()
         settings = self._settings(max_turns, arguments)
+        # Only names: the same problems may lie elsewhere at the next call.
         settings["problems"] = [file.name for file in environment.files]
         if self.endpoint.model == SCRIPTED:
-            environment.scripted(tasks[0])  # refused before a model is asked or a folder is made
+            # Refused before a model is asked or a folder is made.
+            environment.scripted(tasks[0])
         kept = self._opened_folder(place, settings)
         users = environment.users([task.id for task in tasks], seed=self.seed, client=self._user_client(kept))
         bar = Bar("sessions")
@@ -204,29 +226,23 @@ class BenchCommand:
             options=arguments,
             on_session=bar.show,
         )
-        if self.dry_run:
-            self._tell_estimate(*made.estimate(), "session", place)
-            return
-        model, ending = played(made, self.limits, self.stack, bar, made.play)
-        report = report_on(
-            made.ended,
-            environment=environment.name,
-            model=self.endpoint.model,
-            arms=arms,
-            tasks=[task.id for task in tasks],
-            trials=sessions,
-            failed=made.failed,
-            paid_before=model.paid_before + self.limits[0].paid_before,
-            seed=self.seed,
-            sessions=True,
-            without_memory=NO_PREFERENCES,
-            unreflected=made.unreflected,
-        )
-        self._tell(report, ending)
+
+        def about(model: Model) -> dict[str, Any]:
+            # The budget counts the answers of the model that plays the users.
+            budget, _ = self.limits
+            return {
+                "paid_before": model.paid_before + budget.paid_before,
+                "seed": self.seed,
+                "sessions": True,
+                "without_memory": NO_PREFERENCES,
+                "unreflected": made.unreflected,
+            }
+
+        plan = BenchPlan("session", arms, [task.id for task in tasks], sessions)
+        self._play_and_report(made, bar, place, plan, about)
 
     def replay(self, environment: RecordedRuns) -> None:
         """Ask for the next call at points of recorded runs, in each arm, and report."""
-        from hepm.evals.bench.report import report_on
         from hepm.evals.replay import ReplayBench, hinted_points, point_arms
 
         self._refuse_learning("memory is made of the recorded runs of other task families")
@@ -235,6 +251,7 @@ class BenchCommand:
         arguments = {"temperature": POINT_TEMPERATURE} | self.agent.request_arguments()
         chosen = self._chosen_points(environment)
         points: list[HintedPoint] = []
+        # Memory is made of one domain at a time.
         for domain in environment.domains:
             here = [point for point in chosen if point.event.run.domain == domain.name]
             points += hinted_points(domain, here, arms)
@@ -251,23 +268,12 @@ class BenchCommand:
             options=arguments,
             on_point=bar.show,
         )
-        if self.dry_run:
-            self._tell_estimate(*made.estimate(), "point", place)
-            return
-        model, ending = played(made, self.limits, self.stack, bar, made.play)
-        report = report_on(
-            made.ended,
-            environment=environment.name,
-            model=self.endpoint.model,
-            arms=names,
-            tasks=[hinted.point.key for hinted in points],
-            trials=1,
-            failed=made.failed,
-            paid_before=model.paid_before,
-            seed=self.seed,
-            families=made.families,
-        )
-        self._tell(report, ending)
+
+        def about(_model: Model) -> dict[str, Any]:
+            return {"seed": self.seed, "families": made.families}
+
+        plan = BenchPlan("point", names, [hinted.point.key for hinted in points], trials=1)
+        self._play_and_report(made, bar, place, plan, about)
 
     def _chosen_points(self, environment: RecordedRuns) -> Sequence[Point]:
         """So many points of each domain, drawn with the seed, or those whose names match."""
@@ -309,8 +315,10 @@ class BenchCommand:
             print_json({**exploration.to_json(), "paid_before": model.paid_before})
         else:
             print_parts(explore_tables(exploration))
+        # What ended the rounds early is told after the report of those that were made.
         if ending is not None:
             raise ending
+        # Runs that broke off leave their round unfinished: repeating the command tries them again.
         if len(exploration.rounds) < self.rounds:
             raise click.exceptions.Exit(1)
 
@@ -322,6 +330,36 @@ class BenchCommand:
         from hepm.evals.bench.folder import Folder
 
         return self.stack.enter_context(Folder(made_folder(place, self.dry_run, self.stack), settings))
+
+    def _play_and_report(
+        self,
+        made: Bench | UserBench | ReplayBench,
+        bar: Bar,
+        place: Path,
+        plan: BenchPlan,
+        about: Callable[[Model], dict[str, Any]] = lambda _: {},
+    ) -> None:
+        """Play a bench that compares arms, and report; in a dry run, say what that would take.
+
+        `about` gives more arguments of `report_on`, of what is known once the bench was played.
+        """
+        from hepm.evals.bench.report import report_on
+
+        if self.dry_run:
+            self._tell_estimate(*made.estimate(), plan.what, place)
+            return
+        model, ending = played(made, self.limits, self.stack, bar, made.play)
+        known: dict[str, Any] = {"failed": made.failed, "paid_before": model.paid_before} | about(model)
+        report = report_on(
+            made.ended,
+            environment=self.environment.name,
+            model=self.endpoint.model,
+            arms=plan.arms,
+            tasks=plan.tasks,
+            trials=plan.trials,
+            **known,
+        )
+        self._tell(report, ending)
 
     def _tell_estimate(self, number: int, usage: Usage, what: str, place: Path) -> None:
         tell_estimate(number, usage, what, place, prices=self.limits[1], as_json=self.as_json)
@@ -372,6 +410,7 @@ class BenchCommand:
             return
         if self.learning.learn_from:
             raise click.BadParameter("--memory and --learn-from exclude each other", param_hint="--memory")
+        # These put a digest of the runs to learn from into the system prompt.
         digesting = [arm.name for arm in arms if arm.digests]
         if digesting:
             message = f"{', '.join(digesting)} digest the runs of this bench: leave --memory out"
@@ -399,6 +438,7 @@ class BenchCommand:
         rollouts = self.learning.rollouts or 0
         max_turns = MAX_TURNS
         if self.rounds:
+            # What `-o temperature=X` says holds.
             arguments = {"temperature": ROUND_TEMPERATURE} | arguments
             rollouts = rollouts or ROUND_RUNS
             max_turns = ROUND_TURNS
@@ -437,6 +477,7 @@ class BenchCommand:
             "max_turns": max_turns,
             "options": dict(arguments),
         }
+        # Another model as the user makes other conversations.
         user = user_of(self.environment)
         if user is not None:
             settings["user"] = user.model

@@ -1,4 +1,4 @@
-"""Edits of the files of agents that `hepm init` connects: everything else in them stays as it is."""
+"""Edits of the files of agents that `hepm init` connects, whose other lines stay as they are, and a new `hepm.toml`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias, cast
 from urllib.parse import quote
 
 from hepm.atomic_file import atomic_file
+from hepm.cli.config import FILE_NAME
 from hepm.errors import InputError
 from hepm.types import DEFAULT_NAMESPACE
 
@@ -26,6 +27,18 @@ _BEGIN, _END, _KEPT = "# >>> hepm init >>>", "# <<< hepm init <<<", "# before: "
 _BLOCK: Final = re.compile(rf"^{_BEGIN}\n(.*?)^{_END}\n", re.MULTILINE | re.DOTALL)
 _PROVIDER: Final = re.compile(r"^[ \t]*model_provider[ \t]*=.*\n", re.MULTILINE)
 _TABLE: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
+_CONFIG: Final = """\
+# Settings of hepm in this folder. Options and variables win over them; docs/reference/settings.md lists all keys.
+store = {store}
+namespace = {namespace}
+
+[serve]  # hepm serve, hepm mcp
+# upstream = "http://localhost:11434/v1"
+# holdout = 0.1
+
+[redaction.rules]  # what to remove from runs besides secrets
+# ticket = 'T-[0-9]+'
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +51,10 @@ class ServerEntry:
 
     def url(self, path: str) -> str:
         """The address of a path in the namespace."""
-        own = "" if self.namespace == DEFAULT_NAMESPACE else f"/{quote(self.namespace, safe='')}"
-        return f"{self.address.rstrip('/')}{own}{path}"
+        address = self.address.rstrip("/")
+        if self.namespace != DEFAULT_NAMESPACE:
+            address += f"/{quote(self.namespace, safe='')}"
+        return address + path
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,33 +76,54 @@ class ClientFile:
         Raises:
             InputError: the file cannot be read or written, or is no such file. It is unchanged.
         """
+        change = self.add
+        if remove:
+            change = self.remove
+        before = ""
         try:
-            before = self.path.read_bytes().decode() if self.path.exists() else ""
-            after = (self.remove if remove else self.add)(before.replace("\r\n", "\n"))
+            if self.path.exists():
+                before = self.path.read_bytes().decode()
+            after = change(before.replace("\r\n", "\n"))
+        # Nothing is written yet: the file is unchanged whatever went wrong.
         except OSError as error:
             raise InputError(f"{self.path} cannot be read: {error.strerror}") from error
         except (ValueError, RecursionError) as error:
             raise InputError(f"{self.path} is left as it is: {error}. Correct it, or edit it yourself.") from error
-        after = after.replace("\n", "\r\n") if "\r\n" in before else after
+        # A file with line ends of Windows keeps them.
+        if "\r\n" in before:
+            after = after.replace("\n", "\r\n")
         if after == before:
-            return f"{self.path} has no lines of hepm" if remove else f"{self.path} has these lines already"
+            if remove:
+                return f"{self.path} has no lines of hepm"
+            return f"{self.path} has these lines already"
         if not after.strip():
-            self.path.unlink()
-            with suppress(OSError):  # a folder that holds anything else, or is in use, stays
-                self.path.parent.rmdir()
+            self._delete()
             return f"removed {self.path}, which had no other lines"
+        self._write(after)
+        if remove:
+            return f"removed hepm's lines from {self.path}"
+        return f"wrote {self.path}"
+
+    def _delete(self) -> None:
+        self.path.unlink()
+        # A folder that holds anything else, or is in use, stays.
+        with suppress(OSError):
+            self.path.parent.rmdir()
+
+    def _write(self, text: str) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_file(self.path, "the settings") as place:
-            place.write_bytes(after.encode())
+            place.write_bytes(text.encode())
+            # The new file takes the place of the old one, and gets its permissions.
             if self.path.exists():
                 place.chmod(self.path.stat().st_mode & 0o777)
-        return f"removed hepm's lines from {self.path}" if remove else f"wrote {self.path}"
 
 
 def claude_code_hooks(path: Path, server: ServerEntry) -> ClientFile:
     """HTTP hooks in a `settings.json` of Claude Code."""
     hook: ClientSettings = {"type": "http", "url": server.url(_HOOKS), "timeout": _WAIT_S}
-    if server.token_env:  # only variables in the list are filled in
+    if server.token_env:
+        # Claude Code fills in only the variables that are listed.
         hook |= {"headers": {_TOKEN: f"${{{server.token_env}}}"}, "allowedEnvVars": [server.token_env]}
 
     def add(settings: ClientSettings) -> None:
@@ -99,6 +135,7 @@ def claude_code_hooks(path: Path, server: ServerEntry) -> ClientFile:
         events = _part(settings, "hooks", dict)
         for event in list(events):
             groups = _part(events, event, list)
+            # A group that held nothing but our hook goes; one that was empty before stays.
             groups[:] = [group for group in groups if not (_drop_ours(group) and not group["hooks"])]
             if not groups:
                 del events[event]
@@ -110,12 +147,16 @@ def claude_code_hooks(path: Path, server: ServerEntry) -> ClientFile:
 
 def _drop_ours(group: Any) -> bool:
     """Drop hepm's hooks from a group; whether there were any."""
-    hooks: Any = cast(ClientSettings, group).get("hooks") if isinstance(group, dict) else None
-    listed = cast("list[Any]", hooks) if isinstance(hooks, list) else []
-    others = [one for one in listed if f'{_HOOKS}"' not in json.dumps(one)]
-    found = len(others) < len(listed)
+    if not isinstance(group, dict):
+        return False
+    hooks: Any = cast(ClientSettings, group).get("hooks")
+    if not isinstance(hooks, list):
+        return False
+    listed = cast("list[Any]", hooks)
+    others = [hook for hook in listed if f'{_HOOKS}"' not in json.dumps(hook)]
+    dropped = len(others) < len(listed)
     listed[:] = others
-    return found
+    return dropped
 
 
 def mcp_servers(path: Path, server: ServerEntry, *, variable: str, **more: str) -> ClientFile:
@@ -143,10 +184,16 @@ def _json_file(
         settings, write = _read_json(text)
         before = json.dumps(settings)
         remove(settings)
-        return text if json.dumps(settings) == before else write(settings) if settings else ""
+        # Unchanged text keeps its layout, which writing would not.
+        if json.dumps(settings) == before:
+            return text
+        if not settings:
+            return ""
+        return write(settings)
 
     def having(text: str) -> str:
         settings, write = _read_json(text)
+        # Former lines of ours, perhaps of another server, are replaced.
         remove(settings)
         add(settings)
         return write(settings)
@@ -158,24 +205,32 @@ def _read_json(text: str) -> tuple[ClientSettings, Callable[[ClientSettings], st
     """The object, and what writes it with the text's indentation."""
 
     def once(pairs: list[tuple[str, Any]]) -> ClientSettings:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        # Python would keep the last of them, and the other would be lost on writing.
+        members = dict(pairs)
+        if len(members) < len(pairs):
             raise ValueError("it has a key twice in one object")
-        return found
+        return members
 
-    settings: Any = json.loads(text, object_pairs_hook=once) if text.strip() else {}
+    settings: Any = {}
+    if text.strip():
+        settings = json.loads(text, object_pairs_hook=once)
     if not isinstance(settings, dict):
         raise ValueError("it is no JSON object")
+    indent = "  "
     spaces = re.search(r"^\{\n([ \t]+)", text)
-    end = "\n" if text.endswith("\n") or not text else ""
-    indent = spaces[1] if spaces else "  "
+    if spaces:
+        indent = spaces[1]
+    end = ""
+    if text.endswith("\n") or not text:
+        end = "\n"
     return cast(ClientSettings, settings), lambda value: json.dumps(value, indent=indent, ensure_ascii=False) + end
 
 
 def _part(settings: ClientSettings, key: str, kind: type[Any]) -> Any:
     part = settings.setdefault(key, kind())
     if not isinstance(part, kind):
-        raise ValueError(f"its {key!r} is neither missing nor {'an object' if kind is dict else 'a list'}")
+        sort = "an object" if kind is dict else "a list"
+        raise ValueError(f"its {key!r} is neither missing nor {sort}")
     return part
 
 
@@ -188,10 +243,13 @@ def codex_config(path: Path, server: ServerEntry, *, mcp: bool) -> ClientFile:
         f"base_url = {json.dumps(server.url('/v1'))}",
         'wire_api = "responses"',
         'env_key = "OPENAI_API_KEY"',
-        *([f"env_http_headers = {{ {_TOKEN} = {name} }}"] if server.token_env else []),
-        *(["", "[mcp_servers.hepm]", f"url = {json.dumps(server.url('/mcp'))}"] if mcp else []),
-        *([f"bearer_token_env_var = {name}"] if mcp and server.token_env else []),
     ]
+    if server.token_env:
+        tables.append(f"env_http_headers = {{ {_TOKEN} = {name} }}")
+    if mcp:
+        tables += ["", "[mcp_servers.hepm]", f"url = {json.dumps(server.url('/mcp'))}"]
+    if mcp and server.token_env:
+        tables.append(f"bearer_token_env_var = {name}")
 
     def remove(text: str) -> str:
         tomllib.loads(text)
@@ -199,14 +257,40 @@ def codex_config(path: Path, server: ServerEntry, *, mcp: bool) -> ClientFile:
 
     def add(text: str) -> str:
         text = remove(text)
-        text += "\n" if text and not text.endswith("\n") else ""
+        if text and not text.endswith("\n"):
+            text += "\n"
+        # A key of the file itself stands before the first table.
         table = _TABLE.search(text)
-        head, rest = (text[: table.start()], text[table.start() :]) if table else (text, "")
-        kept = _PROVIDER.search(head)
-        block = f'{_BEGIN}\n{_KEPT + kept[0] if kept else ""}model_provider = "hepm"\n{_END}\n'
-        head = head.replace(kept[0], block, 1) if kept else block + head
+        start_of_tables = table.start() if table else len(text)
+        head, rest = text[:start_of_tables], text[start_of_tables:]
+        chosen = 'model_provider = "hepm"\n'
+        former = _PROVIDER.search(head)
+        if former:
+            # The former provider stays as a comment, which `remove` turns back into a line.
+            head = head.replace(former[0], f"{_BEGIN}\n{_KEPT}{former[0]}{chosen}{_END}\n", 1)
+        else:
+            head = f"{_BEGIN}\n{chosen}{_END}\n{head}"
         text = "\n".join([head + rest + _BEGIN, *tables, _END, ""])
+        # Fails if the file has a table of our name that is not ours.
         tomllib.loads(text)
         return text
 
     return ClientFile(path, add, remove)
+
+
+def config_file(store: str, namespace: str) -> ClientFile:
+    """A `hepm.toml` of this folder that names a store and a namespace. One with other lines is left as it is."""
+    # A string of JSON is one of TOML.
+    content = _CONFIG.format(store=json.dumps(store), namespace=json.dumps(namespace))
+
+    def add(text: str) -> str:
+        if text not in ("", content):
+            raise ValueError("it has settings already")
+        return content
+
+    def remove(text: str) -> str:
+        if text not in ("", content):
+            raise ValueError("it has other settings")
+        return ""
+
+    return ClientFile(Path(FILE_NAME), add, remove)

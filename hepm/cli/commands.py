@@ -1,16 +1,15 @@
-"""Commands of click from annotated functions, and the table of all commands, each imported when it is called."""
+"""How the command line uses click, and the table of all commands, each imported when it is called."""
 
 from __future__ import annotations
 
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import MISSING, fields, is_dataclass
-from functools import cache
+from dataclasses import fields
+from functools import cache, wraps
 from importlib import import_module
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, TypeAlias
 
 import click
 from click.core import ParameterSource
@@ -18,55 +17,50 @@ from click.core import ParameterSource
 from hepm.cli.config import read_config
 from hepm.text import count_of
 
-F = TypeVar("F", bound=Callable[..., Any])
+Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+PATH: Final = click.Path(path_type=Path)
 
 
-class Option:
-    """Marks a parameter of a command as an option, named like it by default.
+class Argument(click.Argument):
+    """A positional argument that help describes; optional ones are shown like others."""
 
-    Args:
-        config: The key of `hepm.toml` that is read if neither the option nor its variable is given.
-        settings: What `click.Option` gets.
-    """
-
-    def __init__(
-        self,
-        *names: str,
-        help: str,
-        min: float | None = None,
-        max: float | None = None,
-        config: str = "",
-        **settings: Any,
-    ) -> None:
-        self.help, self.names, self.range, self.config, self.settings = help, names, (min, max), config, settings
+    def __init__(self, names: list[str], *, help: str, **settings: Any) -> None:
+        dots = "..." if settings.get("nargs") == -1 else ""
+        super().__init__(names, metavar=names[0].upper() + dots, **settings)
+        # Not `help`, which newer versions of click print in a section of their own.
+        self.about = help
 
 
-class Argument(Option):
-    """Marks a parameter of a command as a positional argument."""
+class ConfigOption(click.Option):
+    """An option that a key of `hepm.toml` may set, below the command line and the environment."""
 
-
-class _Argument(click.Argument):
-    about: str = ""
-
-
-class _Option(click.Option):
-    """An option that `hepm.toml` may set, below the command line and the environment."""
-
-    config: str = ""
+    def __init__(self, names: list[str], *, config: str, **settings: Any) -> None:
+        super().__init__(names, **settings)
+        self.config = config
 
     def consume_value(self, ctx: click.Context, opts: Any) -> tuple[Any, ParameterSource]:
+        """The value, and where it comes from; that of the file if nothing but the default would hold."""
         value, source = super().consume_value(ctx, opts)
-        if self.config and source is ParameterSource.DEFAULT:
+        # Read only when it decides: a broken file keeps nobody from help.
+        if source is ParameterSource.DEFAULT:
             configured = read_config().value(self.config)
             if configured is not None:
                 return configured, ParameterSource.DEFAULT_MAP
         return value, source
 
 
-class _Command(click.Command):
+class Command(click.Command):
     """A command whose `--help` leaves out the options of `RARE`, which `--help-all` shows."""
 
+    def __init__(self, name: str | None, *, help: str | None = None, **settings: Any) -> None:
+        text = inspect.cleandoc(help or "")
+        # An example is a paragraph of its own.
+        text = re.sub(r"\s+Example: ", "\n\nExample: ", text)
+        super().__init__(name, help=text, **settings)
+
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """The parameters, with `--help-all`."""
         return [*super().get_params(ctx), _HELP_ALL]
 
     def left_out(self, ctx: click.Context) -> list[click.Option]:
@@ -74,18 +68,24 @@ class _Command(click.Command):
         if ctx.meta.get(_SHOW_ALL):
             return []
         rare = RARE.get(ctx.command_path.removeprefix("hepm "), "").split()
-        return [one for one in self.params if isinstance(one, click.Option) and one.name in rare]
+        options = [parameter for parameter in self.params if isinstance(parameter, click.Option)]
+        return [option for option in options if option.name in rare]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        arguments = [(one.make_metavar(ctx), one.about) for one in self.params if isinstance(one, _Argument)]
+        """Write the arguments, the options that most people need, and how many more there are."""
+        arguments = [parameter for parameter in self.params if isinstance(parameter, Argument)]
         if arguments:
             with formatter.section("Arguments"):
-                formatter.write_dl(arguments)
+                formatter.write_dl([(argument.make_metavar(ctx), argument.about) for argument in arguments])
         left_out = self.left_out(ctx)
-        options = [one for one in self.get_params(ctx) if isinstance(one, click.Option) and one not in left_out]
-        records = [one.get_help_record(ctx) for one in options]
+        records: list[tuple[str, str]] = []
+        for parameter in self.get_params(ctx):
+            if isinstance(parameter, click.Option) and parameter not in left_out:
+                record = parameter.get_help_record(ctx)
+                if record is not None:
+                    records.append(record)
         with formatter.section("Options"):
-            formatter.write_dl([record for record in records if record is not None])
+            formatter.write_dl(records)
         if left_out:
             formatter.write_paragraph()
             formatter.write_text(f"{count_of(len(left_out), 'more option')}: {ctx.command_path} --help-all")
@@ -106,82 +106,27 @@ _HELP_ALL: Final = click.Option(
 )
 
 
-def command(function: Callable[..., Any], name: str | None = None) -> click.Command:
-    """The command that calls a function: its docstring is the help, its annotated parameters are the options.
+def options_as(name: str, kind: type[Any], *options: Decorator) -> Decorator:
+    """A decorator that adds options to a command, which gets their values as one object of a dataclass.
 
-    The fields of a parameter that is a dataclass become options too, so that commands can share them.
+    Example: with `options_as("place", Place, store_option, namespace_option)` a command has a parameter `place`.
     """
-    own: list[click.Parameter] = []
-    shared: list[click.Parameter] = []
-    groups: dict[str, Any] = {}
-    hints = get_type_hints(function, include_extras=True)
-    for parameter in inspect.signature(function).parameters.values():
-        kind = hints[parameter.name]
-        if is_dataclass(kind):
-            groups[parameter.name] = kind
-            of_fields = get_type_hints(kind, include_extras=True)
-            shared += [_parameter(field.name, of_fields[field.name], field.default) for field in fields(kind)]
-        else:
-            default = MISSING if parameter.default is parameter.empty else parameter.default
-            own.append(_parameter(parameter.name, kind, default))
+    names = [field.name for field in fields(kind)]
 
-    def call(**values: Any) -> Any:
-        for group, kind in groups.items():
-            values[group] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
-        return function(**values)
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def call(**values: Any) -> Any:
+            # `function` may itself gather the values of other options: the rest is passed on.
+            values[name] = kind(**{option: values.pop(option) for option in names})
+            return function(**values)
 
-    name = name or function.__name__.strip("_")
-    text = re.sub(r"\s+Example: ", "\n\nExample: ", inspect.getdoc(function) or "")  # a paragraph of its own
-    return _Command(name, callback=call, params=own + shared, help=text)
+        decorated: Callable[..., Any] = call
+        # The last decorator that is applied comes first in the help.
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
 
-
-def _parameter(name: str, annotation: Any, default: Any) -> click.Parameter:
-    base, mark = get_args(annotation)[:2]
-    if get_origin(base) in (Union, UnionType):
-        base = next(one for one in get_args(base) if one is not NoneType)
-    many = get_origin(base) is list
-    if many:
-        [base] = get_args(base)
-    ranges = {int: click.IntRange, float: click.FloatRange}
-    settings: dict[str, Any] = {
-        "type": ranges[base](*mark.range) if base in ranges and mark.range != (None, None) else base
-    }
-    if get_origin(base) is Literal:
-        settings["type"] = click.Choice(get_args(base))
-    elif base is Path:
-        settings["type"] = click.Path(path_type=Path)
-    if many:
-        settings["callback"] = lambda _context, _parameter, values: list(values) or None  # pyright: ignore
-    if isinstance(mark, Argument):
-        required = default is MISSING
-        settings |= {"nargs": -1 if many else 1, "required": required, "metavar": name.upper() + "..." * many}
-        argument = _Argument([name], **({} if required or many else {"default": default}), **settings)
-        argument.about = mark.help
-        return argument
-    dashed = "--" + name.replace("_", "-")
-    names = mark.names or (dashed,)
-    if base is bool:
-        names = mark.names or (f"{dashed}/--no-{dashed[2:]}" if default is True else dashed,)
-        settings |= {"type": None, "is_flag": True}
-        if default is None:
-            settings["default"] = None  # else click takes a missing flag for False
-    settings |= {"required": default is MISSING} if default in (MISSING, None) or many else {"default": default}
-    settings |= {"multiple": many, "show_default": default not in (MISSING, None, "", False, 0) and not many}
-    option = _Option([name, *names], help=mark.help, show_envvar=True, **settings, **mark.settings)
-    option.config = mark.config
-    return option
-
-
-class Group(click.Group):
-    """Commands below a noun, made of functions by `command`."""
-
-    def __init__(self, name: str, help: str) -> None:
-        super().__init__(name, help=help, no_args_is_help=True)
-
-    def takes(self, function: F) -> F:
-        """Add a command, as a decorator: `list_` is called `list`."""
-        self.add_command(command(function))
-        return function
+    return decorate
 
 
 GROUPS: Final = {
@@ -192,12 +137,12 @@ GROUPS: Final = {
         "mcp": ("serve:mcp", "Serve a memory as MCP tools on standard input and output."),
     },
     "Runs": {
-        "ingest": ("stores:ingest", "Read recorded runs and remember them."),
+        "ingest": ("ingest:ingest", "Read recorded runs and remember them."),
         "label": ("label:label", "Label runs of unknown outcome: by hand, by rule, or by a model."),
         "forget": ("stores:forget", "Forget runs and everything they added."),
-        "export": ("stores:export", "Write the runs and lessons as lines of JSON, or lessons as a file."),
-        "import": ("stores:import_", "Read an export back."),
-        "copy": ("stores:copy", "Copy a memory between files and Neo4j."),
+        "export": ("transfer:export", "Write the runs and lessons as lines of JSON, or lessons as a file."),
+        "import": ("transfer:import_", "Read an export back."),
+        "copy": ("transfer:copy", "Copy a memory between files and Neo4j."),
     },
     "Ask": {
         "suggest": ("queries:suggest", "Suggest the next tools, or say why there is no opinion."),
@@ -242,8 +187,8 @@ COMMANDS: Final = {name: entry for commands in GROUPS.values() for name, entry i
 def find_command(name: str) -> click.Command:
     """Import a command of the table."""
     module, _, member = COMMANDS[name][0].partition(":")
-    found = getattr(import_module(f"hepm.cli.{module}"), member)
-    return found if isinstance(found, click.Command) else command(found, name)
+    command: click.Command = getattr(import_module(f"hepm.cli.{module}"), member)
+    return command
 
 
 class _Root(click.Group):

@@ -145,10 +145,10 @@ class ConfigFile:
 
     def value(self, key: str) -> Any:
         """The value of a dotted key, such as `serve.port`; None if it has none."""
-        found: Any = self
+        value: Any = self
         for name in key.split("."):
-            found = getattr(found, name)
-        return found
+            value = getattr(value, name)
+        return value
 
 
 TABLES: Final = {"ingest": IngestTable, "model": ModelTable, "serve": ServeTable, "redaction": RedactionTable}
@@ -157,7 +157,10 @@ TABLES: Final = {"ingest": IngestTable, "model": ModelTable, "serve": ServeTable
 def find_config() -> Path | None:
     """`hepm.toml` in the working folder, else in the user's folder of settings; None if there is none."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
-    folder = Path(base) if os.path.isabs(base) else Path(os.path.expanduser("~")) / ".config"
+    folder = Path(os.path.expanduser("~")) / ".config"
+    # The XDG specification tells programs to ignore a path that is not absolute.
+    if os.path.isabs(base):
+        folder = Path(base)
     for candidate in (Path(FILE_NAME), folder / "hepm" / FILE_NAME):
         if candidate.is_file():
             return candidate
@@ -173,12 +176,14 @@ def read_config() -> ConfigFile:
     path = find_config()
     if path is None:
         return ConfigFile()
+    # Imported when there is a file to read: most commands of most users have none.
     import tomllib
 
     try:
         content = tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not TOML: {error}.") from error
+    # Tables first: what is left are the keys of the file itself.
     tables: dict[str, Any] = {}
     for name, table in TABLES.items():
         if name in content:
@@ -211,12 +216,12 @@ def _check_rules(config: ConfigFile) -> None:
 def settings_of(table: type) -> dict[str, tuple[Any, ConfigKey]]:
     """The keys of a table with their types and meanings; of the file, those outside of tables."""
     hints = get_type_hints(table, include_extras=True)
-    found: dict[str, tuple[Any, ConfigKey]] = {}
+    settings: dict[str, tuple[Any, ConfigKey]] = {}
     for name, hint in hints.items():
         if get_origin(hint) is Annotated:
             base, setting = get_args(hint)
-            found[name] = base, setting
-    return found
+            settings[name] = base, setting
+    return settings
 
 
 def allowed_values(base: Any, setting: ConfigKey) -> str:
@@ -226,7 +231,8 @@ def allowed_values(base: Any, setting: ConfigKey) -> str:
         return "one of " + ", ".join(map(repr, get_args(base)))
     words = {str: "a string", Path: "a path as a string", bool: "true or false", int: "a whole number"}
     words |= {float: "a number", tuple: "a list of strings", Mapping: "a table of strings"}
-    text = words[get_origin(base) if get_origin(base) in (tuple, Mapping) else base]
+    # `tuple[str, ...]` is found as `tuple`, and `str` as itself.
+    text = words.get(get_origin(base)) or words[base]
     if setting.max < math.inf:
         return f"{text} from {setting.min:g} to {setting.max:,g}".replace(",", "")
     if setting.min > -math.inf:
@@ -241,7 +247,9 @@ def _checked(content: Mapping[str, Any], table: type, path: Path, prefix: str = 
     for name, value in content.items():
         key = prefix + name
         if name not in settings:
-            where, known = (f"[{prefix.rstrip('.')}]", [*settings]) if prefix else ("it", [*settings, *TABLES])
+            where, known = "it", [*settings, *TABLES]
+            if prefix:
+                where, known = f"[{prefix.rstrip('.')}]", [*settings]
             raise InputError(f"{path}: there is no key {key!r}; {where} may have {', '.join(known)}.")
         base, setting = settings[name]
         try:
@@ -254,6 +262,7 @@ def _checked(content: Mapping[str, Any], table: type, path: Path, prefix: str = 
 def _value(value: Any, base: Any, setting: ConfigKey) -> Any:
     """A value of TOML as the type of its key; else TypeError or ValueError."""
     origin = get_origin(base)
+    # The types of keys are few: those in the tables above.
     if origin is Literal:
         if value not in get_args(base):
             raise ValueError(value)
@@ -271,8 +280,10 @@ def _value(value: Any, base: Any, setting: ConfigKey) -> Any:
     # A whole number serves as a number, but true is none.
     if base is float and type(value) is int:
         value = float(value)
+    # Not isinstance(): true would pass as a whole number.
     if type(value) is not base:
         raise TypeError(value)
+    # Also refuses NaN, which compares with nothing.
     if base in (int, float) and not setting.min <= value <= setting.max:
         raise ValueError(value)
     return value

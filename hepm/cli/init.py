@@ -9,19 +9,28 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
 import click
 
-from hepm.cli.client_files import ClientFile, ServerEntry, claude_code_hooks, codex_config, mcp_servers
-from hepm.cli.commands import Argument, Option
-from hepm.cli.config import read_config
-from hepm.cli.options import NAMESPACE, STORE, StoreOption
+from hepm.cli.client_files import (
+    ClientFile,
+    ServerEntry,
+    claude_code_hooks,
+    codex_config,
+    config_file,
+    mcp_servers,
+)
+from hepm.cli.commands import Argument, Command, ConfigOption
+from hepm.cli.config import FILE_NAME, ServeTable, find_config, read_config
+from hepm.cli.options import NAMESPACE, STORE, store_option
 
 Client: TypeAlias = Literal[
-    "claude-code", "codex", "cursor", "mcp", "openai", "openai-agents", "langchain", "pydantic-ai", "litellm"
+    "claude-code", "codex", "cursor", "mcp", "openai", "openai-agents", "langchain", "pydantic-ai", "litellm", "config"
 ]
+
+Scope: TypeAlias = Literal["project", "user"]
 
 TAKEN: Final = frozenset({"v1", "mcp", "hooks", "otlp", "outcome", "api", "health", "metrics"})
 """First parts of the server's own paths: a namespace of that name has no address."""
@@ -74,37 +83,64 @@ litellm.callbacks = [HepmLogger(memory{more})]
 """Lines that open the memory in the agent's own process, without a server."""
 
 
+@click.command("init", cls=Command)
+@click.argument(
+    "client",
+    cls=Argument,
+    type=click.Choice(get_args(Client)),
+    help="The agent or library to connect, or config: settings of the commands.",
+)
+@click.option("--write", is_flag=True, help="Write the lines into the client's file.")
+@click.option("--remove", is_flag=True, help="Remove the lines that --write wrote.")
+@click.option(
+    "--scope", type=click.Choice(get_args(Scope)), help="Write for the project in this folder, or for all of yours."
+)
+@click.option("--mcp", is_flag=True, help="Connect the MCP tools too.")
+@click.option("--server", help="Address of `hepm serve`. Default: this machine, with the port of hepm.toml, or 8765.")
+@click.option(
+    "--namespace",
+    "-n",
+    cls=ConfigOption,
+    config="namespace",
+    default=NAMESPACE,
+    show_default=True,
+    help="The partition to record in.",
+)
+@click.option("--token-env", help="Environment variable that holds the server's token.")
+@store_option
 def init(
-    client: Annotated[Client, Argument(help="The agent or library to connect.")],
-    write: Annotated[bool, Option(help="Write the lines into the client's file.")] = False,
-    remove: Annotated[bool, Option(help="Remove the lines that --write wrote.")] = False,
-    scope: Annotated[
-        Literal["project", "user"] | None, Option(help="Write for the project in this folder, or for all of yours.")
-    ] = None,
-    mcp: Annotated[bool, Option(help="Connect the MCP tools too.")] = False,
-    server: Annotated[
-        str | None, Option(help="Address of `hepm serve`. Default: this machine, with the port of hepm.toml, or 8765.")
-    ] = None,
-    namespace: Annotated[
-        str, Option("--namespace", "-n", config="namespace", help="The partition to record in.")
-    ] = NAMESPACE,
-    token_env: Annotated[str | None, Option(help="Environment variable that holds the server's token.")] = None,
-    store: StoreOption = STORE,
+    client: Client,
+    write: bool,
+    remove: bool,
+    scope: Scope | None,
+    mcp: bool,
+    server: str | None,
+    namespace: str,
+    token_env: str | None,
+    store: str,
 ) -> None:
     """Print the lines that connect an agent to a memory, or write them, or remove them.
 
-    Example: `hepm init claude-code --write`
+    `config` stands for hepm.toml in this folder: store and namespace of all commands, and how the server behaves.
+    Example: `hepm init claude-code --write`, `hepm init config --write --store runs.hepm`
     """
+    # Port 0 of the file means any free one, which nobody knows before the server starts.
     server = server or f"http://127.0.0.1:{read_config().serve.port or 8765}"
     _check(write and remove, "--remove", "give --write or --remove, not both")
     _check(not re.fullmatch(r"https?://[^/\s]+/?", server), "--server", "write it like http://127.0.0.1:8765")
+    # The namespace is the first part of the paths that an agent calls: http://127.0.0.1:8765/desk/v1.
     no_path = not namespace or "/" in namespace or namespace in TAKEN
     _check(no_path, "--namespace", f"{namespace!r} cannot be a part of an address: choose another name")
     named = token_env is None or re.fullmatch("[A-Z_][A-Z0-9_]*", token_env)
     _check(not named, "--token-env", "name an environment variable, such as HEPM_TOKEN, not the token itself")
-    files = _files(client, ServerEntry(server, namespace, token_env), scope, mcp=mcp or remove)
+    if client == "config":
+        _check(scope == "user", "--scope", f"{FILE_NAME} is written into this folder")
+        files = [config_file(store, namespace)]
+    else:
+        files = _files(client, ServerEntry(server, namespace, token_env), scope, mcp=mcp or remove)
     _check((write or remove) and not files, "--write", f"{client} has no file for these lines: print and paste them")
     for file in files:
+        # Lines to paste go to stdout, all else to stderr.
         if write or remove:
             print(file.edit(remove=remove), file=sys.stderr)
         else:
@@ -112,10 +148,18 @@ def init(
             print(file.add(""), end="")
     if not files:
         print(_snippet(client, ServerEntry(server, namespace, token_env), store), end="")
+    if write and client != "config" and find_config() is None and (store, namespace) != (STORE, NAMESPACE):
+        print(f"`hepm init config --write` keeps store and namespace in {FILE_NAME}, for all commands", file=sys.stderr)
     if not remove and client in ("claude-code", "codex", "cursor", "openai"):
-        port = urlsplit(server).port
-        command = f"hepm serve{'' if port == 8765 else f' --port {port}' if port else ''}"
-        print(f"{client} reaches hepm at {server} while `{command}` runs", file=sys.stderr)
+        print(f"{client} reaches hepm at {server} while `{_serve_command(server)}` runs", file=sys.stderr)
+
+
+def _serve_command(server: str) -> str:
+    """What starts a server at this address."""
+    port = urlsplit(server).port
+    if port is None or port == ServeTable().port:
+        return "hepm serve"
+    return f"hepm serve --port {port}"
 
 
 def _check(wrong: object, option: str, message: str) -> None:
@@ -130,29 +174,46 @@ def _files(client: Client, server: ServerEntry, scope: str | None, *, mcp: bool)
         path = Path(os.environ.get("CODEX_HOME") or home / ".codex") / "config.toml"
         return [codex_config(path, server, mcp=mcp)]
     if client == "cursor":
-        path = (home if scope == "user" else Path()) / ".cursor" / "mcp.json"
-        return [mcp_servers(path, server, variable="${{env:{}}}")]
+        folder = home if scope == "user" else Path()
+        return [mcp_servers(folder / ".cursor" / "mcp.json", server, variable="${{env:{}}}")]
     if client != "claude-code":
         return []
     user = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
-    hooks = claude_code_hooks((user if scope == "user" else Path(".claude")) / "settings.json", server)
+    folder = user if scope == "user" else Path(".claude")
+    hooks = claude_code_hooks(folder / "settings.json", server)
     if not mcp or scope == "user":
         return [hooks]
     return [hooks, mcp_servers(Path(".mcp.json"), server, variable="${{{}}}", type="http")]
 
 
 def _snippet(client: Client, server: ServerEntry, store: str) -> str:
-    about = "" if server.namespace == NAMESPACE else f"namespace={json.dumps(server.namespace)}"
     if client == "mcp":
-        where = store if "://" in store else str(Path(store).absolute())
-        arguments = ["mcp", "--store", where, *(["--namespace", server.namespace] if about else [])]
-        # A client that is no child of this shell does not find a command in a virtual environment by its name.
-        found = shutil.which("hepm", path=str(Path(sys.executable).parent)) or "hepm"
-        return json.dumps({"mcpServers": {"hepm": {"command": found, "args": arguments}}}, indent=2) + "\n"
+        return _mcp_entry(store, server.namespace)
     if client == "openai":
-        name = server.token_env
-        headers = f', default_headers={{"X-Hepm-Token": os.environ["{name}"]}}' if name else ""
-        text = _OPENAI.format(url=json.dumps(server.url("/v1")), headers=headers)
-        return f"import os\n\n{text}" if name else text
-    more = f", {about}" if about else ""
+        return _openai_client(server)
+    about, more = "", ""
+    if server.namespace != NAMESPACE:
+        about = f"namespace={json.dumps(server.namespace)}"
+        more = f", {about}"
     return _IN_PROCESS[client].format(store=json.dumps(store), namespace=about, more=more)
+
+
+def _mcp_entry(store: str, namespace: str) -> str:
+    """The entry of a client that starts `hepm mcp`, from any folder."""
+    if "://" not in store:
+        store = str(Path(store).absolute())
+    arguments = ["mcp", "--store", store]
+    if namespace != NAMESPACE:
+        arguments += ["--namespace", namespace]
+    # A client that is no child of this shell does not find a command in a virtual environment by its name.
+    command = shutil.which("hepm", path=str(Path(sys.executable).parent)) or "hepm"
+    return json.dumps({"mcpServers": {"hepm": {"command": command, "args": arguments}}}, indent=2) + "\n"
+
+
+def _openai_client(server: ServerEntry) -> str:
+    """A client of the proxy; the token, if any, is read from its variable."""
+    imports, headers = "", ""
+    if server.token_env:
+        imports = "import os\n\n"
+        headers = f', default_headers={{"X-Hepm-Token": os.environ["{server.token_env}"]}}'
+    return imports + _OPENAI.format(url=json.dumps(server.url("/v1")), headers=headers)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from hepm.cli.commands import Argument, Option
+from hepm.cli.commands import Argument, Command, options_as
 from hepm.cli.config import read_config
-from hepm.cli.model import DryRunOption, ModelChoice, cost_of, tell_cost, tell_estimate
-from hepm.cli.options import Bar, JsonOption, Place, print_json, rules_of
+from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options, tell_cost, tell_estimate
+from hepm.cli.options import Bar, Place, json_option, place_options, print_json, rules_of
 from hepm.errors import BudgetSpentError
 from hepm.text import count_of, on_one_line
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hepm.ingest.outcome import RunVerdict
     from hepm.llm import Client
     from hepm.memory import Memory
-    from hepm.types import Outcome, Trajectory
+    from hepm.types import Outcome, ToolCall, Trajectory
 
 _SHOWN_CALLS: Final = 12
 _LINE: Final = 160
@@ -35,29 +35,45 @@ _KEYS: Final = "y: it succeeded, n: it failed, s: skip, q: quit"  # and the retu
 class Which:
     """Which runs are looked at."""
 
-    limit: Annotated[int | None, Option(min=1, help="Maximum number of runs, the latest first.")] = None
+    limit: int | None
 
     def runs(self, memory: Memory, namespace: str, *, removed: bool) -> Iterator[Trajectory]:
         """The unlabelled ones, the latest first."""
         return memory.labels.unlabelled(namespace=namespace, removed=removed, limit=self.limit)
 
 
+which_options = options_as(
+    "which",
+    Which,
+    click.option("--limit", type=click.IntRange(min=1), help="Maximum number of runs, the latest first."),
+)
+
+
+@click.command("label", cls=Command)
+@click.argument("run", cls=Argument, required=False, help="Id of one run. Default: all of unknown outcome.")
+@click.argument(
+    "outcome",
+    cls=Argument,
+    required=False,
+    help="Of RUN: success, failure, a reward as a number, or none to remove its label.",
+)
+@click.option("--by", help="Label by rules (tests, exit-code, user; comma-separated), or by the --model: judge.")
+@click.option("--remove", help="Remove all labels of a source: a rule, judge:MODEL, or judge for all models.")
+@dry_run_option
+@json_option
+@place_options
+@which_options
+@model_options
 def label(
     place: Place,
     which: Which,
     choice: ModelChoice,
-    run: Annotated[str | None, Argument(help="Id of one run. Default: all of unknown outcome.")] = None,
-    outcome: Annotated[
-        str | None, Argument(help="Of RUN: success, failure, a reward as a number, or none to remove its label.")
-    ] = None,
-    by: Annotated[
-        str | None, Option(help="Label by rules (tests, exit-code, user; comma-separated), or by the --model: judge.")
-    ] = None,
-    remove: Annotated[
-        str | None, Option(help="Remove all labels of a source: a rule, judge:MODEL, or judge for all models.")
-    ] = None,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
+    run: str | None,
+    outcome: str | None,
+    by: str | None,
+    remove: str | None,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Label runs of unknown outcome, which count for nothing until then; by default ask about each in the terminal.
 
@@ -67,7 +83,9 @@ def label(
     ways = [name for name, value in chosen.items() if value is not None]
     if len(ways) > 1:
         raise click.UsageError(f"{' and '.join(ways)} exclude each other.")
-    given = None if outcome is None else _parse_outcome(outcome)
+    given = None
+    if outcome is not None:
+        given = _parse_outcome(outcome)
     with place.open() as memory:
         if run is not None:
             _label_one(memory, place.namespace, run, given, dry_run=dry_run, as_json=as_json)
@@ -107,6 +125,7 @@ def _label_one(
 ) -> None:
     from hepm.types import Outcome
 
+    # Without an outcome: look at the run, or decide in the terminal.
     if outcome is None:
         _show_one(memory, namespace, id, dry_run=dry_run, as_json=as_json)
         return
@@ -118,6 +137,7 @@ def _label_one(
         _print_credited(id, success, as_json=as_json)
         return
     if dry_run:
+        # An empty outcome changes nothing, and tells the present label.
         before = memory.labels.give(id, Outcome(), namespace=namespace)
     elif outcome == Outcome():
         before = memory.labels.remove(id, namespace=namespace)
@@ -136,7 +156,8 @@ def _show_one(memory: Memory, namespace: str, id: str, *, dry_run: bool, as_json
 
     run = memory.run(id, namespace=namespace)
     if run is None:
-        memory.labels.give(id, Outcome(), namespace=namespace)  # raises
+        # Raises: there is no such run.
+        memory.labels.give(id, Outcome(), namespace=namespace)
     elif as_json or dry_run:
         _list([run], as_json=as_json)
     else:
@@ -164,30 +185,43 @@ def _word(success: bool | None) -> str:
 def _label_of(run: Trajectory) -> str:
     from hepm.types import REMOVED
 
-    by = f" by {run.outcome_by}" if run.outcome_by not in ("", REMOVED) else ""
-    return _word(run.outcome.success) + by
+    word = _word(run.outcome.success)
+    if run.outcome_by in ("", REMOVED):
+        return word
+    return f"{word} by {run.outcome_by}"
 
 
 def _about(run: Trajectory) -> dict[str, object]:
-    calls = list(run.calls())
     return {
-        **{name: getattr(run, name) for name in ("id", "environment", "task", "user", "ended_at")},
-        **{"success": run.outcome.success, "by": run.outcome_by},
-        **{"calls": len(calls), "errors": sum(call.error is True for call in calls)},
+        "id": run.id,
+        "environment": run.environment,
+        "task": run.task,
+        "user": run.user,
+        "ended_at": run.ended_at,
+        "success": run.outcome.success,
+        "by": run.outcome_by,
+        "calls": len(list(run.calls())),
+        "errors": _errors_in(run),
     }
+
+
+def _errors_in(run: Trajectory) -> int:
+    """How many calls are known to have failed: most formats do not say."""
+    return sum(call.error is True for call in run.calls())
 
 
 def _list(runs: Iterable[Trajectory], *, as_json: bool) -> None:
     if as_json:
-        return print_json({"runs": [_about(run) for run in runs]})
-    count = 0
-    for count, run in enumerate(runs, 1):  # noqa: B007
-        calls = list(run.calls())
-        task = f", task {run.task}" if run.task else ""
-        failed = sum(call.error is True for call in calls)
-        print(on_one_line(f"{run.id}: {_label_of(run)}{task}, {count_of(len(calls), 'call')}, {failed} failed"))
-    print(count_of(count, "run"))
-    return None
+        print_json({"runs": [_about(run) for run in runs]})
+        return
+    listed = 0
+    for run in runs:
+        line = f"{run.id}: {_label_of(run)}"
+        if run.task:
+            line += f", task {run.task}"
+        print(on_one_line(f"{line}, {count_of(len(list(run.calls())), 'call')}, {_errors_in(run)} failed"))
+        listed += 1
+    print(count_of(listed, "run"))
 
 
 def _derived(memory: Memory, namespace: str, by: str, *, remove: bool, as_json: bool) -> None:
@@ -208,6 +242,7 @@ def _by_rule(memory: Memory, namespace: str, which: Which, names: str, *, dry_ru
     from hepm.ingest.outcome import verdict_of
 
     rules = rules_of(names)
+    # One after the other: a store may hold a million runs.
     verdicts = (verdict_of(run, rules) for run in which.runs(memory, namespace, removed=False))
     if _report(memory, namespace, verdicts, dry_run=dry_run, as_json=as_json)["unlabelled"]:
         hint = "rules read a stored result only as far as it was kept; ingest the files again to let them read all"
@@ -222,11 +257,13 @@ def _by_model(
     client = choice.client(memory, namespace, "run")
     if client is None:
         raise click.UsageError("--by judge needs a model: give --model, or set HEPM_LLM_MODEL.")
+    # Runs whose label was removed are left to people.
     judge = OutcomeJudge(client, read_config().model.concurrency)
     runs = which.runs(memory, namespace, removed=False)
     if dry_run:
         waiting = list(runs)
-        return tell_estimate(len(waiting), judge.estimate(waiting), as_json=as_json)
+        tell_estimate(len(waiting), judge.estimate(waiting), as_json=as_json)
+        return
     try:
         _report(memory, namespace, judge.verdicts(runs), as_json=as_json, client=client)
     finally:
@@ -245,33 +282,43 @@ def _report(
     counts = {"success": 0, "failure": 0, "unlabelled": 0}
     problems: list[tuple[str, str]] = []
     stopped = ""
-    stored = verdicts if dry_run else memory.labels.store(verdicts, namespace=namespace)
-    with Bar("runs looked at") as bar, closing(stored) as found:
+    judged = verdicts
+    if not dry_run:
+        judged = memory.labels.store(verdicts, namespace=namespace)
+    with Bar("runs looked at") as bar, closing(judged):
         try:
-            for one in found:
-                counts[_word(one.success)] += 1
-                if one.problem:
-                    problems.append((one.run.id, one.problem))
-                if dry_run and one.success is not None and not as_json:
-                    print(on_one_line(f"{one.run.id}: {_word(one.success)} by {one.by}"))
+            for verdict in judged:
+                counts[_word(verdict.success)] += 1
+                if verdict.problem:
+                    problems.append((verdict.run.id, verdict.problem))
+                if dry_run and verdict.success is not None and not as_json:
+                    print(on_one_line(f"{verdict.run.id}: {_word(verdict.success)} by {verdict.by}"))
                 bar.show(sum(counts.values()))
         except BudgetSpentError as error:
             stopped = str(error)
     if as_json:
-        cost = {} if client is None else {"cost": cost_of(client)}
-        print_json({**counts, "problems": problems, "stopped": stopped, "dry_run": dry_run, **cost})
+        document: dict[str, object] = {**counts, "problems": problems, "stopped": stopped, "dry_run": dry_run}
+        if client is not None:
+            document["cost"] = cost_of(client)
+        print_json(document)
         return counts
+    _print_labelled(counts, problems, stopped, dry_run=dry_run)
+    return counts
+
+
+def _print_labelled(
+    counts: Mapping[str, int], problems: Sequence[tuple[str, str]], stopped: str, *, dry_run: bool
+) -> None:
     labelled = counts["success"] + counts["failure"]
-    done = f"{count_of(labelled, 'run')} {'would be labelled' if dry_run else 'labelled'}"
+    done = "would be labelled" if dry_run else "labelled"
     ends = f"{counts['success']:,} succeeded, {counts['failure']:,} failed"
-    print(f"{done}: {ends}; {counts['unlabelled']:,} without a label")
+    print(f"{count_of(labelled, 'run')} {done}: {ends}; {counts['unlabelled']:,} without a label")
     for id, why in problems:
         print(on_one_line(f"  {id}: {why}"), file=sys.stderr)
     if stopped:
         print(on_one_line(f"hepm: {stopped}; repeat the command to go on"), file=sys.stderr)
     elif labelled and not dry_run:
         print("`hepm lesson distill` learns from them", file=sys.stderr)
-    return counts
 
 
 # By hand
@@ -280,6 +327,7 @@ def _report(
 def _by_hand(memory: Memory, namespace: str, runs: Iterable[Trajectory]) -> None:
     from hepm.types import Outcome
 
+    # A pipe would answer all questions with its first lines.
     if not (sys.stdin and sys.stdin.isatty()):
         raise click.UsageError(
             "labelling by hand needs a terminal. Give --by with rules or judge, or RUN with its OUTCOME; "
@@ -296,29 +344,57 @@ def _by_hand(memory: Memory, namespace: str, runs: Iterable[Trajectory]) -> None
             memory.labels.give(run.id, Outcome(None, key == "y"), namespace=namespace)
             labelled += 1
         print()
-    print(f"{count_of(labelled, 'run')} labelled" if seen else "every run has a label")
+    if seen:
+        print(f"{count_of(labelled, 'run')} labelled")
+    else:
+        print("every run has a label")
 
 
 def _card(run: Trajectory) -> Iterator[str]:
     """What a person needs to see of a run, in lines without control characters."""
-    from hepm.experience.transcript import plain, went_wrong
+    from hepm.experience.transcript import plain
 
+    yield plain(_head_of(run), 4 * _LINE)
+    spoken = [turn for turn in run.turns if turn.text and turn.role != "system"]
+    request = next((turn for turn in spoken if turn.role == "user"), None)
+    if request is not None:
+        yield f"  user: {plain(request.text, 3 * _LINE)}"
     calls = list(run.calls())
-    when = "" if run.ended_at is None else f", ended {datetime.fromtimestamp(run.ended_at, UTC):%Y-%m-%d %H:%M} UTC"
-    about = "".join(f", {name} {value}" for name, value in (("task", run.task), ("in", run.environment)) if value)
-    failed = sum(map(went_wrong, calls))
-    yield plain(f"run {run.id}{about}{when}: {count_of(len(calls), 'call')}, {failed} failed", 4 * _LINE)
-    said = [turn for turn in run.turns if turn.text and turn.role != "system"]
-    first = next((turn for turn in said if turn.role == "user"), None)
-    if first is not None:
-        yield f"  user: {plain(first.text, 3 * _LINE)}"
     if len(calls) > _SHOWN_CALLS:
         yield f"  … {len(calls) - _SHOWN_CALLS} calls before"
     for call in calls[-_SHOWN_CALLS:]:
-        line = plain(f"{call.name} {json.dumps(dict(call.arguments), ensure_ascii=False, default=str)}", _LINE)
-        yield f"  {'✗' if went_wrong(call) else '·'} {line}"
-        if went_wrong(call) and call.result:
-            yield f"      {plain(call.result, _LINE)}"
-    for turn in said[-2:]:
-        if turn is not first:
-            yield f"  {'agent' if turn.role == 'assistant' else 'user'}: {plain(turn.text, 3 * _LINE)}"
+        yield from _lines_of(call)
+    for turn in spoken[-2:]:
+        if turn is not request:
+            speaker = "agent" if turn.role == "assistant" else "user"
+            yield f"  {speaker}: {plain(turn.text, 3 * _LINE)}"
+
+
+def _head_of(run: Trajectory) -> str:
+    """`run 7, task refund, in shop, ended 2026-01-31 08:15 UTC: 3 calls, 1 failed`."""
+    from hepm.experience.transcript import went_wrong
+
+    head = f"run {run.id}"
+    if run.task:
+        head += f", task {run.task}"
+    if run.environment:
+        head += f", in {run.environment}"
+    if run.ended_at is not None:
+        head += f", ended {datetime.fromtimestamp(run.ended_at, UTC):%Y-%m-%d %H:%M} UTC"
+    calls = list(run.calls())
+    failed = sum(map(went_wrong, calls))
+    return f"{head}: {count_of(len(calls), 'call')}, {failed} failed"
+
+
+def _lines_of(call: ToolCall) -> Iterator[str]:
+    """A call with its arguments, and the result of one that went wrong."""
+    from hepm.experience.transcript import plain, went_wrong
+
+    arguments = json.dumps(dict(call.arguments), ensure_ascii=False, default=str)
+    line = plain(f"{call.name} {arguments}", _LINE)
+    if not went_wrong(call):
+        yield f"  · {line}"
+        return
+    yield f"  ✗ {line}"
+    if call.result:
+        yield f"      {plain(call.result, _LINE)}"

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from hepm.cli.commands import Argument, Option
-from hepm.cli.lesson_list import LessonArgument, find_lesson, is_id
-from hepm.cli.model import DryRunOption
-from hepm.cli.options import JsonOption, Place, YesOption, confirm, no_empty_store, print_json, read_text
+from hepm.cli.commands import Argument, Command
+from hepm.cli.lesson_list import find_lesson, is_id, lesson_argument
+from hepm.cli.model import dry_run_option
+from hepm.cli.options import (
+    Place,
+    confirm,
+    json_option,
+    no_empty_store,
+    place_options,
+    print_json,
+    read_text,
+    yes_option,
+)
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
@@ -21,14 +30,14 @@ if TYPE_CHECKING:
 # Edit
 
 
-def edit(
-    place: Place,
-    lesson: LessonArgument,
-    text: Annotated[str | None, Argument(help="The new text; of notes a line for each wish. - reads stdin.")] = None,
-    restore: Annotated[
-        int | None, Option(min=1, help="Instead of TEXT: write this version of the notes again.")
-    ] = None,
-) -> None:
+@click.command("edit", cls=Command)
+@lesson_argument
+@click.argument(
+    "text", cls=Argument, required=False, help="The new text; of notes a line for each wish. - reads stdin."
+)
+@click.option("--restore", type=click.IntRange(min=1), help="Instead of TEXT: write this version of the notes again.")
+@place_options
+def edit(place: Place, lesson: str, text: str | None, restore: int | None) -> None:
     """Replace the sentence of a lesson, or the notes on a user, by hand; notes are begun if there are none.
 
     An edited lesson keeps its runs and uses. All versions of notes stay.
@@ -37,16 +46,20 @@ def edit(
     """
     if (text is None) == (restore is None):
         raise click.UsageError("give the new TEXT, or --restore with a version of the notes.")
-    words = read_text("-", "TEXT") if text == "-" else text
+    # Read before the store is opened: a closed standard input creates none.
+    words = text
+    if text == "-":
+        words = read_text("-", "TEXT")
     with no_empty_store(place.store), place.create() as memory:
-        found = _to_edit(memory, lesson, place.namespace)
-        if found is None or found.row.kind == "notes":
-            user = lesson if found is None else found.row.user
-            line = _edit_notes(memory, user, words, restore, place.namespace)
+        stored = _to_edit(memory, lesson, place.namespace)
+        if stored is None:
+            line = _edit_notes(memory, lesson, words, restore, place.namespace)
+        elif stored.row.kind == "notes":
+            line = _edit_notes(memory, stored.row.user, words, restore, place.namespace)
         elif restore is not None:
             raise click.UsageError("--restore is for notes: an edited lesson is a new one.")
         else:
-            line = _edit_lesson(memory, found, words or "", place.namespace)
+            line = _edit_lesson(memory, stored, words or "", place.namespace)
     print(on_one_line(line))
 
 
@@ -65,11 +78,12 @@ def _edit_notes(memory: Memory, user: str, words: str | None, restore: int | Non
     return f"{user}: version {notes.version} written"
 
 
-def _edit_lesson(memory: Memory, found: StoredLesson, words: str, namespace: str) -> str:
+def _edit_lesson(memory: Memory, stored: StoredLesson, words: str, namespace: str) -> str:
     from hepm.experience.lesson_files import edit_lesson
 
-    former = found.row
+    former = stored.row
     edited = edit_lesson(memory.lessons, former, words, namespace=namespace)
+    # An id is a hash of the words.
     if edited.id == former.id:
         return f"{former.id} says this already"
     return f"{edited.id} replaces {former.id}"
@@ -78,19 +92,22 @@ def _edit_lesson(memory: Memory, found: StoredLesson, words: str, namespace: str
 # Retire
 
 
+@click.command("retire", cls=Command)
+@click.argument(
+    "lessons", cls=Argument, nargs=-1, help="Ids of lessons or their beginnings, or users: the notes on them."
+)
+@click.option(
+    "--below",
+    type=click.FloatRange(min=0, max=1),
+    help="Instead: all principles used 8 times or more that score below this (EvolveR: .3).",
+)
+@click.option("--undo", is_flag=True, help="Let retired lessons be found again.")
+@yes_option
+@dry_run_option
+@json_option
+@place_options
 def retire(
-    place: Place,
-    lessons: Annotated[
-        list[str] | None, Argument(help="Ids of lessons or their beginnings, or users: the notes on them.")
-    ] = None,
-    below: Annotated[
-        float | None,
-        Option(min=0, max=1, help="Instead: all principles used 8 times or more that score below this (EvolveR: .3)."),
-    ] = None,
-    undo: Annotated[bool, Option("--undo", help="Let retired lessons be found again.")] = False,
-    yes: YesOption = False,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
+    place: Place, lessons: tuple[str, ...], below: float | None, undo: bool, yes: bool, dry_run: bool, as_json: bool
 ) -> None:
     """Retire lessons, with those that say the same: no prompt shows them, and they stay in the store.
 
@@ -107,20 +124,23 @@ def retire(
         if below is not None:
             changes.append(_retire_below(memory, below, place.namespace, dry_run=dry_run))
         # All names are looked up before the first change.
-        named = [find_lesson(memory, name, namespace=place.namespace) for name in lessons or ()]
-        users = [found.row.user for found in named if found.row.kind == "notes"]
+        named = [find_lesson(memory, name, namespace=place.namespace) for name in lessons]
+        users = [stored.row.user for stored in named if stored.row.kind == "notes"]
         if users and not (undo or dry_run or yes):
             confirm(f"delete all notes on {' and '.join(users)}, with every version?")
-        for found in named:
-            if found.row.kind == "notes":
-                changes.append(_delete_notes(memory, found.row.user, place.namespace, undo=undo, dry_run=dry_run))
+        for stored in named:
+            if stored.row.kind == "notes":
+                changes.append(_delete_notes(memory, stored.row.user, place.namespace, undo=undo, dry_run=dry_run))
             elif undo:
-                changes.append(_revive(memory, found, place.namespace, dry_run=dry_run))
+                changes.append(_revive(memory, stored, place.namespace, dry_run=dry_run))
             else:
-                changes.append(_retire(memory, found, place.namespace, dry_run=dry_run))
+                changes.append(_retire(memory, stored, place.namespace, dry_run=dry_run))
     if as_json:
-        ids = [id for change in changes for id in change.ids]
-        print_json({"revived" if undo else "retired": ids, "dry_run": dry_run})
+        ids: list[str] = []
+        for change in changes:
+            ids += change.ids
+        done = "revived" if undo else "retired"
+        print_json({done: ids, "dry_run": dry_run})
         return
     for change in changes:
         for line in change.lines:
@@ -135,48 +155,52 @@ class _Retired(NamedTuple):
 
 
 def _retire_below(memory: Memory, below: float, namespace: str, *, dry_run: bool) -> _Retired:
-    found = memory.principles.prune(namespace=namespace, below=below, dry_run=dry_run)
-    lines = [f"{one.id}  {one.principle.kind}, {one.standing}: {one.principle.text}" for one in found]
-    lines.append(f"{count_of(len(found), 'principle')} {'would be' if dry_run else 'were'} retired")
-    return _Retired([one.id for one in found], lines)
+    pruned = memory.principles.prune(namespace=namespace, below=below, dry_run=dry_run)
+    lines: list[str] = []
+    for principle in pruned:
+        lines.append(f"{principle.id}  {principle.principle.kind}, {principle.standing}: {principle.principle.text}")
+    done = "would be" if dry_run else "were"
+    lines.append(f"{count_of(len(pruned), 'principle')} {done} retired")
+    return _Retired([principle.id for principle in pruned], lines)
 
 
-def _retire(memory: Memory, found: StoredLesson, namespace: str, *, dry_run: bool) -> _Retired:
-    row = found.row
+def _retire(memory: Memory, stored: StoredLesson, namespace: str, *, dry_run: bool) -> _Retired:
+    row = stored.row
     if row.retired:
         return _Retired([], [f"{row.id} is retired already ({row.retired})"])
-    ids = _saying_the_same(memory, found, namespace)
+    ids = _saying_the_same(memory, stored, namespace)
     if not dry_run:
         memory.lessons.retire(row.kind, ids, namespace=namespace)
-    return _Retired(ids, [f"{row.id} {'would be' if dry_run else 'is'} retired{_and_more(ids)}"])
+    done = "would be" if dry_run else "is"
+    return _Retired(ids, [f"{row.id} {done} retired{_and_more(ids)}"])
 
 
-def _revive(memory: Memory, found: StoredLesson, namespace: str, *, dry_run: bool) -> _Retired:
-    row = found.row
+def _revive(memory: Memory, stored: StoredLesson, namespace: str, *, dry_run: bool) -> _Retired:
+    row = stored.row
     if not row.retired:
         return _Retired([], [f"{row.id} is not retired"])
-    ids = _saying_the_same(memory, found, namespace)
+    ids = _saying_the_same(memory, stored, namespace)
     if not dry_run:
         memory.lessons.revive(row.kind, ids, namespace=namespace)
-    return _Retired(ids, [f"{row.id} {'would be' if dry_run else 'is'} found again{_and_more(ids)}"])
+    done = "would be" if dry_run else "is"
+    return _Retired(ids, [f"{row.id} {done} found again{_and_more(ids)}"])
 
 
-def _saying_the_same(memory: Memory, found: StoredLesson, namespace: str) -> list[str]:
+def _saying_the_same(memory: Memory, stored: StoredLesson, namespace: str) -> list[str]:
     """Ids of the lesson and those listed as one with it, as far as they were retired for the same reason."""
-    alike = [
-        one
-        for one in memory.lessons.list(found.row.kind, namespace=namespace, retired=True)
-        if one.row.retired == found.row.retired
-    ]
+    listed = memory.lessons.list(stored.row.kind, namespace=namespace, retired=True)
+    alike = [lesson for lesson in listed if lesson.row.retired == stored.row.retired]
     for equal in memory.lessons.equal(alike, namespace=namespace):
-        ids = [one.row.id for one in equal.lessons]
-        if found.row.id in ids:
+        ids = [lesson.row.id for lesson in equal.lessons]
+        if stored.row.id in ids:
             return ids
-    return [found.row.id]
+    return [stored.row.id]
 
 
 def _and_more(ids: Sequence[str]) -> str:
-    return f", with {len(ids) - 1:,} that say the same" if len(ids) > 1 else ""
+    if len(ids) == 1:
+        return ""
+    return f", with {len(ids) - 1:,} that say the same"
 
 
 def _delete_notes(memory: Memory, user: str, namespace: str, *, undo: bool, dry_run: bool) -> _Retired:
@@ -184,7 +208,10 @@ def _delete_notes(memory: Memory, user: str, namespace: str, *, undo: bool, dry_
         raise click.UsageError(
             f"{user!r} is a user: deleted notes do not come back. `hepm lesson edit --restore` writes a former version."
         )
-    versions = [one.id for one in memory.preferences.history(user, namespace=namespace)]
-    gone = versions if dry_run else memory.preferences.forget(user, namespace=namespace)
-    done = "would be deleted" if dry_run else "deleted"
+    if dry_run:
+        gone = [version.id for version in memory.preferences.history(user, namespace=namespace)]
+        done = "would be deleted"
+    else:
+        gone = memory.preferences.forget(user, namespace=namespace)
+        done = "deleted"
     return _Retired(gone, [f"{user}: {count_of(len(gone), 'version')} of the notes {done}"])

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import click
 
-from hepm.cli.commands import Option
+from hepm.cli.commands import options_as
 from hepm.cli.lesson_list import LessonKind, stored_kind
 from hepm.cli.options import (
     Place,
@@ -46,21 +46,9 @@ _BEGINS_A_LESSON: Final = re.compile(r'\{\s*"hepm":\s*"lesson"')
 class LessonExport:
     """The options of `hepm export` that write lessons alone."""
 
-    form: Annotated[
-        LessonForm | None,
-        Option(help="Lessons alone: lines of JSON to edit, Markdown, a section for agents, or a skill."),
-    ] = None
-    kinds: Annotated[
-        list[LessonKind] | None, Option("--kind", help="Lessons alone, only of this kind; repeatable.")
-    ] = None
-    every: Annotated[
-        bool,
-        Option(
-            "--all",
-            help="Of lessons alone: include retired ones; for agents and a skill, instead, old ones and those that no "
-            "held-out runs support.",
-        ),
-    ] = False
+    form: LessonForm | None
+    kinds: tuple[LessonKind, ...]
+    every: bool
 
     def form_for(self, path: str) -> LessonForm | None:
         """The form that is named, or that the file's name stands for; None for an export of runs and lessons."""
@@ -75,12 +63,39 @@ class LessonExport:
             return "skill"
         if name.endswith((".md", ".markdown")):
             return "markdown"
-        return "lessons" if self.kinds or self.every else None
+        if self.kinds or self.every:
+            return "lessons"
+        return None
 
     @property
     def stored_kinds(self) -> list[Kind]:
         """The kinds that are named, as stores call them."""
-        return [stored_kind(kind) for kind in self.kinds or ()]
+        return [stored_kind(kind) for kind in self.kinds]
+
+
+lesson_export_options = options_as(
+    "lessons",
+    LessonExport,
+    click.option(
+        "--form",
+        type=click.Choice(get_args(LessonForm)),
+        help="Lessons alone: lines of JSON to edit, Markdown, a section for agents, or a skill.",
+    ),
+    click.option(
+        "--kind",
+        "kinds",
+        type=click.Choice(get_args(LessonKind)),
+        multiple=True,
+        help="Lessons alone, only of this kind; repeatable.",
+    ),
+    click.option(
+        "--all",
+        "every",
+        is_flag=True,
+        help="Of lessons alone: include retired ones; for agents and a skill, instead, old ones and those that no "
+        "held-out runs support.",
+    ),
+)
 
 
 def export_lessons_alone(place: Place, path: str, form: LessonForm, chosen: LessonExport) -> None:
@@ -93,8 +108,8 @@ def export_lessons_alone(place: Place, path: str, form: LessonForm, chosen: Less
 
     kinds = chosen.stored_kinds or KINDS
     with place.open() as memory:
-        found = export_lessons(memory.lessons, namespace=place.namespace, kinds=kinds, retired=chosen.every)
-        lines = write_documents(found, "jsonl" if form == "lessons" else "markdown")
+        exported = export_lessons(memory.lessons, namespace=place.namespace, kinds=kinds, retired=chosen.every)
+        lines = write_documents(exported, "jsonl" if form == "lessons" else "markdown")
         if path == "-":
             print_lines(lines)
             return
@@ -114,9 +129,12 @@ def _export_for_agents(place: Place, path: str, chosen: LessonExport, *, skill: 
     )
 
     target = Path(path)
+    # A skill is a folder; its file has always the same name.
     if path != "-" and skill and target.name.lower() != SKILL_FILE.lower():
         target /= SKILL_FILE
-    former = read_text(target, "PATH") if path != "-" and target.exists() else ""
+    former = ""
+    if path != "-" and target.exists():
+        former = read_text(target, "PATH")
     with place.open() as memory:
         bank, namespace = memory.lessons, place.namespace
         if has_section(former):
@@ -128,9 +146,11 @@ def _export_for_agents(place: Place, path: str, chosen: LessonExport, *, skill: 
                 )
         kinds = chosen.stored_kinds or ("principle",)
         lessons, left_out = lessons_for_file(bank, namespace=namespace, kinds=kinds, every=chosen.every)
+        # A section that was written before is emptied: its lessons no longer hold.
         if not lessons and not has_section(former):
             raise InputError(_why_nothing(left_out))
         if skill:
+            # A skill is called like its folder.
             folder = target.absolute().parent.name if path != "-" else namespace
             text = skill_text(former, lessons, bank, namespace=namespace, folder=folder)
         else:
@@ -141,9 +161,12 @@ def _export_for_agents(place: Place, path: str, chosen: LessonExport, *, skill: 
     if skill:
         target.parent.mkdir(parents=True, exist_ok=True)
     check_target(target, place.store)
+    # Each line gets its end.
     write_lines([text.removesuffix("\n")], target, "the lessons")
-    rest = f"; {left_out:,} left out: held-out runs do not support them, or they are old (--all)" if left_out else ""
-    print(on_one_line(f"{count_of(len(lessons), 'lesson')} written to {target}{rest}"))
+    sentence = f"{count_of(len(lessons), 'lesson')} written to {target}"
+    if left_out:
+        sentence += f"; {left_out:,} left out: held-out runs do not support them, or they are old (--all)"
+    print(on_one_line(sentence))
 
 
 def _why_nothing(left_out: int) -> str:
@@ -176,12 +199,14 @@ def holds_lessons(path: str) -> bool:
         with open_file(file) as stream:
             return _begins_with_lessons(stream.read(_HEAD))
     except STREAM_ERRORS:
-        return False  # the reader of runs says what is wrong
+        # The reader of runs says what is wrong.
+        return False
 
 
 def _head_of_stdin() -> bytes:
     """The first bytes of standard input, which will be read again."""
     stream: Any = sys.stdin.buffer
+    # A pipe can be looked at, but not wound back.
     if hasattr(stream, "peek"):
         return stream.peek(_HEAD)
     start = stream.tell()
@@ -200,7 +225,8 @@ def _begins_with_lessons(head: bytes) -> bool:
     try:
         document = json.loads(text.partition("\n")[0])
     except (ValueError, RecursionError):
-        return _BEGINS_A_LESSON.match(text) is not None  # a long line that is cut off here
+        # Perhaps a long line, of which this is the beginning.
+        return _BEGINS_A_LESSON.match(text) is not None
     if not isinstance(document, dict):
         return False
     about: dict[str, Any] = document  # pyright: ignore[reportUnknownVariableType]
@@ -208,9 +234,7 @@ def _begins_with_lessons(head: bytes) -> bool:
     return about.get("hepm") == "lesson" or about.get("kind") in KINDS
 
 
-def import_lessons_alone(
-    place: Place, path: str, retire_missing: Sequence[LessonKind] | None, *, as_json: bool
-) -> None:
+def import_lessons_alone(place: Place, path: str, retire_missing: Sequence[LessonKind], *, as_json: bool) -> None:
     """Read lessons from a file, all or none; an edited lesson replaces the original.
 
     In a section for agents or a skill, a deleted line retires its lesson.
@@ -222,6 +246,7 @@ def import_lessons_alone(
     if path != "-" and Path(path).is_dir():
         source = str(Path(path) / SKILL_FILE)
     text = read_text(source, "PATHS")
+    # For messages.
     name = "stdin" if path == "-" else source
     if has_section(text):
         if retire_missing:
@@ -236,7 +261,7 @@ def import_lessons_alone(
                 memory.lessons,
                 read_documents(lines, name),
                 namespace=place.namespace,
-                retire_missing=[stored_kind(kind) for kind in retire_missing or ()],
+                retire_missing=[stored_kind(kind) for kind in retire_missing],
             )
     if as_json:
         print_json(asdict(done))

@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 import click
 
-from hepm.cli.commands import Option
+from hepm.cli.commands import Command
 from hepm.cli.config import read_config
 from hepm.cli.lesson_list import LessonKind
-from hepm.cli.model import DryRunOption, ModelChoice, cost_of, tell_cost
-from hepm.cli.options import Bar, JsonOption, Place, print_json
+from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options, tell_cost
+from hepm.cli.options import Bar, Place, json_option, place_options, print_json
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
@@ -30,16 +30,21 @@ _SHOWN_FAILURES: Final = 10
 # Distill
 
 
+@click.command("distill", cls=Command)
+@click.option(
+    "--kind",
+    "kinds",
+    type=click.Choice(get_args(LessonKind)),
+    multiple=True,
+    help="Only this kind; repeatable. Default: experience and principle.",
+)
+@click.option("--again", is_flag=True, help="Include runs that were distilled before.")
+@dry_run_option
+@json_option
+@place_options
+@model_options
 def distill(
-    place: Place,
-    choice: ModelChoice,
-    kinds: Annotated[
-        list[LessonKind] | None,
-        Option("--kind", help="Only this kind; repeatable. Default: experience and principle."),
-    ] = None,
-    again: Annotated[bool, Option("--again", help="Include runs that were distilled before.")] = False,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
+    place: Place, choice: ModelChoice, kinds: tuple[LessonKind, ...], again: bool, dry_run: bool, as_json: bool
 ) -> None:
     """Distill lessons from new runs; without a model, by comparing the runs of a task.
 
@@ -48,11 +53,13 @@ def distill(
 
     Example: `hepm lesson distill --namespace retail`
     """
+    # A kind that is named twice is distilled once.
     chosen: list[LessonKind] = list(dict.fromkeys(kinds or _DEFAULT_KINDS))
     with place.open() as memory:
         client = choice.client(memory, place.namespace, "run")
         # Answers about users are kept, and forgotten, with their notes.
-        about_users = choice.client(memory, place.namespace, "user", budget=client.budget if client else None)
+        shared_budget = None if client is None else client.budget
+        about_users = choice.client(memory, place.namespace, "user", budget=shared_budget)
         step = _Distillation(memory, place.namespace, client, about_users, again, read_config().model.concurrency)
         if dry_run:
             _print_estimates({kind: step.estimate(kind) for kind in chosen}, as_json=as_json)
@@ -65,6 +72,7 @@ def distill(
     else:
         for kind, report in reports.items():
             _print_report(kind, report)
+    # Some failures among many are reported; only failures alone are a failure of the command.
     if any(report.failed and not _lessons_of(report) for report in reports.values()):
         raise click.exceptions.Exit(1)
 
@@ -104,6 +112,7 @@ class _Distillation:
         distiller = ModelDistiller(self.client, kind, at_once=self.at_once)
         requests = [distiller.estimate(self.memory.lessons, namespace=self.namespace, again=self.again)]
         judge = self._judge()
+        # Principles are compared with known ones: more questions, of which only a part will be asked.
         if kind == "principle" and judge is not None:
             principles = self.memory.principles
             requests.append(principles.estimate(judge, namespace=self.namespace, distiller=distiller, again=self.again))
@@ -162,12 +171,14 @@ class _Distillation:
     def _judge(self) -> ModelJudge | None:
         from hepm.experience.matching import ModelJudge
 
-        return None if self.client is None else ModelJudge(self.client, at_once=self.at_once)
+        if self.client is None:
+            return None
+        return ModelJudge(self.client, at_once=self.at_once)
 
 
 def _print_estimates(estimates: dict[LessonKind, _Estimated], *, as_json: bool) -> None:
     if as_json:
-        print_json({"dry_run": True, **{kind: asdict(one) for kind, one in estimates.items()}})
+        print_json({"dry_run": True, **{kind: asdict(estimated) for kind, estimated in estimates.items()}})
         return
     for kind, estimated in estimates.items():
         print(f"{kind}: {count_of(estimated.runs, 'run')} would be looked at")
@@ -219,13 +230,13 @@ def _print_lessons(kind: LessonKind, report: DistillReport) -> None:
 # Evolve
 
 
-def evolve(
-    place: Place,
-    choice: ModelChoice,
-    undo: Annotated[str | None, Option(metavar="EVOLUTION", help="Revert the evolution of this name.")] = None,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@click.command("evolve", cls=Command)
+@click.option("--undo", metavar="EVOLUTION", help="Revert the evolution of this name.")
+@dry_run_option
+@json_option
+@place_options
+@model_options
+def evolve(place: Place, choice: ModelChoice, undo: str | None, dry_run: bool, as_json: bool) -> None:
     """Sharpen, generalise, combine and prune experiences (PRIME, table 3).
 
     Example: `hepm lesson evolve --dry-run`
@@ -245,7 +256,9 @@ def evolve(
         print_json({**summary, "steps": [asdict(step) for step in report.plan], "cost": cost_of(client)})
         return
     for step in report.plan:
-        result = f"{step.became} ({step.note})" if step.note else step.became
+        result = step.became
+        if step.note:
+            result += f" ({step.note})"
         print(on_one_line(f"{step.iteration}  {step.operator} of {' and '.join(step.of)}, {result}: {step.reason}"))
         if step.child is not None:
             print(on_one_line(f"      {step.child.lesson}"))

@@ -6,12 +6,12 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import click
 
-from hepm.cli.commands import Argument, Option
-from hepm.cli.options import JsonOption, Place, print_json
+from hepm.cli.commands import Argument, Command, options_as
+from hepm.cli.options import Place, json_option, place_options, print_json
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
@@ -21,16 +21,21 @@ if TYPE_CHECKING:
     from hepm.memory import Memory
 
 LessonKind: TypeAlias = Literal["experience", "principle", "note"]
+ZoneName: TypeAlias = Literal["golden", "warning", "preference", "guiding", "cautionary"]
 LESSON_KINDS: Final[tuple[LessonKind, ...]] = ("experience", "principle", "note")
-KindsOption = Annotated[list[LessonKind] | None, Option("--kind", help="Only this kind; repeatable. Default: all.")]
-LessonArgument = Annotated[str, Argument(help="Id of a lesson or its beginning, or a user: the notes on them.")]
+lesson_argument = click.argument(
+    "lesson", cls=Argument, help="Id of a lesson or its beginning, or a user: the notes on them."
+)
 
 _ENOUGH: Final = 1_000_000  # a limit that cuts no search
+_NOT_FOUND: Final = -2.0  # below every cosine
 
 
 def stored_kind(kind: LessonKind) -> Kind:
     """The name of a kind in stores and files."""
-    return "notes" if kind == "note" else kind
+    if kind == "note":
+        return "notes"
+    return kind
 
 
 # List
@@ -40,14 +45,11 @@ def stored_kind(kind: LessonKind) -> Kind:
 class LessonFilter:
     """Which lessons are listed."""
 
-    zone: Annotated[
-        Literal["golden", "warning", "preference", "guiding", "cautionary"] | None,
-        Option(help="Only experiences of this zone, or principles of this sort."),
-    ] = None
-    tool: Annotated[str | None, Option(help="Only about this tool.")] = None
-    user: Annotated[str | None, Option(help="Only for this user.")] = None
-    environment: Annotated[str | None, Option(help="Only those that hold in this environment.")] = None
-    retired: Annotated[bool, Option("--retired", help="Include retired ones.")] = False
+    zone: ZoneName | None
+    tool: str | None
+    user: str | None
+    environment: str | None
+    retired: bool
 
     def takes(self, row: LessonRow) -> bool:
         """Whether a lesson passes, retired or not."""
@@ -59,17 +61,36 @@ class LessonFilter:
             return False
         if self.user is not None and self.user not in (row.user, row.properties.get("only_user")):
             return False
-        # Notes hold everywhere.
+        # Notes hold in every environment.
         return row.kind == "notes" or applies_in(row, self.environment or "")
 
 
+lesson_filter_options = options_as(
+    "only",
+    LessonFilter,
+    click.option(
+        "--zone",
+        type=click.Choice(get_args(ZoneName)),
+        help="Only experiences of this zone, or principles of this sort.",
+    ),
+    click.option("--tool", help="Only about this tool."),
+    click.option("--user", help="Only for this user."),
+    click.option("--environment", help="Only those that hold in this environment."),
+    click.option("--retired", is_flag=True, help="Include retired ones."),
+)
+
+
+@click.command("list", cls=Command)
+@click.option(
+    "--kind", type=click.Choice(get_args(LessonKind)), multiple=True, help="Only this kind; repeatable. Default: all."
+)
+@click.option("--query", help="List the most similar to this text first.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of each kind.")
+@json_option
+@place_options
+@lesson_filter_options
 def list_(
-    place: Place,
-    only: LessonFilter,
-    kind: KindsOption = None,
-    query: Annotated[str | None, Option(help="List the most similar to this text first.")] = None,
-    limit: Annotated[int, Option(min=1, help="Maximum number of each kind.")] = 20,
-    as_json: JsonOption = False,
+    place: Place, only: LessonFilter, kind: tuple[LessonKind, ...], query: str | None, limit: int, as_json: bool
 ) -> None:
     """List lessons; experiences and principles that say the same are one line.
 
@@ -79,11 +100,15 @@ def list_(
     """
     if query is not None and only.retired:
         raise click.UsageError("--retired goes without --query: retired lessons are not searched.")
+    kinds = kind or LESSON_KINDS
     with place.open() as memory:
-        listings = [_listing(memory, each, only, query, limit, place.namespace) for each in kind or LESSON_KINDS]
+        listings = [_listing(memory, each, only, query, limit, place.namespace) for each in kinds]
     total = sum(listing.total for listing in listings)
     if as_json:
-        print_json({"total": total, "lessons": [one for listing in listings for one in listing.documents]})
+        documents: list[dict[str, Any]] = []
+        for listing in listings:
+            documents += listing.documents
+        print_json({"total": total, "lessons": documents})
         return
     for listing in listings:
         if listing.remark:
@@ -121,7 +146,7 @@ def _listing(
     if kind == "note":
         return _notes_listing(memory, only, query, limit, namespace)
     stored = memory.lessons.list(kind, namespace=namespace, retired=only.retired)
-    lessons = [one for one in stored if only.takes(one.row)]
+    lessons = [lesson for lesson in stored if only.takes(lesson.row)]
     if query is None:
         return _in_order(memory, kind, lessons, limit, namespace)
     return _by_similarity(memory, kind, lessons, query, only.environment or "", limit, namespace)
@@ -131,11 +156,12 @@ def _in_order(memory: Memory, kind: LessonKind, lessons: list[StoredLesson], lim
     """Principles by support. Experiences by arrival, and at the end, next to the prompt, those that prompts show."""
     equal = memory.lessons.equal(lessons, namespace=namespace)
     if kind == "principle":
-        by_support = sorted(lessons, key=lambda one: (-len(one.row.sources), -one.uses.score, one.row.id))
-        equal.sort(key=lambda one: (bool(one.held_back), -len(one.sources), -one.uses.score, one.first.row.id))
+        by_support = sorted(lessons, key=lambda each: (-len(each.row.sources), -each.uses.score, each.row.id))
+        equal.sort(key=lambda each: (bool(each.held_back), -len(each.sources), -each.uses.score, each.first.row.id))
         shown, shown_equal = by_support[:limit], equal[:limit]
     else:
-        equal.sort(key=lambda one: (not one.held_back, one.lessons[-1].seq))
+        # Those that no prompt shows come first: they scroll away.
+        equal.sort(key=lambda each: (not each.held_back, each.lessons[-1].seq))
         shown, shown_equal = lessons[-limit:], equal[-limit:]
     return _Listing(
         total=len(lessons),
@@ -159,36 +185,41 @@ def _by_similarity(
     from hepm.types import StateSummary
 
     # Experiences are compared by their situations, which begin with the environment.
-    text = situation_text(environment, StateSummary(said=(query,))) if kind == "experience" else query
-    ids = {one.row.id for one in lessons}
-    found = memory.lessons.search(
+    text = query
+    if kind == "experience":
+        text = situation_text(environment, StateSummary(said=(query,)))
+    ids = {lesson.row.id for lesson in lessons}
+    matches = memory.lessons.search(
         text,
         kind,
         namespace=namespace,
         environment=environment,
+        # Cut below, after lessons that say the same became one.
         limit=_ENOUGH,
         floor=-1.0,
-        only=lambda one: one.row.id in ids,
+        only=lambda lesson: lesson.row.id in ids,
     )
-    similarity = {one.row.id: round(cosine, 6) for one, cosine in found}
+    similarity = {lesson.row.id: round(cosine, 6) for lesson, cosine in matches}
 
-    def nearest(one: EqualLessons) -> float:
-        return max(similarity.get(lesson.row.id, -1.0) for lesson in one.lessons)
+    def nearest(each: EqualLessons) -> float:
+        return max(similarity.get(lesson.row.id, _NOT_FOUND) for lesson in each.lessons)
 
     # A search gives one of the lessons that differ in numbers alone; a line has all of them.
-    equal = memory.lessons.equal(lessons, namespace=namespace)
-    equal = [one for one in equal if any(lesson.row.id in similarity for lesson in one.lessons)]
+    equal = [each for each in memory.lessons.equal(lessons, namespace=namespace) if nearest(each) > _NOT_FOUND]
     equal.sort(key=nearest, reverse=True)
-    documents = _documents(memory, [one for one, _ in found[:limit]], equal, namespace)
-    lines = _lines(memory, equal[:limit], namespace)
+    documents = _documents(memory, [lesson for lesson, _ in matches[:limit]], equal, namespace)
+    for document in documents:
+        document["similarity"] = similarity[document["id"]]
+    shown = equal[:limit]
+    lines: list[str] = []
+    for each, line in zip(shown, _lines(memory, shown, namespace), strict=True):
+        lines.append(f"{nearest(each):.2f}  {line}")
+    remark = ""
     least = memory.lessons.floor
-    below = f"no {kind} reaches the similarity {least:g} that a prompt asks for; the nearest below it:"
+    if equal and nearest(equal[0]) < least:
+        remark = f"no {kind} reaches the similarity {least:g} that a prompt asks for; the nearest below it:"
     return _Listing(
-        total=len(found),
-        documents=[{**document, "similarity": similarity[document["id"]]} for document in documents],
-        lines=[f"{nearest(one):.2f}  {line}" for one, line in zip(equal, lines, strict=False)],
-        left_out=len(equal) - len(lines),
-        remark=below if equal and nearest(equal[0]) < least else "",
+        total=len(matches), documents=documents, lines=lines, left_out=len(equal) - len(lines), remark=remark
     )
 
 
@@ -196,12 +227,15 @@ def _documents(
     memory: Memory, lessons: Sequence[StoredLesson], equal: Sequence[EqualLessons], namespace: str
 ) -> list[dict[str, Any]]:
     """Each lesson by itself, with the sentence by which it is listed."""
-    listed_as = {one.row.id: each for each in equal for one in each.lessons}
-    ages = memory.lessons.ages(namespace).of([one.row for one in lessons])
+    listed_as: dict[str, EqualLessons] = {}
+    for each in equal:
+        for lesson in each.lessons:
+            listed_as[lesson.row.id] = each
+    ages = memory.lessons.ages(namespace).of([lesson.row for lesson in lessons])
     documents: list[dict[str, Any]] = []
-    for one, age in zip(lessons, ages, strict=True):
-        same = listed_as[one.row.id]
-        documents.append(lesson_json(one) | {"sentence": same.text, "held_back": same.held_back} | _age_json(age))
+    for lesson, age in zip(lessons, ages, strict=True):
+        same = listed_as[lesson.row.id]
+        documents.append(lesson_json(lesson) | {"sentence": same.text, "held_back": same.held_back} | _age_json(age))
     return documents
 
 
@@ -209,53 +243,69 @@ def _lines(memory: Memory, equal: Sequence[EqualLessons], namespace: str) -> lis
     from hepm.experience.age import freshest
 
     ages = memory.lessons.ages(namespace)
-    return [_line(one, freshest(ages.of([lesson.row for lesson in one.lessons]))) for one in equal]
+    lines: list[str] = []
+    for each in equal:
+        age = freshest(ages.of([lesson.row for lesson in each.lessons]))
+        lines.append(_line(each, age))
+    return lines
 
 
-def _line(one: EqualLessons, age: Age) -> str:
-    row, uses = one.first.row, one.uses
-    parts = [*one.labels, count_of(len(one.sources), "run")]
+def _line(equal: EqualLessons, age: Age) -> str:
+    """`p-1f3a  guiding, 4 runs, score 0.75 (in 2 of 2 uses): Call get_order first.`"""
+    row, uses = equal.first.row, equal.uses
+    parts = [*equal.labels, count_of(len(equal.sources), "run")]
     if row.kind == "principle":
-        used = f"in {uses.successes} of {count_of(uses.uses, 'use')}" if uses.uses else "not shown yet"
+        used = "not shown yet"
+        if uses.uses:
+            used = f"in {uses.successes} of {count_of(uses.uses, 'use')}"
         parts.append(f"score {uses.score:.2f} ({used})")
     elif uses.uses:
         parts.append(f"{uses.successes} of {uses.uses} uses went well")
-    parts += [row.retired] if row.retired else []
-    fading = f" ({age.note})" if age.note else ""
-    return f"{row.id}  {', '.join(parts)}: {one.line}{fading}"
+    if row.retired:
+        parts.append(row.retired)
+    line = f"{row.id}  {', '.join(parts)}: {equal.line}"
+    if age.note:
+        line += f" ({age.note})"
+    return line
 
 
 def _notes_listing(memory: Memory, only: LessonFilter, query: str | None, limit: int, namespace: str) -> _Listing:
     """The newest notes on each user, by user; of a search only the lines that matter."""
     stored = memory.lessons.list("notes", namespace=namespace, retired=only.retired)
-    found = sorted((one for one in stored if only.takes(one.row)), key=lambda one: (one.row.user, one.seq))
+    newest = [notes for notes in stored if only.takes(notes.row)]
+    newest.sort(key=lambda notes: (notes.row.user, notes.seq))
     documents: list[dict[str, Any]] = []
     lines: list[str] = []
-    for one in found:
-        document = lesson_json(one)
-        said = document["text"].splitlines()
+    for notes in newest:
+        user = notes.row.user
+        document = lesson_json(notes)
+        wishes = document["text"].splitlines()
         if query is not None:
-            said = memory.preferences.recall(one.row.user, query, namespace=namespace, k=limit)
-            document["lines"] = said
-        if said:
+            wishes = memory.preferences.recall(user, query, namespace=namespace, k=limit)
+            document["lines"] = wishes
+        if wishes:
             documents.append(document)
-            lines.append(f"{one.row.user}  {_writer(document)}: {'; '.join(line.removeprefix('- ') for line in said)}")
+            sentences = [wish.removeprefix("- ") for wish in wishes]
+            lines.append(f"{user}  {_writer(document)}: {'; '.join(sentences)}")
     return _Listing(len(documents), documents[:limit], lines[:limit], max(0, len(lines) - limit))
 
 
 def _writer(notes: dict[str, Any]) -> str:
-    after = f", after {notes['session']}" if notes["session"] else ""
-    return f"version {notes['version']}, by {notes['written_by']}{after}"
+    """`version 2, by hand, after run-7`."""
+    writer = f"version {notes['version']}, by {notes['written_by']}"
+    if notes["session"]:
+        writer += f", after {notes['session']}"
+    return writer
 
 
 # Show
 
 
-def show(
-    place: Place,
-    lesson: LessonArgument,
-    as_json: JsonOption = False,
-) -> None:
+@click.command("show", cls=Command)
+@lesson_argument
+@json_option
+@place_options
+def show(place: Place, lesson: str, as_json: bool) -> None:
     """Show a lesson: its words, the runs it comes from, where it was shown and what it evolved from.
 
     Of a user, show all versions of the notes, the newest last.
@@ -263,18 +313,20 @@ def show(
     Example: `hepm lesson show p-1f3a`
     """
     with place.open() as memory:
-        found = find_lesson(memory, lesson, namespace=place.namespace)
-        if found.row.kind == "notes":
-            versions = memory.preferences.history(found.row.user, namespace=place.namespace)
-            _show_notes(lesson_json(found), [asdict(one) for one in versions], as_json=as_json)
+        stored = find_lesson(memory, lesson, namespace=place.namespace)
+        if stored.row.kind == "notes":
+            versions = memory.preferences.history(stored.row.user, namespace=place.namespace)
+            _show_notes(lesson_json(stored), [asdict(version) for version in versions], as_json=as_json)
             return
-        shown_in = memory.lessons.shown_in(found.row.id, namespace=place.namespace)
-        (age,) = memory.lessons.ages(place.namespace).of([found.row])
-    members = {**lesson_json(found), "score": round(found.uses.score, 6), **_age_json(age), "shown_in": shown_in}
+        # Runs that a prompt showed the lesson to, with their outcomes.
+        shown_in = memory.lessons.shown_in(stored.row.id, namespace=place.namespace)
+        (age,) = memory.lessons.ages(place.namespace).of([stored.row])
+    members = {**lesson_json(stored), "score": round(stored.uses.score, 6), **_age_json(age), "shown_in": shown_in}
     if as_json:
         print_json(members)
         return
     for label, value in members.items():
+        # 0 and false are told, what is empty is not.
         if value not in ([], {}, ""):
             print(on_one_line(f"{label + ':':16}{_plain(value)}"))
 
@@ -283,9 +335,9 @@ def _show_notes(newest: dict[str, Any], versions: Sequence[dict[str, Any]], *, a
     if as_json:
         print_json({**newest, "history": versions})
         return
-    for one in versions or [newest]:
-        print(on_one_line(_writer(one)))
-        for line in one["text"].splitlines():
+    for version in versions or [newest]:
+        print(on_one_line(_writer(version)))
+        for line in version["text"].splitlines():
             print(on_one_line(f"  {line}"))
 
 
@@ -296,15 +348,20 @@ def find_lesson(memory: Memory, name: str, *, namespace: str) -> StoredLesson:
     """The lesson with this id, or the notes on this user, or the only lesson whose id begins so; retired or not."""
     lessons = memory.lessons.lessons(namespace)
     notes = memory.preferences.notes(name, namespace=namespace)
-    exact = lessons.get(name) or (lessons.get(notes.id) if notes else None)
+    exact = lessons.get(name)
+    if exact is None and notes is not None:
+        exact = lessons.get(notes.id)
     if exact is not None:
         return exact
-    found = [one for one in _with_ids(memory, namespace) if one.row.id.startswith(name)] if is_id(name) else []
-    if len(found) == 1:
-        return found[0]
+    matches: list[StoredLesson] = []
+    if is_id(name):
+        matches = [lesson for lesson in _with_ids(memory, namespace) if lesson.row.id.startswith(name)]
+    if len(matches) == 1:
+        return matches[0]
     among = "no id begins so, and no user with notes is called so"
-    if found:
-        among = f"{len(found)} begin so: {', '.join(one.row.id for one in found[:5])}"
+    if matches:
+        some = ", ".join(lesson.row.id for lesson in matches[:5])
+        among = f"{len(matches)} begin so: {some}"
     raise click.BadParameter(f"no lesson is called {name!r} ({among}). See `hepm lesson list --retired`.")
 
 
@@ -314,8 +371,9 @@ def is_id(name: str) -> bool:
 
 
 def _with_ids(memory: Memory, namespace: str) -> list[StoredLesson]:
-    kinds: tuple[Kind, ...] = ("experience", "principle")
-    return [one for kind in kinds for one in memory.lessons.list(kind, namespace=namespace, retired=True)]
+    experiences = memory.lessons.list("experience", namespace=namespace, retired=True)
+    principles = memory.lessons.list("principle", namespace=namespace, retired=True)
+    return [*experiences, *principles]
 
 
 def lesson_json(stored: StoredLesson) -> dict[str, Any]:
@@ -324,9 +382,15 @@ def lesson_json(stored: StoredLesson) -> dict[str, Any]:
     from hepm.experience.lessons import Notes
 
     if stored.row.kind == "notes":
-        retired = {"retired": stored.row.retired} if stored.row.retired else {}
-        return {"kind": "note", "id": stored.row.id, **asdict(Notes.of(stored.row)), **retired}
-    return {key: value for key, value in document_of(stored).items() if key not in ("hepm", "version", "digest")}
+        document: dict[str, Any] = {"kind": "note", "id": stored.row.id, **asdict(Notes.of(stored.row))}
+        if stored.row.retired:
+            document["retired"] = stored.row.retired
+        return document
+    document = dict(document_of(stored))
+    # These are for files alone.
+    for key in ("hepm", "version", "digest"):
+        document.pop(key, None)
+    return document
 
 
 def _age_json(age: Age) -> dict[str, str]:
@@ -339,5 +403,14 @@ def _plain(value: Any) -> str:
     if is_object(value):
         return ", ".join(f"{name} {_plain(member)}" for name, member in value.items())
     if is_list(value):
-        return "; ".join(f"({', '.join(map(str, one))})" if is_list(one) else _plain(one) for one in value)
+        return "; ".join(_item(item) for item in value)
     return str(value)
+
+
+def _item(value: Any) -> str:
+    """An item of a list; a list inside, such as a triple, in brackets."""
+    from hepm.ingest.fields import is_list
+
+    if is_list(value):
+        return f"({', '.join(map(str, value))})"
+    return _plain(value)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from hepm.cli.commands import Option
+from hepm.cli.commands import options_as
 from hepm.cli.config import read_config
 from hepm.cli.options import print_json
 from hepm.text import count_of
@@ -19,19 +19,17 @@ if TYPE_CHECKING:
     from hepm.llm import Budget, Client, Estimate, Prices
     from hepm.memory import Memory
 
-ModelOption = Annotated[
-    str | None,
-    Option(
-        "--model",
-        envvar="HEPM_LLM_MODEL",
-        help="Model to use, at OPENAI_BASE_URL with OPENAI_API_KEY (pip install 'hepm[llm]'). Default: none.",
-    ),
-]
-BudgetOption = Annotated[
-    str | None,
-    Option(help="Most to spend: calls, tokens or usd (needs prices), such as '100 calls' or '2 usd, 500 calls'."),
-]
-DryRunOption = Annotated[bool, Option("--dry-run", help="Print what would be done and asked; change nothing.")]
+model_option = click.option(
+    "--model",
+    envvar="HEPM_LLM_MODEL",
+    show_envvar=True,
+    help="Model to use, at OPENAI_BASE_URL with OPENAI_API_KEY (pip install 'hepm[llm]'). Default: none.",
+)
+budget_option = click.option(
+    "--budget",
+    help="Most to spend: calls, tokens or usd (needs prices), such as '100 calls' or '2 usd, 500 calls'.",
+)
+dry_run_option = click.option("--dry-run", is_flag=True, help="Print what would be done and asked; change nothing.")
 
 
 _UNITS: Final = {"call": "calls", "calls": "calls", "token": "tokens", "tokens": "tokens", "usd": "usd"}
@@ -42,11 +40,12 @@ _LIMIT: Final = re.compile(rf"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>{'|'.join(_UN
 class ModelChoice:
     """The options that choose a model and limit its cost."""
 
-    model: ModelOption = None
-    budget: BudgetOption = None
+    model: str | None = None
+    budget: str | None = None
 
     def client(self, memory: Memory, namespace: str, about: Subject, *, budget: Budget | None = None) -> Client | None:
         """A client whose answers the store keeps, with a `budget` of its own or a shared one; None without a model."""
+        # `--model ""` turns off the model of HEPM_LLM_MODEL.
         if not self.model:
             return None
         from hepm.llm import Client, Endpoint
@@ -62,6 +61,7 @@ class ModelChoice:
     def limits(self, prices: str | None) -> tuple[Budget, Prices | None]:
         """The budget, and what tokens cost."""
         limits = _parse_budget(self.budget or "")
+        # Without prices nothing would ever reach the limit.
         if "usd" in limits and prices is None:
             raise click.BadParameter(
                 "a budget in usd needs the prices of a million tokens: set prices under [model] in hepm.toml",
@@ -73,6 +73,9 @@ class ModelChoice:
             calls=_whole(limits.get("calls")), tokens=_whole(limits.get("tokens")), cost_usd=limits.get("usd")
         )
         return budget, _parse_prices(prices)
+
+
+model_options = options_as("choice", ModelChoice, model_option, budget_option)
 
 
 def _parse_budget(text: str) -> dict[str, float]:
@@ -91,7 +94,9 @@ def _parse_budget(text: str) -> dict[str, float]:
 
 
 def _whole(limit: float | None) -> int | None:
-    return None if limit is None else int(limit)
+    if limit is None:
+        return None
+    return int(limit)
 
 
 def _parse_prices(text: str | None) -> Prices | None:
@@ -126,5 +131,8 @@ def tell_estimate(runs: int, *estimates: Estimate | None, as_json: bool) -> None
     """Print the result of a dry run: how many runs wait, and what a model would be asked."""
     known = [estimate for estimate in estimates if estimate is not None]
     if as_json:
-        return print_json({"dry_run": True, "runs": runs, "asked": [asdict(estimate) for estimate in known]})
-    print(f"{count_of(runs, 'run')} would be looked at", *(f"asking would take {one}" for one in known), sep="\n")
+        print_json({"dry_run": True, "runs": runs, "asked": [asdict(estimate) for estimate in known]})
+        return
+    print(f"{count_of(runs, 'run')} would be looked at")
+    for estimate in known:
+        print(f"asking would take {estimate}")

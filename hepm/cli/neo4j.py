@@ -7,12 +7,12 @@ import shlex
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hepm.cli.commands import Group, Option
-from hepm.cli.options import Bar, JsonOption, Place, chosen_by, print_json
+from hepm.cli.commands import PATH, Command
+from hepm.cli.options import Bar, Place, chosen_by, json_option, place_options, print_json
 from hepm.errors import LocalServerError, StoreError
 from hepm.graph.neo4j.login import Login
 from hepm.graph.open_store import embedded_file
@@ -21,20 +21,29 @@ from hepm.text import on_one_line
 if TYPE_CHECKING:
     from hepm.graph.neo4j_local import LocalServer, Status
 
-_FOLDER_HELP: Final = "Folder of the server's data, logs, settings and password."
-FolderOption = Annotated[Path, Option("--folder", help=_FOLDER_HELP)]
 FOLDER: Final = Path("neo4j")
+_REHEARSED_RUNS: Final = 100
+folder_option = click.option(
+    "--folder",
+    type=PATH,
+    default=FOLDER,
+    show_default=True,
+    help="Folder of the server's data, logs, settings and password.",
+)
 
-app = Group("neo4j", "Run a Neo4j Community server on this machine: no Docker, no root, no system Java.")
+app = click.Group(
+    "neo4j",
+    help="Run a Neo4j Community server on this machine: no Docker, no root, no system Java.",
+    no_args_is_help=True,
+)
 
 
-@app.takes
-def start(
-    folder: FolderOption = FOLDER,
-    version: Annotated[str | None, Option("--version", help="5.26 (the default of a new folder) or 2026.08.")] = None,
-    bolt_port: Annotated[int | None, Option(min=1, max=65535, help="Port for drivers; 7687 or a free one.")] = None,
-    heap: Annotated[str | None, Option(help="Java's heap; 1g for a new folder.")] = None,
-) -> None:
+@app.command("start", cls=Command)
+@folder_option
+@click.option("--version", help="5.26 (the default of a new folder) or 2026.08.")
+@click.option("--bolt-port", type=click.IntRange(min=1, max=65_535), help="Port for drivers; 7687 or a free one.")
+@click.option("--heap", help="Java's heap; 1g for a new folder.")
+def start(folder: Path, version: str | None, bolt_port: int | None, heap: str | None) -> None:
     """Start a server in a folder and wait until it answers. The first start downloads 160 to 190 MB.
     Example: `hepm neo4j start`
     """
@@ -46,70 +55,91 @@ def start(
     with Bar("jars of Neo4j fetched") as bar:
         server = _server(folder, version=version, bolt_port=bolt_port, heap=heap, say=_say, report=bar.show)
         started = server.start()
-    found = server.status()
-    if started and found.uri is not None:
+    server_status = server.status()
+    if started and server_status.uri is not None:
         _say("the server rehearses an ingest, so that the first one is fast")
-        runs = [run_of(one, write_run(one)) for one in desk_and_runs()[1][:100]]
-        with contextlib.suppress(StoreError):  # it only saves time
-            warm_up(Login(found.uri, found.username, server.password), runs)
-    print(on_one_line(f"Neo4j {found.version} {'runs' if started else 'is running already'} in {found.folder}"))
-    _print_addresses(found)
+        _, trajectories = desk_and_runs()
+        runs = [run_of(trajectory, write_run(trajectory)) for trajectory in trajectories[:_REHEARSED_RUNS]]
+        # It only saves time: a rehearsal that fails is no failure.
+        with contextlib.suppress(StoreError):
+            warm_up(Login(server_status.uri, server_status.username, server.password), runs)
+    state = "runs" if started else "is running already"
+    print(on_one_line(f"Neo4j {server_status.version} {state} in {server_status.folder}"))
+    _print_addresses(server_status)
     print(f'Next: eval "$({_command("env", folder)})"')
 
 
-@app.takes
-def stop(folder: FolderOption = FOLDER) -> None:
+@app.command("stop", cls=Command)
+@folder_option
+def stop(folder: Path) -> None:
     """Stop the server of a folder. Its data stay. Example: `hepm neo4j stop`"""
     stopped = _server(folder, say=_say).stop()
-    print(on_one_line(f"Neo4j {'has stopped' if stopped else 'was not running'} in {folder}"))
+    state = "has stopped" if stopped else "was not running"
+    print(on_one_line(f"Neo4j {state} in {folder}"))
 
 
-@app.takes
-def status(
-    folder: FolderOption = FOLDER,
-    show_password: Annotated[bool, Option(help="Print the password too.")] = False,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("status", cls=Command)
+@folder_option
+@click.option("--show-password", is_flag=True, help="Print the password too.")
+@json_option
+def status(folder: Path, show_password: bool, as_json: bool) -> None:
     """Print whether the server of a folder is running, and its addresses; exit 0 if running, 3 if not.
     Example: `hepm neo4j status --json`
     """
     server = _server(folder)
-    found = server.status()
-    password = server.password if show_password and found.password_file.exists() else None
+    server_status = server.status()
+    password = None
+    if show_password and server_status.password_file.exists():
+        password = server.password
     if as_json:
-        fields: dict[str, Any] = {key: str(v) if isinstance(v, Path) else v for key, v in asdict(found).items()}
-        ports = {name: fields.pop(f"{name}_port") for name in ("bolt", "http")}
-        print_json({**fields, "ports": ports, **({"password": password} if show_password else {})})
+        document = _status_json(server_status)
+        if show_password:
+            document["password"] = password
+        print_json(document)
+    elif server_status.running:
+        print(on_one_line(f"Neo4j {server_status.version or ''} runs in {server_status.folder}"))
+        _print_addresses(server_status)
     else:
-        state = "runs" if found.running else "is not running"
-        print(on_one_line(f"Neo4j {found.version or ''} {state} in {found.folder}"))
-        if found.running:
-            _print_addresses(found)
+        print(on_one_line(f"Neo4j {server_status.version or ''} is not running in {server_status.folder}"))
+    if not as_json:
         if password is not None:
             print(f"  password:  {password}")
-        if not found.running:
+        if not server_status.running:
             print(f"Start it: {_command('start', folder)}")
-    if not found.running:
+    if not server_status.running:
         raise click.exceptions.Exit(3)
 
 
-@app.takes
-def env(folder: FolderOption = FOLDER) -> None:
+def _status_json(server_status: Status) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    for name, value in asdict(server_status).items():
+        document[name] = str(value) if isinstance(value, Path) else value
+    document["ports"] = {"bolt": document.pop("bolt_port"), "http": document.pop("http_port")}
+    return document
+
+
+@app.command("env", cls=Command)
+@folder_option
+def env(folder: Path) -> None:
     """Print HEPM_STORE, NEO4J_URI, NEO4J_USERNAME and NEO4J_PASSWORD as lines for a shell. Example: `hepm neo4j env`"""
     server = _server(folder)
-    found = server.status()
-    if found.uri is None:
-        raise LocalServerError(f"no Neo4j runs in {found.folder}: start it with `{_command('start', folder)}`")
-    login = {"NEO4J_URI": found.uri, "NEO4J_USERNAME": found.username, "NEO4J_PASSWORD": server.password}
-    for name, value in {"HEPM_STORE": found.uri, **login}.items():
+    server_status = server.status()
+    if server_status.uri is None:
+        raise LocalServerError(f"no Neo4j runs in {server_status.folder}: start it with `{_command('start', folder)}`")
+    login = {
+        "NEO4J_URI": server_status.uri,
+        "NEO4J_USERNAME": server_status.username,
+        "NEO4J_PASSWORD": server.password,
+    }
+    # For `eval` in a POSIX shell: a password may hold any character.
+    for name, value in {"HEPM_STORE": server_status.uri, **login}.items():
         print(f"export {name}={shlex.quote(value)}")
 
 
-@app.takes
-def paint(
-    place: Place,
-    clear: Annotated[bool, Option(help="Only remove the paint.")] = False,
-) -> None:
+@app.command("paint", cls=Command)
+@click.option("--clear", is_flag=True, help="Only remove the paint.")
+@place_options
+def paint(place: Place, clear: bool) -> None:
     """Paint the edges of a namespace for Neo4j Browser: width by weight, colour by failure share.
 
     The paint shows the graph as it is now: paint again after new runs.
@@ -117,13 +147,15 @@ def paint(
     """
     store = place.store
     if embedded_file(store) is not None:
+        # Neo4j Browser is a part of the server.
         sentence = f"{store}, {chosen_by(store)}, is no server, and Neo4j Browser shows only servers: name one like"
         sentence += " neo4j://localhost:7687, or set HEPM_STORE. `hepm view` draws an embedded store."
         raise click.BadParameter(sentence, param_hint="--store")
     from hepm.graph.neo4j.connection import paint
     from hepm.graph.neo4j.login import Login
 
-    place.open().close()  # reports a wrong address or namespace
+    # Reports a wrong address or namespace.
+    place.open().close()
     edges = paint(Login.from_environment(store), namespace=place.namespace, clear=clear)
     if clear:
         print(on_one_line(f"{edges:,} painted edges of {place.namespace} removed"))
@@ -142,11 +174,14 @@ def _server(folder: Path, **options: Any) -> LocalServer:
     return LocalServer(folder, **options)
 
 
-def _print_addresses(found: Status) -> None:
-    rows = {"bolt": found.uri, "browser": found.browser, "user": found.username}
-    for name, value in {**rows, "password": f"in {found.password_file}"}.items():
+def _print_addresses(server_status: Status) -> None:
+    rows = {"bolt": server_status.uri, "browser": server_status.browser, "user": server_status.username}
+    for name, value in {**rows, "password": f"in {server_status.password_file}"}.items():
         print(on_one_line(f"  {name + ':':<10} {value}"))
 
 
 def _command(name: str, folder: Path) -> str:
-    return f"hepm neo4j {name}" + ("" if folder == FOLDER else f" --folder {shlex.quote(str(folder))}")
+    command = f"hepm neo4j {name}"
+    if folder != FOLDER:
+        command += f" --folder {shlex.quote(str(folder))}"
+    return command

@@ -10,11 +10,11 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
-from hepm.cli.commands import Option
+from hepm.cli.commands import ConfigOption, options_as
 from hepm.cli.config import read_config
 from hepm.errors import HepmError, InputError
 from hepm.graph.open_store import embedded_file
@@ -31,56 +31,64 @@ if TYPE_CHECKING:
     from hepm.types import Speak
 
 
-_STORE_HELP: Final = "The memory: a file, a folder that contains one, or a Neo4j address (neo4j://host:7687)."
-SpeakOption = Annotated[
-    Literal["sure", "weighed", "all"],
-    Option(
-        help="Name what is right in nine of ten such cases, also what is likely, with its chance, or rank all.",
-    ),
-]
-HoldoutOption = Annotated[
-    float,
-    Option(
-        min=0.0,
-        max=1.0,
-        config="serve.holdout",
-        help="Share of sessions, by chance, that get nothing from memory. `hepm uplift` compares. 1: shadow mode.",
-    ),
-]
-StoreOption = Annotated[str, Option("--store", "-s", envvar="HEPM_STORE", config="store", help=_STORE_HELP)]
-YesOption = Annotated[bool, Option("--yes", "-y", help="Do not ask before something is deleted.")]
-JsonOption = Annotated[bool, Option("--json", help="Print JSON for programs.")]
-
-SuccessFromOption = Annotated[
-    float | None,
-    Option(
-        min=0.01,
-        max=1.0,
-        help="Reward from which on a run is a success, if it says nothing else; kept in the store. Default: .7.",
-    ),
-]
-
 # The defaults of `Memory`, repeated here: `--help` takes half the time without its imports.
 STORE: Final = "memory.hepm"
 NAMESPACE: Final = "default"
 
 _DEFAULT: Final = "the default in this folder"
 
+speak_option = click.option(
+    "--speak",
+    type=click.Choice(["sure", "weighed", "all"]),
+    default="sure",
+    show_default=True,
+    help="Name what is right in nine of ten such cases, also what is likely, with its chance, or rank all.",
+)
+holdout_option = click.option(
+    "--holdout",
+    cls=ConfigOption,
+    config="serve.holdout",
+    type=click.FloatRange(min=0.0, max=1.0),
+    default=0.0,
+    help="Share of sessions, by chance, that get nothing from memory. `hepm uplift` compares. 1: shadow mode.",
+)
+store_option = click.option(
+    "--store",
+    "-s",
+    cls=ConfigOption,
+    config="store",
+    default=STORE,
+    show_default=True,
+    envvar="HEPM_STORE",
+    show_envvar=True,
+    help="The memory: a file, a folder that contains one, or a Neo4j address (neo4j://host:7687).",
+)
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask before something is deleted.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
-NamespaceOption = Annotated[
-    str,
-    Option(
-        "--namespace", "-n", config="namespace", help="The partition. Default: the only one of the store, else default."
-    ),
-]
+success_from_option = click.option(
+    "--success-from",
+    type=click.FloatRange(min=0.01, max=1.0),
+    help="Reward from which on a run is a success, if it says nothing else; kept in the store. Default: .7.",
+)
+
+
+namespace_option = click.option(
+    "--namespace",
+    "-n",
+    cls=ConfigOption,
+    config="namespace",
+    default="",
+    help="The partition. Default: the only one of the store, else default.",
+)
 
 
 @dataclass(slots=True)
 class Place:
     """The options that name the memory a command works on. A namespace that is not given is chosen on opening."""
 
-    store: StoreOption = STORE
-    namespace: NamespaceOption = ""
+    store: str = STORE
+    namespace: str = ""
 
     def open(self) -> Memory:
         """Open the memory for reading; a missing one or an empty namespace is an error."""
@@ -105,6 +113,9 @@ class Place:
             print(on_one_line(sentence), file=sys.stderr)
         self.namespace = chosen
         return memory
+
+
+place_options = options_as("place", Place, store_option, namespace_option)
 
 
 def rules_of(names: str) -> tuple[str, ...]:
@@ -140,14 +151,17 @@ def open_memory(
     from hepm.memory import Memory
 
     chosen = chosen_by(store, named_by)
-    if (hint := _server_hint(chosen)) and not Path(store).exists():
+    hint = _server_hint(chosen)
+    if hint and not Path(store).exists():
         print(f"hepm: {store}, {chosen}, is made now.{hint}", file=sys.stderr)
+    # Of embeddings: a store whose embedder is a model of OpenAI's asks it.
     endpoint = (os.environ.get("OPENAI_BASE_URL"), os.environ.get("OPENAI_API_KEY"))
     about: dict[str, Any] = {"embedder": embedder, "counting": counting, "success_from": success_from}
     about |= {"speak": speak, "guard": guard, "holdout": holdout, "holdout_notes": holdout_notes}
     try:
         return Memory.open(store, endpoint=endpoint, sessions=sessions, **about)
     except StoreError as error:
+        # The user named it: the message has the name already.
         if chosen == f"from {named_by}":
             raise
         raise type(error)(f"{str(error).rstrip('.')}. The store is {store}, {chosen}.") from error
@@ -161,17 +175,24 @@ def open_existing(store: str, *, named_by: str = "--store") -> Memory:
 
 def chosen_by(store: str, named_by: str = "--store") -> str:
     """What chose the store, for a sentence."""
-    if named_by == "--store" and store == os.environ.get("HEPM_STORE"):
+    if named_by != "--store":
+        return f"from {named_by}"
+    # In the order in which they win, but for the option, which may say the same.
+    if store == os.environ.get("HEPM_STORE"):
         return "from HEPM_STORE"
     config = read_config()
-    if named_by == "--store" and store == config.store:
+    if store == config.store:
         return f"from {config.path}"
-    return _DEFAULT if named_by == "--store" and store == STORE else f"from {named_by}"
+    if store == STORE:
+        return _DEFAULT
+    return "from --store"
 
 
 def _server_hint(chosen: str) -> str:
-    unused = chosen == _DEFAULT and os.environ.get("NEO4J_URI")
-    return ' NEO4J_URI is set: give --store "$NEO4J_URI" to use that server.' if unused else ""
+    """How to use the server of NEO4J_URI, which other programs set too, and which therefore chooses no store."""
+    if chosen == _DEFAULT and os.environ.get("NEO4J_URI"):
+        return ' NEO4J_URI is set: give --store "$NEO4J_URI" to use that server.'
+    return ""
 
 
 def check_store(store: str, named_by: str = "--store") -> None:
@@ -179,7 +200,9 @@ def check_store(store: str, named_by: str = "--store") -> None:
     file = embedded_file(store)
     if file is not None and not file.exists():
         chosen = chosen_by(store, named_by)
-        option = f" --store {store}" if chosen == f"from {named_by}" else ""
+        option = ""
+        if chosen == f"from {named_by}":
+            option = f" --store {store}"
         raise click.BadParameter(
             f"there is no memory at {file}, {chosen}. Make one with `hepm ingest RUNS{option}`.{_server_hint(chosen)}",
             param_hint=named_by,
@@ -188,7 +211,9 @@ def check_store(store: str, named_by: str = "--store") -> None:
 
 def sole_namespace(known: Sequence[str]) -> str:
     """The namespace of a command that names none: the only one of the store, else the default."""
-    return known[0] if len(known) == 1 else NAMESPACE
+    if len(known) == 1:
+        return known[0]
+    return NAMESPACE
 
 
 def known_namespace(memory: Memory | Store, namespace: str, store: str, named_by: str = "--store") -> str:
@@ -196,7 +221,9 @@ def known_namespace(memory: Memory | Store, namespace: str, store: str, named_by
     known = memory.namespaces()
     namespace = namespace or sole_namespace(known)
     if namespace not in known:
-        there = f"There are: {', '.join(known)}." if known else "The store is empty."
+        there = "The store is empty."
+        if known:
+            there = f"There are: {', '.join(known)}."
         raise click.BadParameter(
             f"nothing is stored in {namespace!r}. {there} The store is {store}, {chosen_by(store, named_by)}.",
             param_hint="--namespace",
@@ -231,6 +258,7 @@ def no_empty_store(store: str) -> Generator[None]:
         yield
     finally:
         if file is not None and not existed and file.exists():
+            # A file of no bytes is no store yet.
             empty = not file.stat().st_size
             with suppress(HepmError):
                 if not empty:
@@ -243,12 +271,14 @@ def no_empty_store(store: str) -> Generator[None]:
 
 def unusable(rejected: Sequence[Rejection]) -> str:
     """How many files and records an ingest could not use, for a sentence."""
-    files = sum(one.record is None for one in rejected)
+    # A rejection without a record is of a whole file.
+    files = sum(rejection.record is None for rejection in rejected)
     records = len(rejected) - files
-    parts = [
-        *([f"{count_of(files, 'file')} could not be read"] if files else []),
-        *([f"{count_of(records, 'record')} could not be used"] if records else []),
-    ]
+    parts: list[str] = []
+    if files:
+        parts.append(f"{count_of(files, 'file')} could not be read")
+    if records:
+        parts.append(f"{count_of(records, 'record')} could not be used")
     return ", ".join(parts)
 
 
@@ -285,21 +315,21 @@ def read_messages_file(path: Path) -> list[dict[str, Any]]:
     from hepm.ingest.records import without_surrogates
 
     text = read_text(path, "--messages")
-    found: Any
+    messages: Any
     try:
         try:
-            found = json.loads(text)
+            messages = json.loads(text)
         except ValueError:
             # Not splitlines(): a string in JSON may hold U+2028 and the like as they are.
-            found = [json.loads(line) for line in text.split("\n") if line.strip()]
-        found = without_surrogates(found)
+            messages = [json.loads(line) for line in text.split("\n") if line.strip()]
+        messages = without_surrogates(messages)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} holds no chat messages: it is neither JSON nor JSON Lines ({error}).") from error
-    if isinstance(found, dict):
-        found = found.get("messages")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    if not isinstance(found, list) or not all(isinstance(one, dict) and "role" in one for one in found):  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(messages, dict):
+        messages = messages.get("messages")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if not isinstance(messages, list) or not all(isinstance(part, dict) and "role" in part for part in messages):  # pyright: ignore[reportUnknownVariableType]
         raise InputError(f"{path} holds no chat messages: a list of objects with a role and content is needed.")
-    return found  # pyright: ignore[reportUnknownVariableType]
+    return messages  # pyright: ignore[reportUnknownVariableType]
 
 
 def print_json(value: object) -> None:
@@ -307,8 +337,15 @@ def print_json(value: object) -> None:
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     text = json.dumps(value, ensure_ascii=not encoding.lower().startswith("utf"))
     if _on_a_terminal() and not text.isprintable():
-        text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+        text = "".join(map(_printable, text))
     print(text)
+
+
+def _printable(character: str) -> str:
+    """A character of JSON, escaped where a terminal would obey it."""
+    if character.isprintable():
+        return character
+    return json.dumps(character)[1:-1]
 
 
 def _on_a_terminal() -> bool:
@@ -317,7 +354,9 @@ def _on_a_terminal() -> bool:
 
 def raw(text: str) -> str:
     """Data for stdout: exact in a pipe or a file; on a terminal with control characters escaped."""
-    return "\n".join(map(on_one_line, text.split("\n"))) if _on_a_terminal() else text
+    if not _on_a_terminal():
+        return text
+    return "\n".join(map(on_one_line, text.split("\n")))
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -373,7 +412,9 @@ def print_table(table: Table) -> None:
     from rich.table import Table
 
     console = Console()
-    if Measurement.get(console, console.options.update(width=1_000_000), table).maximum <= console.width:
+    # Measured on a wide terminal: on this one rich would cut the cells first.
+    unlimited = console.options.update(width=1_000_000)
+    if Measurement.get(console, unlimited, table).maximum <= console.width:
         console.print(table)
         return
     records = Table.grid(padding=(0, 2))
@@ -386,6 +427,7 @@ def print_table(table: Table) -> None:
             records.add_row()
         for header, value in zip(headers, row, strict=True):
             records.add_row(header, value)
+    # Even the narrowest terminal gets 20 characters of a value.
     console.width = max(console.width, 20 + max(len(str(header)) for header in headers))
     console.print(records)
 
@@ -397,12 +439,18 @@ class Bar:
         from rich.console import Console
 
         self.what = what
-        self._status = Console(stderr=True).status(what) if sys.stderr.isatty() else None
+        self._status = None
+        if sys.stderr.isatty():
+            self._status = Console(stderr=True).status(what)
 
     def show(self, done: int, total: int | None = None) -> None:
         """Update the count."""
-        if self._status is not None:
-            self._status.update(f"{done:,}{f' of {total:,}' if total else ''} {self.what}")
+        if self._status is None:
+            return
+        progress = f"{done:,}"
+        if total:
+            progress += f" of {total:,}"
+        self._status.update(f"{progress} {self.what}")
 
     def __enter__(self) -> Self:
         if self._status is not None:

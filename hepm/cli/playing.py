@@ -38,6 +38,7 @@ def print_parts(parts: Sequence[Table | Text]) -> None:
     from rich.table import Table
 
     for part in parts:
+        # A table that must not be cut; sentences and other tables fit any width.
         if isinstance(part, Table) and part.columns[0].no_wrap:
             print_table(part)
         else:
@@ -51,7 +52,9 @@ def default_folder(folder: str, name: str) -> Path:
 
 def made_folder(place: Path, dry_run: bool, stack: ExitStack) -> Path:
     """The folder to work in: a dry run makes none."""
-    return place if not dry_run or place.exists() else Path(stack.enter_context(TemporaryDirectory()))
+    if dry_run and not place.exists():
+        return Path(stack.enter_context(TemporaryDirectory()))
+    return place
 
 
 def played(
@@ -76,6 +79,7 @@ def played(
         try:
             play(model)
         except (BudgetSpentError, EndpointRefusedError) as error:
+            # What was answered is reported first.
             ending = error
     bench.folder.export()
     tell_asked(model, bench.endpoint, bench.folder, user and user.model)
@@ -85,9 +89,13 @@ def played(
 def tell_asked(model: Model, endpoint: Endpoint, kept: Folder, user: str | None = None) -> None:
     """Print on stderr how much was asked, and how much was known."""
     if model.paid_before or kept.dropped:
-        dropped = f", {kept.dropped:,} not used, as their runs took another course" if kept.dropped else ""
-        print(f"{count_of(model.paid_before, 'answer was', 'answers were')} there before{dropped}", file=sys.stderr)
-    names = f"{endpoint.model} and {user}" if user else endpoint.model
+        sentence = f"{count_of(model.paid_before, 'answer was', 'answers were')} there before"
+        if kept.dropped:
+            sentence += f", {kept.dropped:,} not used, as their runs took another course"
+        print(sentence, file=sys.stderr)
+    names = endpoint.model
+    if user:
+        names += f" and {user}"
     print(f"asked {names}: {model.budget.line()}; what it answered is in {kept.path}", file=sys.stderr)
 
 
@@ -97,7 +105,8 @@ def opened_environment(name: str, stack: ExitStack, source: str = "") -> Environ
 
     module, colon, function = name.partition(":")
     if colon:
-        sys.path.insert(0, "")  # modules of the working folder
+        # Modules of the working folder, as `python -m` finds them.
+        sys.path.insert(0, "")
         try:
             environment: Environment = getattr(import_module(module), function)()
         except (ImportError, AttributeError) as error:
@@ -105,7 +114,8 @@ def opened_environment(name: str, stack: ExitStack, source: str = "") -> Environ
     else:
         environment = find_environment(name, source)
     stack.callback(environment.close)
-    user_of(environment)  # if it names no model, that is said before a package is installed
+    # If it names no model, that is said before a package is installed.
+    user_of(environment)
     return environment
 
 
@@ -113,19 +123,25 @@ def user_of(environment: Environment) -> Endpoint | None:
     """The model that plays the user; None where none does."""
     from hepm.evals.environments import PlayedUser
 
-    return environment.user if isinstance(environment, PlayedUser) else None
+    if isinstance(environment, PlayedUser):
+        return environment.user
+    return None
 
 
 def chosen_tasks(tasks: Sequence[Task], wanted: str) -> list[Task]:
     """The first tasks, or those whose ids match: see `--tasks`."""
+    # The first so many, not a sample: a later call with more goes on with the same ones.
     if wanted.isdecimal():
         return list(tasks[: int(wanted)])
     patterns = [pattern.strip() for pattern in wanted.split(",")]
-    found = [task for task in tasks if any(fnmatchcase(task.id, pattern) for pattern in patterns)]
-    if not found:
+    chosen: list[Task] = []
+    for task in tasks:
+        if any(fnmatchcase(task.id, pattern) for pattern in patterns):
+            chosen.append(task)
+    if not chosen:
         some = ", ".join(task.id for task in tasks[:3])
         raise click.BadParameter(f"no task is called {wanted}; there are {some}, …", param_hint="--tasks")
-    return found
+    return chosen
 
 
 def tell_estimate(
@@ -134,8 +150,17 @@ def tell_estimate(
     """Print the result of a dry run, with the cost where prices are known."""
     cost = prices and prices.cost_usd(usage)
     if as_json:
-        known = {"dry_run": True, f"{what}s": number, "calls": usage.calls, "tokens": usage.tokens}
-        return print_json(known | ({} if cost is None else {"cost_usd": cost}))
+        known: dict[str, object] = {
+            "dry_run": True,
+            f"{what}s": number,
+            "calls": usage.calls,
+            "tokens": usage.tokens,
+        }
+        if cost is not None:
+            known["cost_usd"] = cost
+        print_json(known)
+        return
     about = f"about {count_of(usage.calls, 'call')} and {count_of(usage.tokens, 'token')}"
-    about += "" if cost is None else f" (${cost:,.2f})"
+    if cost is not None:
+        about += f" (${cost:,.2f})"
     print(f"{count_of(number, what)} would take {about}, in {place}")

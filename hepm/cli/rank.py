@@ -6,10 +6,12 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from hepm.cli.commands import Group, Option
-from hepm.cli.options import JsonOption, Place, print_json
+import click
+
+from hepm.cli.commands import Command
+from hepm.cli.options import Place, json_option, place_options, print_json
 from hepm.errors import InputError
 from hepm.text import count_of, on_one_line
 
@@ -17,20 +19,28 @@ if TYPE_CHECKING:
     from hepm.rank.checkpoint import Checkpoint
     from hepm.rank.train import Epoch
 
-ModelOption = Annotated[
-    Literal["hetero", "sage", "gatv2"], Option("--model", help="States and tools, or a network over tools alone.")
-]
+RankerName: TypeAlias = Literal["hetero", "sage", "gatv2"]
+network_option = click.option(
+    "--model",
+    type=click.Choice(get_args(RankerName)),
+    default="hetero",
+    show_default=True,
+    help="States and tools, or a network over tools alone.",
+)
 
-app = Group("rank", "Train a ranker on the memory's graph (pip install 'hepm[gnn]'), and measure it.")
+app = click.Group(
+    "rank",
+    help="Train a ranker on the memory's graph (pip install 'hepm[gnn]'), and measure it.",
+    no_args_is_help=True,
+)
 
 
-@app.takes
-def train(
-    place: Place,
-    model: ModelOption = "hetero",
-    epochs: Annotated[int, Option(min=1, help="Maximum number of epochs.")] = 60,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("train", cls=Command)
+@network_option
+@click.option("--epochs", type=click.IntRange(min=1), default=60, show_default=True, help="Maximum number of epochs.")
+@json_option
+@place_options
+def train(place: Place, model: RankerName, epochs: int, as_json: bool) -> None:
     """Train a ranker on the successful runs of a namespace, and measure whether the hybrid policy gains by it.
     Example: `hepm rank train --namespace retail`
     """
@@ -41,22 +51,22 @@ def train(
     options = TrainOptions(model, epochs=epochs)
     with place.open() as memory:
         checkpoint = build(memory.mirror(place.namespace), memory.embedder, options, on_epoch=_print_epoch)
+        # Saved before it is measured: an interruption leaves a ranker that can be asked for by name.
         memory.rankers.save(checkpoint)
         try:
-            found = gate_of(measure(memory, place.namespace, options, on_fold=_print_fold))
-            checkpoint = replace(checkpoint, gate=found)
+            gate = gate_of(measure(memory, place.namespace, options, on_fold=_print_fold))
+            checkpoint = replace(checkpoint, gate=gate)
             memory.rankers.save(checkpoint)
         except InputError as error:
             print(on_one_line(f"not measured: {error}"), file=sys.stderr)
         _print(checkpoint, memory.rankers.file(place.namespace), as_json=as_json)
 
 
-@app.takes
-def eval_(
-    place: Place,
-    model: ModelOption = "hetero",
-    as_json: JsonOption = False,
-) -> None:
+@app.command("eval", cls=Command)
+@network_option
+@json_option
+@place_options
+def eval_(place: Place, model: RankerName, as_json: bool) -> None:
     """Measure the hybrid policy without and with a ranker, and the ranker alone, on task families held out in turn.
 
     Each part trains a ranker of its own; nothing is stored. Example: `hepm rank eval --namespace retail`
@@ -77,15 +87,18 @@ def eval_(
         Console().print(tables(report))
 
 
-@app.takes
-def info(place: Place, as_json: JsonOption = False) -> None:
+@app.command("info", cls=Command)
+@json_option
+@place_options
+def info(place: Place, as_json: bool) -> None:
     """Say what the trained ranker of a namespace is, and whether the hybrid policy uses it.
     Example: `hepm rank info --namespace retail`
     """
     with place.open() as memory:
-        found = memory.rankers.get(memory.mirror(place.namespace), memory.embedder).checkpoint
-        _print(found, memory.rankers.file(place.namespace), as_json=as_json)
-        if (behind := memory.header.revision - found.revision) and not as_json:
+        checkpoint = memory.rankers.get(memory.mirror(place.namespace), memory.embedder).checkpoint
+        _print(checkpoint, memory.rankers.file(place.namespace), as_json=as_json)
+        behind = memory.header.revision - checkpoint.revision
+        if behind and not as_json:
             print(f"The memory has changed since ({count_of(behind, 'write')}): `hepm rank train` learns that too.")
 
 

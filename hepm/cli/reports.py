@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 import click
 
 from hepm.cli import options
-from hepm.cli.commands import Argument, Option
-from hepm.cli.options import Bar, JsonOption, Place, print_json
+from hepm.cli.commands import PATH, Argument, Command, options_as
+from hepm.cli.options import Bar, Place, json_option, place_options, print_json
 from hepm.errors import InputError
 from hepm.text import count_of, on_one_line
 
@@ -22,22 +23,19 @@ if TYPE_CHECKING:
     from hepm.memory import Memory
 
 
+DividedBy: TypeAlias = Literal["families", "models"]
+_MOST: Final = 200  # tools on a page
+
+
 @dataclass(frozen=True, slots=True)
 class Runs:
     """The runs to remember and to predict."""
 
-    runs: Annotated[list[str] | None, Argument(help="Files, folders, globs or archives; - reads stdin.")] = None
-    train: Annotated[list[str] | None, Option(help="Runs to remember; repeatable.")] = None
-    test: Annotated[list[str] | None, Option(help="Runs to predict from those of --train.")] = None
-    split_by: Annotated[
-        Literal["families", "models"] | None,
-        Option(
-            "--split",
-            help="Predict each task family from the others (default for RUNS; for --test without it, families may be "
-            "the same), or each model's runs from those of the others.",
-        ),
-    ] = None
-    format: Annotated[str, Option("--format", "-f", help="A reader's name; auto recognises each file.")] = "auto"
+    runs: tuple[str, ...]
+    train: tuple[str, ...]
+    test: tuple[str, ...]
+    split_by: DividedBy | None
+    format: str
 
     def split(self) -> SplitName:
         """How the runs are divided, after checking that the options fit together."""
@@ -47,17 +45,22 @@ class Runs:
             raise click.BadParameter("give either RUNS, or --train and --test")
         if self.train and self.split_by == "models":
             raise click.BadParameter("--split models divides RUNS; --train and --test are divided already")
-        if self.train:
-            return "files, unseen families" if self.split_by == "families" else "files"
-        return self.split_by or "families"
+        if not self.train:
+            return self.split_by or "families"
+        if self.split_by == "families":
+            return "files, unseen families"
+        return "files"
 
     def domains(self, *, every: bool = True) -> list[Domain]:
         """Read the runs, divided by environment; unless `every`, at most as many as some seconds allow."""
         from hepm.evals.domains import domains_of
 
         with Bar("runs read") as bar:
-            records = self._read(self.train or self.runs or [], bar, every)
-            domains = domains_of(records, tested=self._read(self.test, bar, every) if self.test else None)
+            records = self._read(self.train or self.runs, bar, every)
+            tested = None
+            if self.test:
+                tested = self._read(self.test, bar, every)
+            domains = domains_of(records, tested=tested)
         if not domains:
             raise InputError("there are no runs to evaluate: all that were read are attacks.")
         return domains
@@ -66,27 +69,63 @@ class Runs:
         from hepm.evals.domains import without_repeats
         from hepm.evals.sampling import READ_CHARS
 
-        records, _ = read_records(sources, self.format, bar=bar, most_chars=None if every else READ_CHARS)
+        most_chars = None if every else READ_CHARS
+        records, _ = read_records(sources, self.format, bar=bar, most_chars=most_chars)
         if not records:
             raise InputError(f"there are no runs to evaluate: none could be read from {', '.join(sources)}.")
-        found = without_repeats(records)
-        if repeats := len(records) - len(found):
+        distinct = without_repeats(records)
+        repeats = len(records) - len(distinct)
+        if repeats:
             counts = "counts" if repeats == 1 else "count"
             print(f"{count_of(repeats, 'run')} came again and {counts} once", file=sys.stderr)
-        return found
+        return distinct
 
 
+runs_options = options_as(
+    "source",
+    Runs,
+    click.argument("runs", cls=Argument, nargs=-1, help="Files, folders, globs or archives; - reads stdin."),
+    click.option("--train", multiple=True, help="Runs to remember; repeatable."),
+    click.option("--test", multiple=True, help="Runs to predict from those of --train."),
+    click.option(
+        "--split",
+        "split_by",
+        type=click.Choice(get_args(DividedBy)),
+        help="Predict each task family from the others (default for RUNS; for --test without it, families may be "
+        "the same), or each model's runs from those of the others.",
+    ),
+    click.option(
+        "--format", "-f", default="auto", show_default=True, help="A reader's name; auto recognises each file."
+    ),
+)
+
+
+@click.command("eval", cls=Command)
+@click.option(
+    "--folds",
+    type=click.IntRange(min=2),
+    default=5,
+    show_default=True,
+    help="Number of parts that task families are divided into.",
+)
+@click.option("--method", multiple=True, help="Measure this method, or all; repeatable. Default: five.")
+@click.option("--all", "every", is_flag=True, help="Measure every run and call, however long it takes.")
+@click.option(
+    "--ablation",
+    multiple=True,
+    help="Also without: weight, state, efficiency, adaptation; or k: hints of 1, 2 and 3 tools.",
+)
+@click.option("--assume-success", is_flag=True, help="Treat runs without an outcome as successes.")
+@json_option
+@runs_options
 def eval_runs(
     source: Runs,
-    folds: Annotated[int, Option(min=2, help="Number of parts that task families are divided into.")] = 5,
-    method: Annotated[list[str] | None, Option(help="Measure this method, or all; repeatable. Default: five.")] = None,
-    every: Annotated[bool, Option("--all", help="Measure every run and call, however long it takes.")] = False,
-    ablation: Annotated[
-        list[str] | None,
-        Option(help="Also without: weight, state, efficiency, adaptation; or k: hints of 1, 2 and 3 tools."),
-    ] = None,
-    assume_success: Annotated[bool, Option(help="Treat runs without an outcome as successes.")] = False,
-    as_json: JsonOption = False,
+    folds: int,
+    method: tuple[str, ...],
+    every: bool,
+    ablation: tuple[str, ...],
+    assume_success: bool,
+    as_json: bool,
 ) -> None:
     """Measure how well memory predicts the next tool on unseen tasks, and whether hints would have helped.
 
@@ -99,18 +138,22 @@ def eval_runs(
     from hepm.evals.methods import KS, all_methods, find_methods
     from hepm.evals.report import tables
 
+    # All misuse is said before anything is read, which may take minutes.
     split = source.split()
-    options.check_sources([*(source.runs or []), *(source.train or []), *(source.test or [])])
-    named = [known.name for known in all_methods()] if "all" in (method or []) else method or []
-    methods = find_methods(named, ablations=ablation or [])
+    options.check_sources([*source.runs, *source.train, *source.test])
+    named: Sequence[str] = method
+    if "all" in method:
+        named = [known.name for known in all_methods()]
+    # None named: the five that `find_methods` has as its default.
+    methods = find_methods(named, ablations=ablation)
     domains = source.domains(every=every)
     settings = EvalOptions(split, folds, assume_success=assume_success, sample=not every)
-    if "k" in (ablation or []):
+    if "k" in ablation:
         other_lengths = tuple(length for length in KS if length != settings.k)
         settings = replace(settings, ks=other_lengths)
     with Bar("domains measured") as bar:
-        done = iter(range(1, len(domains) + 1))
-        report = evaluate(domains, methods, settings, on_progress=lambda _: bar.show(next(done), len(domains)))
+        measured = count(1)
+        report = evaluate(domains, methods, settings, on_progress=lambda _: bar.show(next(measured), len(domains)))
     if as_json:
         print_json(report.to_json())
     else:
@@ -133,8 +176,9 @@ def read_records(
     records: list[Record] = []
     rejected: list[Rejection] = []
     for name, item in read_runs(sources, ReadOptions(format=format)):
+        # A lesson or the like, in an export.
         if isinstance(item, Carried):
-            continue  # a lesson or the like, in an export
+            continue
         if isinstance(item, Rejection):
             rejected.append(item)
         else:
@@ -142,24 +186,32 @@ def read_records(
             if bar is not None:
                 bar.show(len(records))
             read += reading_cost(item)
+            # A sample of a large archive need not read all of it.
             if most_chars is not None and read > most_chars:
                 print(f"only the first {len(records):,} runs were read; --all reads every run", file=sys.stderr)
                 break
     if rejected:
-        first = f"{', the first' if len(rejected) > 1 else ''}: {rejected[0].file}: {rejected[0].reason}"
-        print(on_one_line(f"hepm: {options.unusable(rejected)}{first}"), file=sys.stderr)
+        sentence = f"hepm: {options.unusable(rejected)}"
+        if len(rejected) > 1:
+            sentence += ", the first"
+        print(on_one_line(f"{sentence}: {rejected[0].file}: {rejected[0].reason}"), file=sys.stderr)
     return records, rejected
 
 
-_MOST: Final = 200
-
-
-def view(
-    place: Place,
-    page: Annotated[Path, Argument(help="The HTML file to write.")] = Path("graph.html"),
-    tool: Annotated[str | None, Option(help="Only this tool and its neighbours.")] = None,
-    most: Annotated[int, Option(min=2, max=1_000, help="Maximum number of tools, the most called first.")] = _MOST,
-) -> None:
+@click.command("view", cls=Command)
+@click.argument(
+    "page", cls=Argument, required=False, default=Path("graph.html"), type=PATH, help="The HTML file to write."
+)
+@click.option("--tool", help="Only this tool and its neighbours.")
+@click.option(
+    "--most",
+    type=click.IntRange(min=2, max=1_000),
+    default=_MOST,
+    show_default=True,
+    help="Maximum number of tools, the most called first.",
+)
+@place_options
+def view(place: Place, page: Path, tool: str | None, most: int) -> None:
     """Write the graph as one self-contained HTML page, which opens without a network.
     Example: `hepm view retail.html --namespace retail`
     """

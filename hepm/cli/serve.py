@@ -6,11 +6,13 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from hepm.cli.commands import Option
+import click
+
+from hepm.cli.commands import Command, ConfigOption
 from hepm.cli.config import ServeTable, read_config
-from hepm.cli.options import STORE, HoldoutOption, Place, StoreOption, open_memory
+from hepm.cli.options import Place, holdout_option, open_memory, place_options, store_option
 from hepm.errors import MissingExtraError
 from hepm.graph.open_store import is_address
 
@@ -20,16 +22,27 @@ if TYPE_CHECKING:
 DEFAULTS: Final = ServeTable()
 
 
-def serve(
-    store: StoreOption = STORE,
-    port: Annotated[
-        int, Option(config="serve.port", min=0, max=65_535, help="Port; 0 for any free one.")
-    ] = DEFAULTS.port,
-    upstream: Annotated[
-        str, Option(config="serve.upstream", help="The endpoint behind the proxy, with its /v1.")
-    ] = DEFAULTS.upstream,
-    holdout: HoldoutOption = 0.0,
-) -> None:
+@click.command("serve", cls=Command)
+@store_option
+@click.option(
+    "--port",
+    cls=ConfigOption,
+    config="serve.port",
+    type=click.IntRange(min=0, max=65_535),
+    default=DEFAULTS.port,
+    show_default=True,
+    help="Port; 0 for any free one.",
+)
+@click.option(
+    "--upstream",
+    cls=ConfigOption,
+    config="serve.upstream",
+    default=DEFAULTS.upstream,
+    show_default=True,
+    help="The endpoint behind the proxy, with its /v1.",
+)
+@holdout_option
+def serve(store: str, port: int, upstream: str, holdout: float) -> None:
     """Serve a memory to running agents: a proxy for OpenAI clients, MCP, and hooks of Claude Code.
 
     HEPM_UPSTREAM_KEY is the endpoint's key, for clients that do not have it, and HEPM_TOKEN the token that opens every
@@ -43,6 +56,7 @@ def serve(
         raise MissingExtraError(f"`hepm serve` needs {error.name}: pip install 'hepm[serve]'") from error
 
     config = read_config()
+    # A token is no option: the list of processes would show it.
     allowed: dict[str, Access] = {}
     if config.serve.tokens is not None:
         allowed |= read_tokens(config.serve.tokens)
@@ -62,11 +76,14 @@ def serve(
         distrust=config.serve.distrust,
         rate=config.serve.requests_per_s,
         max_body=config.serve.max_body_bytes,
+        # A function, as each run gets a redactor of its own.
         redactor=config.redaction.redactor,
     )
 
     def say(address: str) -> None:
-        source = f", by {config.path}" if config.path else ""
+        source = ""
+        if config.path:
+            source = f", by {config.path}"
         print(f"hepm serves {store} (upstream {upstream}{source}) at {address}", file=sys.stderr, flush=True)
 
     _log_plainly()
@@ -75,6 +92,8 @@ def serve(
         serve(memory, options, say)
 
 
+@click.command("mcp", cls=Command)
+@place_options
 def mcp(place: Place) -> None:
     """Serve a memory as MCP tools on standard input and output, for a client that starts this command.
 
@@ -114,4 +133,6 @@ def _log_plainly() -> None:
 
 def _default_sessions(store: str) -> Path | None:
     """Where runs under way are kept; None for beside the file."""
-    return Path("hepm-sessions") if is_address(store) else None
+    if is_address(store):
+        return Path("hepm-sessions")
+    return None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from hepm.cli import options
-from hepm.cli.commands import Argument, Group, Option
-from hepm.cli.options import JsonOption, Place, plain, print_json
+from hepm.cli.commands import Argument, Command
+from hepm.cli.options import Place, json_option, place_options, plain, print_json
 from hepm.text import on_one_line
 
 if TYPE_CHECKING:
@@ -15,35 +17,45 @@ if TYPE_CHECKING:
     from hepm.memory import Memory
     from hepm.types import ToolName
 
-app = Group("tool", "Tools that runs called: other names, changes, and which are retired.")
+app = click.Group(
+    "tool", help="Tools that runs called: other names, changes, and which are retired.", no_args_is_help=True
+)
 
 
-@app.takes
-def list_(place: Place, as_json: JsonOption = False) -> None:
+@app.command("list", cls=Command)
+@json_option
+@place_options
+def list_(place: Place, as_json: bool) -> None:
     """List the tools with their calls, errors, other names and changes.
     Example: `hepm tool list --namespace retail`
     """
     with place.open() as memory:
         rows = memory.tools.list(namespace=place.namespace)
-        said = remarks(memory, rows, place.namespace)
-        store, names = memory.mirror(place.namespace).store, [row.name for row in rows]
-        latest = store.latest_outcomes(names, namespace=place.namespace)
+        sentences = remarks(memory, rows, place.namespace)
+        names = [row.name for row in rows]
+        latest = memory.mirror(place.namespace).store.latest_outcomes(names, namespace=place.namespace)
     # Most formats do not say whether a call failed; an answer in words is no record of it.
-    errors = {row.name: row.errors if latest.get(row.name) else None for row in rows}
+    recorded = {name for name in names if latest.get(name)}
     if as_json:
-        named = [{**row._asdict(), "errors": errors[row.name], "remarks": said.get(row.name, [])} for row in rows]
-        print_json({"tools": named})
+        documents: list[dict[str, Any]] = []
+        for row in rows:
+            errors = row.errors if row.name in recorded else None
+            documents.append({**row._asdict(), "errors": errors, "remarks": sentences.get(row.name, [])})
+        print_json({"tools": documents})
         return
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("tool", "calls", "errors", ""):
-        table.add_column(name, justify="right" if name in ("calls", "errors") else "left")
+    table.add_column("tool")
+    table.add_column("calls", justify="right")
+    table.add_column("errors", justify="right")
+    table.add_column("")
     for row in rows:
-        marks = [*(["retired"] if row.retired else []), *(f"also {alias}" for alias in row.aliases)]
-        about = "; ".join([*marks, *said.get(row.name, [])])
-        failed = "not recorded" if errors[row.name] is None else f"{row.errors:,}"
-        table.add_row(plain(row.name), f"{row.calls:,}", failed, plain(about))
+        marks = ["retired"] if row.retired else []
+        marks += [f"also {alias}" for alias in row.aliases]
+        about = "; ".join([*marks, *sentences.get(row.name, [])])
+        errors = f"{row.errors:,}" if row.name in recorded else "not recorded"
+        table.add_row(plain(row.name), f"{row.calls:,}", errors, plain(about))
     options.print_table(table)
 
 
@@ -52,33 +64,33 @@ def remarks(memory: Memory, rows: Sequence[ToolRow], namespace: str) -> dict[Too
     from hepm.graph.tool_life import what_changed
     from hepm.text import day_of
 
+    # One query for all: a store may know thousands of tools.
     drifts = memory.mirror(namespace).drifts([row.name for row in rows])
-    found: dict[ToolName, list[str]] = {}
+    by_tool: dict[ToolName, list[str]] = {}
     for row in rows:
+        sentences: list[str] = []
         drift = drifts.get(row.name)
-        changed = what_changed(row) if row.changed_at else ""
-        said = [
-            *([str(drift)] if drift else []),
-            *([f"changed on {day_of(row.changed_at)}: {changed}"] if changed else []),
-        ]
-        if said:
-            found[row.name] = said
-    return found
+        if drift:
+            sentences.append(str(drift))
+        if row.changed_at:
+            changed = what_changed(row)
+            if changed:
+                sentences.append(f"changed on {day_of(row.changed_at)}: {changed}")
+        if sentences:
+            by_tool[row.name] = sentences
+    return by_tool
 
 
-@app.takes
-def alias(
-    place: Place,
-    alias: Annotated[str, Argument(help="The other name.")],
-    tool: Annotated[str, Argument(help="The tool's own name; left out with --undo.")] = "",
-    rename: Annotated[bool, Option(help="The tool's own name is new: it is called ALIAS so far.")] = False,
-    undo: Annotated[bool, Option(help="Make the alias a tool of its own again.")] = False,
-) -> None:
+@app.command("alias", cls=Command)
+@click.argument("alias", cls=Argument, help="The other name.")
+@click.argument("tool", cls=Argument, required=False, default="", help="The tool's own name; left out with --undo.")
+@click.option("--rename", is_flag=True, help="The tool's own name is new: it is called ALIAS so far.")
+@click.option("--undo", is_flag=True, help="Make the alias a tool of its own again.")
+@place_options
+def alias(place: Place, alias: str, tool: str, rename: bool, undo: bool) -> None:
     """Make a name another name of a tool: all that was counted under it is counted under the tool.
     Example: `hepm tool alias search_flights_v1 search_flights --namespace travel`
     """
-    import click
-
     if bool(tool) == undo:
         raise click.BadParameter("name the tool, or give --undo and the alias alone", param_hint="TOOL")
     if undo and rename:
@@ -96,15 +108,17 @@ def alias(
     print(on_one_line(sentence))
 
 
-@app.takes
-def retire(
-    place: Place,
-    tool: Annotated[str, Argument(help="The tool.")],
-    undo: Annotated[bool, Option(help="Suggest it as before.")] = False,
-) -> None:
+@app.command("retire", cls=Command)
+@click.argument("tool", cls=Argument, help="The tool.")
+@click.option("--undo", is_flag=True, help="Suggest it as before.")
+@place_options
+def retire(place: Place, tool: str, undo: bool) -> None:
     """Never suggest a tool again. What is known of it stays.
     Example: `hepm tool retire search_flights_v1 --namespace travel`
     """
     with place.open() as memory:
         memory.tools.retire(tool, retired=not undo, namespace=place.namespace)
-    print(on_one_line(f"{tool} is suggested again" if undo else f"{tool} is retired: it is never suggested"))
+    sentence = f"{tool} is retired: it is never suggested"
+    if undo:
+        sentence = f"{tool} is suggested again"
+    print(on_one_line(sentence))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
+
+import click
 
 from hepm.cli import options
-from hepm.cli.commands import Option
-from hepm.cli.options import STORE, JsonOption, StoreOption, print_json
+from hepm.cli.commands import PATH, Command
+from hepm.cli.options import json_option, print_json, store_option
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
@@ -19,33 +21,36 @@ if TYPE_CHECKING:
 _SHOWN_CREDITS = 5
 
 
-def uplift(
-    store: StoreOption = STORE,
-    namespace: Annotated[str | None, Option("--namespace", "-n", help="One partition. Default: all.")] = None,
-    plot: Annotated[
-        Path | None, Option(help="Draw how the difference became known (.png, .svg; needs matplotlib).")
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
+@click.command("uplift", cls=Command)
+@store_option
+@click.option("--namespace", "-n", help="One partition. Default: all.")
+@click.option("--plot", type=PATH, help="Draw how the difference became known (.png, .svg; needs matplotlib).")
+@json_option
+def uplift(store: str, namespace: str | None, plot: Path | None, as_json: bool) -> None:
     """Say what memory does: success of sessions with memory, less that of those held out.
 
     Example: `hepm uplift --store runs.hepm`, after `hepm serve --holdout 0.1`
     """
     with options.open_existing(store) as memory:
-        names = memory.namespaces() if namespace is None else [options.known_namespace(memory, namespace, store)]
+        names = memory.namespaces()
+        if namespace is not None:
+            names = [options.known_namespace(memory, namespace, store)]
         reports = [memory.sessions.uplift(namespace=name) for name in names]
-        tried = [one for one in reports if one.sessions or one.shadow or any(one.without_outcome.values())]
-        reports = tried or reports[:1]
+    # Namespaces without a session say nothing, unless none has any.
+    tried = [report for report in reports if report.sessions or report.shadow or any(report.without_outcome.values())]
+    reports = tried or reports[:1]
     if plot is not None:
         _draw(plot, reports)
     if as_json:
-        print_json({"store": str(store), "namespaces": {one.namespace: one.to_json() for one in reports}})
+        print_json({"store": str(store), "namespaces": {report.namespace: report.to_json() for report in reports}})
         return
     if not reports:
         print("No run is stored yet.")
     for report in reports:
-        several = f"{report.namespace}: " if len(reports) > 1 else ""
-        print(on_one_line(f"{several}{report.sentence}"))
+        sentence = report.sentence
+        if len(reports) > 1:
+            sentence = f"{report.namespace}: {sentence}"
+        print(on_one_line(sentence))
         if report.sessions:
             options.print_table(_table(report))
             for line in _remarks(report):
@@ -66,37 +71,42 @@ def _table(report: UpliftReport) -> Table:
 def _remarks(report: UpliftReport) -> Iterator[str]:
     if report.success is not None and report.raw is not None:
         yield f"adjusted for {count_of(report.kinds, 'kind')} of requests; 95 % intervals that hold at every look"
-    if waiting := sum(report.without_outcome.values()):
+    waiting = sum(report.without_outcome.values())
+    if waiting:
         by_arm = ", ".join(f"{number:,} {arm}" for arm, number in report.without_outcome.items())
         yield f"{count_of(waiting, 'session')} without an outcome count for nothing ({by_arm})"
-    told = report.followed
-    if told.followed and told.others:
-        shares = told.followed_successes / told.followed, told.other_successes / told.others
+    hinted = report.followed
+    if hinted.followed and hinted.others:
+        followed_share = hinted.followed_successes / hinted.followed
+        other_share = hinted.other_successes / hinted.others
         yield (
-            f"hints were followed in {count_of(told.followed, 'session')}, of which {shares[0]:.0%} succeeded, and "
-            f"not in {told.others:,}, of which {shares[1]:.0%} did: no proof, as agents choose what they follow"
+            f"hints were followed in {count_of(hinted.followed, 'session')}, of which {followed_share:.0%} succeeded, "
+            f"and not in {hinted.others:,}, of which {other_share:.0%} did: no proof, as agents choose what they follow"
         )
-    for one in [credit for credit in report.credits if credit.effect is not None][:_SHOWN_CREDITS]:
-        yield f"{one.id}: {_credit(one)}"
+    known = [credit for credit in report.credits if credit.effect is not None]
+    for credit in known[:_SHOWN_CREDITS]:
+        yield f"{credit.id}: {_credit(credit)}"
     if report.shadow is not None:
         yield report.shadow.sentence
 
 
-def _credit(one: Credit) -> str:
-    shown = f"in {one.shown:,} hints, left out of {one.left_out:,}"
-    if one.effect is None or not one.effect.sure:
+def _credit(credit: Credit) -> str:
+    shown = f"in {credit.shown:,} hints, left out of {credit.left_out:,}"
+    if credit.effect is None or not credit.effect.sure:
         return f"{shown}; not yet known"
-    return f"{shown}; {one.sentence}"
+    return f"{shown}; {credit.sentence}"
 
 
 def _draw(file: Path, reports: list[UpliftReport]) -> None:
     from hepm.errors import InputError
     from hepm.uplift.drawing import draw_effects, draw_path
 
-    drawn = [one for one in reports if one.points]
+    # A path of one, or the ends of several side by side.
+    drawn = [report for report in reports if report.points]
     if not drawn:
         raise InputError("there is nothing to draw yet: too few sessions have an outcome")
     if len(drawn) == 1:
         draw_path(file, drawn[0].sentence, drawn[0].points)
     else:
-        draw_effects(file, "success with memory less success without", {one.namespace: one.success for one in drawn})
+        effects = {report.namespace: report.success for report in drawn}
+        draw_effects(file, "success with memory less success without", effects)

@@ -226,7 +226,9 @@ def test_no_token_is_written_and_wrong_options_are_refused() -> None:
     assert DOORS - {""} == TAKEN
 
 
-@pytest.mark.parametrize("client", sorted({*get_args(Client)} - {"claude-code", "codex", "cursor", "mcp", "openai"}))
+@pytest.mark.parametrize(
+    "client", sorted({*get_args(Client)} - {"claude-code", "codex", "cursor", "mcp", "openai", "config"})
+)
 def test_the_lines_for_a_framework_open_the_memory_and_name_what_is_there(client: str) -> None:
     lines = init(client, "--namespace", "desk", "--store", "runs.hepm").out
     assert 'Memory.open("runs.hepm")' in lines
@@ -246,7 +248,7 @@ def test_the_lines_for_openai_reach_the_server_with_its_namespace_and_token(loop
         exec(lines, names)
     client: openai.OpenAI = names["client"]
     with client:
-        client.models.list()
+        client.chat.completions.create(model="m", messages=[{"role": "user", "content": "Hello"}])
     assert loopback.requests[0].headers["x-hepm-token"] == "a-long-token"
 
 
@@ -255,3 +257,25 @@ def test_the_lines_for_mcp_start_the_command_from_any_folder_and_environment(tmp
     assert lines["args"] == ["mcp", "--store", str(tmp_path / "m.hepm"), "--namespace", "desk"]
     answer = subprocess.run([lines["command"], "--version"], env={}, cwd="/", capture_output=True, check=True)
     assert b"hepm" in answer.stdout
+
+
+def test_the_settings_of_a_folder_are_printed_written_and_removed() -> None:
+    named = ("--store", "desk.hepm", "-n", "desk")
+    printed = init("config", *named).out
+    assert tomllib.loads(printed)["store"] == "desk.hepm"
+    file = Path("hepm.toml")
+    assert not file.exists()
+    assert init("config", *named, "--write").err == "wrote hepm.toml\n"
+    assert file.read_text() == printed
+    assert init("config", *named, "--write").err == "hepm.toml has these lines already\n"
+    assert init("config").out == printed  # the file names store and namespace now
+    init("config", "--remove")
+    assert not file.exists()
+    file.write_text("store = 'mine.hepm'\n")
+    assert "hepm.toml is left as it is: it has settings already" in one_sentence(quick("init", "config", "--write"))
+
+
+def test_who_writes_an_agents_file_hears_of_the_settings_where_there_are_none() -> None:
+    assert "hepm init config --write" in init("claude-code", "--write", "-n", "desk").err
+    init("config", "--write", "-n", "desk")
+    assert "hepm init config" not in init("claude-code", "--write").err

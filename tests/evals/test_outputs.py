@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from hepm.cli.commands import command
 from hepm.cli.reports import eval_runs
 from hepm.evals.evaluate import EvalOptions, evaluate
 from hepm.evals.methods import all_methods
@@ -16,8 +15,6 @@ from hepm.evals.report import EvalReport, tables
 from hepm.ingest import write_run
 from tests.evals.logs import domain, run
 from tests.runs import trajectory
-
-app = command(eval_runs)
 
 
 @pytest.fixture
@@ -38,7 +35,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def invoke(*arguments: str | Path) -> tuple[int, str]:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    result = CliRunner().invoke(eval_runs, [str(argument) for argument in arguments])
     if result.exception and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.exit_code, result.output if result.exit_code else result.stdout

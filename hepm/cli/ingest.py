@@ -1,0 +1,284 @@
+"""`hepm ingest`: read recorded runs and store them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stdout, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+
+import click
+
+from hepm.cli import options
+from hepm.cli.commands import Argument, Command, options_as
+from hepm.cli.config import read_config
+from hepm.cli.options import Bar, Place, json_option, place_options, print_json, success_from_option
+from hepm.text import count_of, on_one_line
+
+if TYPE_CHECKING:
+    from hepm.cli.config import ConfigFile
+    from hepm.ingest import ReadOptions
+    from hepm.ingest.pipeline import IngestReport
+    from hepm.ingest.prepare import IngestOptions
+    from hepm.types import Tool
+
+_PREPARED_FROM: Final = 2_500
+"""Runs from which on an ingest computes what suggestions need, which takes seconds, for the processes that come."""
+_SHOWN_REJECTIONS: Final = 10
+_WITHOUT_OUTCOMES: Final = frozenset({"claude-code", "codex"})  # formats of transcripts that have none
+EngineName: TypeAlias = Literal["local", "ray"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How files are read."""
+
+    format: str
+    reward_key: str
+    success_key: str
+
+
+reading_options = options_as(
+    "reading",
+    Reading,
+    click.option(
+        "--format", "-f", default="auto", show_default=True, help="A reader's name; auto recognises each file."
+    ),
+    click.option(
+        "--reward-key",
+        default="reward",
+        show_default=True,
+        help="Key of the reward in chat records; a dotted path goes deeper.",
+    ),
+    click.option(
+        "--success-key", default="success", show_default=True, help="Key of the success flag, or of a verdict in words."
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Preparing:
+    """How runs are prepared before they are stored."""
+
+    assume_success: bool
+    distrust: tuple[str, ...]
+    processes: int | None
+    engine: EngineName
+
+    def options(self, config: ConfigFile) -> IngestOptions:
+        """The options of the library."""
+        from hepm.ingest.prepare import IngestOptions, TrustByTags
+
+        trusted = None
+        if self.distrust:
+            trusted = TrustByTags.but(self.distrust)
+        return IngestOptions(
+            redactor=config.redaction.redactor(),
+            assume_success=self.assume_success,
+            processes=self.processes,
+            trusted=trusted,
+            outcome_by=config.outcome_by,
+            engine=self.engine,
+        )
+
+
+preparing_options = options_as(
+    "preparing",
+    Preparing,
+    click.option("--assume-success", is_flag=True, help="Treat runs without an outcome as successes."),
+    click.option(
+        "--distrust",
+        multiple=True,
+        metavar="KEY[=VALUE]",
+        help="Store runs with this tag but learn nothing from them; repeatable.",
+    ),
+    click.option("--processes", type=click.IntRange(min=1), help="Processes that read files. Default: automatic."),
+    click.option(
+        "--engine",
+        type=click.Choice(get_args(EngineName)),
+        default="local",
+        show_default=True,
+        help="Where files are read: here, or on the Ray cluster of RAY_ADDRESS (or one started here).",
+    ),
+)
+
+
+@click.command("ingest", cls=Command)
+@click.argument(
+    "runs",
+    cls=Argument,
+    nargs=-1,
+    required=True,
+    help="Files, folders, globs or archives of recorded runs; - reads stdin.",
+)
+@click.option("--tools", help="Tool descriptions: an OpenAI tool list or an MCP tools/list.")
+@click.option("--embedder", help="New store: hash-512, a model name, or a folder.")
+@success_from_option
+@json_option
+@place_options
+@reading_options
+@preparing_options
+def ingest(
+    place: Place,
+    reading: Reading,
+    preparing: Preparing,
+    runs: tuple[str, ...],
+    tools: str | None,
+    embedder: str | None,
+    success_from: float | None,
+    as_json: bool,
+) -> None:
+    """Read recorded runs and store them. You can repeat it: a run is stored once.
+    Example: `hepm ingest results/*.json --namespace retail`
+    """
+    from hepm.ingest import ReadOptions, load_tools
+
+    options.check_sources(runs)
+    config = read_config()
+    read = ReadOptions(**asdict(reading), ids=config.ingest.ids, command_names=config.ingest.command_names)
+    described: list[Tool] = []
+    if tools:
+        described = load_tools(tools)
+    created: dict[str, Any] = {"embedder": embedder, "success_from": success_from}
+    prepared = preparing.options(config)
+    report = store_runs(place, read, prepared, runs, described, created, as_json=as_json)
+    # A key that no run has is likely misspelt, and its runs would wait for outcomes for ever.
+    unmatched = _unmatched_keys(runs, read, report)
+    if unmatched:
+        keys = " or ".join(map(repr, unmatched))
+        sentence = f"hepm: no outcome was found under {keys} in any run; ingest again with the right key"
+        print(on_one_line(sentence), file=sys.stderr)
+    if unmatched or not report.read:
+        raise click.exceptions.Exit(1)
+
+
+def store_runs(
+    place: Place,
+    reading: ReadOptions,
+    preparing: IngestOptions,
+    runs: Sequence[str],
+    tools: Sequence[Tool],
+    created: Mapping[str, Any],
+    *,
+    as_json: bool,
+) -> IngestReport:
+    """Store runs, with a bar, and print the report. `created` is for a store that is made now."""
+    from hepm.ingest import read_runs
+
+    # Rejects an unknown format before a store is created.
+    read_runs([], reading)
+    stored = 0
+    with (
+        options.no_empty_store(place.store),
+        place.create(**created) as memory,
+        Bar("runs read") as bar,
+    ):
+
+        def show(report: IngestReport) -> None:
+            nonlocal stored
+            stored = report.stored
+            bar.show(report.read)
+
+        try:
+            # Ray writes what it has to say to stdout, where results go.
+            with redirect_stdout(sys.stderr):
+                report = memory.ingest(
+                    runs, namespace=place.namespace, reading=reading, options=preparing, tools=tools, on_batch=show
+                )
+            if report.stored >= _PREPARED_FROM:
+                bar.what = "tools prepared for suggestions"
+                memory.prepare(namespace=place.namespace, on_progress=bar.show)
+        except KeyboardInterrupt:
+            # Ctrl-C may have ended the reader of stderr, too.
+            with suppress(OSError):
+                so_far = count_of(stored, "run")
+                print(f"hepm: interrupted with {so_far} stored so far; repeat the command to go on", file=sys.stderr)
+            raise
+    if as_json:
+        print_json(report.to_json())
+    else:
+        _print_report(report)
+    return report
+
+
+def _print_report(report: IngestReport) -> None:
+    print(report)
+    for sentence in _remarks_on(report):
+        print(sentence)
+    if report.rejected:
+        print(f"{options.unusable(report.rejected)}:", file=sys.stderr)
+    for rejection in report.rejected[:_SHOWN_REJECTIONS]:
+        place = rejection.file
+        if rejection.record is not None:
+            place += f" record {rejection.record}"
+        print(on_one_line(f"  {place}: {rejection.reason}"), file=sys.stderr)
+    more = len(report.rejected) - _SHOWN_REJECTIONS
+    if more > 0:
+        print(f"  … and {more:,} more; --json lists all", file=sys.stderr)
+
+
+def _remarks_on(report: IngestReport) -> Iterator[str]:
+    """What to know of the runs that were stored: which of them teach nothing, and who labelled them."""
+    if report.without_calls:
+        hold = _verb(report.without_calls, "holds", "hold")
+        yield f"{report.without_calls:,} of them {hold} no tool call, so that nothing is learned there"
+    if report.distrusted:
+        kept = _verb(
+            report.distrusted,
+            "is not trusted: it is kept, and counts",
+            "are not trusted: they are kept, and count",
+        )
+        yield f"{report.distrusted:,} of them {kept} for nothing"
+    for rule, labelled in sorted(report.by_rule.items()):
+        have = _verb(labelled, "has a label", "have labels")
+        yield f"{labelled:,} of them {have} by the rule {rule!r}"
+    if report.unlabelled:
+        remedy = "label them with `hepm label`"
+        if not report.by_format.keys() <= _WITHOUT_OUTCOMES:
+            remedy = f"name the key of outcomes with --success-key or --reward-key, pass --assume-success, or {remedy}"
+        unknown = _verb(report.unlabelled, "has no outcome and counts", "have no outcome and count")
+        yield f"{report.unlabelled:,} of them {unknown} for nothing yet: {remedy}"
+
+
+def _verb(count: int, singular: str, plural: str) -> str:
+    if count == 1:
+        return singular
+    return plural
+
+
+def _unmatched_keys(runs: Sequence[str], reading: ReadOptions, report: IngestReport) -> list[str]:
+    """The user's keys of outcomes that label no run. Pipes, which cannot be read again, count by the report alone."""
+    from hepm.ingest import ReadOptions
+
+    usual = ReadOptions()
+    named: dict[str, str] = {}
+    for setting in ("success_key", "reward_key"):
+        key = getattr(reading, setting)
+        if key != getattr(usual, setting):
+            named[setting] = key
+    # No run has a label: no key gave one, and nothing needs to be read again.
+    if report.stored and report.unlabelled == report.stored:
+        return list(named.values())
+    if any(source == "-" or Path(source).is_fifo() for source in runs):
+        return []
+    unmatched: list[str] = []
+    for setting, key in named.items():
+        # Read again with this key alone: another one may have labelled the runs.
+        alone = replace(reading, **{"success_key": "", "reward_key": "", "label_key": "", setting: key})
+        if not _labels_any(runs, alone):
+            unmatched.append(key)
+    return unmatched
+
+
+def _labels_any(runs: Sequence[str], reading: ReadOptions) -> bool:
+    """Whether any run of a format with such keys has an outcome."""
+    from hepm.ingest import read_runs
+    from hepm.ingest.reading import KEYED
+    from hepm.types import Outcome, Trajectory
+
+    for format, run in read_runs(runs, reading):
+        if format in KEYED and isinstance(run, Trajectory) and run.outcome != Outcome():
+            return True
+    return False

@@ -1,0 +1,226 @@
+"""`hepm export`, `import` and `copy`: runs and lessons to files, back, and into other stores."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+import click
+
+from hepm.cli import options
+from hepm.cli.commands import Argument, Command
+from hepm.cli.ingest import store_runs
+from hepm.cli.lesson_exchange import (
+    LessonExport,
+    export_lessons_alone,
+    holds_lessons,
+    import_lessons_alone,
+    lesson_export_options,
+)
+from hepm.cli.lesson_list import LessonKind
+from hepm.cli.options import Bar, Place, json_option, place_options, print_json
+from hepm.graph.open_store import embedded_file
+from hepm.text import count_of, on_one_line
+
+if TYPE_CHECKING:
+    from hepm.ingest.copying import Copied
+    from hepm.memory import Memory
+
+TrainingForm: TypeAlias = Literal["chats", "hinted", "tagged"]
+
+
+@click.command("export", cls=Command)
+@click.argument(
+    "path",
+    cls=Argument,
+    required=False,
+    default="-",
+    help="The file to write, such as runs.jsonl.gz, AGENTS.md or SKILL.md; - writes to stdout.",
+)
+@click.option(
+    "--sft",
+    type=click.Choice(get_args(TrainingForm)),
+    help="Successful runs alone, to train a model on: as chats, also with the tools that hints named, or those of "
+    "tagged agents, with EvolveR's settings beside.",
+)
+@place_options
+@lesson_export_options
+def export(place: Place, lessons: LessonExport, path: str, sft: TrainingForm | None) -> None:
+    """Write the runs and lessons of a namespace as lines of hepm's own JSON, or lessons alone, to read and edit.
+
+    Lessons alone go to AGENTS.md, CLAUDE.md and GEMINI.md (a section; the rest of the file stays), to SKILL.md, and to
+    other names in .md (Markdown); --form or --kind writes them to any file.
+
+    Example: `hepm export runs.jsonl --namespace retail`
+    """
+    form = lessons.form_for(path)
+    if form is not None and sft is not None:
+        raise click.UsageError("--sft writes runs, and this is an export of lessons alone.")
+    if sft == "tagged" and path == "-":
+        raise click.BadParameter("--sft tagged needs a file: settings are written beside it")
+    if path != "-":
+        options.check_target(Path(path), place.store)
+    if form is not None:
+        export_lessons_alone(place, path, form, lessons)
+        return
+    if sft == "tagged":
+        _export_cold_start(place, Path(path))
+        return
+    if sft is not None:
+        _export_examples(place, path, hints=sft == "hinted")
+        return
+    _export_everything(place, path)
+
+
+def _export_everything(place: Place, path: str) -> None:
+    """Write runs, lessons and credit, and say how many runs and lessons."""
+    written = Counter[str]()
+
+    def counted(lines: Iterable[str]) -> Iterator[str]:
+        for line in lines:
+            # The first key after the version says what a line holds: {"hepm":1,"id":...} is a run.
+            written[line.split('"', 4)[3]] += 1
+            yield line
+
+    with place.open() as memory:
+        lines = counted(memory.export(namespace=place.namespace))
+        if path == "-":
+            options.print_lines(lines)
+            return
+        options.write_lines(lines, Path(path), "the runs")
+    sentence = f"{written['id']:,} runs"
+    if written["lesson"]:
+        sentence += f" and {count_of(written['lesson'], 'lesson')}"
+    print(on_one_line(f"{sentence} written to {path}"))
+
+
+def _export_examples(place: Place, path: str, *, hints: bool) -> None:
+    """Write what `hepm.rl.sft.sft_examples` gives, one example a line."""
+    from hepm.rl.sft import sft_examples
+
+    with place.open() as memory:
+        examples = sft_examples(memory, hints=hints, namespace=place.namespace)
+        lines = (json.dumps(example, ensure_ascii=False) for example in examples)
+        if path == "-":
+            options.print_lines(lines)
+            return
+        written = options.write_lines(lines, Path(path), "the examples")
+    print(on_one_line(f"{count_of(written, 'example')} written to {path}"))
+
+
+def _export_cold_start(place: Place, path: Path) -> None:
+    """Write what `hepm.rl.sft.cold_start` gives, one example a line, and the settings beside."""
+    from hepm.rl.sft import COLD_START, cold_start
+
+    settings = path.with_name(f"{path.name}.settings.json")
+    with place.open() as memory:
+        examples = cold_start(memory, namespace=place.namespace)
+        lines = (json.dumps(example, ensure_ascii=False) for example in examples)
+        written = options.write_lines(lines, path, "the examples")
+    options.write_lines([json.dumps(COLD_START)], settings, "the settings")
+    print(on_one_line(f"{count_of(written, 'example')} written to {path}, settings to {settings}"))
+
+
+@click.command("import", cls=Command)
+@click.argument(
+    "paths",
+    cls=Argument,
+    nargs=-1,
+    required=True,
+    help="Files that `hepm export` wrote, edited or not, or a skill's folder; - reads stdin.",
+)
+@click.option(
+    "--retire-missing",
+    type=click.Choice(get_args(LessonKind)),
+    multiple=True,
+    help="Retire lessons of this kind that a file of lessons lacks; repeatable.",
+)
+@json_option
+@place_options
+def import_(place: Place, paths: tuple[str, ...], retire_missing: tuple[LessonKind, ...], as_json: bool) -> None:
+    """Read an export back: runs, counts, lessons and credit; or a file of lessons alone, all or none.
+
+    An edited lesson replaces the original. In a section for agents or a skill, a deleted line retires its lesson.
+
+    Example: `hepm import runs.jsonl --store other.hepm`
+    """
+    from hepm.ingest import ReadOptions
+    from hepm.ingest.prepare import IngestOptions
+
+    options.check_sources(paths, "PATHS")
+    if any(holds_lessons(path) for path in paths):
+        path, *others = paths
+        if others:
+            raise click.UsageError("name one file of lessons alone, and runs in a command of their own.")
+        import_lessons_alone(place, path, retire_missing, as_json=as_json)
+        return
+    if retire_missing:
+        raise click.UsageError("--retire-missing is for a file of lessons alone.")
+    # Not redacted again: secrets were removed when the runs were first stored.
+    report = store_runs(place, ReadOptions("hepm"), IngestOptions(redactor=None), paths, (), {}, as_json=as_json)
+    if not report.read:
+        raise click.exceptions.Exit(1)
+
+
+@click.command("copy", cls=Command)
+@click.argument("source", cls=Argument, help="The memory to read: a file, a folder, or a Neo4j address.")
+@click.argument("target", cls=Argument, help="The memory to fill, created if missing.")
+@click.option("--namespace", "-n", multiple=True, help="Only this partition; repeatable.")
+@json_option
+def copy(source: str, target: str, namespace: tuple[str, ...], as_json: bool) -> None:
+    """Copy runs, lessons, counts, states and vectors between files and Neo4j, and compare at the end.
+
+    Repeat it to continue after an interruption. `hepm export` and `hepm import` do the same with files of JSON.
+    Example: `hepm copy memory.hepm neo4j://localhost:7687`
+    """
+    for store in (source, target):
+        if re.search(r"\.jsonl(\.\w+)?$", store) and not Path(store).is_dir():
+            raise click.BadParameter(f"{store} is no store: `hepm export` writes and `hepm import` reads JSON lines")
+    # Two names of one store would compare it with itself.
+    if _address_of(source) == _address_of(target):
+        raise click.BadParameter("name another store than the source", param_hint="TARGET")
+    with options.open_existing(source, named_by="SOURCE") as memory:
+        namespaces = namespace or memory.namespaces()
+        names = [options.known_namespace(memory, name, source, "SOURCE") for name in namespaces]
+        with _target(target, memory) as filled, Bar("runs compared and copied") as bar:
+            copies = list(memory.copy_to(filled, namespaces=names, on_progress=bar.show))
+    if as_json:
+        print_json({"copied": [asdict(copied) for copied in copies]})
+    else:
+        for copied in copies:
+            _print_copy(copied)
+    if any(copied.differences for copied in copies):
+        raise click.exceptions.Exit(1)
+
+
+def _address_of(store: str) -> str:
+    """Where a store is: the whole path of its file, or the address of its server."""
+    file = embedded_file(store)
+    if file is None:
+        return store.rstrip("/")
+    return str(file.absolute())
+
+
+def _print_copy(copied: Copied) -> None:
+    line = f"{copied.namespace}: {copied.stored:,} runs copied"
+    if copied.runs > copied.stored:
+        line += f", {copied.runs - copied.stored:,} known before"
+    verdict = "both hold the same"
+    if copied.differences:
+        verdict = f"they differ: {'; '.join(copied.differences)}"
+    print(on_one_line(f"{line}; {verdict}"))
+
+
+def _target(target: str, source: Memory) -> Memory:
+    """The memory to copy into; a new one counts as the source does."""
+    file = embedded_file(target)
+    # A store that is there keeps its own threshold: another one would count its runs again.
+    success_from = None
+    if file is not None and not file.exists():
+        success_from = source.header.success_from
+    return options.open_memory(target, named_by="TARGET", counting=source.header.counting, success_from=success_from)
