@@ -22,7 +22,7 @@ from hepm.evals.domains import Domain, by_family
 from hepm.evals.environments.recorded import Point, RecordedRuns
 from hepm.experience.prompt import Prompt
 from hepm.llm import Endpoint, Usage
-from hepm.memory.session import as_messages
+from hepm.memory.messages import as_messages
 from hepm.types import Outcome, Trajectory, Turn
 
 _OWN_KEYS: Final = ("is_error", "reward", "recalled")  # of our messages, which endpoints refuse
