@@ -59,7 +59,7 @@ def uplift(store: str, namespace: str | None, plot: Path | None, as_json: bool) 
 
 def _table(report: UpliftReport) -> Table:
     from hepm.evals.report import table_of
-    from hepm.uplift.saying import COLUMNS
+    from hepm.uplift.effect_text import COLUMNS
 
     controls = f"{report.controls:,} of them without memory"
     table = table_of(f"{count_of(report.sessions, 'session')} with an outcome, {controls}", "", *COLUMNS)

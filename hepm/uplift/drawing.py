@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hepm.errors import InputError, MissingExtraError
-from hepm.uplift.saying import PlotPoint
+from hepm.uplift.effect_text import PlotPoint
 from hepm.uplift.sequence import Effect
 
 _COLOURS: Final = {1: "#2e8b57", 0: "#7d8b99", -1: "#c0492b"}  # by `Effect.sure`: helps, unknown, harms

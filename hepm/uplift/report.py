@@ -15,8 +15,8 @@ import numpy as np
 
 from hepm.graph.trials import CONTROL, MEMORY, TrialSession
 from hepm.text import count_of
+from hepm.uplift.effect_text import MeasuredInBothArms, PlotPoint, effect_sentence, figures
 from hepm.uplift.kinds import Kinds, kinds_of
-from hepm.uplift.saying import MeasuredInBothArms, PlotPoint, effect_sentence, figures
 from hepm.uplift.sequence import (
     FEWEST,
     BoolArray,

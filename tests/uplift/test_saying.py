@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from hepm.uplift.saying import effect_sentence
+from hepm.uplift.effect_text import effect_sentence
 from hepm.uplift.sequence import Effect
 
 

@@ -36,7 +36,7 @@ from hepm.ingest.fields import is_list
 from hepm.ingest.formats.hepm import parse_stored
 from hepm.memory.latest import latest_trajectories, read_latest
 from hepm.types import Trajectory, Turn
-from hepm.uplift.saying import COLUMNS, figures
+from hepm.uplift.effect_text import COLUMNS, figures
 
 Json: TypeAlias = dict[str, Any]
 _Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]

@@ -26,7 +26,7 @@ from hepm.evals.report import MethodDifference, table_of
 from hepm.text import CUT, count_of, on_one_line
 from hepm.types import SUMMARY_TOOL
 from hepm.uplift.drawing import draw_effects
-from hepm.uplift.saying import COLUMNS, MeasuredInBothArms, effect_sentence
+from hepm.uplift.effect_text import COLUMNS, MeasuredInBothArms, effect_sentence
 from hepm.uplift.sequence import Effect
 
 _SHOWN_DIFFERENCES: Final = ("success", "calls", "tokens")
