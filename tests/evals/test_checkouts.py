@@ -79,14 +79,14 @@ def test_acebench_is_won_where_all_attributes_are_equal_and_by_nothing_else(step
 
 def test_process_accuracy_by_hand_in_order_and_as_published(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", ACEBENCH)
-    from hepm.evals.environments.sides import acebench_side
+    from hepm.evals.environments.backends import acebench_backend
 
     # Ideal a, b, c, d; called a, c, d. In order: 3 of 4. The authors find a, look for b to the end, and stop: 1 of 4.
-    assert acebench_side.in_order([*"abcd"], [*"acd"]) == 0.75
-    assert acebench_side.as_published([*"abcd"], [*"acd"]) == 0.25
-    assert acebench_side.in_order([*"abcd"], [*"dcba"]) == 0.25
-    assert acebench_side.as_published([*"ab"], [*"xaxb"]) == 1
-    assert acebench_side.calls_of("[note(text='Ada's lamp'), a(b=[1, {'c': True}])] ") == [
+    assert acebench_backend.in_order([*"abcd"], [*"acd"]) == 0.75
+    assert acebench_backend.as_published([*"abcd"], [*"acd"]) == 0.25
+    assert acebench_backend.in_order([*"abcd"], [*"dcba"]) == 0.25
+    assert acebench_backend.as_published([*"ab"], [*"xaxb"]) == 1
+    assert acebench_backend.calls_of("[note(text='Ada's lamp'), a(b=[1, {'c': True}])] ") == [
         ("note", {"text": "Ada's lamp"}), ("a", {"b": [1, {"c": True}]}),
     ]  # fmt: skip
 

@@ -13,8 +13,8 @@ from hepm import Memory, Outcome, StateSummary, ToolCall, Trajectory, Turn
 from hepm.errors import AnswerError
 from hepm.evals.environments import Task, ToolFailed, find_environment
 from hepm.evals.environments.gyms import ALL, CREDIT, GYMS, ListeningGym
-from hepm.evals.environments.gyms.hearing import Topic, by_words
 from hepm.evals.environments.gyms.hidden import _THINGS
+from hepm.evals.environments.gyms.topics import Topic, by_words
 from hepm.experience.comparison import compare_runs
 from hepm.experience.credit import credit, key_turns
 from hepm.experience.zones import zone_of
@@ -171,7 +171,7 @@ def test_a_model_that_listens_says_what_a_message_is_about_and_an_unreadable_ans
 
         return answer
 
-    episode = gym.start(gym.tasks()[0], ask=ask('I hear {"numbers": [4, 9, 4]}'))
+    episode = gym.start(gym.tasks()[0], ask=ask('I find_topics {"numbers": [4, 9, 4]}'))
     assert episode.call("action", {"text": "What may it all come to?"}) == "Around 300 dollars."
     assert bodies[0]["model"] == "listener"
     with pytest.raises(AnswerError, match="no list of numbers"):

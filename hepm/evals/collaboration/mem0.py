@@ -33,7 +33,7 @@ class UserFacts:
 
     def __enter__(self) -> Self:
         # A store in the process and in the folder: one user cannot read the facts of another.
-        self._worker = Worker(PACKAGE, "mem0_side")
+        self._worker = Worker(PACKAGE, "mem0_backend")
         self._worker.ask("open_store", self._folder)
         return self
 

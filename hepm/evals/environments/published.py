@@ -1,6 +1,6 @@
 """The published benchmarks, each on the package or the checkout of its authors: what it needs, and which tasks it has.
 
-Each runs in a process of its own (`hepm.evals.environments.worker`); `sides/` holds what runs there.
+Each runs in a process of its own (`hepm.evals.environments.worker`); `backends/` holds what runs there.
 """
 
 from __future__ import annotations
@@ -57,13 +57,18 @@ TOOLSANDBOX_PARTS: Final = ("", "user")
 def bfcl(part: str) -> WorkerEnvironment:
     """The 200 tasks of a variant, with a family for each number, as the variants are of the same tasks."""
     return WorkerEnvironment(
-        name_of("bfcl", part), BFCL, side="bfcl_side", part=part or "base", task_of=_bfcl_task, schema_of=_bfcl_schema
+        name_of("bfcl", part),
+        BFCL,
+        backend="bfcl_backend",
+        part=part or "base",
+        task_of=_bfcl_task,
+        schema_of=_bfcl_schema,
     )
 
 
 def agentdojo(part: str) -> WorkerEnvironment:
     """The user tasks of one suite or of all. If attacked, each with each injection where the right way would see it."""
-    return WorkerEnvironment(name_of("agentdojo", part), AGENTDOJO, side="agentdojo_side", part=part)
+    return WorkerEnvironment(name_of("agentdojo", part), AGENTDOJO, backend="agentdojo_backend", part=part)
 
 
 def tau2(part: str) -> WorkerEnvironment:
@@ -72,19 +77,21 @@ def tau2(part: str) -> WorkerEnvironment:
     In telecom-solo the agent has the user's tools too. With "user", a model plays the user.
     """
     kind = _kind_of(part)
-    return kind(name_of("tau2", part), TAU2, side="tau2_side", part=part)
+    return kind(name_of("tau2", part), TAU2, backend="tau2_backend", part=part)
 
 
 def acebench(part: str, source: str = "") -> WorkerEnvironment:
     """The English agent tasks: in multi_step, and in multi_turn without "user", the first text holds all."""
     kind = _kind_of(part)
-    return kind(name_of("acebench", part), replace(ACEBENCH, source=source), side="acebench_side", part=part)
+    return kind(name_of("acebench", part), replace(ACEBENCH, source=source), backend="acebench_backend", part=part)
 
 
 def toolsandbox(part: str, source: str = "") -> WorkerEnvironment:
     """The scenarios that need no network: with one request and no other word of the user, or all with a played user."""
     kind = _kind_of(part)
-    return kind(name_of("toolsandbox", part), replace(TOOLSANDBOX, source=source), side="toolsandbox_side", part=part)
+    return kind(
+        name_of("toolsandbox", part), replace(TOOLSANDBOX, source=source), backend="toolsandbox_backend", part=part
+    )
 
 
 def name_of(benchmark: str, part: str) -> str:

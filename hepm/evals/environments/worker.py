@@ -20,7 +20,7 @@ from hepm.evals.environments import Ask, Call, GoldTurn, Schema, Task, ToolFaile
 from hepm.evals.environments.packages import Checkout, Package
 from hepm.llm import Endpoint
 
-_SERVE: Final = Path(__file__).with_name("sides") / "serve.py"
+_SERVE: Final = Path(__file__).with_name("backends") / "serve.py"
 _LIMIT_S: Final = 300.0
 """How long a request may take, without the time in which a model is asked."""
 # A hash seed, so that sets keep their order; no request to the network for prices of models.
@@ -28,13 +28,13 @@ _OURS: Final = {"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "LITELLM_LOCAL_MODEL_C
 
 
 class Worker:
-    """A process that runs `sides/serve.py`."""
+    """A process that runs `backends/serve.py`."""
 
-    def __init__(self, package: Package | Checkout, side: str) -> None:
+    def __init__(self, package: Package | Checkout, backend: str) -> None:
         self._name = package.name
         # Ours would point the package's Python at our modules.
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-        command = [package.interpreter(), _SERVE, side]
+        command = [package.interpreter(), _SERVE, backend]
         variables = kept | _OURS | package.variables
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 lives as long as the process
         self._process = subprocess.Popen(
@@ -43,7 +43,7 @@ class Worker:
         )  # fmt: skip
 
     def ask(self, do: str, *arguments: Any, model: Ask | None = None) -> Any:
-        """What a function of the side returns, which may ask a model. Raises what the model raises.
+        """What a function of the backend returns, which may ask a model. Raises what the model raises.
 
         Raises:
             EpisodeError: it raised, or the process ended or took too long; the latter two end the process.
@@ -51,13 +51,13 @@ class Worker:
         message: dict[str, Any] = {"do": do, "with": arguments}
         problem: Exception | None = None
         reply = self._exchange(message, do)
-        # The side may ask a model several times before it answers.
+        # The backend may ask a model several times before it answers.
         while "ask" in reply:
             try:
                 if problem or model is None:
                     raise problem or EpisodeError(f"{self._name} asks a model during {do}, and there is none")
                 message = {"answer": model(reply["ask"])}
-            except Exception as error:  # the side hears of it, so that it can take its next request
+            except Exception as error:  # the backend hears of it, so that it can take its next request
                 problem, message = error, {"refused": str(error)}
             reply = self._exchange(message, do)
         if problem is not None:
@@ -172,7 +172,7 @@ def schema_of(tool: Mapping[str, Any]) -> Schema:
 
 
 def task_of(record: dict[str, Any]) -> Task:
-    """A task as sides give it: the fields of `Task`, and gold as [[[[tool, arguments], ...], text], ...]."""
+    """A task as backends give it: the fields of `Task`, and gold as [[[[tool, arguments], ...], text], ...]."""
     gold: list[GoldTurn] = []
     for calls, text in record.pop("gold"):
         gold.append(GoldTurn(tuple(Call(*call) for call in calls), text))
@@ -180,20 +180,20 @@ def task_of(record: dict[str, Any]) -> Task:
 
 
 class WorkerEnvironment:
-    """`name` of a package, whose `side` takes `part` to know which of its tasks are meant."""
+    """`name` of a package, whose `backend` takes `part` to know which of its tasks are meant."""
 
     def __init__(
         self,
         name: str,
         package: Package | Checkout,
         *,
-        side: str,
+        backend: str,
         part: str,
         task_of: Callable[[Any], Task] = task_of,
         schema_of: Callable[[Any], Schema] = schema_of,
     ) -> None:
         self.name = name
-        self._package, self._side, self._part = package, side, part
+        self._package, self._backend, self._part = package, backend, part
         self._task_of, self._schema_of = task_of, schema_of
         self._tasks: Sequence[Task] | None = None
         self._workers: list[Worker] = []
@@ -226,7 +226,7 @@ class WorkerEnvironment:
             worker = self._idle.pop()
             if worker.alive:
                 return worker
-        self._workers.append(Worker(self._package, self._side))
+        self._workers.append(Worker(self._package, self._backend))
         return self._workers[-1]
 
     def close(self) -> None:

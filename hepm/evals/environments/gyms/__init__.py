@@ -13,7 +13,6 @@ from hepm.agents.loop import ChatModel
 from hepm.evals.environments import Ask, Environment, Episode, Task, endpoint_of_user
 from hepm.evals.environments.functions import FunctionEnvironment
 from hepm.evals.environments.gyms.episode import GymEpisode, GymTask
-from hepm.evals.environments.gyms.hearing import Hearing, by_model, by_words
 from hepm.evals.environments.gyms.helped import (
     persuade_episode,
     persuade_tasks,
@@ -33,6 +32,7 @@ from hepm.evals.environments.gyms.hidden import (
     turtle_episode,
     turtle_tasks,
 )
+from hepm.evals.environments.gyms.topics import FindTopics, by_model, by_words
 from hepm.experience.credit import CreditMethod
 from hepm.llm import Endpoint
 
@@ -47,7 +47,7 @@ class _Gym(NamedTuple):
 
     system: str
     tasks: Callable[[], list[GymTask]]
-    start: Callable[[str, Hearing], GymEpisode]
+    start: Callable[[str, FindTopics], GymEpisode]
 
 
 GYMS: Final[Mapping[str, _Gym]] = {

@@ -9,8 +9,8 @@ from typing import Any, Final
 from hepm.evals.answers import exact_match
 from hepm.evals.environments import ToolFailed
 from hepm.evals.environments.gyms.episode import GymEpisode, GymTask, action_tool
-from hepm.evals.environments.gyms.hearing import Hearing, Topic
 from hepm.evals.environments.gyms.hidden import number_in, records
+from hepm.evals.environments.gyms.topics import FindTopics, Topic
 from hepm.evals.environments.island import Paragraph, long_questions, paragraphs
 from hepm.evals.environments.questions import Corpus
 
@@ -28,9 +28,9 @@ def _library() -> Corpus:
 class PersuadeEpisode(GymEpisode):
     """An argument counts if it brings evidence against the doubt that was voiced last. The reward is their share."""
 
-    def __init__(self, record: Mapping[str, Any], hear: Hearing) -> None:
+    def __init__(self, record: Mapping[str, Any], find_topics: FindTopics) -> None:
         super().__init__([action_tool("action"), action_tool("search"), action_tool("finish")])
-        self._hear = hear
+        self._find_topics = find_topics
         self._answered = 0
         self._topics: list[Topic] = []
         # `key` holds the words that an argument with this evidence has.
@@ -45,7 +45,7 @@ class PersuadeEpisode(GymEpisode):
     def _argue(self, text: str) -> str:
         if self._answered == len(self._topics):
             return "I agree with you."
-        if self._answered in self._hear(text, self._topics):
+        if self._answered in self._find_topics(text, self._topics):
             self._answered += 1
         elif not text.strip().endswith("?"):  # a question is no argument that failed
             return f"That does not convince me. {self._topics[self._answered].says}"
@@ -76,9 +76,9 @@ def persuade_tasks() -> list[GymTask]:
     return tasks
 
 
-def persuade_episode(task: str, hear: Hearing) -> GymEpisode:
+def persuade_episode(task: str, find_topics: FindTopics) -> GymEpisode:
     """A run of the task with this id."""
-    return PersuadeEpisode(records("persuade")[number_in(task)], hear)
+    return PersuadeEpisode(records("persuade")[number_in(task)], find_topics)
 
 
 # Search: a question over three paragraphs of the island.
@@ -122,9 +122,9 @@ def search_tasks() -> list[GymTask]:
     return tasks
 
 
-def search_episode(task: str, hear: Hearing) -> GymEpisode:
-    """A run of the task with this id; its user is told nothing, so that nobody needs to hear."""
-    del hear
+def search_episode(task: str, find_topics: FindTopics) -> GymEpisode:
+    """A run of the task with this id; its user answers no message."""
+    del find_topics
     return SearchEpisode(long_questions()[number_in(task)].answers)
 
 
@@ -157,12 +157,12 @@ _TAU_TOOLS: Final = (
 class TauEpisode(GymEpisode):
     """The reward is 1 if the order was looked at, and then changed as it should be, once, after a confirmation."""
 
-    def __init__(self, number: int, hear: Hearing) -> None:
+    def __init__(self, number: int, find_topics: FindTopics) -> None:
         super().__init__(_TAU_TOOLS)
         kind = _KINDS[number % len(_KINDS)]
         self._right = _change_of(number)
         self._order = _order_of(number)
-        self._hear = hear
+        self._find_topics = find_topics
         self._status = {"refund": "delivered", "refused": "shipped"}.get(kind, "processing")
         self._item = _ITEMS[number % len(_ITEMS)]
         self._changes: list[tuple[str, ...]] = []
@@ -187,7 +187,7 @@ class TauEpisode(GymEpisode):
         return "Goodbye."
 
     def _say(self, text: str) -> str:
-        heard = self._hear(text, self._topics)
+        heard = self._find_topics(text, self._topics)
         # Topic 2 is the confirmation; given before the order was looked at, it confirms nothing.
         if 2 in heard and self._seen:
             self._confirmed = True
@@ -262,6 +262,6 @@ def _right_calls(number: int) -> list[tuple[str, Any]]:
     return calls
 
 
-def tau_episode(task: str, hear: Hearing) -> GymEpisode:
+def tau_episode(task: str, find_topics: FindTopics) -> GymEpisode:
     """A run of the task with this id."""
-    return TauEpisode(number_in(task), hear)
+    return TauEpisode(number_in(task), find_topics)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from hepm.evals.answers import plain_answer
 from hepm.evals.environments.gyms.episode import GymEpisode, GymTask, action_tool
-from hepm.evals.environments.gyms.hearing import Hearing, Topic, matched
+from hepm.evals.environments.gyms.topics import FindTopics, Topic, matched
 
 MOST_AT_ONCE: Final = 2
 """Questions of one message that a user answers: related ones may be paired (PRIME, figure 9), all at once may not."""
@@ -60,10 +60,10 @@ _THINGS: Final = {
 class TelepathyEpisode(GymEpisode):
     """The reward is 1 for the right guess. `Topic.says` is what is true: "Yes." or "No."."""
 
-    def __init__(self, secret: str, hear: Hearing) -> None:
+    def __init__(self, secret: str, find_topics: FindTopics) -> None:
         super().__init__([action_tool("action"), action_tool("answer")])
         self._secret = secret
-        self._hear = hear
+        self._find_topics = find_topics
         self._questions = 0
         self._right = False
         self._topics: list[Topic] = []
@@ -81,7 +81,7 @@ class TelepathyEpisode(GymEpisode):
         self._questions += 1
         if self._questions > MOST_QUESTIONS:
             return f"That was question {self._questions}: only {MOST_QUESTIONS} are answered. Guess."
-        heard = self._hear(text, self._topics)
+        heard = self._find_topics(text, self._topics)
         if not heard:
             return _UNKNOWN
         if len(heard) > 1:
@@ -109,9 +109,9 @@ def telepathy_tasks() -> list[GymTask]:
     return tasks
 
 
-def telepathy_episode(task: str, hear: Hearing) -> GymEpisode:
+def telepathy_episode(task: str, find_topics: FindTopics) -> GymEpisode:
     """A run of the task with this id."""
-    return TelepathyEpisode([*_THINGS][number_in(task)], hear)
+    return TelepathyEpisode([*_THINGS][number_in(task)], find_topics)
 
 
 # Turtle: what happened behind a strange story.
@@ -120,10 +120,10 @@ def telepathy_episode(task: str, hear: Hearing) -> GymEpisode:
 class TurtleEpisode(GymEpisode):
     """The reward is the share of the points of the true story that the first answer has."""
 
-    def __init__(self, record: Mapping[str, Any], hear: Hearing) -> None:
+    def __init__(self, record: Mapping[str, Any], find_topics: FindTopics) -> None:
         super().__init__([action_tool("action"), action_tool("answer")])
         self._points: Sequence[str] = record["points"]
-        self._hear = hear
+        self._find_topics = find_topics
         self._share = 0.0
         self._topics: list[Topic] = []
         for truth, facts in (("Yes.", record["yes"]), ("No.", record["no"])):
@@ -136,7 +136,7 @@ class TurtleEpisode(GymEpisode):
         return {"action": self._question, "answer": self._solve}
 
     def _question(self, text: str) -> str:
-        truths = {self._topics[position].says for position in self._hear(text, self._topics)}
+        truths = {self._topics[position].says for position in self._find_topics(text, self._topics)}
         if not truths:
             return "That does not matter."
         if len(truths) > 1:  # "Was it night, or did he drown?" has no single answer
@@ -162,9 +162,9 @@ def turtle_tasks() -> list[GymTask]:
     return tasks
 
 
-def turtle_episode(task: str, hear: Hearing) -> GymEpisode:
+def turtle_episode(task: str, find_topics: FindTopics) -> GymEpisode:
     """A run of the task with this id."""
-    return TurtleEpisode(records("turtle")[number_in(task)], hear)
+    return TurtleEpisode(records("turtle")[number_in(task)], find_topics)
 
 
 # Intention: what a vague request leaves open.
@@ -188,11 +188,11 @@ _ASPECTS: Final = {
 class ElicitingEpisode(GymEpisode):
     """A user who answers at most two questions of a message. The reward is the share of aspects that came out."""
 
-    def __init__(self, topics: Sequence[Topic], hear: Hearing, *more: str) -> None:
+    def __init__(self, topics: Sequence[Topic], find_topics: FindTopics, *more: str) -> None:
         super().__init__([action_tool(name) for name in ("action", *more, "finish")])
         self.topics = topics
         self.uncovered: set[int] = set()
-        self._hear = hear
+        self._find_topics = find_topics
 
     @property
     def actions(self) -> Mapping[str, Callable[..., str]]:
@@ -200,7 +200,7 @@ class ElicitingEpisode(GymEpisode):
         return {"action": self._question, "finish": self._finish}
 
     def _question(self, text: str) -> str:
-        heard = self._hear(text, self.topics)[:MOST_AT_ONCE]
+        heard = self._find_topics(text, self.topics)[:MOST_AT_ONCE]
         self.uncovered.update(heard)
         return " ".join(self.topics[position].says for position in heard) or "I do not know what to say to that."
 
@@ -254,9 +254,9 @@ def _telling(topics: Sequence[Topic]) -> list[str]:
     return telling
 
 
-def intention_episode(task: str, hear: Hearing) -> GymEpisode:
+def intention_episode(task: str, find_topics: FindTopics) -> GymEpisode:
     """A run of the task with this id."""
-    return ElicitingEpisode(_topics_of(records("intention")[number_in(task)]), hear)
+    return ElicitingEpisode(_topics_of(records("intention")[number_in(task)]), find_topics)
 
 
 # Travel: a trip by preferences that come out one by one.
@@ -281,12 +281,12 @@ def _trip(number: int) -> Mapping[str, str]:
 class TravelEpisode(ElicitingEpisode):
     """Half of the reward is for wishes that came out, half for those that the recommendation meets."""
 
-    def __init__(self, wished: Mapping[str, str], hear: Hearing) -> None:
+    def __init__(self, wished: Mapping[str, str], find_topics: FindTopics) -> None:
         topics: list[Topic] = []
         for name, value in wished.items():
             words = _WISHES[name][0]
             topics.append(Topic(f"{name}: {value}", words, f"For the {name}: {value}."))
-        super().__init__(topics, hear, "search")
+        super().__init__(topics, find_topics, "search")
         self._wished = wished
         self._met = 0.0
 
@@ -326,6 +326,6 @@ def travel_tasks() -> list[GymTask]:
     return tasks
 
 
-def travel_episode(task: str, hear: Hearing) -> GymEpisode:
+def travel_episode(task: str, find_topics: FindTopics) -> GymEpisode:
     """A run of the task with this id."""
-    return TravelEpisode(_trip(number_in(task)), hear)
+    return TravelEpisode(_trip(number_in(task)), find_topics)

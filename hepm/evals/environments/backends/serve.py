@@ -1,6 +1,6 @@
-"""The process in which an environment's package runs: `python serve.py SIDE`, one JSON request and one reply a line.
+"""The process in which an environment's package runs: `python serve.py BACKEND`, one JSON request and one reply a line.
 
-Runs in a virtual environment of its own, without hepm. SIDE is a module of this folder with `tasks(part)` and
+Runs in a virtual environment of its own, without hepm. BACKEND is a module of this folder with `tasks(part)` and
 `start(part, task, seed)`, whose episodes have the methods of `hepm.evals.environments.Episode`; `call` returns the text
 and whether the call failed. Its variable `ask` is made an `Asker`.
 """
@@ -38,14 +38,14 @@ def main() -> None:
     os.dup2(2, 1)  # what the package prints must not end up among the replies
     requests = os.fdopen(os.dup(0), encoding="utf-8")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    side = importlib.import_module(sys.argv[1])
+    backend = importlib.import_module(sys.argv[1])
     episode: Any = None
-    side.__dict__["ask"] = Asker(requests, replies)
+    backend.__dict__["ask"] = Asker(requests, replies)
     for line in requests:
         request = json.loads(line)
         try:
-            # While an episode runs, requests are its methods; before it, the functions of the side.
-            value: Any = getattr(episode or side, request["do"])(*request["with"])
+            # While an episode runs, requests are its methods; before it, the functions of the backend.
+            value: Any = getattr(episode or backend, request["do"])(*request["with"])
             if request["do"] == "start":
                 episode, value = value, None
             elif request["do"] == "close":

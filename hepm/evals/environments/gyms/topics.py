@@ -1,4 +1,4 @@
-"""What a user of a gym hears in a message: by words, or by a model that listens. What the user says then is fixed."""
+"""The topics that a message to a user of a gym is about: by words, or by a model. The user has one answer to each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Topic:
     says: str
 
 
-Hearing: TypeAlias = Callable[[str, Sequence[Topic]], list[int]]
+FindTopics: TypeAlias = Callable[[str, Sequence[Topic]], list[int]]
 """Positions of the topics that a message is about, in its order."""
 
 
@@ -54,10 +54,10 @@ def matched(words: str, text: str) -> re.Match[str] | None:
     return re.search(rf"\b(?:{words})", text, re.IGNORECASE)
 
 
-def by_model(ask: Ask, model: str) -> Hearing:
+def by_model(ask: Ask, model: str) -> FindTopics:
     """A model that listens. AnswerError if what it answers is no list of numbers."""
 
-    def hear(text: str, topics: Sequence[Topic]) -> list[int]:
+    def find_topics(text: str, topics: Sequence[Topic]) -> list[int]:
         known = "\n".join(f"{number}. {topic.about}" for number, topic in enumerate(topics, 1))
         request = f"The message: {quoted(text, 4_000)}\n\nWhat the user knows:\n{known}"
         messages = [{"role": "system", "content": _LISTEN}, {"role": "user", "content": request}]
@@ -75,4 +75,4 @@ def by_model(ask: Ask, model: str) -> Hearing:
             ) from error
         return [position for position in dict.fromkeys(positions) if 0 <= position < len(topics)]
 
-    return hear
+    return find_topics
