@@ -337,6 +337,7 @@ def compare_runs(
         methods: How turns are credited, by environment; reward-to-go for others.
         alike: The runs have similar requests, whatever their tasks; all are compared.
     """
+    # By id, so that equal runs give equal lessons in whatever order they are read.
     labelled = list(_labelled(runs))
     shared = _tools_failed_in_failures(labelled)
     moves: list[list[Move]] = []

@@ -164,6 +164,7 @@ def equal_lessons(lessons: Iterable[StoredLesson], occasions: Occasions | None, 
         if words not in read:
             placed = _placed_advice(lesson.row, occasions, names)
             read[words] = _key(lesson.row, placed), placed
+        # Live ones and retired ones apart: a retired line is not revived by an equal live one.
         key, placed = read[words]
         groups[key, lesson.row.retired].append(_ReadLesson(lesson, placed))
         scopes.add(lesson.row.properties["environments"])

@@ -136,6 +136,7 @@ class Experiences:
         # Rounded: the stage decides where the wording hardly differs.
         candidates.sort(key=lambda pair: (-round(pair[0], 3), not pair[1].aligned))
         found = [experience for _, experience in candidates]
+        # Without a candidate there is nothing to ask about.
         if model is None or not found:
             return found[:k]
         return _chosen(model, state.text, found, k)

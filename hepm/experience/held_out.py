@@ -144,6 +144,7 @@ def support_of_content(lessons: Mapping[str, Principle], runs: Sequence[Trajecto
     for run in runs:
         if run.outcome.success is not None and run.trusted:
             halves[_half(run.id)].append(run)
+    # Both ways: what the first half teaches, the second one judges, and the other way round.
     for teachers, others in (halves, reversed(halves)):
         taught = {principle.id for principle in content_by_project(teachers)}
         for id in taught & lessons.keys():
@@ -253,6 +254,7 @@ def _heeded(run: Trajectory, lessons: Mapping[str, Lesson], advised: _Advised) -
 
 def _with_known_facts(moves: Sequence[Move]) -> Iterator[tuple[Move, Facts]]:
     """The moves, each with what was known before it, the calls by then among it."""
+    # Calls of the move itself are added after it: they were not known before.
     called = Counter[ToolName]()
     for move in moves:
         yield move, with_calls(move.known.facts, called)

@@ -194,6 +194,7 @@ class LessonWriter:
 
         A line that speaks against a surer one is left out. `fading` says by id why a lesson is no longer fresh.
         """
+        # By the tools that are advised, or by the words of a lesson that advises none.
         by_meaning: dict[str | frozenset[ToolName], LessonLine] = {}
         for lesson in found:
             line = self._line(lesson, fading.get(lesson.id, ""))

@@ -97,6 +97,7 @@ class FoundPrinciple:
     @property
     def standing(self) -> str:
         """Its support in words: "from 14 runs, score 0.67 of 4 uses"."""
+        # A score without uses is .5 for all, and says nothing.
         support = f"from {count_of(len(self.principle.sources), 'run')}"
         if not self.uses.uses:
             return support

@@ -267,6 +267,7 @@ class Session:
                 holdout = memory.sessions.holdout_now(self.holdout, namespace=namespace)
                 return Trial(memory.sessions.lots.arm(self.id, holdout, namespace=namespace), holdout)
 
+            # The share depends on what held-out sessions show by now, which the store has to tell.
             trial = self._ask(drawn)
             if trial is None:
                 return Trial(CONTROL, self.holdout)
@@ -365,6 +366,7 @@ class Session:
         # Of a shadow session nothing is left out: what memory would say counts whole.
         left_out: list[ToolName] = []
         if trial is not None and not trial.shadow:
+            # Before the agent reads any: what it read cannot be left out.
             tools = [suggestion.tool for suggestion in found.ranked]
             left_out = [tool for tool in tools if self._leaves_out(hint_id(tool))]
         kept = found
@@ -600,6 +602,7 @@ class Session:
 
     def keep(self) -> None:
         """Write the turns that are not on disk yet, so that a crash does not lose them. `hint` and `record` do it."""
+        # A stored session has no file any more.
         if self._journal is None or self._stored is not None:
             return
         with self._recording:
