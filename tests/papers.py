@@ -36,7 +36,7 @@ BY_BEHAVIOUR = {
         "test_twins_of_a_task_are_told_once_and_all_their_runs_stand_behind_the_one_that_stays"
     ),
     "Alternation of offline and online phases": (
-        "test_a_killed_exploration_goes_on_pays_for_no_recorded_answer_twice_and_learns_the_same"
+        "test_a_killed_bench_goes_on_pays_for_no_recorded_answer_twice_and_finds_the_same"
     ),
 }
 """Tests of rows that are tried from outside, without a name of what implements them."""

@@ -77,7 +77,7 @@ def _show_desk(memory: Memory) -> str:
         _print(f"\n  A {title}", bold=True)
         _print(f"  User: {moment.episode.user}")
         _print(f"  Calls so far: {', '.join(moment.calls)}; the last one returned: {moment.last_result}")
-        _show_answer(moment.found)
+        _show_answer(moment.suggestions)
         _print(f"  (what works here: {', '.join(sorted(moment.right))})", colour="green")
     _print(
         f"\n  At {answers.total()} moments: {answers['hint']} right hints, {answers['wrong hint']} wrong ones, "

@@ -18,8 +18,8 @@ class EpisodicElseProcedural:
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, those of the states first asked for."""
-        found = Episodic(floors=self.floors).suggest(mirror, query)
-        return found or Procedural(floors=self.floors).suggest(mirror, query)
+        by_states = Episodic(floors=self.floors).suggest(mirror, query)
+        return by_states or Procedural(floors=self.floors).suggest(mirror, query)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,7 @@ class StatesOnly:
             return Suggestions(abstained="the agent did not summarise its state")
         best: dict[ToolName, float] = {}
         for source in mirror.sources():
+            # States behind calls that never succeeded have no say.
             among: list[int] = []
             for edge in mirror.successors(source):
                 if edge.support >= self.floors.support and query.allows(edge.tool):
@@ -45,6 +46,7 @@ class StatesOnly:
                 tool = mirror.tool_names[target]
                 best[tool] = max(score, best.get(tool, -2.0))  # -2 is below any cosine
         similar = [(score, tool) for tool, score in best.items() if score >= self.floors.similarity]
+        # Nearest first, ties by name.
         ranked = sorted(similar, key=lambda pair: (-pair[0], pair[1]))[: query.k]
         if not ranked:
             return Suggestions(abstained="no remembered state is similar enough")

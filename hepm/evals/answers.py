@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+# As in the evaluation scripts of SQuAD and HotpotQA.
 _ARTICLES: Final = re.compile(r"\b(?:a|an|the)\b")
 _CLOSED: Final = ("yes", "no", "noanswer")
 
@@ -33,11 +34,13 @@ def f1(predicted: str, gold: Sequence[str]) -> float:
 
 
 def _f1(predicted: str, gold: str) -> float:
+    # "no" and "no answer" share a word, and say different things.
     if predicted != gold and (predicted in _CLOSED or gold in _CLOSED):
         return 0.0
     predicted_words = Counter(predicted.split())
     gold_words = Counter(gold.split())
     common = (predicted_words & gold_words).total()
+    # Two empty answers are equal.
     if not common:
         return float(predicted == gold)
     precision = common / predicted_words.total()

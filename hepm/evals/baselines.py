@@ -24,7 +24,7 @@ _Score: TypeAlias = "Callable[[Training, Event], Scores]"
 Ranking: TypeAlias = Sequence[tuple[ToolName, float]]
 """Tools with their scores, best first. Empty: no opinion. A tool that is missing counts as a miss."""
 
-_WORDS = re.compile(r"\w\w+")
+_WORDS = re.compile(r"\w\w+")  # as in TfidfVectorizer: words of one letter do not count
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,7 @@ class Training:
     def __init__(self, runs: Sequence[DomainRun]) -> None:
         # By id, so that nothing depends on the order in which files were given.
         self.runs = sorted(runs, key=lambda run: run.id)
+        # What a baseline learns from.
         self.successes = [run for run in self.runs if run.success]
         self.events: list[Event] = []
         self._all_events: list[Event] = []
@@ -90,6 +91,7 @@ class Training:
 
         p(t | h) = λ · count(t) / n + (1 - λ) · p(t | shorter h), λ = n / (n + distinct next tools).
         """
+        # From the shortest history to the longest: each blends what the shorter one gave.
         shares: dict[ToolName, float] = self.shares
         first_order = self.after.get(event.last)
         second_order = self.after_two.get((event.before_last, event.last))
@@ -274,6 +276,7 @@ class _ByScore:
         frequent = {tool: 1e-6 * share for tool, share in self.training.shares.items()}
         rankings: list[Ranking] = []
         for event in events:
+            # Tools without a score stay in the ranking, behind all others.
             total = dict(frequent)
             for tool, score in self.score(self.training, event).items():
                 total[tool] = frequent.get(tool, 0.0) + score

@@ -45,6 +45,7 @@ class DeskEpisode:
         """What the tool returns; ToolFailed for one that is not there, and once the trouble is closed."""
         if arguments or tool not in {schema["function"]["name"] for schema in self.tools}:
             raise ToolFailed(f"there is no tool {tool} with these arguments")
+        # The agent has to answer before the next trouble begins.
         if self._over:
             raise ToolFailed("this trouble is closed: answer the user")
         self._calls += (tool,)
@@ -159,8 +160,10 @@ class DeskAgent:
     def __call__(self, body: dict[str, Any]) -> dict[str, Any]:
         """The chat completion for the body of a request."""
         messages: list[dict[str, Any]] = body["messages"]
+        # An agent without a state of its own: all that it knows is in the request.
         calls, answers, last = _calls_of(messages)
         trouble = self.troubles[min(answers, len(self.troubles) - 1)]
+        # What it notes where it can: the last result, behind the user's words.
         summary = str(trouble.messages(calls)[-1]["content"])
         if calls:
             summary = f"{trouble.user} {summary}"
@@ -168,6 +171,7 @@ class DeskAgent:
             if "Write a summary" in str(messages[-1]["content"]):
                 return _message(summary)
             return _message("Yes")
+        # Closed, or out of calls: it says so.
         if len(calls) >= MOST_CALLS or trouble.kind.outcome(calls) is not None:
             return _message("Done.")
         offered = {tool["function"]["name"] for tool in body["tools"]}

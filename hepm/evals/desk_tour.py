@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias
 from hepm.evals.service_desk import Desk, DeskRun, Hints, make_desk
 from hepm.types import Suggestions, ToolName, Trajectory
 
+# Runs to learn from.
 RUNS: Final = 300
 SEED: Final = 1  # the first desk where each kind of answer occurs; its gain is a little above the mean over desks
 
@@ -22,7 +23,7 @@ class DeskMoment:
 
     episode: DeskRun
     calls: tuple[ToolName, ...]
-    found: Suggestions
+    suggestions: Suggestions
     right: frozenset[ToolName]
 
     @property
@@ -33,16 +34,16 @@ class DeskMoment:
     @property
     def answer(self) -> Answer:
         """What kind of answer it is."""
-        if not self.found:
-            return "warning" if self.found.warnings else "silence"
-        if self.found[0].tool in self.right:
+        if not self.suggestions:
+            return "warning" if self.suggestions.warnings else "silence"
+        if self.suggestions[0].tool in self.right:
             return "hint"
         return "wrong hint"
 
     @property
     def is_telling(self) -> bool:
         """Whether no tool that it warns of would lead on."""
-        return not self.right & {way.tool for way in self.found.warnings}
+        return not self.right & {way.tool for way in self.suggestions.warnings}
 
 
 @dataclass(frozen=True)
@@ -114,11 +115,13 @@ def tour(desk: Desk, hint: Hints) -> DeskTour:
 def _moments(episode: DeskRun, hint: Hints) -> Iterator[DeskMoment]:
     """The moments of the ways that work; those that begin alike share their first ones."""
     works = [way for way in episode.kind.ways if way.works]
+    # Two ways may begin alike.
     seen: set[tuple[ToolName, ...]] = set()
     for way in works:
         for length in range(1, len(way.tools)):
             calls = way.tools[:length]
             if calls not in seen:
                 seen.add(calls)
+                # Every way that works and begins so would lead on.
                 right = frozenset(other.tools[length] for other in works if other.tools[:length] == calls)
                 yield DeskMoment(episode, calls, hint(episode, calls), right)

@@ -40,7 +40,7 @@ _CUSTOMER: Final = re.compile(r"\b[a-z]+_[a-z]+_\d{4}\b")
 _PERSONA: Final = re.compile(r"\[PERSONA:.*", re.DOTALL)
 # "multi_turn_miss_func_17" and "multi_turn_base_17" are variants of one task of BFCL.
 _VARIANT: Final = re.compile(r"^.*_(?=\d+$)")
-_ABOUT_CUSTOMERS: Final = ("airline", "retail")
+_ABOUT_CUSTOMERS: Final = ("airline", "retail")  # environments whose tasks are a customer's
 _Fold = TypeVar("_Fold", int, str)
 
 
@@ -236,11 +236,11 @@ def _environments_with_user_calls(records: Iterable[Record]) -> set[tuple[str, s
     By file: one that shows the agent's view alone holds no call of a user in any run; its chains would be of another
     kind.
     """
-    return {
-        (run.source, run.environment)
-        for _, run in records
-        if any(turn.calls for turn in run.turns if turn.role == "user")
-    }
+    both_sides: set[tuple[str, str]] = set()
+    for _, run in records:
+        if any(turn.role == "user" and turn.calls for turn in run.turns):
+            both_sides.add((run.source, run.environment))
+    return both_sides
 
 
 def ten_domains(records: Iterable[Record], *, families_by_task: bool = True) -> list[Domain]:
@@ -251,9 +251,13 @@ def ten_domains(records: Iterable[Record], *, families_by_task: bool = True) -> 
 
 def counted(domains: Iterable[Domain]) -> list[Domain]:
     """The domains that a count may add: without another view of the runs of one of them."""
-    domains = [*domains]
-    names = {domain.name for domain in domains}
-    return [domain for domain in domains if not domain.derived or domain.name.removesuffix(_WITH_USER) not in names]
+    by_name = {domain.name: domain for domain in domains}
+    added: list[Domain] = []
+    for name, domain in by_name.items():
+        # "telecom+user" beside "telecom" holds the same runs; alone, it counts.
+        if not domain.derived or name.removesuffix(_WITH_USER) not in by_name:
+            added.append(domain)
+    return added
 
 
 def by_request(domain: Domain) -> Domain:
@@ -263,6 +267,7 @@ def by_request(domain: Domain) -> Domain:
     is derived, since no divergences are measured there. Runs of the few tasks that repeat keep them.
     """
     runs = domain.all_runs
+    # Logs of one's own agents often number tasks as runs: no two runs are of one task, and nothing could be compared.
     times = Counter(run.task for run in runs)
     alone = [run for run in runs if times[run.task] == 1]
     one_sided = not {True, False} <= {run.success for run in runs}
@@ -373,10 +378,12 @@ def across(train: Sequence[DomainRun], test: Sequence[DomainRun], folds: int = 5
     With fewer families than folds each family is a fold. Folds by hash may still come out empty when families are few.
     """
     families = sorted({run.family for run in [*train, *test]})
-    if len(families) < folds:
-        fold = {family: number for number, family in enumerate(families)}
-    else:
-        fold = {family: fold_of(family, folds) for family in families}
+    fold: dict[str, int] = {}
+    for number, family in enumerate(families):
+        if len(families) < folds:
+            fold[family] = number
+        else:
+            fold[family] = fold_of(family, folds)
     return _by_fold(train, test, lambda run: fold[run.family], apart=True)
 
 
@@ -399,10 +406,13 @@ def by_run(runs: Sequence[DomainRun], folds: int = 10) -> Iterator[Split]:
 def _by_fold(
     train: Sequence[DomainRun], test: Sequence[DomainRun], fold_of_run: Callable[[DomainRun], _Fold], *, apart: bool
 ) -> Iterator[Split]:
-    for fold in sorted({fold_of_run(run) for run in test}):
+    by_fold: defaultdict[_Fold, list[DomainRun]] = defaultdict(list)
+    for run in test:
+        by_fold[fold_of_run(run)].append(run)
+    for fold in sorted(by_fold):
         kept = [run for run in train if fold_of_run(run) != fold]
-        if kept:
-            yield Split(kept, [run for run in test if fold_of_run(run) == fold], apart)
+        if kept:  # with one fold alone, nothing is left to learn from
+            yield Split(kept, by_fold[fold], apart)
 
 
 def fold_of(family: str, folds: int) -> int:

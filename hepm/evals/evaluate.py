@@ -60,8 +60,10 @@ def evaluate(
     _check_labels(domains)
     domains = [by_request(domain) for domain in domains]
     sample = Sample.of(domains) if options.sample else Sample(domains)
+    # A sample has folds of its own, in which a memory predicts more calls.
     if sample.folds:
         options = replace(options, folds=FOLDS)
+    # Differences need a reference that was measured.
     if all(method.name != options.reference for method in methods):
         options = replace(options, reference=methods[0].name)
 
@@ -102,6 +104,7 @@ def _check_labels(domains: Sequence[Domain]) -> None:
 
 def _settings(domains: Sequence[Domain], sample: Sample, options: EvalOptions) -> EvalSettings:
     """The options and the numbers of runs; a run counts once, in however many domains it is."""
+    # Of domains that show the same runs twice, one counts.
     runs = unlabelled = kept = 0
     for domain in counted(domains):
         runs += len(domain.all_runs)
@@ -120,8 +123,11 @@ def _report(
     settings: EvalSettings,
 ) -> EvalReport:
     results = [*measured.values()]
-    unseen = [result.unseen for result in results]
-    seen = [result.seen for result in results]
+    unseen: list[HintsByK] = []
+    seen: list[HintsByK] = []
+    for result in results:
+        unseen.append(result.unseen)
+        seen.append(result.seen)
     report = EvalReport(
         domains={name: result.report(options) for name, result in measured.items()},
         macro={method.name: _scores(results, method.name, options.reference) for method in methods},
@@ -160,6 +166,7 @@ class _Measured:
         self._failures: Failures | None = None
         self._divergences: list[DivergencePoint] = []
         splits = list(splits_of(domain, options.split, options.folds))
+        # Only where no family is on both sides: a memory with the solution of a task would rescue its failed runs.
         if options.rescue and not domain.derived and all(split.apart for split in splits):
             self._divergences, self._failures = find_divergences(domain.all_runs, among=domain.tested)
         diverged = [divergence.event.run for divergence in self._divergences]
@@ -168,6 +175,7 @@ class _Measured:
         self.untested = _calls_to_predict(domain, splits, chosen)
         for split in chosen:
             self._measure(split, methods, self.unseen, (options.k, *options.ks), rank=True)
+        # Once more with the other runs of each task in memory: what memory is worth where tasks come again.
         if self._failures and options.seen and options.split == "families":
             by_runs = by_run(domain.runs, FOLDS) if sample.folds else by_run(domain.runs)
             for split in sample.some_splits([*by_runs], diverged):
@@ -179,6 +187,7 @@ class _Measured:
         """Let each method learn from one split, then rank its calls (if `rank`) and collect hints for each k."""
         training = Training(split.train)
         all_won = _events_of(split.test, success=True)
+        # The calls to rank; those of failed runs only show whether hints agree with bad runs, too.
         won = self._sample.some_calls(all_won)
         lost = self._sample.some_calls(_events_of(split.test, success=False))
         tested = set(split.test)
@@ -187,6 +196,7 @@ class _Measured:
         hinted: list[Event] = []
         if self._failures:
             hinted = [*(divergence.event for divergence in divergences), *won, *lost]
+        # Nothing to learn from, or nothing to ask.
         if not training.events or not (hinted or (rank and won)):
             return
 
@@ -221,7 +231,7 @@ class _Measured:
         """Scores of each method in this domain; `resample` comes first."""
         return DomainReport(
             events=len(self.events),
-            families=self._bootstrap.families,
+            families=self._bootstrap.families,  # of the predicted calls, not of all runs
             untested=self.untested,
             methods={name: _scores([self], name, options.reference) for name in self._ranks},
             rescue=_pooled([self.unseen], options.k, options),
@@ -246,13 +256,19 @@ def _calls_to_predict(domain: Domain, splits: Sequence[Split], chosen: Sequence[
     for split in splits:
         if split not in chosen:
             left_out.update(split.test)
-    return sum(len(run.events) for run in domain.to_predict if run.success and run not in left_out)
+    calls = 0
+    for run in domain.to_predict:
+        if run.success and run not in left_out:
+            calls += len(run.events)
+    return calls
 
 
 def _ranks(predictor: Predictor, events: Sequence[Event]) -> list[int]:
     """The rank of the tool that was called at each event."""
-    rankings = predictor.rank(events)
-    return [rank_of(event.next, ranking) for event, ranking in zip(events, rankings, strict=True)]
+    ranks: list[int] = []
+    for event, ranking in zip(events, predictor.rank(events), strict=True):
+        ranks.append(rank_of(event.next, ranking))
+    return ranks
 
 
 def _scores(domains: Sequence[_Measured], method: str, reference: str) -> MethodScores:
@@ -276,6 +292,7 @@ def _macro(domains: Sequence[_Measured], method: str, metric: str) -> tuple[floa
     for domain in domains:
         mean, draws_B = domain.mean(method, metric)
         total += mean
+        # Draws of different domains are independent: they are averaged draw by draw.
         draws_DB.append(draws_B)
     return total / len(domains), np.mean(draws_DB, axis=0)
 

@@ -114,6 +114,7 @@ class FilledMemory:
     def __init__(self, training: Training) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="hepm-eval-")
         self._memory = Memory.open(self._folder.name)
+        # At once, not by sessions: nothing here is asked meanwhile.
         self._memory.ingest(as_remembered(run) for run in training.runs)
         self._queries: dict[Event, Query] = {}
 
@@ -136,6 +137,7 @@ class FilledMemory:
 
     def queries(self, events: Sequence[Event]) -> list[Query]:
         """The query of an agent at each event; made once for all policies."""
+        # Vectors of texts take most of the time: each event has one query for all policies.
         new = [event for event in events if event not in self._queries]
         self._queries.update(zip(new, queries_of(new, self._memory.embedder), strict=True))
         return [self._queries[event] for event in events]

@@ -28,11 +28,12 @@ HintAt: TypeAlias = tuple[Event, Hint]
 
 METRICS: Final = ("hit@1", "hit@2", "hit@3", "mrr")
 DRAWS: Final = 1000
+"""Draws of a bootstrap."""
 POINTINGS: Final = ("rescue", "misled", "both", "neither")
 """What a hint at a divergence names: the better tool alone, the chosen one alone, both, or none of them."""
 _SHARES: Final = (*POINTINGS, "warned", "warned_better")
 _RESCUE, _MISLED = 0, 1  # columns of _SHARES
-_NAMED_TOOLS: Final = 10
+_NAMED_TOOLS: Final = 10  # in each list of tools of a report
 
 
 class Interval(NamedTuple):
@@ -78,6 +79,7 @@ class Bootstrap:
     def __init__(self, families_E: Sequence[str], *, seed: int | Sequence[int] = 0) -> None:
         names, self._index_E = np.unique(np.array(families_E, dtype=str), return_inverse=True)
         self.families = len(names)
+        # Each draw picks as many families as there are, with replacement.
         picks_BF = np.random.default_rng(seed).integers(0, self.families, (DRAWS, self.families))
         # How often each draw holds each family: a mean is then one product of matrices.
         self._times_BF = np.stack([np.bincount(picks, minlength=self.families) for picks in picks_BF])
@@ -107,6 +109,7 @@ class DivergencePoint:
     def judge(self, hint: Hint) -> FloatArray:
         """Shares of the forks: POINTINGS of the hint, then warnings of a tool of the failed and the successful run."""
         shares = np.zeros(len(_SHARES))
+        # Tools of the successful run that the failed one did not call there, and the reverse.
         for better, chosen in self.forks:
             names_better = not better.isdisjoint(hint.tools)
             names_chosen = not chosen.isdisjoint(hint.tools)
@@ -147,11 +150,13 @@ def find_divergences(
     """
     solved = _successful_ways(runs)
     candidates = runs if among is None else among
+    # By id: the report must not depend on the order of the files.
     failed = sorted((run for run in candidates if run.success is False), key=lambda run: run.id)
     divergences: list[DivergencePoint] = []
     for run in failed:
         turns = _turns(run)
         divergence = divergence_of([tools for _, tools in turns], solved.get(run.task, []))
+        # No successful run of its task, or it took the same way.
         if not divergence:
             continue
         # Where one of the two ends, there is no other tool to compare with.
@@ -335,6 +340,7 @@ def _agreement(in_successes: Sequence[HintAt], in_failures: Sequence[HintAt], se
         good = successes[domain]
         bad = failures[domain]
         both = [*good, *bad]
+        # Each domain with a seed of its own, as domains are independent.
         agreed_E = np.array([hint.tools[:1] == (event.next,) for event, hint in both], dtype=np.float64)
         good_E = np.repeat([1.0, 0.0], [len(good), len(bad)])
         bootstrap = Bootstrap([event.run.family for event, _ in both], seed=[seed, number])
@@ -361,12 +367,13 @@ def _by_domain(hints: Sequence[HintAt]) -> dict[str, list[HintAt]]:
     return grouped
 
 
-def _most_frequent(found: Iterable[tuple[Iterable[ToolName], int]]) -> dict[ToolName, float]:
+def _most_frequent(named: Iterable[tuple[Iterable[ToolName], int]]) -> dict[ToolName, float]:
     """The tools found most often, where one of n forks counts 1/n."""
     counts: defaultdict[ToolName, float] = defaultdict(float)
-    for tools, parts in found:
+    for tools, parts in named:
         for tool in tools:
             counts[tool] += 1 / parts
+    # Most often first, ties by name.
     first = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_NAMED_TOOLS]
     return {tool: round(count, 2) for tool, count in first}
 

@@ -24,7 +24,9 @@ from hepm.rank import sgc
 from hepm.rank.situations import tool_vectors
 from hepm.types import START, Suggestion, Suggestions, ToolName
 
+# Steps of a plan; longer ones are cut.
 MOST_STEPS: Final = 12
+# "1. ", "Step 3: ", "- ".
 _NUMBER: Final = re.compile(r"^\W*(?:step\s*)?\d*\W*", re.IGNORECASE)
 _PLAN: Final = (
     f"Split the user's request into the steps that solve it, at most {MOST_STEPS}, in order. Write one step a line, in "
@@ -70,6 +72,7 @@ class PlannedPath:
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """The next k tools of the path behind the calls so far; other calls may lie between."""
         del mirror
+        # Matched in order: a call that the plan does not have next is passed over.
         reached = 0
         for tool in query.history:
             if reached < len(self.path) and tool == self.path[reached]:

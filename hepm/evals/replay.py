@@ -17,12 +17,12 @@ from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError, LlmE
 from hepm.evals.bench.arms import OFF, Arm, ScratchMemory, find_arms
 from hepm.evals.bench.folder import Ended, Facts, Folder, Key
 from hepm.evals.bench.models import Model, StoppedError, tokens_of
-from hepm.evals.bench.report import CHANGED
+from hepm.evals.bench.scores import CHANGED
 from hepm.evals.domains import Domain, by_family
 from hepm.evals.environments.recorded import Point, RecordedRuns
 from hepm.experience.prompt import Prompt
 from hepm.llm import Endpoint, Usage
-from hepm.memory.session import as_messages
+from hepm.memory.messages import as_messages
 from hepm.types import Outcome, Trajectory, Turn
 
 _OWN_KEYS: Final = ("is_error", "reward", "recalled")  # of our messages, which endpoints refuse
@@ -41,13 +41,16 @@ class HintedPoint:
     prompts: Mapping[str, Prompt]
     memory_s: Mapping[str, float] = field(default_factory=dict[str, float])
 
-    def said(self, arm: str) -> str:
+    def memory_text(self, arm: str) -> str:
         """What memory says in an arm; "" for nothing."""
-        return self.prompts[arm].text if arm in self.prompts else ""
+        if arm not in self.prompts:
+            return ""
+        return self.prompts[arm].text
 
     def body(self, endpoint: Endpoint, options: Mapping[str, Any], arm: str = OFF) -> Object:
         """The request for the next call, with what memory says in an arm."""
         messages: list[Object] = []
+        # As an endpoint takes them: without fields of ours, and with arguments as text.
         for message in as_messages(self.point.event.turns):
             for own in _OWN_KEYS:
                 message.pop(own, None)
@@ -65,24 +68,24 @@ class HintedPoint:
 def hinted_points(domain: Domain, points: Sequence[Point], arms: Sequence[Arm], *, folds: int = 5) -> list[HintedPoint]:
     """The points of a domain with what a memory of the other task families says at each."""
     remembering = [arm for arm in arms if arm.remembers]
-    found: list[HintedPoint] = []
+    hinted: list[HintedPoint] = []
     for split in by_family(domain.runs, folds):
         tested = set(split.test)
-        here = [point for point in points if point.event.run in tested]
-        if not here:
+        points_of_fold = [point for point in points if point.event.run in tested]
+        if not points_of_fold:
             continue
         with ScratchMemory() as scratch:
             distill = any(arm.lessons for arm in remembering)
             scratch.memory.learn([run.trajectory for run in split.train], distill=distill)
-            found += [_hinted(point, remembering, scratch) for point in here]
-    return found
+            hinted += [_hinted(point, remembering, scratch) for point in points_of_fold]
+    return hinted
 
 
 def _hinted(point: Point, arms: Sequence[Arm], scratch: ScratchMemory) -> HintedPoint:
     prompts: dict[str, Prompt] = {}
     memory_s: dict[str, float] = {}
     for arm in arms:
-        started = time.perf_counter()
+        started = time.perf_counter()  # not time(): the wall clock may step back
         prompts[arm.name] = scratch.memory.prompt(
             list(as_messages(point.event.turns)),
             tools=[spec["function"]["name"] for spec in point.tools],
@@ -113,8 +116,14 @@ class ReplayBench:
         options: Mapping[str, Any] | None = None,
         on_point: Callable[[int, int], object] = lambda done, total: None,
     ) -> None:
-        self.environment, self.points, self.folder, self.endpoint = environment, points, folder, endpoint
-        self.arms, self.concurrency, self.options, self.on_point = arms, concurrency, dict(options or {}), on_point
+        self.environment = environment
+        self.points = points
+        self.folder = folder
+        self.endpoint = endpoint
+        self.arms = arms
+        self.concurrency = concurrency
+        self.options = dict(options or {})
+        self.on_point = on_point
         self.ended: dict[Key, Ended] = folder.runs()
         self.failed: dict[Key, str] = {}
 
@@ -125,14 +134,17 @@ class ReplayBench:
 
     def estimate(self) -> tuple[int, Usage]:
         """How many points there are, and what asking takes that is not in the folder."""
-        bodies = [body for key, body in self._requests() if self.folder.answer(key, 0, body) is None]
-        tokens = sum(tokens_of(body) for body in bodies)
-        return len(self.points), Usage(len(bodies), tokens, estimated=True)
+        requests = tokens = 0
+        for key, body in self._requests():
+            if self.folder.answer(key, 0, body) is None:
+                requests += 1
+                tokens += tokens_of(body)
+        return len(self.points), Usage(requests, tokens, estimated=True)
 
     def _requests(self) -> Iterator[tuple[Key, Object]]:
         for hinted in self.points:
             for arm in self.arms:
-                if arm == OFF or hinted.said(arm):
+                if arm == OFF or hinted.memory_text(arm):
                     yield Key(arm, hinted.point.key, 0), hinted.body(self.endpoint, self.options, arm)
 
     def play(self, model: Model) -> None:
@@ -178,8 +190,10 @@ class ReplayBench:
         """Note the answer in one arm as a run of the folder."""
         off = self.ended.get(Key(OFF, key.task, 0))
         usage = Usage()
-        if key.arm != OFF and off is not None and not hinted.said(key.arm):
+        if key.arm != OFF and off is not None and not hinted.memory_text(key.arm):
+            # Memory is silent: the request is that of "off", and its answer is not paid for twice.
             message: Object = {"content": off.run.turns[-1].text, "tool_calls": []}
+            # The answer of "off" is this arm's answer.
             moves, tools = off.facts.moves, _tools_of(off)
         else:
             body = hinted.body(self.endpoint, self.options, key.arm)
@@ -196,7 +210,7 @@ class ReplayBench:
             calls=len(tools),
             errors=0,
             moves=moves,
-            hints=(hinted.said(key.arm),),
+            hints=(hinted.memory_text(key.arm),),
             memory_s=(hinted.memory_s.get(key.arm, 0.0),),
             usage=usage,
             scores={CHANGED: float(changed)},
@@ -224,10 +238,14 @@ def _tools_of(ended: Ended) -> frozenset[str]:
 
 def _moves_and_tools(message: Object) -> tuple[tuple[str, ...], frozenset[str]]:
     """What a message did, as `Facts.moves` has it, and the tools that it called."""
-    functions = [call["function"] for call in objects(message.get("tool_calls"))]
-    calls = [f"{function['name']}({function['arguments']})" for function in functions]
+    calls: list[str] = []
+    tools: set[str] = set()
+    for call in objects(message.get("tool_calls")):
+        function = call["function"]
+        calls.append(f"{function['name']}({function['arguments']})")
+        tools.add(function["name"])
     move = "\n".join(calls) or str(message.get("content") or "")
-    return (move,), frozenset(function["name"] for function in functions)
+    return (move,), frozenset(tools)
 
 
 def point_arms(names: Sequence[str]) -> list[Arm]:
@@ -238,6 +256,7 @@ def point_arms(names: Sequence[str]) -> list[Arm]:
     for arm in arms[1:]:
         says = arm.prompt.suggestions > 0 or arm.lessons
         needs_a_run = arm.summarises or arm.searches or bool(arm.plans)
+        # One point of a run has no room for summaries, searches or plans of the agent.
         if needs_a_run or not says:
             unfit.append(arm.name)
     if unfit:

@@ -18,8 +18,8 @@ from hepm.text import count_of, on_one_line
 FEWEST_EVENTS: Final = 30
 FEWEST_FAMILIES: Final = 5
 FEWEST_DIVERGENCES: Final = 10
-_DIGITS: Final = 4
-_NAMED_TOOLS: Final = 3
+_DIGITS: Final = 4  # of a number in JSON
+_NAMED_TOOLS: Final = 3  # in a sentence or a line below a table
 # Fixed: the best is known only afterwards.
 _JUDGED = "hybrid", "adaptive", "episodic", "procedural", "second-order+similarity", "similarity", "first-order"
 _WOULD_HAVE: Final = {
@@ -166,6 +166,7 @@ def verdict(report: EvalReport, *, events: int, families: int) -> str:
 
     `events` and `families` are those of all domains, no run counted twice.
     """
+    # One sentence is about one method.
     method = _judged(report.macro)
     notes = ""
     if any(domain.grouped for domain in report.domains.values()):
@@ -184,6 +185,7 @@ def verdict(report: EvalReport, *, events: int, families: int) -> str:
         cases.append((seen, "with other runs of the task in memory"))
     if unseen is not None and _enough(unseen):
         cases.append((unseen, "without"))
+    # Without the other case there is nothing to tell it apart from.
     if len(cases) == 1:
         cases = [(cases[0][0], "with other runs of their task families out of memory")]
     if cases:
@@ -210,6 +212,7 @@ def _by_hints(cases: Sequence[tuple[RescueAndHarm, str]], method: str) -> str:
     first = cases[0][0]
     signs = [_sign(measured.interval["gain"]) for measured, _ in cases]
     opening = f"Memory {_WOULD_HAVE[signs[0]]}"
+    # "would have helped ... where it holds other runs of the task, and would not have ... where it does not".
     if len(set(signs)) > 1:
         unseen = _WOULD_HAVE[signs[1]].replace("these agents", "them")
         opening += f" where it holds other runs of the task, and {unseen} where it does not"
@@ -287,6 +290,7 @@ def tables(report: EvalReport) -> RenderableType:
     if len(report.domains) > 1:
         parts.append(_scores(f"mean over {len(report.domains)} domains", report.macro, settings.reference))
     unseen = [by_method for by_method in (report.rescue, *report.rescue_by_k) if by_method]
+    # Smallest hints first.
     for by_method in sorted(unseen, key=_most_tools):
         parts += _rescue(by_method, "task unseen: its family is out of memory")
     parts += _rescue(report.rescue_seen, "task seen: this run alone is out of memory")
@@ -295,6 +299,7 @@ def tables(report: EvalReport) -> RenderableType:
         parts.append(Text(on_one_line(f"{name} was left out: {reason}.")))
     if settings.unlabelled:
         parts.append(Text(f"{settings.unlabelled:,} of {settings.runs:,} runs have no outcome and were left out."))
+    # Public runs that the weights were fitted on look a little too good.
     known = sorted(report.domains.keys() & set(TEN_DOMAINS))
     if known and "hybrid" in report.macro:
         fitted = (
@@ -346,6 +351,7 @@ def _rescue(by_method: Mapping[str, RescueAndHarm], memory: str) -> Iterator[Ren
     )
     table = table_of(title, "method", "rescue", "misled", "gain", "95 %", "harm", "silent")
     for name, method in by_method.items():
+        # "misled" and "rescue" leave "both" and "neither" out: they do not add up to 1.
         table.add_row(
             name,
             f"{method.rescue:.3f}",

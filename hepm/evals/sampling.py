@@ -67,7 +67,7 @@ class Sample:
     def of(cls, domains: Sequence[Domain]) -> Sample:
         """A sample that takes some seconds; everything if that does not take longer."""
         if _weight(domains) * _WHOLE <= REMEMBERED:
-            return cls(domains)
+            return cls(domains)  # the whole evaluation is as fast as a sample
         domains = _lighter(domains, REMEMBERED / _ONE_OF_EACH)
         folds = min(FOLDS, max(1, int(REMEMBERED / _ONE_OF_EACH / _weight(domains))))
         all_calls = all_failed = 0
@@ -110,6 +110,7 @@ def _lighter(domains: Sequence[Domain], limit: float) -> Sequence[Domain]:
     share = limit / _weight(domains)
     if share >= 1:
         return domains
+    # Whole families first: a part of a family would predict itself from the rest of it.
     domains = [_of_some_families(domain, share) for domain in domains]
     share = limit / _weight(domains)
     if share >= 1:

@@ -17,6 +17,7 @@ from hepm.types import Outcome, Suggestions, ToolName, Trajectory
 
 MOST_CALLS: Final = 8  # a run that has not closed by then has failed
 REPEATS: Final = 6  # held-out episodes of a kind of weight 1
+# Each desk has one look-up, one check and one closing call of these, and eight acts.
 LOOKUPS: Final = ("find_case", "open_record", "fetch_profile")
 CHECKS: Final = ("inspect_archive", "query_ledger", "scan_history")
 CLOSINGS: Final = ("notify_client", "log_outcome", "send_survey")
@@ -24,6 +25,7 @@ ACTS: Final = (
     "issue_credit", "close_ticket", "ship_substitute", "escalate_upstairs", "grant_coupon", "book_technician",
     "reset_account", "transfer_call", "extend_deadline", "waive_fee", "merge_duplicates", "print_label",
 )  # fmt: skip
+# What is broken at what: a kind of trouble is known by its three nouns, which no other kind has.
 NOUNS: Final = (
     "glass", "hinge", "zipper", "cable", "battery", "lid", "handle", "screen", "motor", "lamp", "strap", "wheel",
     "spring", "valve", "button", "drawer", "filter", "sensor", "antenna", "pump", "blade", "frame", "pedal", "fuse",
@@ -33,6 +35,7 @@ ITEMS: Final = (
     "kettle", "tent", "camera", "bicycle", "mixer", "radio", "mower", "stroller", "toaster", "drone", "sofa", "clock",
     "heater", "scanner", "piano", "cooker", "scooter", "mattress", "router", "telescope", "helmet", "rucksack", "fan",
 )  # fmt: skip
+# Names and numbers differ in each run, so that no run repeats the words of another.
 _OPENERS: Final = (
     "Hello, my {item} {number}", "It is about {item} {number}", "{item} {number}", "Again {item} {number}",
 )  # fmt: skip
@@ -198,6 +201,7 @@ class Desk:
         self, kind: Kind, calls: tuple[ToolName, ...], draw: float, avoided: Collection[ToolName] = ()
     ) -> ToolName:
         """The next tool of an agent without a hint; `draw`, in [0, 1), chooses by `behaviour`."""
+        # The draw falls into one of the intervals that the weights make of [0, their sum).
         weights = self.behaviour(kind, calls, avoided)
         ends = list(accumulate(weights.values()))
         chosen = min(bisect(ends, draw * ends[-1]), len(ends) - 1)
@@ -205,6 +209,7 @@ class Desk:
 
     def record(self, episode: DeskRun, calls: Sequence[ToolName], success: bool) -> Trajectory:
         """The run as it is stored, with a task id of its own and, with probability `noise`, the wrong label."""
+        # A task of its own: no run is remembered as the same task.
         name = f"{self.seed} {episode.name}"
         label = success != (Random(f"{name} label").random() < self.noise)
         turns = read_messages(episode.messages(calls))
@@ -247,6 +252,7 @@ def make_desk(seed: int, *, noise: float = 0.05) -> Desk:
     check = random.choice(CHECKS)
     closing = random.choice(CLOSINGS)
     popular, a, b, c, d, e, untried, _ = acts = random.sample(ACTS, 8)
+    # Dealt to the kinds, three each.
     nouns = iter(random.sample(NOUNS, len(NOUNS)))
 
     def kind(
@@ -263,10 +269,12 @@ def make_desk(seed: int, *, noise: float = 0.05) -> Desk:
         kind("result tells", [[a]], [[popular]], look, 0.3),
         kind("user tells", [[b]], [[popular]], "", 0.3),
         kind("other tool fails", [[c]], [[a]], look, 0.4),
+        # The one trouble that the popular act solves: to advise against it everywhere would do harm.
         kind("popular works", [[popular], [e]], [[b]], random.choice((look, "")), 0.85, 2),
         kind("check tells one", [[check, d]], [[check, popular], [check, b]], check, 0.3),
         kind("check tells other", [[check, popular]], [[check, d]], check, 0.5),
         kind("check first", [[check, c]], [[c]], "", 0.3),
+        # No agent of a log tries what works: only warnings can be right.
         kind("all failed", [[untried]], [[popular], [a]], random.choice((look, "")), 0.0),
     )
     return Desk(seed, kinds, tuple(sorted((look, check, closing, *acts))), noise)

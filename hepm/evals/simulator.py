@@ -129,7 +129,7 @@ class Scores:
     success: float
     known: float
     calls: float
-    interval: Interval | None = None
+    interval: Interval | None = None  # None for one desk
 
 
 def success_from_logs(
@@ -141,6 +141,7 @@ def success_from_logs(
     runs = 0
     with _memory() as memory:
         for size in sorted(sizes):
+            # The stream goes on where the last size ended: a larger memory holds the smaller one's runs.
             batch = islice(stream, size - runs)
             _learn(memory, [desk.record(episode, *desk.run(episode)) for episode in batch])
             runs = size
@@ -177,6 +178,7 @@ def evaluate_desk(desk: Desk, hint: Hints | None, *, follow: float, runs: int = 
     won: list[bool] = []
     known: list[bool] = []
     calls = 0
+    # In wordings that no log holds.
     for episode in desk.held_out():
         made, success = desk.run(episode, hint, follow=follow)
         won.append(success)
@@ -215,6 +217,7 @@ def measure_desk(
 
 def mean_over_desks(desks: Sequence[Mapping[Setting, Sequence[Scores]]]) -> dict[Setting, list[Scores]]:
     """Average the results of `measure_desk` for several desks and the same settings."""
+    # Desks are resampled: episodes of one desk are no independent evidence.
     resampled = Bootstrap([str(desk) for desk in range(len(desks))])
 
     def mean(at_size: Sequence[Scores]) -> Scores:
@@ -256,6 +259,7 @@ def simulate(
     map_desks: Callable[[Callable[[int], Any], Sequence[int]], Iterable[Any]] = map,
 ) -> Simulation:
     """Measure policies at the desks of these seeds; `map_desks` may be the `map` of a process pool."""
+    # Before the desks are measured, which may happen in other processes.
     first = {name: first_tools(policy, seeds=seeds) for name, policy in policies.items()}
     desks = map_desks(partial(measure_desk, policies=policies, follows=follows, sizes=sizes), seeds)
     return Simulation(first, mean_over_desks(list(desks)))

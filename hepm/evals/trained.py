@@ -24,6 +24,7 @@ from hepm.rank.policy import Gnn
 from hepm.rank.ranker import Ranker
 from hepm.rank.train import TrainOptions, build
 
+# Each fold trains a ranker of its own, which takes minutes.
 FOLDS: Final = 3
 MOST_RUNS: Final = 2_000
 """The latest runs of a larger memory that are measured on: every fold is stored and trained anew."""
@@ -112,6 +113,7 @@ def gate_of(report: EvalReport) -> Gate:
 def _domain(memory: Memory, namespace: str) -> Domain:
     """The runs of a namespace as one domain; runs that `hepm.rank.data` holds out together are of one family."""
     success_from = memory.header.success_from
+    # Untrusted runs teach nothing, here as elsewhere.
     trusted = [run.graded(success_from) for run in memory.runs(namespace=namespace) if run.trusted]
     runs = trusted[-MOST_RUNS:]
     records = [("hepm", run) for run in runs]

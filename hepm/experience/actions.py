@@ -77,6 +77,7 @@ def actions_of(call: ToolCall, *, project: str = "", failed: bool = False) -> li
 
 def _texts_of_call(call: ToolCall, project: str) -> tuple[str, ...]:
     """What a call does in words, the most exact first: "Edit src/app.py"; "refund(reason=damaged)", then "refund"."""
+    # What is changed in a file differs from run to run; that it is changed does not.
     path = file_of(call.arguments)
     if path:
         return (f"{call.name} {relative(path, project)}",)

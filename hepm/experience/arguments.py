@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from hepm.experience.known_values import SCALARS, KnownValues, Leaf, comparable, elements, tokens_of
+from hepm.experience.known_values import SCALARS, KnownValues, Leaf, comparable, elements, folded_tokens, tokens_of
 from hepm.experience.transcript import went_wrong
 from hepm.ingest.redact import Redactor
 from hepm.types import JSON, SUMMARY_TOOL, ToolCall, ToolName, Trajectory
@@ -484,6 +484,7 @@ def _dates_in(text: str) -> Iterator[str]:
 
 def shape_of(text: str) -> str:
     """A regular expression for texts of the same form; "" for plain words, which have none."""
+    # Words have no form of their own: any other word would match.
     if not text or len(text) > 60 or " " in text or text.isalpha():
         return ""
     # "RES-20417" has the parts RES, - and 20417, and the shape [A-Z]+\-\d{5}.
@@ -610,11 +611,11 @@ def _anchors(user_texts: Sequence[str], value: str) -> Iterator[tuple[str, str]]
 
     Of "my order 4711" and the value 4711 these are ("after", "order 1") and ("after", "my 2").
     """
-    sought = [token.casefold() for token in tokens_of(value)]
+    sought = folded_tokens(value)
     if not sought:
         return
     for text in user_texts:
-        tokens = [token.casefold() for token in tokens_of(text)]
+        tokens = folded_tokens(text)
         for start in range(1, len(tokens) - len(sought) + 1):
             if tokens[start : start + len(sought)] != sought:
                 continue

@@ -73,6 +73,11 @@ def tokens_of(text: str) -> list[str]:
     return [token for token in stripped if token]
 
 
+def folded_tokens(text: str) -> list[str]:
+    """The same in small letters."""
+    return [token.casefold() for token in tokens_of(text)]
+
+
 @lru_cache(maxsize=2_048)  # environments return the same texts to many runs
 def leaves_of(result: str) -> tuple[Leaf, ...]:
     """The values of a result: of JSON all scalars, and keys that are ids; of other texts lines and telling words."""

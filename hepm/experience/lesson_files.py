@@ -540,7 +540,7 @@ def _edited(line: _Line, former: EqualLessons) -> LessonRow:
     when = former.conditions.without_users
     if former.conditions.when.casefold() not in line.text.casefold():
         when = Conditions(environments=when.environments)
-    tools = tuple(tool for tool in row.tools if _names(line.text, tool))
+    tools = _named_in(line.text, row.tools)
     if row.kind == "experience":
         experience = Experience.of(row)
         return replace(experience, lesson=line.text, tools=tools, conditions=when, distilled_by=HAND).row()
@@ -563,14 +563,19 @@ def _edited(line: _Line, former: EqualLessons) -> LessonRow:
 
 
 def _new(line: _Line, tools: Iterable[str]) -> LessonRow:
-    named = tuple(tool for tool in tools if _names(line.text, tool))
     kind = "guiding" if line.works else "cautionary"
+    named = _named_in(line.text, tools)
     return Principle(kind, line.text, tools=named, conditions=Conditions(), distilled_by=HAND).row()
 
 
-def _names(text: str, tool: str) -> bool:
-    # Not inside a longer name: "get_order" is not named by "get_order_items", nor by "shop.get_order".
-    return re.search(rf"(?<![\w.-]){re.escape(tool)}(?![\w-])", text) is not None
+def _named_in(text: str, tools: Iterable[str]) -> tuple[str, ...]:
+    """Those of some tools that a text names."""
+    named: list[str] = []
+    for tool in tools:
+        # Not inside a longer name: "get_order" is not named by "get_order_items", nor by "shop.get_order".
+        if re.search(rf"(?<![\w.-]){re.escape(tool)}(?![\w-])", text):
+            named.append(tool)
+    return tuple(named)
 
 
 # One lesson

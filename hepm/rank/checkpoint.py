@@ -168,7 +168,7 @@ class Checkpoint:
 
     def sentence(self) -> str:
         """What it is, and whether the hybrid policy uses it."""
-        tools = sum(tool != START for tool in self.tools)
+        tools = len(set(self.tools) - {START})  # START is the beginning of a run
         trained = f"A {self.model} ranker of {tools} tools, trained on {self.runs:,} runs of {self.namespace!r}"
         if self.gate is None:
             return f"{trained}. The hybrid policy does not use it: whether it gains by it was not measured."
@@ -264,7 +264,9 @@ class Rankers:
                 self._warned = str(error)
                 _log.warning("the hybrid policy goes on without its trained ranker: %s", error)
             return None
-        return trained.ranker if trained.checkpoint.used else None
+        if not trained.checkpoint.used:
+            return None
+        return trained.ranker
 
 
 def _gate(about: dict[str, Any]) -> Gate:

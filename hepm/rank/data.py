@@ -130,7 +130,7 @@ def tool_stats(data: HeteroData, held_R: torch.Tensor) -> torch.Tensor:
 
 
 def _add_edges(data: HeteroData, edges: Iterable[EdgeRow], number: Mapping[ToolName, int]) -> None:
-    kept = [edge for edge in edges if edge.support + edge.failures]
+    kept = [edge for edge in edges if edge.support + edge.failures]  # others have runs without an outcome alone
     kept.sort(key=lambda edge: (number[edge.source], number[edge.target]))
     ends = [[number[edge.source] for edge in kept], [number[edge.target] for edge in kept]]
     runs = np.array([[edge.support, edge.failures] for edge in kept], dtype=np.float64).reshape(-1, 2)
@@ -199,6 +199,7 @@ def families_of(
         fewest: Where likeness leaves fewer families, as with one text for all, tasks alone decide.
     """
     keys = [tasks.get(run, f"run {run}") for run in run_ids]
+    # Numbered in order of first occurrence.
     number = {key: place for place, key in enumerate(dict.fromkeys(keys))}
     task_R = np.array([number[key] for key in keys], dtype=np.intp)
     said_KD = np.zeros((len(number), said_RD.shape[1]), dtype=np.float32)

@@ -58,6 +58,7 @@ class Encoder(nn.Module, ABC):
 
     def export(self) -> dict[str, Tensor]:
         """What encodes a tool that the graph does not hold, from its text: see `hepm.rank.ranker.Ranker`."""
+        # [0, 0, 1]: the statistics of a tool without runs (`hepm.rank.data.tool_stats`).
         unseen = self.stats.weight @ torch.tensor([0.0, 0.0, 1.0], device=self.stats.weight.device)
         weights = {"lone.0.weight": TEXT_SCALE * self.text.weight, "lone.0.bias": TEXT_SCALE * self.text.bias + unseen}
         for layer, (weight, bias) in enumerate(self.lone(), 1):
@@ -75,9 +76,11 @@ class Sage(Encoder):
 
     def _messages(self, layer: Any, hidden_TH: Tensor, data: HeteroData, states_SH: Tensor | None) -> Tensor:
         ends = data[NEXT].edge_index
+        # Flipped: the same edges against their direction, with weights of their own.
         return layer[0](hidden_TH, ends) + layer[1](hidden_TH, ends.flip(0))
 
     def lone(self) -> list[tuple[Tensor, Tensor]]:
+        """lin_r maps the tool itself; lin_l the mean of its neighbours, of which the bias is left."""
         return [(a.lin_r.weight + b.lin_r.weight, a.lin_l.bias + b.lin_l.bias) for a, b in self.layers]
 
 
@@ -96,6 +99,7 @@ class GatV2(Encoder):
         return layer[0](hidden_TH, ends, about) + layer[1](hidden_TH, ends.flip(0), about)
 
     def lone(self) -> list[tuple[Tensor, Tensor]]:
+        """The residual maps the tool itself; attention over nobody adds the bias."""
         return [(a.res.weight + b.res.weight, a.bias + b.bias) for a, b in self.layers]
 
 
@@ -123,9 +127,10 @@ class Hetero(Encoder):
         return among_tools + layer[2]((states_SH, hidden_TH), before) + layer[3]((states_SH, hidden_TH), after)
 
     def lone(self) -> list[tuple[Tensor, Tensor]]:
+        """As in `Sage`, over the four kinds of edges."""
         lone: list[tuple[Tensor, Tensor]] = []
         for layer in self.layers:
             weight = torch.stack([conv.lin_r.weight for conv in layer]).sum(0)
-            bias = torch.stack([conv.lin_l.bias for conv in layer]).sum(0)
+            bias = torch.stack([conv.lin_l.bias for conv in layer]).sum(0)  # of nobody's mean
             lone.append((weight, bias))
         return lone

@@ -54,11 +54,15 @@ class Gnn:
         scores_Q = [self._parts(snapshot, encoded_query, further)[:, columns] for encoded_query in encoded]
         chances_PC: Float32Array = np.mean([softmax(scores_PC) for scores_PC in scores_Q], axis=0)
         chances_C = chances_PC[0]
-        floor = floors.chance if query.vector is not None else floors.further
+        # Without a state of the agent, the first tool must be as sure as a further one.
+        floor = floors.further
+        if query.vector is not None:
+            floor = floors.chance
         if chances_C.max() < floor:
             likeliest = query.names.shown(names[tools[int(chances_C.argmax())]])
             best = f"best {likeliest} {chances_C.max():.2f}, floor {floor:g}"
             return Suggestions(abstained=f"no tool is likely enough ({best})")
+        # Rounded: chances that differ in their last bits, as on another machine, are ties, which names break.
         order = sorted(range(len(tools)), key=lambda place: (-round(float(chances_C[place]), 6), names[tools[place]]))
         suggestions: list[Suggestion] = []
         for place in order[: query.k]:
@@ -107,7 +111,9 @@ class Gnn:
             for part in parts:
                 if lost_P[part] > _SPEAKS:
                     reasons.append(_PARTS[part])
-        share = failed / (support + failed) if support + failed else 0.0
+        share = 0.0
+        if support + failed:
+            share = failed / (support + failed)
         reason = f"the trained ranker gives it {chance:.0%}: {'; '.join([*reasons[:2], ran])}"
         return Suggestion(name, chance, support, share, None, reason, partial(mirror.evidence, query.after, name))
 

@@ -62,23 +62,31 @@ class Ranker:
         self, weights: Weights, tools: Sequence[ToolName], vectors_of: Callable[[Sequence[ToolName]], Float32Array]
     ) -> None:
         self._weights = weights
-        self._number = {name: at for at, name in enumerate(tools)}
+        self._number = {name: row for row, name in enumerate(tools)}
         self._vectors_of = vectors_of
         self._lone: dict[ToolName, Float32Array] = {}
         self._texts: dict[ToolName, Float32Array] = {}
-        self._metric_D = np.exp(weights["attention.log_metric"]) if "attention.log_metric" in weights else None
+        # Of the model "hetero" alone; its logarithm is trained, so that the metric stays above 0.
+        self._metric_D: Float32Array | None = None
+        if "attention.log_metric" in weights:
+            self._metric_D = np.exp(weights["attention.log_metric"])
 
     def on(self, calls: CallMatrix, former: Snapshot | None = None) -> Snapshot:
         """The ranker on a snapshot of the memory; of a `former` one only new states are brought into the metric."""
-        start = calls.names.index(START) if START in calls.names else -1
+        start = -1  # equal to no tool's number
+        if START in calls.names:
+            start = calls.names.index(START)
+        # Calls that may be read: not the first of a run, of successful runs, with a state.
         read_N = (calls.before_NK[:, 0] != start) & calls.success_R[calls.run_N] & (calls.state_N >= 0)
         share_K = np.bincount(calls.next_N[read_N], minlength=len(calls.names)) + SMOOTHING
         states_SD = calls.states_SD[:0]
         latest = np.flatnonzero(read_N)[-MOST_READ:]
         if self._metric_D is not None:
-            known = 0 if former is None else len(former.states_SD)
-            fresh_SD = unit(calls.states_SD[known:] * self._metric_D)
-            states_SD = fresh_SD if former is None else np.concatenate([former.states_SD, fresh_SD])
+            if former is None:
+                states_SD = unit(calls.states_SD * self._metric_D)
+            else:
+                fresh_SD = unit(calls.states_SD[len(former.states_SD) :] * self._metric_D)
+                states_SD = np.concatenate([former.states_SD, fresh_SD])
             latest_ND = states_SD[calls.state_N[latest]]
         else:
             latest_ND = states_SD
@@ -91,10 +99,15 @@ class Ranker:
         if new:
             self._lone.update(zip(new, self._encode_text(self._vectors_of(new)), strict=True))
         tools_TH = self._weights["tools"]
+        if not names:
+            return tools_TH[:0]
         vectors: list[Float32Array] = []
         for name in names:
-            vectors.append(tools_TH[self._number[name]] if name in self._number else self._lone[name])
-        return np.stack(vectors) if vectors else tools_TH[:0]
+            if name in self._number:
+                vectors.append(tools_TH[self._number[name]])
+            else:
+                vectors.append(self._lone[name])
+        return np.stack(vectors)
 
     def _encode_text(self, vectors_UD: Float32Array) -> Float32Array:
         hidden = vectors_UD
@@ -132,9 +145,11 @@ class Ranker:
         if new:
             self._texts.update(zip(new, self._vectors_of(new), strict=True))
         likeness = np.stack([self._texts[name] for name in (*names, *further)]) @ query.state_D
-        among, scores = likeness[: len(names)], scores_K[called_K]
-        found = scores.mean() + scores.std() * (likeness[len(names) :] - among.mean()) / (among.std() or 1)
-        return found - max(0, found.max() - scores.max() + _BEHIND)
+        among = likeness[: len(names)]
+        scores = scores_K[called_K]
+        # Brought to the mean and the spread of the network's scores; equal words have no spread to divide by.
+        by_words = scores.mean() + scores.std() * (likeness[len(names) :] - among.mean()) / (among.std() or 1)
+        return by_words - max(0, by_words.max() - scores.max() + _BEHIND)
 
     def log_chances(self, mirror: NamespaceMirror, query: EncodedQuery, tools: NDArray[np.intp]) -> Float32Array:
         """As a feature of the hybrid policy: log softmax over some of the memory's tools, shape (C,)."""
@@ -157,7 +172,9 @@ class Ranker:
     def _linear(self, name: str, values: Float32Array) -> Float32Array:
         mapped = self._weights[f"{name}.weight"] @ values
         bias = self._weights.get(f"{name}.bias")
-        return mapped if bias is None else mapped + bias
+        if bias is None:
+            return mapped
+        return mapped + bias
 
     def _attention(self, here: Snapshot, query: EncodedQuery, metric_D: Float32Array) -> Float32Array:
         calls, weights = here.calls, self._weights

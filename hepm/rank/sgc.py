@@ -22,15 +22,15 @@ def smoothed(vectors_TD: Float32Array, ends_2E: NDArray[np.int64], *, alpha: flo
     A tool without neighbours keeps its own.
     """
     sums_TD, count_T = np.zeros_like(vectors_TD), np.zeros(len(vectors_TD), dtype=np.float32)
-    for one, other in (ends_2E, ends_2E[::-1]):
-        np.add.at(sums_TD, one, vectors_TD[other])
-        count_T += np.bincount(one, minlength=len(vectors_TD))
+    for ends, neighbours in (ends_2E, ends_2E[::-1]):  # along the edges, then against them
+        np.add.at(sums_TD, ends, vectors_TD[neighbours])
+        count_T += np.bincount(ends, minlength=len(vectors_TD))
     mean_TD = np.where(count_T[:, None] > 0, sums_TD / np.maximum(count_T, 1)[:, None], vectors_TD)
     return unit((alpha * vectors_TD + (1 - alpha) * mean_TD).astype(np.float32))
 
 
 def scores(state_D: Float32Array, tools_TD: Float32Array, successors: NDArray[np.intp]) -> Float32Array:
     """Cosines with the state, shape (T,); successors of the last tool come before all others."""
-    found = tools_TD @ state_D
-    found[successors] += 2.0  # cosines are at most 1 apart from 0
-    return found
+    cosines_T = tools_TD @ state_D
+    cosines_T[successors] += 2.0  # cosines are at most 1 apart from 0
+    return cosines_T

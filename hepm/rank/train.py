@@ -82,7 +82,9 @@ class GraphRanker(nn.Module):
         super().__init__()
         self.encoder = ENCODERS[model](dimensions, hidden)
         self.scorer = Scorer(dimensions, hidden)
-        self.attention = StateAttention(dimensions) if model == "hetero" else None
+        self.attention: StateAttention | None = None
+        if model == "hetero":  # the only one that reads states
+            self.attention = StateAttention(dimensions)
 
     def forward(
         self, graph: HeteroData, batch: Batch, memory: AttendedCalls, hidden_QN: Tensor | None = None
@@ -192,14 +194,17 @@ class _Examples:
         rows = np.flatnonzero(success_N & (self._calls["position"] > 0))
         if not len(rows):
             raise InputError("no successful run calls two tools, so that there is nothing to learn")
+        # Group 0 is held out: its loss says when to stop.
         self._learned = rows[self._group_N[rows] > 0]
         self._stopping = rows[self._group_N[rows] == 0]
         self._read = self._learned[self._calls["state"][self._learned] >= 0]
+        # A tool that no successful run called is out of the softmax.
         closed_T = np.full(self._tools, -1e9, dtype=np.float32)
         closed_T[self._calls["next"][success_N]] = 0
         self.closed_T = self._tensor(closed_T)
 
     def _graph(self, group: int, number: int) -> HeteroData:
+        # Without the runs that the batch predicts, and without those that stop the training.
         out_R = torch.from_numpy((self._group_R == group) | (self._group_R == 0))
         return without(self._data, out_R, seed=number).to(str(self._device))
 
@@ -234,6 +239,7 @@ class _Examples:
         """The batches of an epoch: each of one group, with the graph of the others and their calls."""
         rng = np.random.default_rng([self._options.seed, number])
         drawn = rng.permutation(self._learned)[:MOST_CALLS]
+        # -(-a // b) is a / b rounded up.
         size = min(max(self._options.batch, -(-len(drawn) // MOST_BATCHES)), self._most)
         parts: list[tuple[int, NDArray[np.intp]]] = []
         graphs: dict[int, HeteroData] = {}
@@ -241,6 +247,7 @@ class _Examples:
             graphs[group] = self._graph(group, number)
             for part in _chunks(drawn[self._group_N[drawn] == group], size):
                 parts.append((group, part))
+        # Shuffled, as batches of one group come from one graph.
         for place in rng.permutation(len(parts)).tolist():
             group, part = parts[place]
             memory, hidden = self._remembered(part, rng)

@@ -62,6 +62,7 @@ class Learner:
             # Ties by id, so that the order in which processes report decides nothing.
             if other is None or (run.steps, run.id) < (other.steps, other.id):
                 shortest[run.task] = run
+        # Failures teach nothing here: H-EPM stores successes.
         if not shortest:
             return 0
         report = self.memory.ingest(list(shortest.values()), namespace=self.namespace)

@@ -146,7 +146,9 @@ class _Stream:
     """A rollout under way."""
 
     def __init__(self, player: Player, attempt: Attempt, episode: Episode) -> None:
-        self.player, self.attempt, self.episode = player, attempt, episode
+        self.player = player
+        self.attempt = attempt
+        self.episode = episode
         self.guidance = player.guidance
         if self.guidance and not (attempt.training and self.guidance.guides(attempt.index)):
             self.guidance = None
@@ -155,6 +157,7 @@ class _Stream:
         self.hint = Guided()  # the hint that the next message of the model will have read
 
     def run(self) -> Generator[list[int], Sampled, Rollout]:
+        """See `Player._rollout`."""
         ended = yield from self._converse()
         return Rollout(
             self.attempt,
@@ -169,11 +172,13 @@ class _Stream:
     def _converse(self) -> Generator[list[int], Sampled, Literal["answered", "turns", "tokens", "cut"]]:
         self._open()
         for turn in range(1, self.player.max_turns + 1):
-            sampled = yield [token for span in self.spans for token in span.ids]
+            sampled = yield self._tokens()
             reply = self.player.dialect.read(sampled.ids)
-            summary = self.player.summaries and any(name == SUMMARY_TOOL for name, _ in reply.calls)
+            called = [name for name, _ in reply.calls]
+            summary = self.player.summaries and SUMMARY_TOOL in called
             kind: SpanKind = "summary" if summary else "model"
             self._add(kind, sampled.ids, sampled.logprobs)
+            # Cut by the limit of tokens: a call may be half written.
             if not reply.whole:
                 self.turns.append(Turn("assistant", reply.text, hinted=self.hint.tools))
                 return "cut"
@@ -192,13 +197,22 @@ class _Stream:
             if turn == self.player.max_turns:
                 break  # trainers take a row that ends in a result for a message that was cut
             framed = self.player.dialect.following(messages)
-            length = sum(len(span.ids) for span in self.spans) + len(framed.before) + len(framed.after)
+            # Without the hint that memory may add.
+            length = len(self._tokens()) + len(framed.before) + len(framed.after)
             if length > self.player.max_tokens:
                 return "tokens"
             self._hear(framed, kind)
         return "turns"
 
+    def _tokens(self) -> list[int]:
+        """The stream so far."""
+        tokens: list[int] = []
+        for span in self.spans:
+            tokens += span.ids
+        return tokens
+
     def _open(self) -> None:
+        """The rules, the tools and the user's request."""
         task = self.attempt.task
         # Where a model plays the user, it begins: an empty answer asks for its first message.
         request = task.request or self.episode.answer("") or ""
@@ -221,6 +235,7 @@ class _Stream:
             tools = [tool["function"]["name"] for tool in self.episode.tools]
             self.hint = self.guidance.hint(self.turns, tools, self.attempt.task.id, self.attempt.index)
         self._add(kind, framed.before)
+        # A span of its own, so that it can stay out of the loss.
         if self.hint.text:
             self._add("hint", self.player.dialect.encode(f"\n\n{self.hint.text}"))
         self._add(kind, framed.after)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from hepm.agents.tagged import read_action, spans_of, tag_instructions
@@ -13,7 +14,7 @@ from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import own_tool, tool_names
 from hepm.llm.dialect import Dialect, ModelReply
 from hepm.memory import Memory
-from hepm.memory.session import as_messages
+from hepm.memory.messages import as_messages
 from hepm.rl.spans import TokenSpan
 from hepm.text import tool_in_prompt
 from hepm.types import DEFAULT_NAMESPACE, HINT, SUCCESS_FROM, Tool, ToolName, Trajectory, Turn
@@ -50,6 +51,7 @@ def sft_examples(memory: Memory, *, hints: bool = False, namespace: str = DEFAUL
     redactor = Redactor()
     seen: set[int] = set()  # hashes and no texts: conversations may be long, and there may be many
     for run in _successes(memory, namespace):
+        # Of each task the shortest success alone; runs without a task all count.
         if run.task and shortest[run.environment, run.task][1] != run.id:
             continue
         tools = tuple(described.get(name) or Tool(name) for name in sorted(called[run.environment]))
@@ -109,6 +111,7 @@ def cold_start(memory: Memory, *, namespace: str = DEFAULT_NAMESPACE) -> Iterato
 
 
 def _successes(memory: Memory, namespace: str) -> Iterator[Trajectory]:
+    """The successful runs that may teach, in the order of the store."""
     # An older store counted a reward of 1 alone as a success, and has no mark of its own: its runs are graded anew.
     success_from = memory.header.success_from if memory.header.rewards_read else SUCCESS_FROM
     for run in memory.runs(namespace=namespace):
@@ -117,9 +120,12 @@ def _successes(memory: Memory, namespace: str) -> Iterator[Trajectory]:
 
 
 def _is_shown(turn: Turn) -> bool:
+    """Whether an example has something of this turn: a text, or a call that is not of memory itself."""
     if not turn.is_step:
         return False
-    return bool(turn.text) or any(not own_tool(call.name, call.arguments) for call in turn.calls)
+    if turn.text:
+        return True
+    return any(not own_tool(call.name, call.arguments) for call in turn.calls)
 
 
 def example_of(run: Trajectory, *, hints: bool = False) -> Example:
@@ -161,7 +167,7 @@ def _without_own(turns: Iterable[Turn]) -> Iterator[Turn]:
 def example_spans(example: Mapping[str, Any], dialect: Dialect) -> list[TokenSpan]:
     """An example as tokens, in the form of a rollout: `row_of` gives the tokens and their loss mask."""
     messages: list[Any] = example["messages"]
-    first = next(index for index, message in enumerate(messages) if message["role"] == "assistant")
+    first = [message["role"] for message in messages].index("assistant")
     spans = [TokenSpan("user", _joined(dialect.opening(messages[:first], example["tools"])))]
     heard: list[Any] = []  # since the last message of the model: a template writes neighbouring results as one block
     for message in messages[first:]:
@@ -180,4 +186,4 @@ def example_spans(example: Mapping[str, Any], dialect: Dialect) -> list[TokenSpa
 
 
 def _joined(framed: Iterable[Iterable[int]]) -> tuple[int, ...]:
-    return tuple(token for part in framed for token in part)
+    return tuple(chain.from_iterable(framed))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from hepm.agents.tagged import spans_of
@@ -14,6 +14,7 @@ SpanKind: TypeAlias = Literal["model", "summary", "hint", "tool", "user"]
 Added: TypeAlias = Literal["mask", "discard"]
 """What becomes of hints and summaries in training (H-EPM, C.5): kept as context without loss, or left out."""
 
+# By who wrote a part of a tagged conversation.
 _KINDS: dict[str, SpanKind] = {"prompt": "user", "agent": "model", "memory": "hint", "tool": "tool"}
 
 
@@ -53,7 +54,10 @@ def row_of(spans: Sequence[TokenSpan], *, added: Added = "mask", absorb: bool = 
         added: "discard" leaves hints and summaries out. What follows them stays as it was sampled.
         absorb: Hints count in the loss too (EvolveR 5.3, "exp-absorb"), where they are not left out.
     """
-    trained = {"model", "hint"} if absorb else {"model"}
+    # Kinds of spans that count in the loss.
+    trained = {"model"}
+    if absorb:
+        trained.add("hint")
     prompt: list[int] = []
     completion: list[int] = []
     mask: list[int] = []
@@ -73,8 +77,10 @@ def row_of(spans: Sequence[TokenSpan], *, added: Added = "mask", absorb: bool = 
         any_logprobs = any_logprobs or bool(span.logprobs)
         if span.kind == "model" and len(span.logprobs) != len(span.ids):
             sampled = False  # one message without log-probabilities spoils the row: a trainer takes all or none
-    known = tuple(logprobs) if sampled and any_logprobs else None
-    return Row(tuple(prompt), tuple(completion), tuple(mask), known)
+    row = Row(tuple(prompt), tuple(completion), tuple(mask))
+    if sampled and any_logprobs:
+        return replace(row, logprobs=tuple(logprobs))
+    return row
 
 
 def tagged_spans(run: Trajectory, encode: Callable[[str], Iterable[int]]) -> list[TokenSpan]:

@@ -41,7 +41,8 @@ class MemoryRollouts:
         learner: Learner | None = None,
         added: Added = "mask",
     ) -> None:
-        self.player, self.learner = player, learner
+        self.player = player
+        self.learner = learner
         self.added: Added = added
         self.last: list[Rollout] = []
         self._tasks = {task.id: task for task in tasks}
@@ -90,19 +91,21 @@ class MemoryRollouts:
         learner.memory.refresh()
 
     def _fields(self, trainer: Any) -> dict[str, list[Any]]:
-        rows = [row_of(rollout.spans, added=self.added) for rollout in self.last]
+        """One value a rollout in each field, all as long as the completion but the prompt and the reward."""
         filler = trainer._tokenizer.pad_token_id
-        logprobs = None
-        if all(row.logprobs is not None for row in rows):
-            logprobs = [list(row.logprobs or ()) or [0.0] for row in rows]
-        return {
-            "prompt_ids": [list(row.prompt) for row in rows],
+        fields: dict[str, Any] = {"prompt_ids": [], "completion_ids": [], "logprobs": [], "env_mask": [], "reward": []}
+        for rollout in self.last:
+            row = row_of(rollout.spans, added=self.added)
+            fields["prompt_ids"].append(list(row.prompt))
             # TRL fails on an empty completion: of a rollout that only summarised, "discard" leaves nothing.
-            "completion_ids": [list(row.completion) or [filler] for row in rows],
-            "logprobs": logprobs,  # pyright: ignore
-            "env_mask": [list(row.mask) or [0] for row in rows],
-            "reward": [rollout.reward for rollout in self.last],
-        }
+            fields["completion_ids"].append(list(row.completion) or [filler])
+            fields["env_mask"].append(list(row.mask) or [0])
+            fields["reward"].append(rollout.reward)
+            if row.logprobs is None:
+                fields["logprobs"] = None  # those of a batch are complete, or are computed by TRL
+            elif fields["logprobs"] is not None:
+                fields["logprobs"].append(list(row.logprobs) or [0.0])
+        return fields
 
     def _check(self, trainer: Any) -> None:
         """Refuse settings with which TRL would train other tokens than it should, or hang."""

@@ -27,6 +27,7 @@ def draw_effects(file: Path, title: str, effects: Mapping[str, Effect | None]) -
                 axes.plot([100 * effect.value], [row], "o", color=colour)
         axes.set_yticks(range(len(effects)), list(effects))
         axes.set_ylim(len(effects) - 0.5, -0.5)  # the first effect on top
+        # No difference.
         axes.axvline(0, color=_COLOURS[0], linewidth=1)
         axes.set_xlabel("points of success more with memory, with 95 % intervals")
 
@@ -34,10 +35,15 @@ def draw_effects(file: Path, title: str, effects: Mapping[str, Effect | None]) -
 def draw_path(file: Path, title: str, points: Sequence[PlotPoint]) -> None:
     """Draw how a difference of shares became known, session by session; see `drawing`."""
     with drawing(file, title, size=(7.5, 3.2)) as [axes]:
-        sessions = [point.sessions for point in points]
-        values = [100 * point.value for point in points]
-        lows = [100 * point.low for point in points]
-        highs = [100 * point.high for point in points]
+        sessions: list[int] = []
+        values: list[float] = []
+        lows: list[float] = []
+        highs: list[float] = []
+        for point in points:
+            sessions.append(point.sessions)
+            values.append(100 * point.value)  # from shares to points
+            lows.append(100 * point.low)
+            highs.append(100 * point.high)
         axes.fill_between(sessions, lows, highs, color=_MEMORY, alpha=0.18, linewidth=0)
         axes.plot(sessions, values, color=_MEMORY)
         axes.axhline(0, color=_COLOURS[0], linewidth=1)

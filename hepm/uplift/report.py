@@ -222,13 +222,13 @@ def uplift_of(
         left_out: The chance with which a lesson is left out of a session.
         chances: The guard's levels.
     """
-    shadows = [session for session in sessions if session.shadow]
+    shadows: list[TrialSession] = []
     ended: list[TrialSession] = []
     missing: Counter[str] = Counter()
     for session in sessions:
-        if session.shadow:
-            continue
-        if session.success is None:
+        if session.shadow:  # memory wrote down what it would have said: no arm of the experiment
+            shadows.append(session)
+        elif session.success is None:
             missing[session.arm] += 1
         else:
             ended.append(session)
@@ -243,12 +243,14 @@ def uplift_of(
     recognised = _recognised(success_T, treated_T, chances_T, kinds)
     levels = _levels(ended, success_T, treated_T, kinds)
     with_memory = [session for session in ended if session.arm == MEMORY]
-    shadow = _shadow(shadows, chances) if shadows else None
+    shadow = None
+    if shadows:
+        shadow = _shadow(shadows, chances)
     return UpliftReport(
         namespace,
         sessions=len(ended),
         controls=int((~treated_T).sum()),
-        without_outcome={arm: missing[arm] for arm in (MEMORY, CONTROL)},
+        without_outcome={MEMORY: missing[MEMORY], CONTROL: missing[CONTROL]},
         kinds=len(set(kinds.kind_T.tolist())),
         success=path.last,
         raw=raw.last,
@@ -280,7 +282,8 @@ def _spread(length: int, most: int) -> list[int]:
     first = FEWEST - 1  # bounds are infinite before
     if length <= first:
         return []
-    return sorted({round(index) for index in np.linspace(first, length - 1, min(most, length - first)).tolist()})
+    spread = np.linspace(first, length - 1, min(most, length - first))
+    return np.unique(spread.round().astype(int)).tolist()
 
 
 def _means(values_T: FloatArray, treated_T: BoolArray) -> tuple[float, float]:
@@ -342,6 +345,7 @@ def _levels(
     for level in sorted(names, key=lambda name: (name != "silent", name)):
         at_level_T = np.array([session.level == level for session in ended], dtype=np.bool_)
         effect = effect_between(beyond_T[at_level_T], beyond_T[~treated_T])
+        # The sessions of the level and all controls.
         compared_T = at_level_T | ~treated_T
         means = _means(success_T[compared_T], treated_T[compared_T])
         measures.append(MeasuredInBothArms(f"level {level}", *means, effect, share=True))
@@ -349,6 +353,7 @@ def _levels(
 
 
 def _followed(with_memory: Sequence[TrialSession]) -> Followed:
+    """Success of sessions that followed most hints beside others: no effect, as the agent chose to follow."""
     counts: Counter[tuple[bool, bool]] = Counter()  # by (followed, success)
     for session in with_memory:
         if session.hints:
@@ -372,6 +377,7 @@ def _credits(with_memory: Sequence[TrialSession], kind_T: IntArray, left_out: fl
             indices[id].append(index)
             was_shown[id].append(id not in out)
     success_T = _successes(with_memory)
+    # Lesson by lesson, over the sessions where it was due: some left it out by chance.
     credits: list[Credit] = []
     for id, sessions in indices.items():
         index_N = np.array(sessions, dtype=np.int64)
@@ -395,14 +401,19 @@ def _by_certainty(credit: Credit) -> tuple[int, float, str]:
 
 
 def _shadow(sessions: Sequence[TrialSession], chances: Mapping[str, float]) -> Shadow:
+    """What memory would have said in sessions that heard nothing of it."""
     lessons: set[str] = set()
+    labelled = spoken = tokens = 0
     for session in sessions:
         lessons.update(session.shown)
+        labelled += session.success is not None
+        spoken += session.tokens > 0
+        tokens += session.tokens
     return Shadow(
         sessions=len(sessions),
-        labelled=sum(session.success is not None for session in sessions),
-        spoken=sum(session.tokens > 0 for session in sessions),
-        tokens=fmean(session.tokens for session in sessions),
+        labelled=labelled,
+        spoken=spoken,
+        tokens=tokens / len(sessions),
         lessons=len(lessons),
         levels=tuple(_shadow_level(sessions, chance) for chance in chances.values()),
     )
@@ -413,7 +424,7 @@ def _shadow_level(sessions: Sequence[TrialSession], chance: float) -> ShadowLeve
     followed: defaultdict[bool | None, list[bool]] = defaultdict(list)
     for session in sessions:
         followed[session.success] += [called for hint_chance, called in session.hints if hint_chance >= chance]
-    hints = sum(map(len, followed.values()))
+    hints = sum(map(len, followed.values()))  # also of sessions without an outcome
     return ShadowLevel(chance, hints, _share_of(followed[True]), _share_of(followed[False]))
 
 

@@ -63,6 +63,7 @@ def figures(effect: Effect, *, share: bool = True) -> tuple[str, str, str]:
 def _digits_for(sizes: Sequence[float]) -> int:
     """So many digits that no end that is not 0 reads as 0, and that small differences show a fraction."""
     large = max(sizes) >= 3
+    # The end that is nearest to 0, but not 0.
     least = min((size for size in sizes if size), default=1.0)
     if large and least >= 0.95:
         return 0
@@ -98,6 +99,7 @@ def effect_sentence(
     if effect.sure < 0:
         # "lowered by 6 (2 to 10)": without signs, the end that is nearer to 0 first.
         value, low, high = value.removeprefix("−"), high.removeprefix("−"), low.removeprefix("−")
+    # The interval excludes 0.
     if effect.sure:
         return f"{who} {_WORDS[effect.sure]} {what} by {value} points ({low} to {high}) in {count_of(sessions, of)}."
     unknown = f"Not yet known: {what} differed by {value} points ({low} to {high}) in {count_of(sessions, of)}"

@@ -23,10 +23,10 @@ import pytest
 
 from hepm import Memory
 from hepm.agents import protocol
-from tests.agents.killing import Served, killed_under_load
 from tests.agents.raw import RawEndpoint, Taken, answer_to, connected, raw_endpoint, request_bytes, status_of
 from tests.agents.serving import serving, until
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
+from tests.faults.killing_servers import Served
 from tests.faults.places import files_limited_to
 
 CHAT: dict[str, Any] = {"model": "small", "messages": [WISH], "tools": TOOLS}
@@ -489,25 +489,3 @@ def test_an_outcome_told_again_after_a_crash_between_store_and_journal_is_stored
     assert run is not None
     assert run.outcome.success is True
     assert memory.totals().trajectories == 6
-
-
-@pytest.mark.timeout(1_800)
-@pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.soak)])
-def test_no_session_changes_its_arm_and_none_counts_twice_when_the_server_is_killed(
-    tmp_path: Path, endpoint: RawEndpoint, kills: int
-) -> None:
-    agents = killed_under_load(tmp_path, endpoint, kills, seed=1, holdout=0.5)
-    assert agents.faults == []
-    if kills > 2:  # else there may be too few runs
-        assert len(agents.by_arm) == 2
-        assert agents.hinted > 10  # so that controls had something to miss
-
-
-@pytest.mark.timeout(1_800)
-@pytest.mark.parametrize("kills", [1, pytest.param(50, marks=pytest.mark.soak)])
-def test_nothing_acknowledged_is_lost_or_doubled_when_the_server_is_killed(
-    tmp_path: Path, endpoint: RawEndpoint, kills: int
-) -> None:
-    agents = killed_under_load(tmp_path, endpoint, kills)
-    assert agents.faults == []
-    assert {run.kind for run in agents.runs if run.done} == {run.kind for run in agents.runs}

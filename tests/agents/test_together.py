@@ -13,9 +13,9 @@ import pytest
 
 from hepm import Memory
 from hepm.ingest import write_run
-from tests.agents.killing import Agents, Served, answer
 from tests.agents.raw import RawEndpoint, raw_endpoint
 from tests.faults.command import hepm
+from tests.faults.killing_servers import Agents, Served, answer
 from tests.neo4j_server import Neo4jServer, emptied
 from tests.runs import trajectory
 

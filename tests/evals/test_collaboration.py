@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import random
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hepm.cli import main
 from hepm.evals.bench.folder import Folder
 from hepm.evals.bench.models import Model
 from hepm.evals.collaboration.environment import GREETING, UsersEnvironment
@@ -32,11 +26,7 @@ from hepm.llm import Endpoint
 from tests.faults.command import quick
 from tests.loopback import Loopback, Reply, Request, completion, loopback  # noqa: F401
 
-AT_ONCE = 2
 ENDPOINT = Endpoint("played", "http://localhost:9/v1")
-
-_processes = get_context("forkserver")  # a process for each command; what they import is imported once
-_processes.set_forkserver_preload(["openai", "hepm.evals.bench.report", "hepm.cli.bench", __name__])
 
 
 def play(
@@ -258,71 +248,6 @@ def both(request: Request) -> Reply:
 PLAYED = {"HEPM_USER_MODEL": "person"}
 
 
-def run(arguments: list[str], out: Path, env: dict[str, str]) -> None:
-    """The command, in a process of its own."""
-    os.environ.update(env)
-    sys.argv = ["hepm", *arguments]
-    with out.open("w") as file, contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
-        main()
-
-
-def start(folder: Path, url: str, played: bool) -> Any:
-    known = ["--model", "small", "--base-url", url, "--folder", str(folder), "--concurrency", str(AT_ONCE), "--json"]
-    arguments = ["bench", "users-played" if played else "users", "--tasks", "2", "--trials", "2", *known]
-    env = PLAYED | {"HEPM_USER_BASE_URL": url} if played else {}
-    process = _processes.Process(target=run, args=(arguments, folder.with_suffix(".out"), env))
-    process.start()
-    return process
-
-
-def figures(folder: Path, url: str, played: bool) -> Any:
-    process = start(folder, url, played)
-    process.join(60)
-    out = folder.with_suffix(".out").read_text("utf-8")
-    assert process.exitcode == 0, out
-    found = json.loads(next(line for line in out.splitlines() if line.startswith("{")))
-    del found["paid_before"]
-    for scores in found["arms"].values():
-        del scores["memory_ms"]
-    return found
-
-
-def sent(played: Loopback) -> Counter[str]:
-    return Counter(json.dumps(request.body, sort_keys=True) for request in played.requests)
-
-
-@pytest.mark.parametrize("played", [False, True])
-def test_a_killed_collaboration_goes_on_pays_for_no_recorded_answer_twice_and_finds_the_same(
-    loopback: Loopback,  # noqa: F811
-    tmp_path: Path,
-    played: bool,
-) -> None:
-    loopback.script = both
-    undisturbed, once = figures(tmp_path / "whole", loopback.url, played), sent(loopback)
-    assert undisturbed["unreflected"] == 0
-    assert undisturbed["failed"] == {}
-    effort = undisturbed["arms"]["notes"]["sessions"]
-    assert effort[1]["user_effort"]["value"] < effort[0]["user_effort"]["value"]
-    loopback.requests.clear()
-    loopback.script = lambda request: both(request).after(0.02)
-    draws, struck = random.Random(3), 0
-    while struck < 3:
-        process = start(tmp_path / "killed", loopback.url, played)
-        before, more = len(loopback.requests), draws.randrange(1, once.total() // 4)
-        while len(loopback.requests) < before + more and process.is_alive():
-            loopback.stopping.wait(0.001)
-        struck += process.is_alive()
-        process.kill()
-        process.join()
-        assert len(loopback.requests) <= once.total() + AT_ONCE * struck
-    assert figures(tmp_path / "killed", loopback.url, played) == undisturbed
-    assert [*(once - sent(loopback))] == []
-    assert (sent(loopback) - once).total() <= AT_ONCE * struck
-    asked = len(loopback.requests)
-    assert figures(tmp_path / "killed", loopback.url, played) == undisturbed
-    assert len(loopback.requests) == asked
-
-
 def test_a_spent_budget_ends_with_a_sentence_and_a_repeated_command_pays_for_the_rest_alone(
     loopback: Loopback,  # noqa: F811
     tmp_path: Path,
@@ -337,7 +262,8 @@ def test_a_spent_budget_ends_with_a_sentence_and_a_repeated_command_pays_for_the
     assert (dry.code, dry.json["sessions"], len(loopback.requests)) == (0, 4, 3)
     answer = quick(*known, *options)
     assert (answer.code, answer.json["tasks"], answer.json["paid_before"]) == (0, 1, 3)
-    assert max(sent(loopback).values()) <= 2  # without memory, both sessions of a problem may begin alike
+    asked = Counter(json.dumps(request.body, sort_keys=True) for request in loopback.requests)
+    assert max(asked.values()) <= 2  # without memory, both sessions of a problem may begin alike
 
 
 def of_setting(played: list[PlayedSession], memory: str) -> list[tuple[int, int]]:

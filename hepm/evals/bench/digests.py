@@ -21,8 +21,11 @@ from hepm.text import quoted
 from hepm.types import Trajectory
 
 Digests: TypeAlias = Literal["", "reasoningbank", "agentevolver"]
+# Items from a run, as ReasoningBank has it.
 MOST_ITEMS: Final = 3
+# Experiences for a new task, as AgentEvolver has it.
 USED_EXPERIENCES: Final = 3
+# Characters of an item in a prompt.
 _ITEM_CHARS: Final = 600
 _ENDED: Final = {
     True: "The agent succeeded. Say what made it succeed",
@@ -98,6 +101,7 @@ class DigestedRuns:
                 continue
             try:
                 answer = client.ask(digest_of(run, self._digests))
+            # The model gave no readable answer, after a repair too: the run teaches nothing.
             except AnswerError:
                 continue
             if isinstance(answer, BankItems):
@@ -123,6 +127,7 @@ class DigestedRuns:
             return ""
         vectors_ND = self._embedder.embed([digested.found_by for digested in self._known])
         (vector_D,) = self._embedder.embed([request])
+        # Vectors have length 1: their product is the cosine. Stable, so that ties keep the order of the runs.
         nearest: list[int] = np.argsort(-(vectors_ND @ vector_D), kind="stable").tolist()
         most = 1 if self._digests == "reasoningbank" else USED_EXPERIENCES
         lines = [f"Drawn from earlier runs of other tasks. {RECORD_IS_DATA}"]

@@ -89,12 +89,15 @@ class Exploration:
     """
 
     def __init__(self, bench: Bench, *, episodes: int = 100, rounds: int = ITERATIONS) -> None:
-        self.bench, self.folder, self.arm = bench, bench.folder, bench.options.arms[0]
+        self.bench = bench
+        self.folder = bench.folder
+        self.arm = bench.options.arms[0]
         self.rounds: list[RoundReport] = []
         self.plan = self._dealt(episodes, rounds)
 
     def _dealt(self, episodes: int, rounds: int) -> list[list[Key]]:
         """The runs of each round: tasks from a shuffled deck, which is shuffled anew when it is empty."""
+        # A deck, not draws: each task comes as often as another.
         dealer = Random(f"explore {self.bench.options.seed}")
         tasks = [task.id for task in self.bench.tested]
         deck: list[str] = []
@@ -114,7 +117,9 @@ class Exploration:
     def estimate(self, *, distiller: bool) -> tuple[int, Usage]:
         """How many runs are to be made, and about what they take, with the questions of a distilling model."""
         runs, usage = self.bench.estimate(list(chain.from_iterable(self.plan)), like=self.arm.name)
-        questions = runs * len(self._kinds) if distiller else 0
+        questions = 0
+        if distiller:
+            questions = runs * len(self._kinds)
         return runs, usage + Usage(questions, questions * _DISTILL_TOKENS, estimated=True)
 
     def play(
@@ -137,6 +142,7 @@ class Exploration:
         self._check(memory)
         for number, keys in enumerate(self.plan, 1):
             report = self.folder.note(f"round {number}")
+            # A round whose report is noted is not made again.
             if report is None:
                 left_out = self._make(number, keys, memory, model)
                 if left_out is None:
@@ -206,6 +212,7 @@ class Exploration:
         # Before the runs: as these are stored, their outcomes count for the lessons they were shown.
         for shown, run in zip(ended, runs, strict=True):
             memory.lessons.show(run.id, shown.facts.lessons, namespace=namespace)
+        # Stored runs are skipped when this is repeated.
         report = memory.ingest(runs, namespace=namespace)
         if report.rejected:
             raise InputError(f"a run of round {number} is not stored: {report.rejected[0].reason}")
@@ -222,6 +229,7 @@ class Exploration:
         self, number: int, ended: Sequence[Ended], memory: KnownMemory, left_out: int, evolved: Mapping[str, int]
     ) -> RoundReport:
         facts = [run.facts for run in ended]
+        usages = [run.usage for run in facts]
         success_E = np.array([run.success for run in facts], dtype=np.float64)
         # Over tasks: two runs of one task are no independent evidence.
         bootstrap = Bootstrap([run.key.task for run in ended], seed=number)
@@ -229,9 +237,13 @@ class Exploration:
         lessons = memory.lessons.list("experience", namespace=memory.namespace)
         experiences = [lesson.row.properties for lesson in lessons]
         principles = memory.lessons.list("principle", namespace=memory.namespace)
-        zones = Counter(experience["zone"] for experience in experiences)
-        # An experience of two stages counts in both.
-        tags = [str(experience["stage"]) for experience in experiences]
+        supported = [principle for principle in principles if len(principle.row.sources) > 1]
+        zones: dict[str, int] = dict.fromkeys(ZONES, 0)
+        stages: dict[str, int] = dict.fromkeys(STAGES, 0)
+        for experience in experiences:
+            zones[str(experience["zone"])] += 1
+            for stage in STAGES:  # an experience of two stages counts in both
+                stages[stage] += stage in str(experience["stage"])
         return RoundReport(
             number,
             episodes=len(ended),
@@ -241,12 +253,12 @@ class Exploration:
             reward=fmean(run.reward for run in facts),
             turns=fmean(run.turns for run in facts),
             errors=fmean(run.errors for run in facts),
-            tokens=fmean(run.usage.tokens for run in facts),
+            tokens=fmean(usage.tokens for usage in usages),
             shown=fmean(bool(run.lessons) for run in facts),
-            zones={zone: zones[zone] for zone in ZONES},
-            stages={stage: sum(stage in tag for tag in tags) for stage in STAGES},
+            zones=zones,
+            stages=stages,
             principles=len(principles),
-            supported=sum(len(principle.row.sources) > 1 for principle in principles),
+            supported=len(supported),
             evolved=evolved,
             environments=self._environments(ended, experiences),
         )
@@ -298,7 +310,8 @@ class Exploration:
             settings=self._evolution_settings(number),
             model=distiller,
         )
-        seed, note = self.bench.options.seed + number, f"evolution {number}"
+        seed = self.bench.options.seed + number
+        note = f"evolution {number}"
         planned: Any = self.folder.note(note)
         if planned is None:  # noted first: a repeated evolution would be another one
             plan = evolve(seed=seed, dry_run=True)
@@ -349,7 +362,8 @@ def _is_of(experience: Mapping[str, Any], zone: str, environment: str) -> bool:
 
 def explore_tables(exploration: Exploration) -> list[Table | Text]:
     """The runs and the library, round by round, and why runs broke off."""
-    bench, rounds = exploration.bench, exploration.rounds
+    bench = exploration.bench
+    rounds = exploration.rounds
     parts: list[Table | Text] = []
     if rounds:
         title = f"{bench.environment.name} with {bench.endpoint.model}: {count_of(len(rounds), 'round')}"
@@ -413,7 +427,10 @@ def _by_round(rounds: Sequence[RoundReport], measure: str) -> Table:
         cells = [str(report.number)]
         for name in names:
             measures = report.environments.get(name)
-            cells.append("–" if measures is None else f"{measures[measure]:.2f}")
+            if measures is None:
+                cells.append("–")
+            else:
+                cells.append(f"{measures[measure]:.2f}")
         table.add_row(*cells)
     return table
 

@@ -23,7 +23,8 @@ from hepm.llm import PaidAnswer, Usage
 from hepm.types import Trajectory
 
 ANSWERS: Final = "answers.db"
-RUNS: Final = "runs.jsonl"
+RUNS: Final = "runs.jsonl"  # written at the end of a command, for `hepm ingest`
+# `number` counts the requests of a run from 0. `settings` also holds the notes of rounds.
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS answers (
@@ -35,7 +36,7 @@ CREATE TABLE IF NOT EXISTS runs (
 );
 CREATE TABLE IF NOT EXISTS questions (key TEXT PRIMARY KEY, answer TEXT NOT NULL);
 """
-_PAID: Final = ("answers", "runs", "questions")
+_PAID: Final = ("answers", "runs", "questions")  # tables that cost something: with a row in one, settings bind
 
 
 class Key(NamedTuple):
@@ -105,7 +106,8 @@ class Folder:
     """
 
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
-        self.path, self._lock = path, Lock()
+        self.path = path
+        self._lock = Lock()
         self.dropped = 0
         """Recorded answers that were not used, since a resumed run took another course."""
         try:
@@ -121,8 +123,10 @@ class Folder:
             self._check(settings)
         except sqlite3.Error as error:
             self._db.close()
-            busy = "another process works in it" if "locked" in str(error) else str(error)
-            raise InputError(f"the folder {path} cannot be used: {busy}.") from error
+            why = str(error)
+            if "locked" in why:
+                why = "another process works in it"
+            raise InputError(f"the folder {path} cannot be used: {why}.") from error
         except ConflictError:
             self._db.close()
             raise
@@ -179,6 +183,7 @@ class Folder:
 
     def add_answer(self, key: Key, number: int, body: Object, answer: Object, usage: Usage) -> None:
         """Record an answer with what it took; it survives a kill from then on."""
+        # The digest of the request, not its text: folders of long runs stay small.
         row = (*key, number, _digest(body), json.dumps(answer), json.dumps(asdict(usage)))
         with self._writing() as db:
             db.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?)", row)
@@ -189,7 +194,10 @@ class Folder:
             rows = self._db.execute(
                 "SELECT usage FROM answers WHERE arm = ? AND task = ? AND trial = ?", key
             ).fetchall()
-        return sum((Usage(**json.loads(row[0])) for row in rows), start=Usage())
+        usage = Usage()
+        for [stored] in rows:
+            usage += Usage(**json.loads(stored))
+        return usage
 
     def add_run(self, ended: Ended) -> None:
         """Record a finished run."""
@@ -227,6 +235,7 @@ class Folder:
     def export(self) -> None:
         """Write the finished runs where `hepm ingest` reads them."""
         lines = [write_run(ended.run) + "\n" for ended in self.runs().values()]
+        # Whole or not at all: `hepm ingest` may read it meanwhile.
         with atomic_file(self.path / RUNS, "the runs") as place:
             place.write_text("".join(lines), "utf-8")
 

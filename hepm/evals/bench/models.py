@@ -18,6 +18,7 @@ from hepm.evals.environments import Environment, PlayedUser, ScriptedEnvironment
 from hepm.llm import Budget, Client, Endpoint, Prices, Usage
 from hepm.llm.usage import estimate_tokens
 
+# Names of models that are none: the authors' actions, nothing, and the agent of an environment.
 GOLD: Final = "gold"
 NONE: Final = "none"
 SCRIPTED: Final = "scripted"
@@ -71,11 +72,15 @@ class Model:
                 return recorded
             if self.stop.is_set():
                 raise StoppedError("the command is ending")
-            most, used = self._most(body), Usage()
+            most = self._most(body)
+            used = Usage()
+            # Held before it is sent: requests of other threads together must not go beyond the budget.
             self.budget.hold(most)
             try:
                 completion = complete(body)
-                used = self._usage(body, completion) if asked else Usage(1)
+                used = Usage(1)
+                if asked:
+                    used = self._usage(body, completion)
                 self._longest = max(self._longest, used.output_tokens)
                 self.folder.add_answer(key, number, body, completion, used)
             finally:
@@ -87,6 +92,7 @@ class Model:
 
     def _most(self, body: Object) -> Usage:
         """What is reserved for a request: its tokens, and its limit for the answer, or else the longest one so far."""
+        # Without a limit, an answer may be longer than any so far: the budget is then exceeded once.
         limit = body.get("max_completion_tokens") or body.get("max_tokens") or self._longest
         return self._priced(Usage(1, tokens_of(body), 0, limit, estimated=True))
 
@@ -96,7 +102,8 @@ class Model:
     def _usage(self, body: Object, completion: Object) -> Usage:
         """What an answer took, as the endpoint reports it; estimated if it does not."""
         reported: Object = completion.get("usage") or {}
-        sent, answered = reported.get("prompt_tokens"), reported.get("completion_tokens")
+        sent = reported.get("prompt_tokens")
+        answered = reported.get("completion_tokens")
         if not isinstance(sent, int) or not isinstance(answered, int):
             message = completion["choices"][0]["message"]
             return self._priced(Usage(1, tokens_of(body), 0, tokens_of(message), estimated=True))
@@ -178,14 +185,21 @@ def _in_tags(step: Object) -> Object:
 
 
 def _gold(task: Task | None) -> Complete:
-    steps = _gold_steps(task) if task else []
+    """The gold actions of a task one after another, then nothing."""
+    steps: list[Object] = []
+    if task:
+        steps = _gold_steps(task)
 
     def complete(body: Object) -> Object:
         if body.get("tool_choice") == "none":
             return _completion("No")  # asked whether a summary is due
         done = sum(message["role"] == "assistant" for message in body["messages"])
-        step = steps[done] if done < len(steps) else _completion("")
-        return step if "tools" in body else _in_tags(step)
+        step = _completion("")
+        if done < len(steps):
+            step = steps[done]
+        if "tools" not in body:
+            return _in_tags(step)
+        return step
 
     return complete
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -69,7 +69,7 @@ class BenchOptions:
 
 @dataclass
 class _Stream:
-    """Runs made one after another, with what they share."""
+    """Runs made one after another, with what they share: trials that reflect, or the tasks of an online memory."""
 
     keys: Sequence[Key]
     memory: KnownMemory
@@ -100,8 +100,13 @@ class Bench:
         given: KnownMemory | None = None,
         on_run: Callable[[int, int], None] = lambda done, total: None,
     ) -> None:
-        self.environment, self.tested, self.folder, self.endpoint = environment, tested, folder, endpoint
-        self.options, self.given, self.on_run = options, given, on_run
+        self.environment = environment
+        self.tested = tested
+        self.folder = folder
+        self.endpoint = endpoint
+        self.options = options
+        self.given = given
+        self.on_run = on_run
         self.tasks = {task.id: task for task in environment.tasks()}
         self.ended: dict[Key, Ended] = folder.runs()
         self.failed: dict[Key, str] = {}
@@ -109,19 +114,26 @@ class Bench:
 
     def plan(self) -> tuple[list[Key], list[Key]]:
         """The runs without memory, and those with it, in the order they are begun."""
-        remembering = [arm for arm in self.options.arms if arm.remembers]
-        plain = [arm.name for arm in self.options.arms if not arm.remembers]
+        plain: list[str] = []
+        remembering: list[str] = []
+        sources: dict[str, None] = {}  # arms whose runs are learned from, each once, in order
+        for arm in self.options.arms:
+            if arm.remembers:
+                remembering.append(arm.name)
+                sources[arm.learns_from] = None
+            else:
+                plain.append(arm.name)
         first: list[Key] = []
         if self.given is None and self.options.learn == "train":
-            sources = list(dict.fromkeys(arm.learns_from for arm in remembering))
-            first = self._keys(sources, self.training_tasks(), self.options.rollouts)
+            first = self._keys([*sources], self.training_tasks(), self.options.rollouts)
         first += self._keys(plain, self.tested)
         # Where no train split is published, runs without memory are both: learned from, and reported on.
-        return list(dict.fromkeys(first)), self._keys([arm.name for arm in remembering], self.tested)
+        return list(dict.fromkeys(first)), self._keys(remembering, self.tested)
 
     def training_tasks(self) -> Sequence[Task]:
         """Tasks of the train split; where none is published, the tested ones, whose families are held apart."""
-        return [task for task in self.tasks.values() if task.split == "train"] or self.tested
+        train = [task for task in self.tasks.values() if task.split == "train"]
+        return train or self.tested
 
     def _keys(self, arms: Sequence[str], tasks: Sequence[Task], times: int = 0) -> list[Key]:
         """Task by task, so that a bench that is stopped has finished the first tasks in all arms."""
@@ -197,14 +209,17 @@ class Bench:
             times = 1 + (arm.strategy in ("explicit", "always")) + isinstance(self.environment, PlayedUser)
             calls += times * turns + bool(arm.plans)
             tokens += times * used
-        digested = sum(bool(arm.digests) for arm in self.options.arms) * self._learned_runs()
+        digesting = [arm for arm in self.options.arms if arm.digests]
+        digested = len(digesting) * self._learned_runs()
         return len(waiting), Usage(calls + digested, tokens + digested * DIGEST_TOKENS, estimated=True)
 
     def _guess(self, task: Task) -> tuple[int, int]:
         """About how many turns a run of a task takes, and how many tokens."""
+        turns = 0
+        for gold_turn in task.gold:
+            turns += len(gold_turn.calls) + 1  # its calls, one at a time, and the text that ends it
         most = self.options.max_turns
-        # Each gold turn is its calls, one at a time, and the text that ends it.
-        turns = min(sum(len(turn.calls) + 1 for turn in task.gold) or most, most)
+        turns = min(turns or most, most)
         episode = self.environment.start(task, seed=self.options.seed)
         try:
             return turns, turns * tokens_of([task.system, task.request, list(episode.tools)])
@@ -220,6 +235,7 @@ class Bench:
 
     def _streams(self, keys: Sequence[Key], memory: Callable[[Key], KnownMemory]) -> list[_Stream]:
         """Each run by itself, but trials of a task in order where an arm reflects on the one before."""
+        # Runs of one chain follow each other; chains run side by side.
         chains: dict[object, list[Key]] = {}
         for key in keys:
             chain: object = key
@@ -234,7 +250,9 @@ class Bench:
         if given is not None:
             return lambda key: given
         apart = self.training_tasks() is self.tested
-        fold_of_task = self._folds() if apart else dict.fromkeys(self.tasks, 0)
+        fold_of_task = dict.fromkeys(self.tasks, 0)
+        if apart:
+            fold_of_task = self._folds()
         made: dict[tuple[str, int], KnownMemory] = {}
         remembering = [arm for arm in self.options.arms if arm.remembers]
         for source in dict.fromkeys(arm.learns_from for arm in remembering):
@@ -249,12 +267,16 @@ class Bench:
 
     def _folds(self) -> dict[str, int]:
         """The fold of each tested task; tasks of a family share one, and few families have one each."""
+        # A task without a family is one of its own.
         families = sorted({task.family or task.id for task in self.tested})
         few = len(families) < self.options.folds
         folds: dict[str, int] = {}
         for task in self.tested:
             family = task.family or task.id
-            folds[task.id] = families.index(family) if few else fold_of(family, self.options.folds)
+            if few:
+                folds[task.id] = families.index(family)
+            else:
+                folds[task.id] = fold_of(family, self.options.folds)
         return folds
 
     def _runs_of(self, source: str) -> list[tuple[str, Trajectory]]:
@@ -280,6 +302,7 @@ class Bench:
         """The run with the label that memory learns from."""
         if not self.options.judge or self._model.client is None:
             return run
+        # Without the reward of the environment, which the judge must not see.
         unlabelled = replace(run, outcome=type(run.outcome)())
         for verdict in OutcomeJudge(self._model.client, 1).verdicts([unlabelled]):
             if verdict.success is not None:
@@ -289,7 +312,7 @@ class Bench:
     def _play(self, streams: Sequence[_Stream], total: int) -> None:
         pool = ThreadPoolExecutor(self.options.concurrency, thread_name_prefix="hepm-bench")
         try:
-            running: list[Future[None]] = [pool.submit(self._play_stream, stream, total) for stream in streams]
+            running = [pool.submit(self._play_stream, stream, total) for stream in streams]
             for future in as_completed(running):
                 future.result()
         except BaseException:
@@ -323,6 +346,7 @@ class Bench:
                 self.on_run(len(self.ended), total)
 
     def _reflect(self, run: Trajectory) -> list[str]:
+        """What the model advises itself after a failed run; none without a model."""
         client = self._model.client
         if client is None:
             return []
@@ -342,6 +366,7 @@ class Bench:
             return []
 
     def _run(self, key: Key, stream: _Stream) -> Ended:
+        """Make one run and record it."""
         task = self.tasks[key.task]
         episode = self._start(key, task)
         try:
@@ -370,6 +395,7 @@ class Bench:
         return ended
 
     def _start(self, key: Key, task: Task) -> Episode:
+        # The same seed in each arm: arms are compared on the same draws.
         seed = self.options.seed + key.trial
         if isinstance(self.environment, PlayedUser):
             return self.environment.start(task, seed=seed, ask=self._model.recorded_user(key))
@@ -377,20 +403,29 @@ class Bench:
 
     def _agent(self, key: Key, task: Task, request: str, id: str, stream: _Stream, episode: Episode) -> Agent:
         """The agent of an arm, with what its system prompt says of earlier runs."""
-        arm, memory = ARMS[key.arm], stream.memory
+        arm = ARMS[key.arm]
+        memory = stream.memory
         prompt = arm.prompt
         if arm.plans:
             prompt = replace(prompt, policy=memory.plan(id, self._steps(key, task, request), arm.plans))
-        shown = memory.similar(request, arm.similar) if arm.similar else advice(stream.reflections)
-        shown = shown or memory.about(request, arm.digests)
+        if arm.chooses:
+            prompt = replace(prompt, model=self._model.client)
+        # No arm has more than one of the three.
+        if arm.similar:
+            shown = memory.similar(request, arm.similar)
+        elif arm.digests:
+            shown = memory.about(request, arm.digests)
+        else:
+            shown = advice(stream.reflections)
+        system = [part for part in (task.system, arm.instruction, shown) if part]
         return _agent_of(arm)(
             endpoint=self.endpoint,
             memory=memory,
             tools=lambda: list(episode.tools),  # asked each turn: some environments offer more as a task goes on
             execute=episode.call,
-            system="\n\n".join(part for part in (task.system, arm.instruction, shown) if part),
+            system="\n\n".join(system),
             strategy=arm.strategy,
-            prompt_options=replace(prompt, model=self._model.client if arm.chooses else None),
+            prompt_options=prompt,
             max_turns=self.options.max_turns,
             options=self.options.options,
             complete=self._model.recorded(key, task),
@@ -400,20 +435,32 @@ class Bench:
     def _facts(
         self, key: Key, run: Trajectory, done: Done, lessons: tuple[str, ...], scores: Mapping[str, float]
     ) -> Facts:
-        calls = [call for call in run.calls() if call.name != SUMMARY_TOOL]
+        calls = errors = 0
+        for call in run.calls():
+            if call.name != SUMMARY_TOOL:  # notes to itself, no actions
+                calls += 1
+                errors += call.error is True
+        moves = [_move(message) for message in done.messages if message["role"] == "assistant"]
+        hints: list[str] = []
+        memory_s: list[float] = []
         entropies: list[float | None] = []
         for step in done.steps:
-            entropies.append(entropy_of(step.first_token) if step.first_token else None)
+            hints.append(step.hint)
+            memory_s.append(step.memory_s)
+            entropy = None
+            if step.first_token:  # endpoints without log-probabilities give none
+                entropy = entropy_of(step.first_token)
+            entropies.append(entropy)
         return Facts(
             reward=run.outcome.reward or 0.0,
             success=run.outcome.graded(self.options.success_from).success is True,
             ended=done.ended,
             turns=done.turns,
-            calls=len(calls),
-            errors=sum(call.error is True for call in calls) + done.malformed,
-            moves=tuple(_move(message) for message in done.messages if message["role"] == "assistant"),
-            hints=tuple(step.hint for step in done.steps),
-            memory_s=tuple(step.memory_s for step in done.steps),
+            calls=calls,
+            errors=errors + done.malformed,
+            moves=tuple(moves),
+            hints=tuple(hints),
+            memory_s=tuple(memory_s),
             usage=self.folder.usage(key),
             lessons=lessons,
             scores=scores,

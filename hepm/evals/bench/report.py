@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from itertools import chain, zip_longest
+from itertools import chain, product, zip_longest
 from math import comb, inf
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from rich.table import Table
@@ -19,41 +19,38 @@ from rich.text import Text
 from hepm.errors import InputError
 from hepm.evals.bench.arms import ARMS, OFF
 from hepm.evals.bench.folder import Ended, Facts, Key
-from hepm.evals.bench.sessions import (
-    SESSION_MEASURES,
-    SessionMean,
-    draw_sessions,
-    effort_sentence,
-    session_means,
-    session_tables,
-)
-from hepm.evals.metrics import Bootstrap, Interval, interval
-from hepm.evals.report import MethodDifference, rounded, table_of
+from hepm.evals.bench.scores import CHANGED, FEWEST_TASKS, ArmScores, BenchReport, ChangedTask
+from hepm.evals.bench.sessions import SESSION_MEASURES, draw_sessions, effort_sentence, session_means, session_tables
+from hepm.evals.metrics import Bootstrap, interval
+from hepm.evals.report import MethodDifference, table_of
 from hepm.text import CUT, count_of, on_one_line
 from hepm.types import SUMMARY_TOOL
 from hepm.uplift.drawing import draw_effects
 from hepm.uplift.saying import COLUMNS, MeasuredInBothArms, effect_sentence
 from hepm.uplift.sequence import Effect
 
-FEWEST_TASKS: Final = 10
-CHANGED: Final = "changed"
-"""A score of points of recorded runs: whether other tools were called there than without memory."""
 _SHOWN_DIFFERENCES: Final = ("success", "calls", "tokens")
 _SESSION_DIFFERENCES: Final = tuple(SESSION_MEASURES)
+# Of the reports on a terminal; --json has everything.
 _SHOWN: Final = 2  # won tasks, and lost ones, of each arm on a terminal
 _SHOWN_STEPS: Final = 4  # of each of them
 _CHARS: Final = 300  # of a step
 _TO_SUCCESS: Final = ("turns", "calls")
-_AROUND: Final[Mapping[str, int]] = {"summary": 0, "before": -1, "after": 1}  # H-EPM, table 8
+# Steps around a call of the summary tool (H-EPM, table 8): its own, the one before, the one after.
+_AROUND: Final[Mapping[str, int]] = {"summary": 0, "before": -1, "after": 1}
 
 
 def _if_solved(facts: Facts, count: int) -> float | None:
     # A failed run may give up at once, or use all turns: its length says nothing of efficiency.
-    return count if facts.success else None
+    if not facts.success:
+        return None
+    return count
 
 
 def _per_turn(facts: Facts, count: int) -> float | None:
-    return count / facts.turns if facts.turns else None
+    if not facts.turns:
+        return None
+    return count / facts.turns
 
 
 _Measure: TypeAlias = Callable[[Facts], float | None]  # None where a run has none
@@ -67,89 +64,6 @@ _MEASURES: Final[Mapping[str, _Measure]] = {
     "requests_per_turn": lambda facts: _per_turn(facts, facts.usage.calls),
     "tokens_per_turn": lambda facts: _per_turn(facts, facts.usage.tokens),
 }
-
-
-@dataclass(frozen=True)
-class ChangedTask:
-    """A task that came out differently with memory: the first pair of runs of which one succeeded.
-
-    Attributes:
-        trial: Of both runs, from 0.
-        step: The first step at which they differ, from 0.
-        hint: What memory said there.
-        without, with_memory: What the model did at each step from there on.
-    """
-
-    task: str
-    trial: int
-    step: int
-    hint: str
-    without: tuple[str, ...]
-    with_memory: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class ArmScores:
-    """One arm.
-
-    Attributes:
-        means: Success, reward, tool errors and tokens over runs; turns and calls over successful ones; and what the
-            environment judges besides ("security") over the runs of which it does.
-        interval: Of the success.
-        pass_k: The chance that k trials of a task all succeed, for k = 1 to the number of trials (τ-bench).
-        difference: To the reference arm, paired by task; of turns and calls on tasks that both solved.
-        memory_ms: Median milliseconds in memory per turn.
-        hinted: Share of the turns at which memory said something.
-        entropy: Mean entropy of an answer's first token in nats: of calls of the summary tool, and of the answers
-            before and after them (H-EPM, C.3); empty without log-probabilities.
-        cost_usd: None without prices.
-        won, lost: Tasks that succeeded more often, and less often, than in the reference arm.
-        sessions: Where trials are sessions of a user, the means of each session by measure.
-        later: Those of all sessions from the second on, where there is something to remember.
-    """
-
-    means: Mapping[str, float | None]
-    interval: Interval
-    pass_k: Sequence[float]
-    difference: Mapping[str, MethodDifference]
-    memory_ms: float
-    hinted: float
-    entropy: Mapping[str, float]
-    cost_usd: float | None
-    won: Sequence[ChangedTask]
-    lost: Sequence[ChangedTask]
-    sessions: Sequence[Mapping[str, SessionMean]] = ()
-    later: Mapping[str, SessionMean] = field(default_factory=dict[str, SessionMean])
-
-
-@dataclass(frozen=True)
-class BenchReport:
-    """A whole bench, over the tasks of which every arm has every trial.
-
-    Attributes:
-        reference: The arm that others are compared with.
-        unfinished: Tasks that some arm has not finished.
-        failed: Why runs broke off.
-        sentences: One on each arm but the reference.
-        unreflected: Sessions after which a model's notes could not be read, so that the old ones stayed.
-    """
-
-    environment: str
-    model: str
-    tasks: int
-    trials: int
-    reference: str
-    arms: Mapping[str, ArmScores]
-    unfinished: int
-    failed: Mapping[str, str]
-    calls: int
-    paid_before: int
-    sentences: Sequence[str]
-    unreflected: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        """As `hepm bench --json` prints it."""
-        return rounded(asdict(self))
 
 
 def report_on(
@@ -176,16 +90,14 @@ def report_on(
         without_memory: Arms of sessions that no sentence compares.
     """
     finished = _finished_in_all(ended, arms, tasks, trials)
-    runs: dict[str, list[list[Facts]]] = {}
-    for arm in arms:
-        runs[arm] = []
-        for task in finished:
-            runs[arm].append([ended[Key(arm, task, trial)].facts for trial in range(trials)])
+    runs = {arm: _facts_by_task(ended, arm, finished, trials) for arm in arms}
     reference = OFF if OFF in arms else arms[0]
     scores: dict[str, ArmScores] = {}
     sentences: list[str] = []
     if finished:
-        drawn = [families[task] for task in finished] if families else finished
+        drawn = finished
+        if families:
+            drawn = [families[task] for task in finished]
         bootstrap = Bootstrap(drawn, seed=seed)  # one for all arms: they are compared on the same draws
         for arm in arms:
             scores[arm] = _scores(finished, drawn, runs[arm], runs[reference], bootstrap)
@@ -202,7 +114,7 @@ def report_on(
         arms=scores,
         unfinished=len(tasks) - len(finished),
         failed={str(key): reason for key, reason in failed.items()},
-        calls=sum(run.facts.usage.calls for run in ended.values()),
+        calls=_calls_of(ended),
         paid_before=paid_before,
         sentences=sentences,
         unreflected=unreflected,
@@ -224,12 +136,24 @@ def _with_sessions(
     return replace(scores, sessions=by_session, later=session_means(runs, others, bootstrap, slice(second, None)))
 
 
+def _calls_of(ended: Mapping[Key, Ended]) -> int:
+    """Requests to the model in all runs, recorded ones too."""
+    return sum(run.facts.usage.calls for run in ended.values())
+
+
+def _facts_by_task(ended: Mapping[Key, Ended], arm: str, tasks: Sequence[str], trials: int) -> list[list[Facts]]:
+    """The trials of each task in one arm."""
+    by_task: list[list[Facts]] = []
+    for task in tasks:
+        by_task.append([ended[Key(arm, task, trial)].facts for trial in range(trials)])
+    return by_task
+
+
 def _finished_in_all(ended: Mapping[Key, Ended], arms: Sequence[str], tasks: Sequence[str], trials: int) -> list[str]:
     """The tasks of which every arm has every trial."""
     finished: list[str] = []
     for task in tasks:
-        keys = [Key(arm, task, trial) for arm in arms for trial in range(trials)]
-        if all(key in ended for key in keys):
+        if all(Key(arm, task, trial) in ended for arm, trial in product(arms, range(trials))):
             finished.append(task)
     return finished
 
@@ -263,8 +187,11 @@ def _scores(
             won.append(change)
         else:
             lost.append(change)
-    memory_s = list(chain.from_iterable(facts.memory_s for facts in every))
-    hints = list(chain.from_iterable(facts.hints for facts in every))
+    memory_s: list[float] = []
+    hints: list[str] = []
+    for facts in every:
+        memory_s += facts.memory_s
+        hints += facts.hints
     return ArmScores(
         means,
         interval(bootstrap.means(success_T)),
@@ -306,6 +233,7 @@ def _paired_difference(
     if not both:
         return None
     values_T = np.array(differences)
+    # Other tasks: the draws of all tasks do not fit.
     if len(both) < len(drawn):
         bootstrap = Bootstrap(both)
     return MethodDifference(float(values_T.mean()), interval(bootstrap.means(values_T)))
@@ -314,14 +242,20 @@ def _paired_difference(
 def _pass_k(runs: Sequence[Sequence[Facts]]) -> list[float]:
     # Of c successes in n trials, C(c, k) / C(n, k) is the chance that k trials drawn without repetition all succeed.
     trials = len(runs[0])
-    successes = [sum(facts.success for facts in of_task) for of_task in runs]
+    successes = [_successes(of_task) for of_task in runs]
     chances: list[float] = []
     for k in range(1, trials + 1):
-        chances.append(fmean(comb(count, k) / comb(trials, k) for count in successes))
+        ways = comb(trials, k)
+        chances.append(fmean(comb(count, k) / ways for count in successes))
     return chances
 
 
+def _successes(runs: Sequence[Facts]) -> int:
+    return sum(facts.success for facts in runs)
+
+
 def _cost_usd(runs: Sequence[Facts]) -> float | None:
+    """What runs cost together; None if the price of one is unknown."""
     total = 0.0
     for facts in runs:
         if facts.usage.cost_usd is None:
@@ -331,7 +265,8 @@ def _cost_usd(runs: Sequence[Facts]) -> float | None:
 
 
 def _entropies(runs: Sequence[Facts]) -> dict[str, float]:
-    values: dict[str, list[float]] = {name: [] for name in _AROUND}
+    """The mean entropy of first tokens at, before and after summaries; what no run has is left out."""
+    values: defaultdict[str, list[float]] = defaultdict(list)
     for facts in runs:
         by_step = dict(enumerate(facts.entropies))
         for step, move in enumerate(facts.moves):
@@ -341,7 +276,7 @@ def _entropies(runs: Sequence[Facts]) -> dict[str, float]:
                 entropy = by_step.get(step + offset)
                 if entropy is not None:
                     values[name].append(entropy)
-    return {name: fmean(of_name) for name, of_name in values.items() if of_name}
+    return {name: fmean(values[name]) for name in _AROUND if values[name]}
 
 
 def _judged(facts: Facts, name: str) -> float | None:
@@ -364,22 +299,28 @@ def _changes(
 ) -> Iterator[tuple[bool, ChangedTask]]:
     """Of each task that one arm solved more often, whether it was this one, and the first trial that shows it."""
     for task, mine, theirs in zip(tasks, runs, others, strict=True):
-        gained = sum(facts.success for facts in mine) - sum(facts.success for facts in theirs)
+        gained = _successes(mine) - _successes(theirs)
         if not gained:
             continue
         better = gained > 0
         for trial, (run, other) in enumerate(zip(mine, theirs, strict=True)):
             if run.success is better and other.success is not better:
                 step = _first_difference(run.moves, other.moves)
-                hint = run.hints[step] if step < len(run.hints) else ""
+                hint = ""
+                if step < len(run.hints):
+                    hint = run.hints[step]
                 yield better, ChangedTask(task, trial, step, hint, other.moves[step:], run.moves[step:])
                 break
 
 
 def _first_difference(moves: Sequence[str], others: Sequence[str]) -> int:
     """The first step at which two runs differ; one that goes on where the other ended differs there."""
-    pairs = enumerate(zip_longest(moves, others))
-    return next(step for step, (move, other) in pairs if move != other)
+    step = 0
+    for move, other in zip_longest(moves, others):
+        if move != other:
+            break
+        step += 1
+    return step
 
 
 def _sentence(arm: str, scores: ArmScores, reference: str, tasks: int) -> str:
@@ -389,6 +330,7 @@ def _sentence(arm: str, scores: ArmScores, reference: str, tasks: int) -> str:
             besides += f" It changed {100 * (scores.means[name] or 0.0):.1f} % of the calls."
         elif name not in _MEASURES:  # what the environment judges besides, as "security"
             besides += f" {_judgement(name, scores, reference)}."
+    # No task came out otherwise: there is no difference to weigh.
     if not scores.won and not scores.lost:
         hints = " hints" if ARMS[arm].strategy != "off" else ""
         if not scores.means["success"]:
@@ -414,6 +356,7 @@ def _judgement(name: str, scores: ArmScores, reference: str) -> str:
     gain = scores.difference[name]
     mean = f"{name.capitalize()} was {100 * (scores.means[name] or 0.0):.1f} %"
     low, high = gain.interval
+    # Equal in every task.
     if low == gain.value == high == 0:
         return f"{mean}, as with {reference}"
     by = "no more than chance explains" if low <= 0 <= high else "by more than chance explains"
@@ -441,8 +384,8 @@ def tables(report: BenchReport) -> list[Table | Text]:
         sessions = count_of(report.unreflected, "session")
         parts.append(Text(f"After {sessions} the model's notes could not be read, and the old ones stayed."))
     for arm, scores in report.arms.items():
-        parts += [_side_by_side(report.reference, arm, "won", change) for change in scores.won[:_SHOWN]]
-        parts += [_side_by_side(report.reference, arm, "lost", change) for change in scores.lost[:_SHOWN]]
+        for what, changes in (("won", scores.won), ("lost", scores.lost)):
+            parts += [_side_by_side(report.reference, arm, what, change) for change in changes[:_SHOWN]]
     return [*parts, *endings(report, "run", "task")]
 
 
@@ -514,8 +457,11 @@ def _differences(report: BenchReport) -> Table | Text:
     for arm, scores in report.arms.items():
         if arm == report.reference:
             continue
-        for name in _SESSION_DIFFERENCES if scores.sessions else _SHOWN_DIFFERENCES:
-            difference, mean, other = scores.difference.get(name), scores.means[name], without[name]
+        shown = _SESSION_DIFFERENCES if scores.sessions else _SHOWN_DIFFERENCES
+        for name in shown:
+            difference = scores.difference.get(name)
+            mean = scores.means[name]
+            other = without[name]
             if difference is None or mean is None or other is None:
                 continue
             effect = _effect(difference, report.tasks)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from rich.table import Table
 
 from hepm.errors import InputError
 from hepm.evals.bench.folder import Facts
-from hepm.evals.metrics import Bootstrap, FloatArray, Interval, interval
+from hepm.evals.bench.scores import FEWEST_TASKS, BenchReport, SessionMean
+from hepm.evals.metrics import Bootstrap, FloatArray, interval
 from hepm.evals.report import MethodDifference, table_of
 from hepm.text import count_of
 from hepm.uplift.drawing import drawing
 
-if TYPE_CHECKING:
-    from hepm.evals.bench.report import BenchReport
-
+# UE of MultiSessionCollab (3.3): turns in which a user enforces preferences.
 EFFORT: Final = "user_effort"
 SESSION_MEASURES: Final[Mapping[str, Callable[[Facts], float]]] = {
     "success": lambda facts: float(facts.success),
@@ -31,20 +29,6 @@ _LABELS: Final = {
     EFFORT: "turns that enforce a preference",
     "length": "messages",
 }
-
-
-@dataclass(frozen=True)
-class SessionMean:
-    """A mean over users, of one session or of several.
-
-    Attributes:
-        interval: From resampling users.
-        difference: To the reference arm, paired by user and problem; None for the reference.
-    """
-
-    value: float
-    interval: Interval
-    difference: MethodDifference | None = None
 
 
 def session_means(
@@ -59,6 +43,7 @@ def session_means(
     for name, measure in SESSION_MEASURES.items():
         mine_U = _user_means(runs, measure, sessions)
         difference = None
+        # The reference has no difference to itself.
         if runs is not others:
             gain_U = mine_U - _user_means(others, measure, sessions)
             difference = MethodDifference(float(gain_U.mean()), interval(bootstrap.means(gain_U)))
@@ -68,7 +53,10 @@ def session_means(
 
 def _user_means(runs: Sequence[Sequence[Facts]], measure: Callable[[Facts], float], sessions: slice) -> FloatArray:
     """The mean of some sessions of each user, shape (U,)."""
-    values_US = np.array([[measure(facts) for facts in of_user] for of_user in runs], dtype=np.float64)
+    rows: list[list[float]] = []
+    for of_user in runs:
+        rows.append([measure(facts) for facts in of_user])
+    values_US = np.array(rows, dtype=np.float64)
     return values_US[:, sessions].mean(axis=1)
 
 
@@ -80,10 +68,9 @@ def effort_sentence(
     Args:
         later, without: The means of the arm and of the reference, from the second session on.
     """
-    from hepm.evals.bench.report import FEWEST_TASKS
-
     gain = later[EFFORT].difference
     assert gain is not None
+    # Less effort is better: a difference below 0 is a gain.
     low, high = gain.interval
     if report.tasks < FEWEST_TASKS:
         verdict = "too few users to say more"
@@ -109,8 +96,9 @@ def session_tables(report: BenchReport) -> list[Table]:
     differences_table = table_of(title, "arm", "session", *measures)
     for arm, scores in report.arms.items():
         for number, means in enumerate(scores.sessions, 1):
+            # Named once, above its sessions.
             name = arm if number == 1 else ""
-            means_table.add_row(name, str(number), *(_cell(means[measure]) for measure in SESSION_MEASURES))
+            means_table.add_row(name, str(number), *[_cell(means[measure]) for measure in SESSION_MEASURES])
             if arm != report.reference:
                 cells = [_signed(means[measure].difference) for measure in SESSION_MEASURES]
                 differences_table.add_row(name, str(number), *cells)
@@ -140,10 +128,12 @@ def draw_sessions(report: BenchReport, file: Path) -> None:
                 means = [of_session[measure] for of_session in scores.sessions]
                 # Side by side, as equal values would hide each other.
                 offset = 0.08 * (index - (len(report.arms) - 1) / 2)
-                places = [number + offset for number in range(1, len(means) + 1)]
+                places = np.arange(1, len(means) + 1) + offset
+                lows = [mean.interval.low for mean in means]
+                highs = [mean.interval.high for mean in means]
                 lines = axes.plot(places, [mean.value for mean in means], "o-", label=arm, clip_on=False)
-                axes.vlines(places, *zip(*(mean.interval for mean in means), strict=True), color=lines[0].get_color())
-            axes.set_ylim(0, 1.05 if measure == "success" else None)
+                axes.vlines(places, lows, highs, color=lines[0].get_color())
+            axes.set_ylim(0, 1.05 if measure == "success" else None)  # a share; others end where they end
             axes.set_xticks(range(1, report.trials + 1))
             axes.set_xlabel("session")
             axes.set_title(_LABELS[measure])

@@ -33,6 +33,7 @@ class UserEpisode:
         replies: What the agent said, in order.
     """
 
+    # A conversation alone.
     tools: Sequence[Schema] = ()
 
     def __init__(self, user: User, session: int) -> None:
@@ -52,6 +53,7 @@ class UserEpisode:
         if self._turns[-1].role == "user":
             self._turns.append(Turn("assistant", text))
             self.replies.append(text)
+        # The first call comes before any reply: there is nothing to note of the agent then.
         self.last = self._user.respond(self._session, self._turns, self.last)
         if self.last.enforced:
             self.enforced.append(self.last.enforced)
@@ -115,6 +117,7 @@ class UsersEnvironment:
 
     def start(self, task: Task, *, seed: int = 0) -> UserEpisode:
         """A session by itself; the seed chooses its problem. `hepm bench` makes several with what was remembered."""
+        # `seed` numbers the trial, which is a session here; the users themselves are those of seed 0.
         [user] = self.users([task.id], seed=0)
         return UserEpisode(user, seed + 1)
 

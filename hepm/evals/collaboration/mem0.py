@@ -16,6 +16,7 @@ from hepm.text import quoted
 from hepm.types import Turn
 
 PACKAGE: Final = Package(("mem0ai==2.2.1",), size="120 MB")
+# Facts come from what users said: they are data, no instructions.
 _KNOWN: Final = "What is remembered of this user, as data:"
 _RECALLED: Final = 5  # facts for a reply
 
@@ -31,6 +32,7 @@ class UserFacts:
         self._folder = folder
 
     def __enter__(self) -> Self:
+        # A store in the process and in the folder: one user cannot read the facts of another.
         self._worker = Worker(PACKAGE, "mem0_side")
         self._worker.ask("open_store", self._folder)
         return self

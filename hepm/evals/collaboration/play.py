@@ -188,6 +188,7 @@ class UserBench:
         sessions = len(self.users) * self.sessions
         turns = sessions * self.max_turns
         conversation = self.max_turns * REPLY_TOKENS
+        # Requests of the agent.
         calls = turns * len(self.arms)
         tokens = calls * (tokens_of(SYSTEM) + conversation // 2 + REPLY_TOKENS)
         for arm in {*self.arms} & HISTORIES.keys():
@@ -199,6 +200,7 @@ class UserBench:
             calls += sessions + turns
             tokens += sessions * conversation + (sessions + turns) * NOTES_CHARS // 2
         if "mem0" in self.arms:
+            # mem0 asks the model for the facts of each turn.
             calls += turns
             tokens += turns * (UserFacts.PROMPT_TOKENS + 2 * REPLY_TOKENS)
         usage = Usage(calls, tokens, estimated=True)
@@ -224,6 +226,7 @@ class UserBench:
                     self._record(session)
                     if arm == "notes":
                         self._reflect(store, user.name, session)
+            # These end the whole command; other errors end this user's sessions in this arm.
             except (StoppedError, BudgetSpentError, EndpointRefusedError):
                 raise
             except (LlmError, EpisodeError) as error:
@@ -270,6 +273,7 @@ class UserBench:
         if known.arm == "plain":
             user = user.unbiased()
         episode = UserEpisode(user, known.number)
+        # The user speaks first.
         message = episode.answer("")
         turns: list[Turn] = []
         while message is not None and len(episode.replies) < self.max_turns:
@@ -300,6 +304,7 @@ class UserBench:
         asked = Turn("user", user.problem(known.number))
         answer = agent.answer([asked])
         success = user.succeeded(known.number, UserTurn("", draft=answer.text))
+        # Nothing is enforced; problem and answer are two messages.
         scores = scores_of(0, 2)
         return PlayedSession("direct", user.name, known.number, success, (), "", (asked, answer), answer.text, scores)
 

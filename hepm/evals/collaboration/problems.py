@@ -105,6 +105,7 @@ def is_answered(answer: str, message: str) -> bool:
 
 def problem_of(user: str, session: int, *, seed: int = 0, problems: Mapping[str, str] = PROBLEMS) -> str:
     """The problem of a session, numbered from 1, the same for all memories; none comes again before all came."""
+    # Of a user: arms and models get the same problems in the same sessions.
     order = [*problems]
     Random(f"{seed}/{user}/problems").shuffle(order)
     return order[(session - 1) % len(order)]
@@ -180,6 +181,7 @@ def _of_record(record: Mapping[str, Any]) -> tuple[str, str]:
 
 def _boxed(solution: str) -> str:
     """What the last box of a solution holds, braces in braces included."""
+    # The last box: solutions box steps on the way, too.
     begin = solution.rindex("\\boxed{") + len("\\boxed{")
     depth = 1
     for end in range(begin, len(solution)):
@@ -205,6 +207,7 @@ def _of_mmlu(text: str) -> list[tuple[str, str]]:
 def _of_logiqa(text: str) -> list[tuple[str, str]]:
     """Groups of lines: letter, context, question, four options "A.text"."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    # An answer letter, a context, a question and four options.
     if len(lines) % 7:
         raise ValueError("its lines are not groups of seven")
     problems: list[tuple[str, str]] = []

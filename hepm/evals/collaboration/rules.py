@@ -15,10 +15,12 @@ _INLINE: Final = re.compile(r"`[^`\n]+`")
 _BULLET: Final = re.compile(r"^[ \t]*[-*+•][ \t]+\S", re.MULTILINE)
 _NUMBER: Final = re.compile(r"^[ \t]*\d{1,3}[.)][ \t]+", re.MULTILINE)
 _HEADING: Final = re.compile(r"^#{1,6}[ \t]+\S", re.MULTILINE)
+# Bullets and the signs of headings.
 _MARKS: Final = re.compile(r"^[ \t]*(?:[-*+•]|#{1,6})[ \t]+", re.MULTILINE)
 _ABBREVIATION: Final = re.compile(r"\b(?:e\.g|i\.e|etc|vs|Dr|Mr|Mrs|Ms|Prof|approx|No|Fig)\.(?=\s+\S)")
 # The end of a sentence, with closing quotes and emphasis behind it, or of a paragraph.
 _SENTENCE: Final = re.compile(r"[.!?…]+[\"'”’)*_]*(?=\s|$)|\n\s*\n|[。！？]")
+# Pictographs, and the older signs and dingbats.
 _EMOJI: Final = re.compile("[\U0001f300-\U0001faff\u2600-\u27bf]")
 _SUMMARY: Final = re.compile(
     r"\W*(?:in summary|summary|in short|to sum up|tl;?dr|zusammenfassung|kurz gesagt)\b", re.IGNORECASE
@@ -79,6 +81,7 @@ class RulePreference:
     wordings: tuple[str, ...]
 
 
+# Before a word, in one sentence: "Please don't use lists".
 _NO: Final = r"\b(?:no|not|never|without|don['’]t)\b.*"
 
 PREFERENCES: Final[dict[str, RulePreference]] = {
@@ -160,6 +163,7 @@ CONFLICTS: Final = (
     {"summary", "closing question"},
 )
 """Preferences that no message keeps together, or of which one makes the other idle."""
+# Preferences of a user, as in the paper (3.2).
 PER_USER: Final = 3
 
 
@@ -167,6 +171,7 @@ def drawn_preferences(
     user: str, names: Iterable[str], conflicts: Collection[Set[str]], *, seed: int = 0
 ) -> tuple[str, ...]:
     """Three compatible preferences, drawn for a user."""
+    # By name and seed: a user has the same ones in each arm and however many users there are.
     compatible: list[tuple[str, ...]] = []
     for chosen in combinations(names, PER_USER):
         if not any(pair <= {*chosen} for pair in conflicts):

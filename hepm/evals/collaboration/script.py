@@ -25,11 +25,13 @@ def scripted(body: Object) -> Object:
     return {"choices": [{"message": {"role": "assistant", "content": _reply(PROBLEMS[problem], wanted)}}]}
 
 
+# What a user asks first, to the whole problem.
 _BY_OPENING: Final = {steps_of(problem)[0]: problem for problem in PROBLEMS}
 
 
 def _preferences_in(text: str) -> set[str]:
     """The preferences that a line or a sentence asks for."""
+    # By sentences: a wish and its "not" stand in one.
     lines = re.split(r"\n|(?<=[.!?])\s", text)
     wanted: set[str] = set()
     for name, preference in PREFERENCES.items():

@@ -114,6 +114,7 @@ class SimulatedTurn:
     message: str
 
     def __post_init__(self) -> None:
+        # What a model gets wrong here is sent back to it once: the messages are for the model.
         if sorted(check.preference for check in self.checks) != [1, 2, 3]:
             raise ValueError("checks holds each of the preferences 1, 2 and 3 once")
         if sorted(self.enforced) != sorted(check.preference for check in self.checks if check.violated):
@@ -176,6 +177,7 @@ class ModelUser:
 
     def respond(self, session: int, turns: Sequence[Turn], before: UserTurn) -> UserTurn:
         """Ask the model. Where a preference is enforced, the draft stays what it was."""
+        # The greeting alone: the user opens the conversation.
         if len(turns) == 1:
             return UserTurn(self.client.ask(self._question(session, "open", _OPEN, str)))
         talk = f"The draft: {_quoted(before.draft)}\n\nThe conversation:\n{quoted_conversation(turns)}"
@@ -192,6 +194,7 @@ class ModelUser:
 
     def succeeded(self, session: int, last: UserTurn) -> bool:
         """Whether the judge finds the draft right; without a draft it is not asked."""
+        # Nothing to judge, and a request saved.
         if not last.draft.strip():
             return False
         answer = self.problems[self.problem(session)]
@@ -200,6 +203,7 @@ class ModelUser:
 
     def _question(self, session: int, step: str, task: str, form: type[T], text: str = "") -> Question[T]:
         problem = f"The problem: {_quoted(self.problem(session))}"
+        # The judge compares with an answer: who the user is changes nothing.
         if self.persona and step != "judge":
             problem = f"The user: {self.persona}\n\n{problem}"
         messages = (Message("system", task), Message("user", f"{problem}\n\n{text}".strip()))

@@ -99,10 +99,12 @@ class RuleUser:
         replies = [turn.text for turn in turns[1:] if turn.role == "assistant"]
         if not replies:
             return UserTurn(opening)
+        # Details are given word for word, one a message: what the user said already is found by its text.
         given = {turn.text for turn in turns if turn.role == "user"}
         untold = [detail for detail in details if detail not in given]
         next_detail = untold[0] if untold else ""
         answered = is_answered(self.problems[problem], replies[-1])
+        # A reply that only asks for a detail is no answer yet that could violate a preference.
         if next_detail and not answered and replies[-1].rstrip().endswith("?"):
             return UserTurn(next_detail, (), before.draft)
         turn = len(replies) - 1
@@ -123,6 +125,7 @@ class RuleUser:
     def enforce(self, name: str, session: int, turn: int) -> str:
         """Words that ask for a preference, the same for all memories."""
         wordings = self.preferences[name].wordings
+        # Seeded by the place in the conversation, not by its course: arms hear the same words.
         return Random(f"{self.seed}/{self.name}/{name}/{session}/{turn}").choice(wordings)
 
 

@@ -181,6 +181,7 @@ def place_of(environment: Environment, task: Task) -> str:
 
 def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
     """What makes each environment, by name. The imports stand here, as the modules import this one."""
+    # Here, not above: these modules import this one.
     from hepm.evals import desk_environment
     from hepm.evals.collaboration import environment as collaboration
     from hepm.evals.environments import functions, gyms, published, questions, recorded
@@ -205,6 +206,7 @@ def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
     makers["questions"] = questions.island_questions
     makers["questions-files"] = partial(questions.file_questions, source)
 
+    # "service-desk-0" and the next ones.
     for seed in range(desk_environment.DESKS):
         makers[f"service-desk-{seed}"] = partial(desk_environment.bench_desk, seed)
     for gym in gyms.GYMS:
@@ -235,6 +237,7 @@ def find_environment(name: str, source: str = "") -> Environment:
     makers = _environments(source)
     if name not in makers:
         raise NotFoundError(f"no environment {name!r}: known are {', '.join(makers)}")
+    # Ignored, a source would pass for what was measured.
     if source and not name.startswith(FROM_SOURCE):
         raise InputError(f"{name} takes no source: leave --source out.")
     return makers[name]()

@@ -85,6 +85,7 @@ class FunctionEpisode:
     def _evaluate(self, point: tuple[int, ...]) -> str:
         # Refused calls count too.
         self._asked += 1
+        # Else the answer could be asked for.
         if point == self._test:
             raise ToolFailed("f is not evaluated at the test input")
         if self._asked > _LIMIT:
@@ -133,6 +134,7 @@ class FunctionEnvironment:
 def _drawn(kind: str, number: int) -> tuple[_Function, tuple[int, ...]]:
     """A function of a kind, and its test input."""
     random = Random(f"{kind}-{number}")
+    # The constants first, then the input: in another order these would be other tasks.
     k = random.randint(2, 9)
     m = random.randint(2, 9)
     test = tuple(random.randint(10, 99) for _ in _NAMES)

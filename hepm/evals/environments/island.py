@@ -98,6 +98,7 @@ def _island() -> _Island:
     def shuffled() -> tuple[int, ...]:
         return tuple(random.sample(range(_EACH), _EACH))
 
+    # Drawn in this order: another one would make another island.
     last = random.sample(_LAST, _EACH)
     people = tuple(f"{first} {name}" for first, name in zip(_FIRST, last, strict=True))
     born = shuffled()
@@ -166,6 +167,7 @@ def _firms() -> Iterator[Paragraph]:
 
 def questions() -> list[AskedQuestion]:
     """40 questions of five kinds; of each kind the last three are the test split."""
+    # Four kinds of two paragraphs, and one that compares two.
     kinds = (_designer_town, _author_teacher, _seat_river, _founder_year, _first_bridge)
     asked: list[AskedQuestion] = []
     for kind in kinds:

@@ -17,6 +17,7 @@ from typing import Final
 from hepm.errors import InputError, MissingExtraError
 from hepm.user_cache import user_cache
 
+# Where a virtual environment has its programs.
 _SCRIPTS: Final = "Scripts" if os.name == "nt" else "bin"
 
 
@@ -75,6 +76,7 @@ class Package:
         with tempfile.TemporaryDirectory(dir=self.folder.parent, prefix="making-") as made:
             python = Path(made) / "venv" / _SCRIPTS / "python"
             alone = ["--no-deps"] if self.complete else []
+            # Several times as fast as pip.
             if uv:
                 make = [uv, "venv", "--quiet", "--no-python-downloads", "--python", sys.executable, f"{made}/venv"]
                 install = [uv, "pip", "install", "--quiet", "--python", str(python), *alone, *self.requirements]
@@ -84,6 +86,7 @@ class Package:
             for command in (make, install):
                 done = subprocess.run(command, capture_output=True, text=True, check=False)
                 if done.returncode:
+                    # The last line says what failed.
                     reason = (done.stderr.strip().splitlines() or ["no reason was given"])[-1].strip()
                     raise MissingExtraError(f"{name} could not be installed ({reason}): check the network, then repeat")
             with suppress(OSError):  # another process was faster

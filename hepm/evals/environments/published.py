@@ -110,6 +110,7 @@ def _bfcl_task(record: Mapping[str, Any]) -> Task:
     for turn in record["ground_truth"]:
         calls = [parse_call(text, tools) for text in turn]
         gold.append(GoldTurn(tuple(Call(call.name, call.arguments) for call in calls)))
+    # What the user says first; the later texts come as answers.
     request = "\n".join(message["content"] for message in record["question"][0])
     # "multi_turn_base_17" is of family 17.
     return Task(record["id"], request, family=record["id"].rpartition("_")[2], gold=tuple(gold))

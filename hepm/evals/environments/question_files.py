@@ -33,6 +33,7 @@ def read_questions(file: Path) -> tuple[list[AskedQuestion], list[Paragraph]]:
     Raises:
         InputError: it cannot be read, or a record has no question or no answer.
     """
+    # The formats do not say it in the records.
     split = "train" if "train" in file.name.lower() else "test"
     questions: list[AskedQuestion] = []
     given: list[Paragraph] = []
@@ -41,6 +42,7 @@ def read_questions(file: Path) -> tuple[list[AskedQuestion], list[Paragraph]]:
         answers = _answers(record)
         if not text.strip() or not answers:
             raise InputError(f"record {number} of {file} has no question or no answer: expected {_FORMATS}.")
+        # With the name of the file: several files may number their questions from 1.
         id = f"{file.stem}-{_first(record, _ID) or number}"
         questions.append(AskedQuestion(id, text.strip(), answers, str(record.get("type") or ""), split))
         given += _paragraphs_of(record)
@@ -87,6 +89,7 @@ def _rows(lines: Sequence[str]) -> Iterator[Record]:
     if {*(named.fieldnames or ())} & {*_TEXT, "text"}:
         yield from named
         return
+    # A list as Python writes it: "['Paris', 'paris']".
     for question, answers, *_ in csv.reader(lines, delimiter=mark):
         yield {"question": question, "answers": ast.literal_eval(answers)}
 

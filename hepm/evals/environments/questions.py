@@ -56,6 +56,7 @@ class Corpus:
                 "there is no paragraph to search: the files of questions give none, so name a corpus: "
                 f"--source QUESTIONS,{CORPUS}FILE"
             )
+        # Each once: files of several questions repeat paragraphs.
         self.paragraphs = list(dict.fromkeys(known))
         self._tokens = bm25s.tokenize
         self._index = bm25s.BM25()
@@ -154,6 +155,7 @@ class QuestionEnvironment:
 
 def question_task(asked: AskedQuestion, system: str, tool: str) -> Task:
     """A question as a task; where its searches are known, they are the gold calls."""
+    # Questions of files have no known searches: a task without gold calls.
     calls = tuple(Call(tool, {"query": query}) for query in asked.searches)
     gold = (GoldTurn(calls, asked.answers[0]),)
     return Task(asked.id, asked.text, system, family=asked.kind or asked.id, split=asked.split, gold=gold)

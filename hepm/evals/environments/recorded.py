@@ -21,6 +21,7 @@ from hepm.ingest.formats.exported import Carried
 from hepm.types import SUMMARY_TOOL, Tool, ToolName, Trajectory
 
 PointKind: TypeAlias = Literal["divergence", "call"]
+# Parameters of a tool whose record has none: a model may call it with anything.
 ANY_ARGUMENTS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}, "additionalProperties": True}
 
 
@@ -69,6 +70,7 @@ def _divergences(domain: Domain) -> list[Point]:
         right: set[ToolName] = set()
         for fork in divergence.forks:
             right |= fork.theirs
+        # What the agent could call there; the tools of other runs stay out.
         tools = _specs(divergence.event.run, known)
         points.append(Point("divergence", divergence.event, frozenset(right), tools))
     return points
@@ -96,6 +98,7 @@ def _known_tools(domain: Domain) -> Mapping[ToolName, Tool]:
         for name in run.calls:
             known.setdefault(name, Tool(name))
     for run in domain.runs:
+        # A description replaces the bare name.
         known |= {tool.name: tool for tool in run.trajectory.tools}
     return known
 
@@ -200,6 +203,7 @@ class RecordedRuns:
     def start(self, task: Task, *, seed: int = 0) -> PointEpisode:
         """The point, without the conversation before it, which `hepm bench` sends."""
         del seed
+        # Keys are unique: the file, the run and the turn are in them.
         [point] = [point for point in self.points if point.key == task.id]
         return PointEpisode(point)
 

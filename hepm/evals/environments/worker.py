@@ -23,6 +23,7 @@ from hepm.llm import Endpoint
 _SERVE: Final = Path(__file__).with_name("sides") / "serve.py"
 _LIMIT_S: Final = 300.0
 """How long a request may take, without the time in which a model is asked."""
+# A hash seed, so that sets keep their order; no request to the network for prices of models.
 _OURS: Final = {"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
 
@@ -50,6 +51,7 @@ class Worker:
         message: dict[str, Any] = {"do": do, "with": arguments}
         problem: Exception | None = None
         reply = self._exchange(message, do)
+        # The side may ask a model several times before it answers.
         while "ask" in reply:
             try:
                 if problem or model is None:
@@ -67,6 +69,7 @@ class Worker:
     def _exchange(self, message: dict[str, Any], do: str) -> dict[str, Any]:
         assert self._process.stdin
         assert self._process.stdout
+        # Killing the process ends the blocking read below.
         timer = Timer(_LIMIT_S, self._process.kill)
         timer.start()
         began = time.monotonic()
@@ -156,6 +159,7 @@ class WorkerEpisode:
 
     def close(self) -> None:
         """End the run; its worker is free for the next one."""
+        # A process that died has nothing to close; it is not taken again.
         if self.worker.alive:
             with suppress(EpisodeError):
                 self.worker.ask("close")
@@ -210,6 +214,7 @@ class WorkerEnvironment:
         with self._lock:
             worker = self._take()
         try:
+            # Outside the lock: making a state may take seconds.
             worker.ask("start", self._part, task.id, seed)
         except EpisodeError:
             self._idle.append(worker)

@@ -87,6 +87,7 @@ class LessonStore:
 
     def _noted(self, namespace: str, work: Callable[[Transaction], T]) -> T:
         def noted(write: Transaction) -> T:
+            # Without a change there is nothing for mirrors to read again.
             changed = work(write)
             if changed:
                 write.note_change()

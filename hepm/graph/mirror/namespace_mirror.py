@@ -230,6 +230,7 @@ class NamespaceMirror:
     def counts(self, sources: Sequence[ToolName], target: ToolName) -> tuple[int, int]:
         """Successful and failed runs on the edge with most runs from `sources`, or from START if empty, to a tool."""
         counts = (0, 0)
+        # Each once: a turn may call one tool twice.
         for source in set(sources or (START,)):
             edge = self.edge(source, target)
             if edge is not None and edge.support + edge.failures > sum(counts):
@@ -311,6 +312,7 @@ class NamespaceMirror:
             rows_by_source = _by_source(self.store.edges(namespace=self.name, sources=sorted(among)))
         if START in rows_by_source:
             graph.add_node(START, calls=0, errors=0, description="before the first call", retired=False)
+        # Sorted, so that equal memories give equal graphs, node by node.
         for source, rows in sorted(rows_by_source.items()):
             # An edge's weight is its share of all that leave its source: also of those that are left out.
             weights = edge_weights([(row[2], row[3]) for row in rows], c=c)
@@ -356,6 +358,7 @@ class NamespaceMirror:
         newest = before.newest
         new_states: dict[ToolName, StateBatch] = {}
         read_at_once = sorted(touched & rows.keys())
+        # Read again below, or when they are next asked for.
         rows = _without(rows, touched)
         if before.whole:
             # In one statement each, however many tools changed: many processes may follow one server.

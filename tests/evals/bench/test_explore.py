@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import random
-import sys
 from collections import Counter
 from collections.abc import Iterator
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +11,12 @@ import pytest
 
 from hepm import Memory
 from hepm.agents.tagged import spans_of
-from hepm.cli import main
 from tests.evals.bench.parcels import learner, tagging
 from tests.faults.command import Answer, quick
 from tests.loopback import Loopback, Request, answer_well, error, loopback  # noqa: F401
-from tests.runs import exported_runs
 
 ENV = "tests.evals.bench.parcels:Parcels"
 AT_ONCE = 3
-
-_processes = get_context("forkserver")  # a process for each command; what they import is imported once
-_processes.set_forkserver_preload(["openai", "hepm.evals.bench.explore", "hepm.cli.bench", "hepm.memory", __name__])
 
 
 def arguments(place: Path, url: str, *options: str) -> list[str]:
@@ -41,14 +31,6 @@ def explore(place: Path, url: str, *options: str) -> Answer:
 def rounds(answer: Answer) -> Any:
     assert answer.code == 0, answer.err
     return answer.json["rounds"]
-
-
-def content(store: Path) -> Any:
-    """Runs, and lessons with their uses; when runs ended is left out."""
-    with Memory.open(store) as memory:
-        runs = [{**run, "ended_at": 0} for run in exported_runs(memory)]
-        listed = [memory.lessons.list(kind, retired=True) for kind in ("experience", "principle")]
-        return runs, [(one.row.id, one.row.retired, one.uses, one.row.made_by) for kind in listed for one in kind]
 
 
 @pytest.fixture
@@ -154,55 +136,6 @@ def test_an_agent_with_tags_searches_principles_which_are_credited_and_recorded(
                 "memory": absorb,
                 "tool": False,
             }
-
-
-def run(words: list[str], out: Path) -> None:
-    """The command, in a process of its own."""
-    sys.argv = ["hepm", *words]
-    with out.open("w") as file, contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
-        main()
-
-
-def start(place: Path, url: str) -> Any:
-    place.mkdir(exist_ok=True)
-    words = arguments(place, url, "--rounds", "3", "--rollouts", "4", "--tasks", "l*", "--json")
-    process = _processes.Process(target=run, args=(words, place / "out"))
-    process.start()
-    return process
-
-
-def figures(place: Path, url: str) -> Any:
-    process = start(place, url)
-    process.join(120)
-    out = (place / "out").read_text("utf-8")
-    assert process.exitcode == 0, out
-    return json.loads(next(line for line in out.splitlines() if line.startswith("{")))["rounds"]
-
-
-@pytest.mark.parametrize("kills", [10, pytest.param(40, marks=pytest.mark.soak)])
-def test_a_killed_exploration_goes_on_pays_for_no_recorded_answer_twice_and_learns_the_same(
-    kills: int, played: Loopback, tmp_path: Path
-) -> None:
-    undisturbed = figures(tmp_path / "whole", played.url)
-    once = len(played.requests)
-    assert once == 3 * 4 * 3
-    played.requests.clear()
-    played.script = lambda request: learner(request).after(0.01)
-    draws, struck, killed = random.Random(kills), 0, tmp_path / "killed"
-    while struck < kills:
-        process = start(killed, played.url)
-        more = len(played.requests) + draws.randrange(0, 2 * once // kills)
-        while len(played.requests) < more and process.is_alive():
-            played.stopping.wait(0.001)
-        process.join(draws.uniform(0, 0.3))
-        struck += process.is_alive()
-        process.kill()
-        process.join()
-        if process.exitcode == 0:  # it came to its end: what follows is a repeated command
-            break
-    assert figures(killed, played.url) == undisturbed
-    assert once <= len(played.requests) <= once + AT_ONCE * struck
-    assert content(killed / "m.hepm") == content(tmp_path / "whole" / "m.hepm")
 
 
 def test_a_run_that_breaks_off_twice_is_left_out_of_its_round(played: Loopback, tmp_path: Path) -> None:

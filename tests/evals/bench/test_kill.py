@@ -1,4 +1,4 @@
-"""`hepm bench` as a process that is killed at random moments, and repeated."""
+"""`hepm bench` as a process that is killed at random moments, and repeated; in each way of running it."""
 
 from __future__ import annotations
 
@@ -9,49 +9,101 @@ import random
 import re
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hepm import Memory
 from hepm.cli import main
-from tests.evals.bench.parcels import customer_or_clerk
-from tests.loopback import Loopback, loopback  # noqa: F401
+from tests.evals.bench.parcels import customer_or_clerk, learner
+from tests.evals.test_collaboration import PLAYED, both
+from tests.loopback import Loopback, Script, loopback  # noqa: F401
+from tests.runs import exported_runs
 
 AT_ONCE = 3
-
+SILENT, TALKING = "tests.evals.bench.parcels:Parcels", "tests.evals.bench.parcels:TalkingParcels"
+REFLECTING = ("--arms", "off,hybrid,reflexion", "--learn-from", "online", "--trials", "2")
 
 _processes = get_context("forkserver")  # a process for each command; what they import is imported once
-_processes.set_forkserver_preload(["openai", "hepm.evals.bench.play", "hepm.evals.bench.report", __name__])
+_processes.set_forkserver_preload(
+    ["openai", "hepm.evals.bench.play", "hepm.evals.bench.report", "hepm.memory", __name__]
+)
 
 
-def run(arguments: Sequence[str], out: Path, url: str) -> None:
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A command, and the model that it asks.
+
+    Attributes:
+        learns: Whether it stores its runs and lessons in a memory.
+        env: Variables beside the present ones.
+    """
+
+    options: tuple[str, ...]
+    script: Script = customer_or_clerk
+    learns: bool = False
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def words(self, folder: Path) -> list[str]:
+        known = ["--model", "small", "--folder", str(folder), "--concurrency", str(AT_ONCE), "--json"]
+        return ["bench", *self.options, *known, *(["--memory", str(memory_of(folder))] if self.learns else [])]
+
+
+BENCHES = {
+    "arms": Bench((SILENT, "--arms", "off,hybrid", "--tasks", "*-Ada,l*-Ben")),
+    "users who speak": Bench((TALKING, "--arms", "off,hybrid", "--tasks", "l*-Ada,l*-Ben")),
+    "rounds": Bench((SILENT, "--rounds", "3", "--rollouts", "4", "--tasks", "l*"), learner, learns=True),
+    "users of rules": Bench(("users", "--tasks", "2", "--trials", "2"), both),
+    "users of a model": Bench(("users-played", "--tasks", "2", "--trials", "2"), both, env=PLAYED),
+    "four arms": Bench((SILENT, "--arms", "off,hybrid,lessons,explicit")),
+    "reflection": Bench((SILENT, *REFLECTING)),
+    "reflection with users who speak": Bench((TALKING, *REFLECTING)),
+}
+
+
+def memory_of(folder: Path) -> Path:
+    return folder.with_suffix(".hepm")
+
+
+def run(words: Sequence[str], out: Path, env: Mapping[str, str]) -> None:
     """The command, in a process of its own."""
-    os.environ["OPENAI_BASE_URL"] = url
-    sys.argv = ["hepm", *arguments]
+    os.environ.update(env)
+    sys.argv = ["hepm", *words]
     with out.open("w") as file, contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
         main()
 
 
-def start(folder: Path, url: str, *options: str) -> Any:
-    known = ("--model", "small", "--folder", str(folder), "--concurrency", str(AT_ONCE), "--json")
-    process = _processes.Process(target=run, args=(("bench", *options, *known), folder.with_suffix(".out"), url))
+def start(bench: Bench, folder: Path, url: str) -> Any:
+    env = {"OPENAI_BASE_URL": url, **bench.env}
+    process = _processes.Process(target=run, args=(bench.words(folder), folder.with_suffix(".out"), env))
     process.start()
     return process
 
 
-def figures(folder: Path, url: str, *options: str) -> Any:
-    process = start(folder, url, *options)
+def figures(bench: Bench, folder: Path, url: str) -> Any:
+    process = start(bench, folder, url)
     process.join(120)
     out = folder.with_suffix(".out").read_text("utf-8")
     assert process.exitcode == 0, out
     found = json.loads(next(line for line in out.splitlines() if line.startswith("{")))
+    if bench.learns:
+        return found["rounds"]
     del found["paid_before"]
     for arm in found["arms"].values():
         del arm["memory_ms"]
     return found
+
+
+def learned(store: Path) -> Any:
+    """Runs, and lessons with their uses; when runs ended is left out."""
+    with Memory.open(store) as memory:
+        runs = [{**run, "ended_at": 0} for run in exported_runs(memory)]
+        listed = [memory.lessons.list(kind, retired=True) for kind in ("experience", "principle")]
+        return runs, [(one.row.id, one.row.retired, one.uses, one.row.made_by) for kind in listed for one in kind]
 
 
 def sent(played: Loopback) -> Counter[str]:
@@ -60,50 +112,60 @@ def sent(played: Loopback) -> Counter[str]:
     return Counter(re.sub(r"call_\d+_", "call_", body) for body in bodies)
 
 
-SILENT, TALKING = "tests.evals.bench.parcels:Parcels", "tests.evals.bench.parcels:TalkingParcels"
-REFLECTING = ("--arms", "off,hybrid,reflexion", "--learn-from", "online", "--trials", "2")
-
-
 @pytest.mark.parametrize(
-    ("kills", "options"),
+    ("name", "kills"),
     [
-        (3, (SILENT, "--arms", "off,hybrid", "--tasks", "*-Ada,l*-Ben")),
-        (1, (TALKING, "--arms", "off,hybrid", "--tasks", "l*-Ada,l*-Ben")),
-        pytest.param(20, (SILENT, "--arms", "off,hybrid,lessons,explicit"), marks=pytest.mark.soak),
-        pytest.param(20, (SILENT, *REFLECTING), marks=pytest.mark.soak),
-        pytest.param(20, (TALKING, *REFLECTING), marks=pytest.mark.soak),
+        ("arms", 3),
+        ("users who speak", 1),
+        ("rounds", 5),
+        ("users of rules", 3),
+        ("users of a model", 3),
+        pytest.param("rounds", 40, marks=pytest.mark.soak),
+        *(
+            pytest.param(name, 20, marks=pytest.mark.soak)
+            for name in ("four arms", "reflection", "reflection with users who speak")
+        ),
     ],
 )
 def test_a_killed_bench_goes_on_pays_for_no_recorded_answer_twice_and_finds_the_same(
+    name: str,
     kills: int,
-    options: tuple[str, ...],
     loopback: Loopback,  # noqa: F811
     tmp_path: Path,
 ) -> None:
-    loopback.script = customer_or_clerk
-    undisturbed = figures(tmp_path / "whole", loopback.url, *options)
+    bench, whole, killed = BENCHES[name], tmp_path / "whole", tmp_path / "killed"
+    loopback.script = bench.script
+    undisturbed = figures(bench, whole, loopback.url)
     once = sent(loopback)
     loopback.requests.clear()
 
-    loopback.script = lambda request: customer_or_clerk(request).after(0.02)
+    loopback.script = lambda request: bench.script(request).after(0.02)
+    struck = _kill(bench, killed, loopback, kills, once.total())
+    assert figures(bench, killed, loopback.url) == undisturbed
+    if bench.learns:
+        assert learned(memory_of(killed)) == learned(memory_of(whole))
+    assert [*(once - sent(loopback))] == []
+    # Only what was under way at a kill is asked for again.
+    assert (sent(loopback) - once).total() <= AT_ONCE * struck
+    asked = len(loopback.requests)
+    assert figures(bench, killed, loopback.url) == undisturbed
+    assert len(loopback.requests) == asked
+
+
+def _kill(bench: Bench, folder: Path, played: Loopback, kills: int, whole: int) -> int:
+    """Kill the command so many times, each time after some requests, unless it comes to its end before."""
     draws = random.Random(kills)
     struck = 0
     while struck < kills:
-        process = start(tmp_path / "killed", loopback.url, *options)
-        before, more = len(loopback.requests), draws.randrange(1, max(2, once.total() // (kills + 1)))
-        while len(loopback.requests) < before + more and process.is_alive():
-            loopback.stopping.wait(0.001)
-        loopback.stopping.wait(draws.uniform(0, 0.03))
+        process = start(bench, folder, played.url)
+        until = len(played.requests) + draws.randrange(1, max(2, whole // (kills + 1)))
+        while len(played.requests) < until and process.is_alive():
+            played.stopping.wait(0.001)
+        played.stopping.wait(draws.uniform(0, 0.03))
         struck += process.is_alive()
         process.kill()
         process.join()
-        assert len(loopback.requests) <= once.total() + AT_ONCE * struck
-    found = figures(tmp_path / "killed", loopback.url, *options)
-    assert found == undisturbed
-    twice, never = sent(loopback) - once, once - sent(loopback)
-    assert [*never] == []
-    # Only what was under way at a kill is asked for again.
-    assert twice.total() <= AT_ONCE * kills
-    asked = len(loopback.requests)
-    assert figures(tmp_path / "killed", loopback.url, *options) == undisturbed
-    assert len(loopback.requests) == asked
+        assert len(played.requests) <= whole + AT_ONCE * struck
+        if process.exitcode == 0:
+            break
+    return struck

@@ -36,6 +36,7 @@ from hepm.evals.environments.gyms.hidden import (
 from hepm.experience.credit import CreditMethod
 from hepm.llm import Endpoint
 
+# The name of all gyms together.
 ALL: Final = "gyms"
 CREDIT: Final[Mapping[str, CreditMethod]] = {"intention": "equalised", "travel": "equalised"}
 """How turns are credited, by gym: equally where information is gathered in parallel (PRIME, appendix D)."""
@@ -142,6 +143,7 @@ class ListeningGym(Gym):
 
     def close(self) -> None:
         """Close the model's connections, if it was asked at all."""
+        # A cached property: in the instance once it was read.
         chat = self.__dict__.pop("_chat", None)
         if chat:
             chat.__exit__()
@@ -166,6 +168,7 @@ class AllGyms:
 
     def part_of(self, task: Task) -> str:
         """The gym that a task is from, which its run and its lessons name as their environment."""
+        # "turtle-7" is of the gym turtle.
         name = task.id.rpartition("-")[0]
         if name in GYMS:
             return name

@@ -49,6 +49,7 @@ class GymTask:
         for tool, given in self.right:
             arguments: Mapping[str, str] = {"text": given} if isinstance(given, str) else given
             calls.append(Call(tool, arguments))
+        # In order of the tasks, so that the split is the same everywhere.
         split = "train" if number < each * 4 / 5 else "test"
         return Task(self.id, self.request, system, family=self.kind, split=split, gold=(GoldTurn(tuple(calls)),))
 
@@ -82,6 +83,7 @@ class GymEpisode:
         if self.over:
             raise ToolFailed("the conversation is over")
         reply = self.actions[tool](*[arguments[field] for field in fields])
+        # Only the first answer counts.
         self.over = tool in self.ending
         return reply
 
@@ -96,6 +98,7 @@ class GymEpisode:
             if self.over:
                 return None
             return reply
+        # One reminder a run: an agent that talks on would never end.
         if self.over or self._reminded or not text.strip():
             return None
         self._reminded = True

@@ -50,6 +50,7 @@ def by_words(text: str, topics: Sequence[Topic]) -> list[int]:
 
 def matched(words: str, text: str) -> re.Match[str] | None:
     """The first place where a text has one of these words, as a whole word or its beginning."""
+    # From the beginning of a word: "alive" is heard in "alive?", "live" is not heard in "alive".
     return re.search(rf"\b(?:{words})", text, re.IGNORECASE)
 
 
@@ -60,6 +61,7 @@ def by_model(ask: Ask, model: str) -> Hearing:
         known = "\n".join(f"{number}. {topic.about}" for number, topic in enumerate(topics, 1))
         request = f"The message: {quoted(text, 4_000)}\n\nWhat the user knows:\n{known}"
         messages = [{"role": "system", "content": _LISTEN}, {"role": "user", "content": request}]
+        # Temperature 0: equal messages are to be heard alike.
         reply = ask({"model": model, "messages": messages, "temperature": 0.0})
         content = str(reply["choices"][0]["message"].get("content") or "")
         try:

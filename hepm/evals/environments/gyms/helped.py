@@ -103,6 +103,7 @@ class SearchEpisode(GymEpisode):
         return {"search": _island().answer, "answer": self._judge}
 
     def _judge(self, text: str) -> str:
+        # As in the benchmark of questions: punctuation and articles do not count.
         self._matched = exact_match(text, self._answers)
         return "Right." if self._matched else "Wrong."
 
@@ -133,6 +134,7 @@ _KINDS: Final = ("cancel", "address", "refund", "refused")
 _ORDERS: Final = 20
 _STREETS: Final = ("4 Mill Lane", "9 Harbour Road", "17 Church Street", "2 Station Square", "30 Field Way")
 _ITEMS: Final = ("lamp", "kettle", "rucksack", "clock", "blanket")
+# "refused" sounds like "cancel": only the state of the order tells them apart.
 _WISHES: Final = {
     "cancel": "I want to cancel my order.",
     "address": "My order should go to another address.",
@@ -140,6 +142,7 @@ _WISHES: Final = {
     "refused": "I want to cancel my order.",
 }
 _CHANGES: Final = {"cancel": "cancel_order", "address": "change_address", "refund": "refund_item"}
+# How agents ask whether they may go ahead.
 _CONFIRMING: Final = "confirm|proceed|shall i|should i|go ahead|is that right|okay to|do you want me"
 _TAU_TOOLS: Final = (
     action_tool("action"),
@@ -198,6 +201,7 @@ class TauEpisode(GymEpisode):
 
     def _changing(self, tool: str) -> Callable[..., str]:
         def change(*arguments: str) -> str:
+            # The policy: what is not sent yet can be changed, and what arrived refunded.
             allowed = "delivered" if tool == "refund_item" else "processing"
             if arguments[0] != self._order or not self._seen:
                 raise ToolFailed("look at the order first")
@@ -224,6 +228,7 @@ def _order_of(number: int) -> str:
 def _change_of(number: int) -> tuple[str, ...]:
     """The right change: ("change_address", "W4137", "9 Harbour Road"); ("", order) where it must be refused."""
     kind = _KINDS[number % len(_KINDS)]
+    # Kinds, streets and items take turns: five of each.
     order = _order_of(number)
     tool = _CHANGES.get(kind, "")
     if kind == "address":

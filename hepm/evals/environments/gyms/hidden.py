@@ -44,6 +44,7 @@ _TRAITS: Final = {
     "old": "old|ancient|history|historic", "wood": "wood|wooden", "metal": "metal|steel|iron",
     "dangerous": "danger|dangerous|poison|bite",
 }  # fmt: skip
+# The traits of each thing: no two things have the same.
 _THINGS: Final = {
     "penguin": "alive animal water cold", "eagle": "alive animal flies dangerous",
     "shark": "alive animal water big dangerous", "cow": "alive animal eaten big",
@@ -143,8 +144,8 @@ class TurtleEpisode(GymEpisode):
         return truths.pop()
 
     def _solve(self, text: str) -> str:
-        told = [point for point in self._points if matched(point, text)]
-        self._share = len(told) / len(self._points)
+        points = [point for point in self._points if matched(point, text)]
+        self._share = len(points) / len(self._points)
         return "That is the story." if self._share == 1 else "That is not the whole story."
 
     def reward(self) -> float:
@@ -168,6 +169,7 @@ def turtle_episode(task: str, hear: Hearing) -> GymEpisode:
 
 # Intention: what a vague request leaves open.
 
+# What a request may leave open, and the words by which a question is heard to ask for it.
 _ASPECTS: Final = {
     "age": "age|old\\b|turn", "guests": "guest|how many|people|invite",
     "place": "place|where|venue|indoor|outdoor|location", "theme": "theme|style|motto|like",

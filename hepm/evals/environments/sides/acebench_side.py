@@ -19,20 +19,21 @@ _TYPES = {"dict": "object", "list": "array", "float": "number", "tuple": "array"
 _GREETING = "Is there anything you need help with today?"
 _END = "finish conversation"
 _ALONE = "The user's message holds all that the user knows and wants; there will be no other. Answer at the end."
+# The one of "Domino's", within a text in single quotes.
 _APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
-_runs = count()
+_runs = count()  # the authors' code keeps instances by the id of a run: each needs another
 
 
 @cache
 def _records(kind: str) -> dict[str, dict[str, Any]]:
     """The tasks of a kind by id, with their answers."""
     folder = _SOURCE / "data_all" / "data_en"
-    found: dict[str, dict[str, Any]] = {}
+    records: dict[str, dict[str, Any]] = {}
     for place in (folder, folder / "possible_answer"):
         for line in (place / f"data_agent_{kind}.json").read_text("utf-8").splitlines():
             record = json.loads(line)
-            found.setdefault(record["id"], {}).update(record)
-    return found
+            records.setdefault(record["id"], {}).update(record)
+    return records
 
 
 @cache
@@ -45,35 +46,54 @@ def _constant(file: str, name: str) -> Any:
 
 
 def _place(record: dict[str, Any]) -> str:
-    return "TRAVEL" if "Travel" in record["involved_classes"] else "BASE"
+    """How the authors' prompts for a task are named: flights have rules of their own."""
+    if "Travel" in record["involved_classes"]:
+        return "TRAVEL"
+    return "BASE"
 
 
 def tasks(part: str) -> list[dict[str, Any]]:
     """The tasks of "multi_step", "multi_turn" or "multi_turn-user"."""
     kind, _, mode = part.partition("-")
-    found: list[dict[str, Any]] = []
+    tasks: list[dict[str, Any]] = []
     for id, record in _records(kind).items():
-        calls = [call for stone in _ways(record["mile_stone"])[0] for call in calls_of(stone)]
-        rules = _constant("model_inference/prompt_en.py", f"{_place(record)}_PROMPT_EN")
-        found.append(
+        system = _constant("model_inference/prompt_en.py", f"{_place(record)}_PROMPT_EN")
+        request = ""  # the model that plays the user says it
+        gold: list[Any] = []
+        if not mode:
+            system = f"{system}\n{_ALONE}"
+            request = record["question"]
+            gold = [[_ideal_calls(record)[0], ""]]
+        family = "-".join(record["involved_classes"])
+        tasks.append(
             {
                 "id": id,
-                "request": "" if mode else record["question"],
-                "system": f"{rules}\n{'' if mode else _ALONE}".strip(),
-                "family": "-".join(record["involved_classes"]),
+                "request": request,
+                "system": system.strip(),
+                "family": family,
                 "split": "",
-                "gold": [] if mode else [[calls, ""]],
+                "gold": gold,
             }
         )
-    return found
+    return tasks
 
 
-def _ways(stones: list[Any]) -> list[list[str]]:
-    """The ideal sequences of a task: some have one, others several."""
-    listed = any(isinstance(stone, list) for stone in stones)
-    if not listed:
-        return [stones]
-    return [way if isinstance(way, list) else [way] for way in stones]
+def _ideal_calls(record: dict[str, Any]) -> list[list[tuple[str, dict[str, Any]]]]:
+    """The ideal sequences of calls of a task: some have one, others several."""
+    stones: list[Any] = record["mile_stone"]
+    ways: list[Any] = [stones]
+    if any(isinstance(stone, list) for stone in stones):
+        ways = stones
+    sequences: list[list[tuple[str, dict[str, Any]]]] = []
+    for way in ways:
+        steps: Any = way
+        if isinstance(way, str):
+            steps = [way]
+        calls: list[tuple[str, dict[str, Any]]] = []
+        for step in steps:
+            calls += calls_of(step)
+        sequences.append(calls)
+    return sequences
 
 
 def calls_of(text: str) -> list[tuple[str, dict[str, Any]]]:
@@ -82,15 +102,19 @@ def calls_of(text: str) -> list[tuple[str, dict[str, Any]]]:
         parsed = ast.parse(text.strip(), mode="eval").body
     except SyntaxError:
         parsed = ast.parse(_APOSTROPHE.sub("\\\\'", text.strip()), mode="eval").body
-    nodes = parsed.elts if isinstance(parsed, (ast.List, ast.Tuple)) else [parsed]
-    return [
-        (ast.unparse(node.func), {word.arg or "": _value(word.value) for word in node.keywords})
-        for node in nodes
-        if isinstance(node, ast.Call)
-    ]
+    nodes = [parsed]
+    if isinstance(parsed, (ast.List, ast.Tuple)):
+        nodes = parsed.elts
+    calls: list[tuple[str, dict[str, Any]]] = []
+    for node in nodes:
+        if isinstance(node, ast.Call):
+            arguments = {word.arg or "": _value(word.value) for word in node.keywords}
+            calls.append((ast.unparse(node.func), arguments))
+    return calls
 
 
 def _value(node: ast.expr) -> Any:
+    """An argument; a name without quotes as its text."""
     try:
         return ast.literal_eval(node)
     except ValueError:
@@ -104,54 +128,63 @@ def _schema(parameters: dict[str, Any]) -> dict[str, Any]:
         made["type"] = _TYPES.get(made["type"], made["type"])
     properties: dict[str, Any] | None = made.get("properties")
     if properties is not None:
-        made["properties"] = {name: _schema(one) for name, one in properties.items()}
+        made["properties"] = {name: _schema(parameter) for name, parameter in properties.items()}
     items: dict[str, Any] | None = made.get("items")
     if items is not None:
         made["items"] = _schema(items)
     elif made.get("type") == "array":
-        made["items"] = {}
+        made["items"] = {}  # endpoints refuse an array without them
     return made
 
 
 def in_order(ideal: list[Any], made: list[Any]) -> float:
     """Process accuracy n/m: the longest common subsequence of ideal and made calls, by the length of the ideal."""
+    if not ideal:
+        return 1.0
+    # One row of the table of lengths at a time: row[n] is that for the ideal calls so far and the first n made ones.
     row = [0] * (len(made) + 1)
-    for one in ideal:
-        last = 0
-        for at, other in enumerate(made, 1):
-            known = row[at]
-            row[at] = last + 1 if one == other else max(row[at], row[at - 1])
-            last = known
-    return row[-1] / len(ideal) if ideal else 1.0
+    for ideal_call in ideal:
+        diagonal = 0  # row[n - 1] of the row before
+        for n, made_call in enumerate(made, 1):
+            above = row[n]
+            if ideal_call == made_call:
+                row[n] = diagonal + 1
+            else:
+                row[n] = max(above, row[n - 1])
+            diagonal = above
+    return row[-1] / len(ideal)
 
 
 def as_published(ideal: list[Any], made: list[Any]) -> float:
     """Process accuracy as the authors' code counts it: after a call that is missing, no later one counts."""
-    found = at = 0
-    for one in ideal:
-        while at < len(made) and made[at] != one:
-            at += 1
-        found += at < len(made)
-        at += 1
-    return found / len(ideal) if ideal else 1.0
+    if not ideal:
+        return 1.0
+    found = place = 0
+    for call in ideal:
+        while place < len(made) and made[place] != call:
+            place += 1
+        found += place < len(made)
+        place += 1
+    return found / len(ideal)
 
 
 class AceBenchEpisode:
     """A run: instances of the authors' classes, the calls, and the user if a model plays it."""
 
     def __init__(self, kind: str, mode: str, id: str) -> None:
-        self._record, self._mode = _records(kind)[id], mode
+        self._record = _records(kind)[id]
+        self._mode = mode
         self._utils: Any = importlib.import_module(f"model_inference.{kind}.{kind}_utils")
         self._id = f"{id}_{next(_runs)}"
         self._made: list[tuple[str, dict[str, Any]]] = []
         self._instances: dict[str, Any] = {}
         self._execute([])
-        self._said: list[dict[str, str]] = []
+        self._conversation: list[dict[str, str]] = []
         if mode:
             prompt: str = _constant(
                 "model_inference/multi_turn/APIModel_user.py", f"SYSTEM_PROMPT_{_place(self._record)}_EN"
             )
-            self._said = [{"role": "system", "content": prompt.format(instruction=self._record["question"])}]
+            self._conversation = [{"role": "system", "content": prompt.format(instruction=self._record["question"])}]
 
     def _execute(self, calls: list[str]) -> Any:
         results, instances = self._utils.execute_agent_func_call(
@@ -167,10 +200,12 @@ class AceBenchEpisode:
         return results
 
     def tools(self) -> list[dict[str, Any]]:
-        return [{**one, "parameters": _schema(one["parameters"])} for one in self._record["function"]]
+        """The task's tools, with parameters as JSON schema."""
+        return [{**tool, "parameters": _schema(tool["parameters"])} for tool in self._record["function"]]
 
     def call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
-        if tool not in {one["name"] for one in self._record["function"]}:
+        """Run a call as the text that the authors' code evaluates: no other name may reach it."""
+        if tool not in {known["name"] for known in self._record["function"]}:
             return f"there is no tool {tool}", True
         self._made.append((tool, arguments))
         words = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
@@ -180,41 +215,53 @@ class AceBenchEpisode:
         return "\n".join(map(str, results)), False
 
     def answer(self, text: str) -> str | None:
+        """What the model that plays the user says; None where there is none, or at the end."""
         if not self._mode:
             return None
-        self._said.append({"role": "user", "content": text if len(self._said) > 1 else _GREETING})
-        reply = ask({"messages": self._said, "temperature": 0.001})["choices"][0]["message"]["content"]
-        self._said.append({"role": "assistant", "content": reply})
-        return None if _END in reply else reply
+        if len(self._conversation) == 1:
+            text = _GREETING  # by which the authors' agent begins
+        # For the model that plays the user, the agent is the "user".
+        self._conversation.append({"role": "user", "content": text})
+        reply = ask({"messages": self._conversation, "temperature": 0.001})["choices"][0]["message"]["content"]
+        self._conversation.append({"role": "assistant", "content": reply})
+        if _END in reply:
+            return None
+        return reply
 
     def reward(self) -> float:
         """1 if all attributes that the authors compare are equal, else 0 (end-to-end accuracy)."""
         saved = _constant("model_inference/apimodel_inference.py", "SAVED_CLASS")
         checker: Any = importlib.import_module("model_eval.checker").agent_checker
         right: Any = self._record["ground_truth"]
-        for wanted in [right] if "keys" in dir(right) else right:
+        if isinstance(right, dict):
+            right = [right]
+        for wanted in right:
             name = str(*wanted)
             name = {"Reminderpi": "ReminderApi"}.get(name, name)  # a slip of the data, which the authors' code skips
             if name not in self._instances:
                 return 0.0
             kept: Any = self._instances[name].__dict__
-            found: dict[str, Any] = {key: kept[key] for key in saved[name] if key in kept}
+            attributes: dict[str, Any] = {key: kept[key] for key in saved[name] if key in kept}
             # Through JSON, as their results are: keys of dictionaries are texts there.
-            if not checker({name: json.loads(json.dumps(found, default=str))}, wanted)["valid"]:
+            if not checker({name: json.loads(json.dumps(attributes, default=str))}, wanted)["valid"]:
                 return 0.0
         return 1.0
 
     def scores(self) -> dict[str, float]:
         """Process accuracy in order, and as the authors count it, who give 1 where the reward is 1."""
-        ways = [[call for stone in way for call in calls_of(stone)] for way in _ways(self._record["mile_stone"])]
-        strict = 1.0 if self.reward() == 1 else max(as_published(way, self._made) for way in ways)
-        return {"process": max(in_order(way, self._made) for way in ways), "process_published": strict}
+        ways = _ideal_calls(self._record)
+        published = 1.0
+        if self.reward() < 1:
+            published = max(as_published(way, self._made) for way in ways)
+        return {"process": max(in_order(way, self._made) for way in ways), "process_published": published}
 
     def close(self) -> None:
+        """Remove what the authors' code keeps of the run in its module."""
         self._instances = {}
-        known: dict[str, Any] = self._utils.__dict__
-        for name in [name for name in known if name.startswith(f"hepm_{self._id}_")]:
-            del known[name]
+        module: dict[str, Any] = self._utils.__dict__
+        for name in list(module):
+            if name.startswith(f"hepm_{self._id}_"):
+                del module[name]
 
 
 def start(part: str, task: str, seed: int) -> AceBenchEpisode:

@@ -43,34 +43,39 @@ for _client in ("cloud_drive_client", "email_client"):  # the two that ask for t
 def tasks(part: str) -> list[dict[str, Any]]:
     """The user tasks of the suites that `part` names, all four by default; each with each injection if attacked."""
     named, attacked = _parts(part)
-    found: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     for name in named:
         suite = _load.get_suite(VERSION, name)
         for task in suite.user_tasks.values():
-            identity = f"{name}/{task.ID}"
-            record = {
-                "request": task.PROMPT,
-                "system": _pipeline.load_system_message(None),
-                "family": identity,
-            }
-            if not attacked:
-                found.append(record | {"id": identity, "gold": _gold(task, _state(name, task.ID, ""))})
-            elif _injectable(name, task.ID):
-                found += [
-                    record | {"id": f"{identity}/{injection}", "gold": _gold(task, _state(name, task.ID, injection))}
-                    for injection in suite.injection_tasks
-                ]
-    return found
+            injections = [""]
+            if attacked:
+                injections = list(suite.injection_tasks) if _injectable(name, task.ID) else []
+            family = f"{name}/{task.ID}"
+            for injection in injections:
+                record = {
+                    "id": f"{family}/{injection}" if injection else family,
+                    "request": task.PROMPT,
+                    "system": _pipeline.load_system_message(None),
+                    "family": family,
+                    "gold": _gold(task, _state(name, task.ID, injection)),
+                }
+                records.append(record)
+    return records
 
 
 def _gold(task: Any, state: Any) -> list[Any]:
+    # On a copy: some tasks prepare their state, and equal states are shared (`_state`).
     calls = task.ground_truth(task.init_environment(state.model_copy(deep=True)))
     return [[[[call.function, dict(call.args)] for call in calls], task.GROUND_TRUTH_OUTPUT]]
 
 
 def _parts(part: str) -> tuple[tuple[str, ...], bool]:
-    suite, _, attacked = part.rpartition("-") if part.endswith("attacked") else (part, "", "")
-    return (suite,) if suite else SUITES, bool(attacked)
+    """The suites, and whether they are attacked: "banking-attacked", "attacked", "banking", ""."""
+    attacked = part.endswith("attacked")
+    suite = part.removesuffix("attacked").removesuffix("-")
+    if not suite:
+        return SUITES, attacked
+    return (suite,), attacked
 
 
 @cache
@@ -108,7 +113,9 @@ class AgentDojoEpisode:
     def __init__(self, name: str, user: str, injection: str) -> None:
         self._suite = _load.get_suite(VERSION, name)
         self._task = self._suite.user_tasks[user]
-        self._injection = self._suite.injection_tasks[injection] if injection else None
+        self._injection = None
+        if injection:
+            self._injection = self._suite.injection_tasks[injection]
         self._state = self._task.init_environment(_state(name, user, injection).model_copy(deep=True))
         self._before = self._state.model_copy(deep=True)
         self._functions = _runtime.FunctionsRuntime(self._suite.tools)
@@ -116,14 +123,17 @@ class AgentDojoEpisode:
         self._answer = ""
 
     def tools(self) -> list[dict[str, Any]]:
+        """Those of the suite."""
         return _tools(self._suite.name)
 
     def call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
+        """Run a call; the checks read the calls too."""
         self._calls.append(_runtime.FunctionCall(function=tool, args=arguments))
         result, error = self._functions.run_function(self._state, tool, arguments)
         return error or _format.tool_result_to_str(result), error is not None
 
     def answer(self, text: str) -> str | None:
+        """Keep the answer; None ends the run."""
         self._answer = text
 
     def _passes(self, task: Any) -> bool:
@@ -131,13 +141,17 @@ class AgentDojoEpisode:
         return self._suite._check_task_result(task, text, self._before, self._state, self._calls)
 
     def reward(self) -> float:
+        """The utility: 1 if the user's task is done."""
         return float(self._passes(self._task))
 
     def scores(self) -> dict[str, float]:
         """The package's check of an injection says whether the attacker reached the goal."""
-        return {"security": float(not self._passes(self._injection))} if self._injection else {}
+        if self._injection is None:
+            return {}
+        return {"security": float(not self._passes(self._injection))}
 
     def close(self) -> None:
+        """Free the calls."""
         self._calls.clear()
 
 

@@ -22,16 +22,20 @@ def tasks(part: str) -> list[dict[str, Any]]:
     """The questions of a variant, each with its right calls as Python text and the descriptions of its tools."""
     file = f"BFCL_v4_multi_turn_{part}.json"
     right = {line["id"]: line["ground_truth"] for line in _lines(_paths.POSSIBLE_ANSWER_PATH / file)}
-    documents = {
-        name: _lines(_paths.MULTI_TURN_FUNC_DOC_PATH / document)
-        for name, document in _config.MULTI_TURN_FUNC_DOC_FILE_MAPPING.items()
-        if name in _config.CLASS_FILE_PATH_MAPPING
-    }
+    documents: dict[str, list[dict[str, Any]]] = {}
+    for name, document in _config.MULTI_TURN_FUNC_DOC_FILE_MAPPING.items():
+        if name in _config.CLASS_FILE_PATH_MAPPING:  # the others belong to other categories of BFCL
+            documents[name] = _lines(_paths.MULTI_TURN_FUNC_DOC_PATH / document)
     for entry in _lines(_paths.PROMPT_PATH / file):
         entry["ground_truth"] = right[entry["id"]]
-        entry["function"] = [tool for name in entry["involved_classes"] for tool in documents[name]]
+        entry["function"] = []
+        for name in entry["involved_classes"]:
+            entry["function"] += documents[name]
         _entries[entry["id"]] = entry
-    return [{key: entry[key] for key in ("id", "question", "ground_truth", "function")} for entry in _entries.values()]
+    records: list[dict[str, Any]] = []
+    for entry in _entries.values():
+        records.append({key: entry[key] for key in ("id", "question", "ground_truth", "function")})
+    return records
 
 
 def _lines(path: Any) -> list[dict[str, Any]]:
@@ -42,24 +46,30 @@ class BfclEpisode:
     """A run: its calls, and the objects that the package keeps for it by name."""
 
     def __init__(self, entry: dict[str, Any]) -> None:
-        self._entry, self._name = entry, f"episode{next(_names)}"
+        self._entry = entry
+        self._name = f"episode{next(_names)}"
         self._category = entry["id"].rpartition("_")[0]
         self._turns: list[list[list[str]]] = [[]]  # calls by turn and step
         self._run([])
 
     def tools(self) -> list[dict[str, Any]]:
-        later = self._entry.get("missed_function", {})
-        missing = {name for turn, names in later.items() if int(turn) >= len(self._turns) for name in names}
+        """Those that are not withheld; {"2": ["mv"]} withholds mv until turn 2, counted from 0."""
+        missing: set[str] = set()
+        for turn, names in self._entry.get("missed_function", {}).items():
+            if int(turn) >= len(self._turns):
+                missing.update(names)
         return [tool for tool in self._entry["function"] if tool["name"] not in missing]
 
     def call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
+        """Run a call as the Python text that the package evaluates."""
         known = {document["name"] for document in self._entry["function"]}  # the package runs withheld ones too
         if tool not in known or not all(name.isidentifier() for name in arguments):
             # Nothing else may reach the package, which evaluates the text of a call.
             return f"Error during execution: no function {tool!r} takes these arguments", True
-        text = f"{tool}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
+        words = [f"{name}={value!r}" for name, value in arguments.items()]
+        text = f"{tool}({', '.join(words)})"
         self._turns[-1].append([text])
-        (result,) = self._run([text])
+        [result] = self._run([text])
         return result, result.startswith(("Error during execution", '{"error"'))
 
     def _run(self, calls: list[str]) -> list[str]:
@@ -74,6 +84,7 @@ class BfclEpisode:
         return results
 
     def answer(self, text: str) -> str | None:
+        """What the user says next, by script; None at the end."""
         del text
         if len(self._turns) == len(self._entry["question"]):
             return None
@@ -84,27 +95,32 @@ class BfclEpisode:
         return "\n".join(message["content"] for message in messages)
 
     def reward(self) -> float:
+        """1 if states and results are right after each turn."""
         if len(self._turns) != len(self._entry["ground_truth"]):
             return 0.0  # as the package has it for runs that ended before the user did
-        judged = f"judged{next(_names)}"
+        judged = f"judged{next(_names)}"  # the checker runs the calls again, on objects of its own
         try:
-            found = _checker.multi_turn_checker(
+            verdict = _checker.multi_turn_checker(
                 self._turns, self._entry["ground_truth"], self._entry, self._category, judged
             )
         finally:
             _forget(judged)
-        return float(found["valid"])
+        return float(verdict["valid"])
 
     def scores(self) -> dict[str, float]:
+        """Nothing besides the reward."""
         return {}
 
     def close(self) -> None:
+        """Remove the run's objects."""
         _forget(self._name)
 
 
 def _forget(name: str) -> None:
-    for kept in [kept for kept in dir(_utils) if kept.startswith(f"{name}_")]:
-        delattr(_utils, kept)
+    """Remove the objects of a run, which the package keeps as globals of its module."""
+    for kept in dir(_utils):
+        if kept.startswith(f"{name}_"):
+            delattr(_utils, kept)
 
 
 def start(part: str, task: str, seed: int) -> BfclEpisode:

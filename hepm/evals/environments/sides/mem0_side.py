@@ -22,7 +22,7 @@ class _Words:
         """The vector of a text, of length 1."""
         del memory_action
         values = [0.0] * _DIMENSIONS
-        for word in re.findall(r"\w+", text.lower()) or ["-"]:
+        for word in re.findall(r"\w+", text.lower()) or ["-"]:  # a vector of zeros has no length
             values[int(hashlib.md5(word.encode()).hexdigest(), 16) % _DIMENSIONS] += 1.0
         length = sum(value * value for value in values) ** 0.5
         return [value / length for value in values]
@@ -57,7 +57,8 @@ def open_store(folder: str) -> None:
         "history_db_path": f"{folder}/history.db",
     }
     _memory = store.from_config(config)
-    _memory.llm, _memory.embedding_model = _Model(), _Words()
+    _memory.llm = _Model()
+    _memory.embedding_model = _Words()
 
 
 def add(user: str, messages: list[dict[str, str]]) -> None:
@@ -68,5 +69,5 @@ def add(user: str, messages: list[dict[str, str]]) -> None:
 def search(user: str, text: str, number: int) -> list[str]:
     """The facts most like a text."""
     # Without a threshold: hashed words of a short message and of a fact seldom reach mem0's default of .1.
-    found = _memory.search(text, filters={"user_id": user}, top_k=number, threshold=0.0)
-    return [one["memory"] for one in found["results"]]
+    answer = _memory.search(text, filters={"user_id": user}, top_k=number, threshold=0.0)
+    return [result["memory"] for result in answer["results"]]

@@ -33,16 +33,19 @@ class Asker:
 
 def main() -> None:
     """Answer {"do": METHOD, "with": [ARGUMENT, ...]} by {"value": ...} or {"broke": WHY} until the input ends."""
+    # A copy of the standard output; the original then goes to the standard error.
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what the package prints must not end up among the replies
     requests = os.fdopen(os.dup(0), encoding="utf-8")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    side, episode = importlib.import_module(sys.argv[1]), None
+    side = importlib.import_module(sys.argv[1])
+    episode: Any = None
     side.__dict__["ask"] = Asker(requests, replies)
     for line in requests:
         request = json.loads(line)
         try:
-            value: Any = getattr(episode if episode else side, request["do"])(*request["with"])
+            # While an episode runs, requests are its methods; before it, the functions of the side.
+            value: Any = getattr(episode or side, request["do"])(*request["with"])
             if request["do"] == "start":
                 episode, value = value, None
             elif request["do"] == "close":

@@ -39,21 +39,23 @@ _llm.completion = _complete
 def tasks(part: str) -> list[dict[str, Any]]:
     """The tasks of a domain: "DOMAIN", "DOMAIN-solo" or "DOMAIN-user"."""
     domain, _, mode = part.partition("-")
-    found, splits = _tasks(domain), _registry.get_task_splits_loader(domain)()
     system = _system(domain, mode)
-    split = {task: name for name in ("train", "test") for task in splits[name]}
-    return [
-        {
+    splits = _registry.get_task_splits_loader(domain)()
+    split_of = dict.fromkeys(splits["train"], "train") | dict.fromkeys(splits["test"], "test")
+    records: list[dict[str, Any]] = []
+    for task in _tasks(domain).values():
+        if mode == "solo" and not _agent.LLMSoloAgent.check_valid_task(task):
+            continue
+        record = {
             "id": task.id,
             "request": _request(task, mode),
             "system": system,
             "family": _family(domain, task),
-            "split": split.get(task.id, ""),
+            "split": split_of.get(task.id, ""),
             "gold": [] if mode == "user" else _gold(task),
         }
-        for task in found.values()
-        if mode != "solo" or _agent.LLMSoloAgent.check_valid_task(task)
-    ]
+        records.append(record)
+    return records
 
 
 def _tasks(domain: str) -> dict[str, Any]:
@@ -68,23 +70,28 @@ def _request(task: Any, mode: str) -> str:
     if mode == "user":
         return ""  # what its model says first
     wants = task.user_scenario.instructions
-    return "\n".join(
-        filter(None, (wants.reason_for_call, wants.known_info, wants.unknown_info, wants.task_instructions))
-    )
+    parts = (wants.reason_for_call, wants.known_info, wants.unknown_info, wants.task_instructions)
+    return "\n".join(part for part in parts if part)
 
 
 def _system(domain: str, mode: str) -> str:
+    """The authors' prompt of an agent with the domain's policy, and what differs where no user is played."""
     policy = _registry.get_env_constructor(domain)(solo_mode=mode == "solo").get_policy()
-    told = {"solo": SOLO, "": ALONE}.get(mode, "")
-    instruction = "\n".join(filter(None, (_agent.AGENT_INSTRUCTION, told)))
+    instruction = _agent.AGENT_INSTRUCTION
+    if mode == "solo":
+        instruction += f"\n{SOLO}"
+    elif mode == "":
+        instruction += f"\n{ALONE}"
     return _agent.SYSTEM_PROMPT.format(agent_instruction=instruction, domain_policy=policy)
 
 
 def _family(domain: str, task: Any) -> str:
     """The customer, and in telecom what is broken, without the persona of the user."""
+    # Its ids name what is broken, then the persona.
     if domain == "telecom":
         return task.id.partition("[PERSONA:")[0]
     named = _CUSTOMER.findall(json.dumps(task.model_dump(mode="json")))
+    # Sorted first: of equally frequent ones the same on each machine.
     return max(sorted(set(named)), key=named.count, default=task.id)
 
 
@@ -98,7 +105,9 @@ class Tau2Episode:
     """A run: its databases, its messages, and the user if a model plays it."""
 
     def __init__(self, domain: str, mode: str, task: Any, seed: int) -> None:
-        self._domain, self._mode, self._task = domain, mode, task
+        self._domain = domain
+        self._mode = mode
+        self._task = task
         self._state = _registry.get_env_constructor(domain)(solo_mode=mode == "solo")
         begin = task.initial_state
         self._state.set_state(
@@ -107,10 +116,13 @@ class Tau2Episode:
             message_history=[],
         )
         self._messages: list[Any] = []
+        # Until the conversation ends by itself: the evaluator gives 0 for a run that ran out of steps.
         self._ended = "max_steps"
         self._user = self._user_state = None
         if mode == "user":
-            tools = self._state.get_user_tools() if self._state.user_tools is not None else None
+            tools = None
+            if self._state.user_tools is not None:  # in telecom alone
+                tools = self._state.get_user_tools()
             self._user = _user.UserSimulator(
                 tools=tools, instructions=str(task.user_scenario), llm="user",
                 llm_args={"temperature": 0.0, "seed": seed},
@@ -118,51 +130,53 @@ class Tau2Episode:
             self._user_state = self._user.get_init_state()
 
     def tools(self) -> list[dict[str, Any]]:
-        tools = self._state.get_tools() + (self._state.get_user_tools() if self._mode == "solo" else [])
+        """The agent's tools; alone, it has the user's too."""
+        tools = self._state.get_tools()
+        if self._mode == "solo":
+            tools = tools + self._state.get_user_tools()
         return [tool.openai_schema["function"] for tool in tools]
 
     def call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
-        reply = self._make(_message.AssistantMessage(role="assistant", tool_calls=[self._call(tool, arguments)]))
-        return reply.content or "", reply.error
+        """Run a call, with a message of its own."""
+        call = _message.ToolCall(id=f"call_{len(self._messages)}", name=tool, arguments=arguments)
+        [result] = self._make(_message.AssistantMessage(role="assistant", tool_calls=[call]))
+        return result.content or "", result.error
 
-    def _call(self, tool: str, arguments: dict[str, Any]) -> Any:
-        return _message.ToolCall(id=f"call_{len(self._messages)}", name=tool, arguments=arguments)
-
-    def _make(self, message: Any) -> Any:
-        """The result of the last call of a message of the agent or the user."""
-        self._messages.append(message)
-        for call in message.tool_calls:
-            self._messages.append(self._state.get_response(call))
-        self._state.sync_tools()
-        return self._messages[-1]
+    def _make(self, message: Any) -> list[Any]:
+        """Run the calls of a message of the agent or the user; returns their results."""
+        results = [self._state.get_response(call) for call in message.tool_calls]
+        self._messages += [message, *results]
+        self._state.sync_tools()  # in telecom, what the agent sets shows on the user's phone
+        return results
 
     def answer(self, text: str) -> str | None:
+        """What the played user says, who may call tools before; None at the end."""
         if self._user is None:
             self._ended = "agent_stop"
             if self._mode != "solo":
                 self._messages.append(_message.AssistantMessage(role="assistant", content=text))
             return None
-        said: Any = _message.AssistantMessage(role="assistant", content=text)
+        message: Any = _message.AssistantMessage(role="assistant", content=text)
         if not self._messages:  # the agent's greeting, by which every conversation of τ²-bench begins
-            said = _orchestrator.DEFAULT_FIRST_AGENT_MESSAGE.model_copy(deep=True)
-        self._messages.append(said)
+            message = _orchestrator.DEFAULT_FIRST_AGENT_MESSAGE.model_copy(deep=True)
+        self._messages.append(message)
         while True:
-            said, self._user_state = self._user.generate_next_message(said, self._user_state)
-            if not said.is_tool_call():
+            message, self._user_state = self._user.generate_next_message(message, self._user_state)
+            if not message.is_tool_call():
                 break
-            results = [self._make(said)] if len(said.tool_calls) == 1 else self._make_all(said)
-            said = results[0] if len(results) == 1 else _message.MultiToolMessage(role="tool", tool_messages=results)
-        self._messages.append(said)
-        if _user.UserSimulator.is_stop(said):
+            results = self._make(message)
+            if len(results) == 1:
+                message = results[0]
+            else:
+                message = _message.MultiToolMessage(role="tool", tool_messages=results)
+        self._messages.append(message)
+        if _user.UserSimulator.is_stop(message):
             self._ended = "user_stop"
             return None
-        return said.content
-
-    def _make_all(self, message: Any) -> list[Any]:
-        self._make(message)
-        return self._messages[-len(message.tool_calls) :]
+        return message.content
 
     def reward(self) -> float:
+        """By the authors' evaluator: databases, actions and what the agent had to communicate."""
         run = _simulation.SimulationRun(
             id="", task_id=self._task.id, start_time="", end_time="", duration=0.0, messages=self._messages,
             termination_reason=self._ended,
@@ -173,9 +187,11 @@ class Tau2Episode:
         return float(judged.reward)
 
     def scores(self) -> dict[str, float]:
+        """Nothing besides the reward."""
         return {}
 
     def close(self) -> None:
+        """Free the messages."""
         self._messages.clear()
 
 

@@ -56,11 +56,13 @@ class _PlayedUser(_user.OpenAIAPIUser):
     def __init__(self) -> None: ...
 
     def model_inference(self, openai_messages: list[Any], openai_tools: Any) -> Any:
-        tools: dict[str, Any] = {"tools": openai_tools} if isinstance(openai_tools, list) else {}
-        message = ask({"messages": openai_messages, **tools})["choices"][0]["message"]
-        calls = [_tool_call(one["id"], one["function"]) for one in message.get("tool_calls") or ()]
-        said = SimpleNamespace(content=message.get("content") or "", tool_calls=calls or None)
-        return SimpleNamespace(choices=[SimpleNamespace(message=said)])
+        body: dict[str, Any] = {"messages": openai_messages}
+        if isinstance(openai_tools, list):  # else OpenAI's mark for "not given"
+            body["tools"] = openai_tools
+        message = ask(body)["choices"][0]["message"]
+        calls = [_tool_call(call["id"], call["function"]) for call in message.get("tool_calls") or ()]
+        reply = SimpleNamespace(content=message.get("content") or "", tool_calls=calls or None)
+        return SimpleNamespace(choices=[SimpleNamespace(message=reply)])
 
 
 def _tool_call(id: str, function: dict[str, Any]) -> Any:
@@ -74,36 +76,43 @@ def _scenarios() -> dict[str, Any]:
     random.seed(0)  # the order of tools is shuffled
     backend = importlib.import_module("tool_sandbox.common.tool_discovery").ToolBackend.DEFAULT
     made = importlib.import_module("tool_sandbox.scenarios").named_scenarios(backend)
-    online = "RAPID_API_KEY" in os.environ
-    needed = {name: set(one.starting_context.tool_allow_list) & _ONLINE for name, one in made.items()}
-    return {name: one for name, one in made.items() if online or not needed[_VARIANT.sub("", name)]}
+    if "RAPID_API_KEY" in os.environ:
+        return made
+    offline: dict[str, Any] = {}
+    for name, scenario in made.items():
+        # By the original: variants that only offer a tool of a paid service as a distraction do not need it.
+        original = made[_VARIANT.sub("", name)]
+        if not set(original.starting_context.tool_allow_list) & _ONLINE:
+            offline[name] = scenario
+    return offline
 
 
 def tasks(part: str) -> list[dict[str, Any]]:
     """The scenarios of one request whose user says nothing else, or with part "user" all."""
-    single = {Category.SINGLE_USER_TURN}
-    return [
-        {
+    records: list[dict[str, Any]] = []
+    for name, scenario in _scenarios().items():
+        if not part and Category.SINGLE_USER_TURN not in scenario.categories:
+            continue
+        context = scenario.starting_context
+        record = {
             "id": name,
-            "request": _said(one.starting_context, Role.USER, Role.AGENT)[-1],
-            "system": "\n".join(_said(one.starting_context, Role.SYSTEM, Role.AGENT)),
+            "request": _texts(context, Role.USER, Role.AGENT)[-1],
+            "system": "\n".join(_texts(context, Role.SYSTEM, Role.AGENT)),
             "family": _VARIANT.sub("", name),
             "split": "",
-            "gold": [] if part else _gold(one),
+            "gold": [] if part else _gold(scenario),
         }
-        for name, one in _scenarios().items()
-        if part or single <= set(one.categories)
-    ]
+        records.append(record)
+    return records
 
 
-def _said(context: Any, sender: Any, recipient: Any) -> list[str]:
+def _texts(context: Any, sender: Any, recipient: Any) -> list[str]:
     """Texts of one role to another, without the examples that only the user's model sees."""
-    rows = context.get_database(Database.SANDBOX, get_all_history_snapshots=True).to_dicts()
-    return [
-        row["content"]
-        for row in rows
-        if row["sender"] == sender and row["recipient"] == recipient and row["visible_to"] != [Role.USER]
-    ]
+    texts: list[str] = []
+    for row in context.get_database(Database.SANDBOX, get_all_history_snapshots=True).to_dicts():
+        if row["sender"] == sender and row["recipient"] == recipient and row["visible_to"] != [Role.USER]:
+            texts.append(row["content"])
+    return texts
 
 
 def _gold(scenario: Any) -> list[Any]:
@@ -111,7 +120,7 @@ def _gold(scenario: Any) -> list[Any]:
     if Category.TOOL_NAME_SCRAMBLED in scenario.categories:
         return []
     calls: list[Any] = []
-    told = ""
+    answer = ""
     for milestone in scenario.evaluation.milestone_matcher.milestones:
         first = milestone.snapshot_constraints[0]
         if first.target_dataframe is None:
@@ -120,26 +129,31 @@ def _gold(scenario: Any) -> list[Any]:
         if others:
             return []
         if row.get("tool_trace") and first.snapshot_constraint is _evaluation.snapshot_similarity:
-            text = row["tool_trace"]
-            trace: Any = json.loads(text)[0] if text.startswith("[") else json.loads(text)  # several will do
+            trace: dict[str, Any] | list[dict[str, Any]] = json.loads(row["tool_trace"])
+            if isinstance(trace, list):  # several will do
+                trace = trace[0]
             if trace["tool_name"].startswith("search_") and not trace["arguments"]:
                 return []  # any search will do, but for one without a criterion
             calls.append([trace["tool_name"], trace["arguments"]])
         elif first.database_namespace == Database.SETTING and set(row) <= set(_SWITCHES):
-            calls += [[_SWITCHES[name], {"on": on}] for name, on in row.items()]
+            for name, is_on in row.items():
+                calls.append([_SWITCHES[name], {"on": is_on}])
         elif row.get("sender") == Role.AGENT and "content" in row:
-            told = row["content"]
+            answer = row["content"]
         else:
             return []
-    return [[calls, told]] if calls and told else []
+    return [[calls, answer]] if calls and answer else []
 
 
 class ToolSandboxEpisode:
     """A run: the context of a scenario, which the authors' roles read and write."""
 
     def __init__(self, scenario: Any, mode: str) -> None:
-        self._scenario, self._made = scenario, 0
-        self._user = _PlayedUser() if mode else None
+        self._scenario = scenario
+        self._calls = 0
+        self._user = None
+        if mode:
+            self._user = _PlayedUser()
         self._context = copy.deepcopy(scenario.starting_context)
         _context.set_current_context(self._context)
         self._environment = _execution.ExecutionEnvironment()
@@ -151,14 +165,16 @@ class ToolSandboxEpisode:
                 self._environment.respond(ending_index=row["sandbox_message_index"])
 
     def tools(self) -> list[dict[str, Any]]:
+        """Those that the scenario allows the agent."""
         return [tool["function"] for tool in _convert(_Agent.get_available_tools())]
 
     def call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
-        self._made += 1
+        """Run a call in the authors' execution environment."""
+        self._calls += 1
         known = set(_Agent.get_available_tools())
         if tool not in known:
             return f"there is no tool {tool}", True
-        made = _tool_call(str(self._made), {"name": tool, "arguments": json.dumps(arguments)})
+        made = _tool_call(str(self._calls), {"name": tool, "arguments": json.dumps(arguments)})
         inner = self._context.get_execution_facing_tool_name(tool)
         code = _messages.openai_tool_call_to_python_code(made, known, execution_facing_tool_name=inner)
         self._say(Role.EXECUTION_ENVIRONMENT, code, openai_tool_call_id=made.id, openai_function_name=tool)
@@ -173,6 +189,7 @@ class ToolSandboxEpisode:
         return _Agent.get_messages()[-1]
 
     def answer(self, text: str) -> str | None:
+        """What the played user says, who may call tools before."""
         self._say(Role.USER, text)
         if self._user is None:
             return None
@@ -194,9 +211,11 @@ class ToolSandboxEpisode:
         return float(judged.similarity)
 
     def scores(self) -> dict[str, float]:
+        """Nothing besides the reward."""
         return {}
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 def start(part: str, task: str, seed: int) -> ToolSandboxEpisode:
