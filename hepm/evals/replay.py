@@ -61,6 +61,7 @@ class HintedPoint:
             messages.append(message)
         body = {**options, "model": endpoint.model, "messages": messages, "tools": self.point.tools}
         prompt = self.prompts.get(arm, Prompt())
+        # As the proxy places it for this endpoint.
         placement = resolved("auto", endpoint.base_url)
         return with_hint("chat", body, stable=prompt.stable, present=prompt.present, placement=placement)
 
@@ -179,10 +180,12 @@ class ReplayBench:
                 continue
             try:
                 self._record(key, hinted, model)
+            # These end the command; another error leaves one point out.
             except (BudgetSpentError, EndpointRefusedError, StoppedError):
                 raise
             except LlmError as error:
                 self.failed[key] = str(error)
+                # Without its answer the other arms have nothing to be compared with.
                 if arm == OFF:
                     return
 
