@@ -44,6 +44,7 @@ _CONSTANTS: Final = 3  # values of one argument that are candidates by themselve
 _KNOWN_WORDS: Final = 60  # values passed before that are searched for in the user's words
 _UNTRIED: Final = 0.3  # how often a source is right of which nothing is known
 _PRIOR: Final = 2.0  # pseudo-counts by which a share in a context is drawn to the share overall
+# Share of calls that pass an argument from which on it counts as required.
 _NEARLY_ALWAYS: Final = 0.95
 
 # "New York", "Museum of Modern Art", "Gate B2": small words only between capitals.
@@ -57,6 +58,7 @@ _MONTH_NAMES: Final = (
     "sep sept september", "oct october", "nov november", "dec december",
 )  # fmt: skip
 _MONTHS: Final = {name: number for number, names in enumerate(_MONTH_NAMES, 1) for name in names.split()}
+# "May 5th, 2024" and "5th of May 2024"; the year may be missing.
 _MONTH_DAY: Final = re.compile(r"\b([A-Za-z]{3,9})\.?\s+(\d{1,2})(?:st|nd|rd|th)?(?:,?\s+(\d{4}))?\b")
 _DAY_MONTH: Final = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th)?\s+(?:of\s+)?([A-Za-z]{3,9})\.?(?:,?\s+(\d{4}))?\b")
 _YEAR: Final = re.compile(r"\b(20\d\d)\b")
@@ -323,6 +325,7 @@ def _place_in_result(tool: ToolName, path: str) -> str:
     return f"{tool}.{path.removesuffix(':')}"
 
 
+# How a value stands in the user's words: "the user's words in quotes".
 _FORMS: Final = {"quoted": " in quotes", "date": ", as YYYY-MM-DD", "amount": ", a number"}
 _PICKS: Final[dict[Pick, str]] = {
     "first": "{}",

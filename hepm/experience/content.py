@@ -42,6 +42,7 @@ from hepm.types import DEFAULT_NAMESPACE, ToolName, Trajectory
 
 MOST_RUNS: Final = 600
 """Latest labelled runs that are learned from, so that learning costs the same in a memory of any size."""
+# Of the sentence for one call; arguments beyond it are left out.
 SENTENCE_TOKENS: Final = 60
 MOST_OF_A_KIND: Final = 200
 # A precondition in words that is read, of lessons about one project: "the project is webshop".

@@ -24,6 +24,7 @@ from hepm.graph.mirror.lesson_mirror import LessonMirror
 Document: TypeAlias = dict[str, Any]
 Form: TypeAlias = Literal["jsonl", "markdown"]
 
+# Of the form of documents, not of lessons.
 VERSION: Final = 1
 HAND: Final = "hand"
 """Who wrote a lesson that a person wrote or edited."""
@@ -37,6 +38,7 @@ _TEXTS: Final[Mapping[Kind, tuple[str, ...]]] = {
 }
 
 
+# Members of experiences and principles alike.
 _CONDITIONS: Final = ("environments", "turns", "preconditions", "after", "says", "facts", "only_user")
 _COUNTS: Final = ("tried", "worked")
 

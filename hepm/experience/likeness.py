@@ -23,9 +23,11 @@ from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.transitions import USER_CHARS, without_hints
 from hepm.types import Trajectory
 
+# "#W2611340", "mia_li_3668", "mia.li@example.com".
 _NAME: Final = re.compile(r"[\w#@.+-]+")
 _ANY_DIGIT: Final = re.compile(r"\d")
 _LETTER: Final = re.compile(r"[^\W\d_]|#")
+# "2024-05-01", "2024-05-01t09".
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d.*")
 _SHORTEST: Final = 5  # characters of an id with a letter
 _SHORTEST_NUMBER: Final = 8  # of one without: shorter numbers are amounts
@@ -87,6 +89,7 @@ LIKE: Final = 0.75
 """Least cosine of like requests; measured in benchmarks/LOG.md, "Requests grouped by likeness"."""
 
 _AT_ONCE: Final = 256  # rows of a block: with 100,000 leaders its cosines take 100 MB
+# Words, and the marks that end a sentence.
 _WORD: Final = re.compile(r"[\w#@'’.+-]+|[!?\n]")
 _DIGIT: Final = re.compile(r"[\d@#]")
 Words: TypeAlias = list[tuple[str, bool | None]]

@@ -13,12 +13,14 @@ LINE_CHARS: Final = 300
 
 _COVERED: Final = 0.7  # share of a line's words that another one must hold to say the same
 
+# "- ", "* ", "1. ", "2) ".
 _BULLET: Final = re.compile(r"^\s*(?:[-*•–+]|\d{1,2}[.)])\s+")
 _WORD: Final = re.compile(r"[\w'’]+")
 # "don't", "no", "avoid": a wish and its opposite differ by such a word alone.
 _NEGATION: Final = re.compile(
     r"n['’]t$|^(?:no|not|never|none|nothing|cannot|dont|without|avoid|stop|quit|skip|drop|less|fewer)$"
 )
+# A line with such a word holds on some occasions alone.
 _CONDITION: Final = re.compile(r"\b(?:when|whenever|if|unless|except|only|until|while)\b", re.IGNORECASE)
 # Words that a line has whatever it wishes.
 _NO_WISH: Final = """

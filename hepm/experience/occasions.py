@@ -27,6 +27,7 @@ from hepm.types import SAID, SAID_LAST, START, USER, ToolName
 
 MOST_OCCASIONS: Final = 800
 """Turns at one place that are compared, the latest."""
+# Of one condition: sentences with more are hard to read.
 MOST_FACTS: Final = 3
 MOST_WORDS: Final = 12
 PURE: Final = 0.95
@@ -38,6 +39,7 @@ GROWN: Final = 1.1
 FEWEST: Final = 3
 """Turns that bear a lesson out, below which nothing is known of it."""
 _SPLIT_COST: Final = 1.0  # nats beside the choice of the test
+# Share of the turns with a word in which the lesson must be right.
 _SURE_WORD: Final = 0.9
 
 _Column = NDArray[np.bool_]

@@ -31,6 +31,7 @@ wish and a request that belong together, five and four pass; of 91 others, one a
 """
 
 _WORD: Final = re.compile(r"\w+")
+# Ends of sentences and lines.
 _END: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 # What chat templates of models read as the beginning or end of a message.
 _TOKEN: Final = re.compile(r"<(?=[|/<]?\w+[|>])|\[(?=/?INST)")

@@ -25,7 +25,9 @@ _TELLING: Final = re.compile(
     r"|conflict|not (?:installed|allowed|defined|permitted|supported)|unknown|undefined|expired|locked|timed? ?out",
     re.IGNORECASE,
 )
+# "Found 0 errors" says that nothing went wrong.
 _EMPTY: Final = re.compile(r"\b(?:0 errors?|no errors?|errors?: 0)\b", re.IGNORECASE)
+# Escape sequences of terminals: "\x1b[31m".
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 # "2025-03-01T12:00:00Z ", "src/app.py:17:3: ", "E       ", "sqlite3.": what comes before the message itself.
 _STAMP: Final = re.compile(r"^\W*\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\W*")

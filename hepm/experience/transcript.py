@@ -15,6 +15,7 @@ from hepm.types import SUMMARY_TOOL, StateSummary, ToolCall, ToolName, Trajector
 Tools: TypeAlias = frozenset[ToolName]
 """The tools called in one turn."""
 
+# OpenAI's limit for names of tools.
 TOOL_CHARS: Final = 64
 SITUATION_CHARS: Final = 600
 ENVIRONMENT_CHARS: Final = 48

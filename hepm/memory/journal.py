@@ -20,6 +20,7 @@ from hepm.types import Trajectory
 
 _log = logging.getLogger("hepm")
 
+# The rest of the name is a hash (see `_name`).
 _SUFFIX: Final = ".session"
 _PROBE: Final = 64 << 10
 """Bytes for which there should be room: a turn with a long result takes as many."""

@@ -17,6 +17,7 @@ from hepm.ingest.pipeline import embed_texts, replay_with
 from hepm.ingest.prepare import exclude, run_of
 from hepm.types import DEFAULT_NAMESPACE, DISTRUSTED, OUTCOME_BY, REMOVED, Outcome, Trajectory
 
+# Runs in memory, and labels of one transaction.
 _READ_AT_ONCE: Final = 100
 _LAST_ROW: Final = (1 << 63) - 1  # after every row number
 

@@ -21,6 +21,7 @@ from hepm.uplift.kinds import RunRequest, kind_names
 
 PAGE_RUNS: Final = 500
 """Runs that are read for a page."""
+# Kinds of requests that a page shows.
 _KINDS: Final = 24
 _LABEL_CHARS: Final = 80
 

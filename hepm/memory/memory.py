@@ -904,6 +904,7 @@ def checked_holdout(share: float) -> float:
     return float(share)
 
 
+# Errors of code that got a value it did not expect.
 _UNEXPECTED: Final = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError)
 
 

@@ -45,7 +45,9 @@ _RULE_LABELS: Final = 0.2  # share of the runs read that rules must label for th
 _IDS_SHOWN: Final = 3
 _TEXT_SHOWN: Final = 50
 
+# The words of "searchFlights", "search_flights_v2".
 _NAME_PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+\d*|\d+")
+# "v2", "2", "legacy": what is added to a name when a tool is replaced.
 _VERSION: Final = re.compile(r"v?\d+|new|old|legacy|deprecated|beta")
 
 ObstacleKind: TypeAlias = Literal[

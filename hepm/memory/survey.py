@@ -30,9 +30,11 @@ LAST_ROW: Final = (1 << 63) - 1  # after every row number
 _TASKS_COUNTED: Final = 1_000
 _TASKS_READ: Final = 30
 """Of the largest tasks, and of those with hardly a run that ended otherwise."""
+# Runs of one task that are read, of successes and of failures.
 _OF_EACH_OUTCOME: Final = 12
 _READ_AT_ONCE: Final = 50
 _REQUEST_CHARS: Final = 300
+# "[redacted:api-key]" in a stored record.
 _REDACTED: Final = re.compile(r"\[redacted:([\w-]+)\]")
 _DIGITS: Final = re.compile(r"\d+")
 

@@ -148,13 +148,13 @@ class NamespaceMirror:
         if rows is None:
             if snapshot.whole:
                 return ()
-            rows = self._ask(lambda: self.store.edges(namespace=self.name, sources=[source]))
+            rows = self._read_if_reachable(lambda: self.store.edges(namespace=self.name, sources=[source]))
             if rows is None:
                 return ()
             snapshot.rows[source] = rows
         return rows
 
-    def _ask(self, read: Callable[[], T]) -> T | None:
+    def _read_if_reachable(self, read: Callable[[], T]) -> T | None:
         """What the store answers; None if it does not."""
         try:
             return read()
@@ -183,7 +183,7 @@ class NamespaceMirror:
         if missing:
             read: dict[ToolName, Drift | None] | None = {}
             if not snapshot.whole:
-                read = self._ask(lambda: self.store.drifts(missing, namespace=self.name))
+                read = self._read_if_reachable(lambda: self.store.drifts(missing, namespace=self.name))
             if read is None:
                 return {}
             for tool in missing:
@@ -205,7 +205,7 @@ class NamespaceMirror:
         if snapshot.whole:
             return _targets(snapshot.rows)
         if not snapshot.called:
-            snapshot.called.update(self._ask(lambda: self.store.called_tools(namespace=self.name)) or ())
+            snapshot.called.update(self._read_if_reachable(lambda: self.store.called_tools(namespace=self.name)) or ())
         return snapshot.called
 
     def successors(self, tool: ToolName, *, c: float = 1.0) -> tuple[OutgoingEdge, ...]:
@@ -246,7 +246,7 @@ class NamespaceMirror:
         if block is None:
             if snapshot.whole:
                 return StateBlock()
-            block = self._ask(lambda: self._extended(StateBlock(), tool))
+            block = self._read_if_reachable(lambda: self._extended(StateBlock(), tool))
             if block is None:
                 return StateBlock()
             snapshot.states[tool] = block
