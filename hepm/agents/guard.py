@@ -119,6 +119,7 @@ def check_token(token: str) -> None:
 async def json_object(request: Request) -> dict[str, Any] | None:
     """The body of a request; None if it is no JSON object, or one of too many values."""
     raw = await request.body()
+    # Before `json.loads`, which would build it in memory.
     if is_too_dense(raw):
         return None
     try:
@@ -166,6 +167,7 @@ class Guard:
             self._tokens[token] = access
         self._rate = rate
         self._max_body = max_body
+        # A burst may use what ten seconds allow.
         self._requests = _Allowance(rate, max(1.0, 10 * rate))
         self._guesses = _Allowance(GUESSES_A_SECOND, GUESSES)
         self._known: set[tuple[str, str]] = set()
@@ -184,6 +186,7 @@ class Guard:
         if refusal is not None:
             await refusal(scope, receive, send)
             return
+        # Without content-length (chunked) the size is known only as the body comes in.
         left, over = self._max_body, False
 
         async def limited() -> Message:
@@ -256,6 +259,7 @@ class Guard:
     def _access(self, headers: Headers) -> Access | None:
         if not self._tokens:
             return Access()
+        # `compare_digest` takes as long for a wrong first byte as for a wrong last one.
         given = token_of(headers).encode()
         allowed = None
         for token, access in self._tokens.items():  # all of them, so that the time says nothing
@@ -273,6 +277,7 @@ class Guard:
             self._guesses.take(address)
         else:
             self._known.add((address, token))
+            # All at once, which costs the known clients one check each.
             if len(self._known) > _CLIENTS:
                 self._known.clear()
         return False
@@ -294,6 +299,7 @@ class _Allowance:
     def take(self, client: str) -> bool:
         """Use one; False if there is none left."""
         left = self.left(client)
+        # Clients who made no request lately have their full allowance, as forgotten ones do.
         if len(self._left) > _CLIENTS:
             self._left.clear()
         enough = left >= 1
@@ -323,6 +329,7 @@ def _from_a_page(scope: Scope, headers: Headers) -> Response | None:
         return refused(421, f"this server is reached as 127.0.0.1 or localhost, not as {name!r}")
     visit = reads and headers.get("sec-fetch-mode") == "navigate" and not path.startswith("/v1/")
     elsewhere = headers.get("sec-fetch-site", "none") not in ("same-origin", "none") and not visit
+    # Browsers send "null" for files and sandboxed pages, which is no address of this server.
     origin = headers.get("origin")
     if elsewhere or (origin is not None and origin.partition("://")[2].lower() != host.lower()):
         return refused(403, "pages of other sites and ports may not use this server")
@@ -340,6 +347,7 @@ class BrokenOffError(Exception):
 
 def _with_namespace(scope: Scope, headers: Headers) -> Scope:
     """The scope with its namespace: of its path, which loses it (/desk/v1/…), else of its header, else the default."""
+    # "/desk/v1/models" is "/v1/models" in the namespace "desk".
     first, _, rest = scope["path"].lstrip("/").partition("/")
     if first not in DOORS and rest.partition("/")[0] in DOORS - {""}:
         return {**scope, "path": f"/{rest}", "hepm.namespace": first}

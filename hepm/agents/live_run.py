@@ -104,6 +104,7 @@ class LiveRun:
             end = len(self.marks)
             new = self._new_of_sequel(messages, marks)
         del self.messages[end:], self.marks[end:]
+        # What was cut off is no longer on disk as a part of this conversation.
         self.kept = min(self.kept, end)
         for place in new:
             self.messages.append(messages[place])
@@ -119,6 +120,7 @@ class LiveRun:
         if end >= len(known) - self.replied:  # the model's reply alone may come back in other words
             return end, list(range(end, len(marks)))
         # The client shortened its history. What was recorded stays; what follows the last known message is new.
+        # [system, summary, m7, m8, new] continues [system, m1, …, m8]: "new" is to be added, the summary is not.
         seen = set(known)
         first_new = len(marks)
         while first_new > 0 and marks[first_new - 1] not in seen:
@@ -156,6 +158,7 @@ def only_summarised(run: LiveRun) -> bool:
 def aliases_of(opening: str, marks: Sequence[str]) -> list[str]:
     """A hash for each beginning of a conversation: names by which a server recognises it after a restart."""
     aliases: list[str] = []
+    # Chained: the third alias depends on the first three messages and on the opening.
     hashed = blake2b(opening.encode(), digest_size=12)
     for mark in marks:
         hashed.update(mark.encode())
@@ -168,6 +171,7 @@ def mark_of(message: Object) -> str:
     calls = objects(message.get("tool_calls"))
     content: Any
     if calls:
+        # The text beside calls is left out: some clients drop it when they send the message back.
         content = [(call.get("id"), name_of(call), _arguments(call)) for call in calls]
     else:
         content = _plain(message.get("content"))
@@ -219,6 +223,7 @@ def _inner(call: Object) -> Object:
 def opening_of(messages: Sequence[Object], marks: Sequence[str], tools: Any, *apart: str | None) -> str:
     """Hash of the messages before the model's first, and of the names of the tools."""
     first: list[str] = []
+    # The system prompt and the request, as a rule.
     for message, mark in zip(messages[:2], marks, strict=False):
         if message.get("role") == "assistant":
             break

@@ -246,6 +246,7 @@ class Conversation:
         reward = self.agent.reward() if self.agent.reward else 0.0
         while True:
             text, acted = self.turn()
+            # A text beside calls is a thought: the user reads only texts without calls.
             heard = None if acted else answer(text)
             if self.agent.reward:
                 before, reward = reward, self.agent.reward()
@@ -300,6 +301,7 @@ class Conversation:
             self._ask_for_summary()
         with self.metered():
             names = [spec["function"]["name"] for spec in self.tools.specs]
+            # After a step, `record` has just put its calls on disk.
             due = self.messages[-1]["role"] != "tool"
             prompt = self.session.prompt(tools=names, horizon=self.agent.max_turns, keep=due)
         self.steps.append(LoopStep(prompt.text))
@@ -330,6 +332,7 @@ class Conversation:
         message: Object = completion["choices"][0]["message"]
         self.first_token = _first_token(completion["choices"][0])
         usage: Object = completion.get("usage") or {}
+        # Local servers may send no usage: then it is estimated from the bytes.
         self.tokens += int(usage.get("total_tokens") or estimate_tokens(str((self.messages, message))))
         if message.get("tool_calls"):
             return message
@@ -343,6 +346,7 @@ class Conversation:
         except EndpointRefusedError:
             raise
         except EndpointError:
+            # The same request with its hint in the last message, for chat templates that refuse it behind results.
             in_tail = hinted(placement="tail")
             if self.agent.placement != "auto" or placement != "behind" or in_tail == sent:
                 raise

@@ -108,6 +108,7 @@ class _Tools:
         """Rank the tools that worked next in earlier runs, with the reason for each."""
         history = [name for name in history if not own_tool(name)]
         told = self._of(session_id)
+        # Kept for `summarize_the_task` and `record_outcome`, which are not sent the calls.
         told.history = history
         run = self._run_of(session_id)
         if self._is_control(session_id, run):
@@ -190,6 +191,7 @@ class _Tools:
         if not self._may_search(session_id):
             return EarlierRuns(situations=[], lessons=[])
         with _explained():
+            # Many more than k: among 50 situations there are often only a few ways to go on.
             found = memory.search(query, k=_SEARCHED, namespace=namespace)
             mirror = memory.mirror(namespace)
             ways: dict[tuple[tuple[ToolName, ...], tuple[ToolName, ...]], Situation] = {}
@@ -283,6 +285,7 @@ def _record_calls(run: LiveRun, calls: Sequence[ToolName], named: Mapping[int, S
     for at, tools in named.items():
         run.session.note_hint(tools, calls=at)
     known = [name for name in run.session.calls if name != SUMMARY_TOOL]
+    # [find, book] is known, [find, book, pay] was sent: "pay" is new. [book, pay] does not continue it.
     for name in calls[len(known) :] if list(calls[: len(known)]) == known else ():
         run.session.record(name)
 

@@ -109,6 +109,7 @@ class Proxy:
     async def handle(self, request: Request, path: str, namespace: str) -> Response:
         """The upstream's answer to a request for a path below `/v1`."""
         try:
+            # The query as bytes: "?a=1&b" must reach the endpoint as the client wrote it.
             url = httpx2.URL(f"{self.upstream}/{_encoded(request, path)}", query=request.scope["query_string"] or None)
         except httpx2.InvalidURL as error:
             return refused(400, f"this path cannot be passed on: {error}")
@@ -116,10 +117,12 @@ class Proxy:
         api = wire.api_of(path) if request.method == "POST" else None
         outgoing = _Request(None, raw)
         if api is not None:
+            # With a copy of the context: the guard left the namespace and the token in it.
             hinted = self._ask.submit(copy_context().run, self._with_hint, api, raw, request.headers, namespace)
             try:
                 outgoing = await asyncio.wait_for(asyncio.wrap_future(hinted), self._hint_s)
             except TimeoutError:
+                # The hint is late, the request is not: it goes on as it came.
                 self._runs.counts["late_hints", namespace] += 1
                 hinted.add_done_callback(self._came_late)
                 outgoing = await asyncio.to_thread(_without_hint, api, raw)
@@ -147,6 +150,7 @@ class Proxy:
                 tools=tools or None,
             )
             prompt = self._runs.prompt(run, keep=run.behind)
+            # A web page or a mail among the results may imitate memory's words.
             own = wire.without_foreign_hints(api, body)
 
             def placed(placement: Placement) -> bytes:
@@ -197,6 +201,7 @@ class Proxy:
             await upstream.aclose()
             return refused(502, f"the endpoint redirects to {elsewhere}: give the address that answers as --upstream")
         response = StreamingResponse(self._tee(upstream, api, run), upstream.status_code)
+        # Length and body are passed on unchanged, so that content-length may stay.
         named = _named(upstream.headers.get_list("connection"))
         dropped = (_HOP | named) - {b"content-length"}
         response.raw_headers = [(name, value) for name, value in headers if name not in dropped]
@@ -204,6 +209,7 @@ class Proxy:
         if run is not None and run.id.isascii() and run.id.isprintable():
             response.headers[SESSION_HEADER] = run.id
         if "text/event-stream" in upstream.headers.get("content-type", ""):
+            # nginx would collect a stream until it ends.
             response.headers["x-accel-buffering"] = "no"
             response.headers.setdefault("cache-control", "no-cache")
         response.background = BackgroundTask(upstream.aclose)
@@ -219,6 +225,7 @@ class Proxy:
             extensions={"timeout": {"connect": 10.0, "write": 10.0}},  # a model may think for an hour
         )
         sending = asyncio.ensure_future(self._client.send(sent, stream=True))
+        # Whichever comes first: a client that hangs up should not keep a model busy.
         leaving = asyncio.ensure_future(_left(request))
         try:
             await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -262,6 +269,7 @@ class Proxy:
             headers.append((name, value))
             if name == b"authorization" and value.partition(b" ")[2].strip():
                 has_key = True
+        # Compressed, the reply could not be read for the record.
         headers.append((b"accept-encoding", b"identity"))  # so that the copy can be read
         if self._key and not has_key:
             headers = [(name, value) for name, value in headers if name != b"authorization"]  # "Bearer" alone
@@ -293,6 +301,7 @@ class Proxy:
                 size += len(part)
                 if run is not None and size <= _MAX_COPY:
                     copy.append(part)
+                # The last part: by its length, or by the event with which streams of the two APIs end.
                 if str(size) == length or part.rstrip().endswith(b"[DONE]") or b"response.completed" in part:
                     await kept()  # before the client has it: its next request waits for the record of this reply
                 yield part
@@ -335,6 +344,7 @@ def _with_locations_here(upstream: httpx2.Response, base: str) -> list[tuple[byt
     Raises:
         _LeavesError: a redirect leads elsewhere.
     """
+    # Raw pairs, as a dictionary would merge two set-cookie headers into one.
     headers = [(k.lower(), v) for k, v in upstream.headers.raw]
     if not 300 <= upstream.status_code < 400:
         return headers
@@ -376,6 +386,7 @@ def _encoded(request: Request, path: str) -> str:
     """A path below `/v1` as the client wrote it, in percent-encoding; InvalidURL if it leads out of `/v1`."""
     if any(part in (".", "..") for part in path.replace("\\", "/").split("/")):
         raise httpx2.InvalidURL("the path has a part . or ..")
+    # Decoded and encoded again, "a%2Fb" would become "a/b".
     raw = request.scope["raw_path"].partition(b"/v1/")[2].decode("ascii", "replace")
     if unquote(raw) != path:
         return quote(path)

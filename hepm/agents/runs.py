@@ -70,6 +70,7 @@ class LiveRuns:
     ) -> None:
         self.memory = memory
         self.idle_s = idle_s
+        # By what is counted and the namespace, for /metrics: ("hints", "desk").
         self.counts: Counter[tuple[str, str]] = Counter()
         self.recent: defaultdict[str, deque[Shown]] = defaultdict(lambda: deque(maxlen=RECENT))
         self._options = options
@@ -77,7 +78,9 @@ class LiveRuns:
         self._distrust = frozenset(distrust)
         self._redactor = redactor
         self._runs: dict[tuple[str, str], LiveRun] = {}
+        # By namespace and id of a response that a next request may name.
         self._sequels: dict[tuple[str, str], LiveRun] = {}
+        # By namespace and opening: runs of one task that are under way at the same time.
         self._alike: defaultdict[tuple[str, str], list[LiveRun]] = defaultdict(list)
         # Finished runs, by the names of each: an outcome may be sent again.
         self._ended: OrderedDict[tuple[str, str], Session] = OrderedDict()
@@ -87,6 +90,7 @@ class LiveRuns:
         self._swept = time.monotonic()
         self._failing = False
         self._lock = RLock()
+        # Pools, since both wait for the store, which may not answer.
         self._finishing = ThreadPoolExecutor(4, thread_name_prefix="hepm-finish")
         self._finding = ThreadPoolExecutor(1, thread_name_prefix="hepm-find")
         self._resumable = ResumableRuns(memory)
@@ -139,6 +143,7 @@ class LiveRuns:
         marks = list(map(mark_of, messages))
         opening = "" if id else opening_of(messages, marks, about.get("tools"), group, about.get("user"))
 
+        # The thread that records replies may be behind the client, which sends its next request already.
         if self._recording:
             with self._lock:
                 run = self._recognised(namespace, id, sequel, opening, marks)
@@ -155,6 +160,7 @@ class LiveRuns:
                 run.sequel.add(sequel)
         with run.lock:
             run.touched = time.time()
+            # Until `replied`: a second request with the same messages is then a repetition, not a sequel.
             run.waiting += 1
             run.extend(messages, marks, whole=not sequel)
             longest_alias = aliases_of(run.opening, run.marks)[-1:]
@@ -210,6 +216,7 @@ class LiveRuns:
     def _begin(self, id: str, namespace: str, door: str, **about: Any) -> LiveRun:
         if len(id) > MOST_ID:
             raise InputError(f"a session's id has {len(id):,} characters: send one of at most {MOST_ID:,}")
+        # "job-7" that has its outcome goes on as "job-7-2".
         own, stored = _free_id(partial(self._find, namespace), id)
         options = {"prompt_options": self._options, "ingest_options": self.ingest_options()}
         session = self.memory.session(id=own, namespace=namespace, token=TOKEN.get(), **options, **about)
@@ -244,6 +251,7 @@ class LiveRuns:
         changed: list[LiveRun] = []  # all but the model's reply, which some clients write again in their own way
         for run in self._alike.get((namespace, opening), ()):
             known = [*run.before, *run.marks]
+            # True is 1: without the model's last reply.
             least = len(known) - run.replied
             if known[:least] != marks[:least]:
                 continue
@@ -443,6 +451,7 @@ class LiveRuns:
         """Take a run out of those under way; its outcome may be sent again."""
         self._remove(run)
         with self._lock:
+            # Clients name it by their own id, the header of a reply by the run's.
             for name in {run.id, run.name}:
                 self._ended[run.namespace, name] = run.session
             while len(self._ended) > RECENT:
@@ -479,6 +488,7 @@ class LiveRuns:
         failed: HepmError | None = None
         with self._lock:
             latest_first = sorted(self._runs.values(), key=lambda run: -run.touched)
+        # A copy: storing takes runs out of the dictionary.
         for number, run in enumerate(latest_first):
             if number < MOST and now - run.touched < self.idle_s:
                 continue

@@ -140,6 +140,7 @@ class Server:
             *page.routes(self.runs),
             *Traces(self.runs, max_body=options.max_body).routes,
         ]
+        # The guard is outside: nothing that it refuses reaches a route.
         inner = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=_HANDLERS)
         guarded = {"host": options.host, "tokens": options.tokens, "rate": options.rate, "max_body": options.max_body}
         self.app: ASGIApp = Guard(inner, **cast(Any, guarded))
@@ -200,6 +201,7 @@ class Server:
         access = access_of(request)
         lines = ["# TYPE hepm_open_runs gauge"]
         # Copied: other threads add counts meanwhile.
+        # ("hints", "desk"): 12 becomes hepm_hints_total{namespace="desk"} 12.
         counts = {key: count for key, count in list(self.runs.counts.items()) if access.to(key[1])}
         for namespace in sorted({namespace for _, namespace in counts}):
             open_runs = len(self.runs.under_way(namespace))
@@ -316,12 +318,14 @@ def serve(memory: Memory, options: ServeOptions, on_start: Callable[[str], objec
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     # With the protocol: asyncio sends small parts at once (TCP_NODELAY) only on sockets that name it.
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
+        # A server that was stopped a moment ago leaves its port in TIME_WAIT for a minute.
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((options.host, options.port))
         except OSError as error:
             where = f"{options.host}:{options.port}"
             raise InputError(f"{where} cannot be used ({error.strerror}): give another --port") from error
+        # Connections that may wait to be accepted; a burst of agents fills the usual 128.
         listening.listen(2_048)
         host, port = listening.getsockname()[:2]
         _open_more_files()

@@ -157,6 +157,7 @@ def read_action(text: str) -> tuple[str, str, str]:
 
     What follows the first action is dropped: models invent the result, and go on with it.
     """
+    # "<think>…</think> <search_experience>refund</search_experience> <information>(invented)"
     for match in _ACTION.finditer(text):
         tag, content, closing = match[1], match[2], match[3]
         if not tag or not content.strip():  # a thought, or nothing between the tags
@@ -223,6 +224,7 @@ def _information(result: str) -> str:
 
 def _searched(specs: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
     """Name and argument of the only tool, if it takes one text."""
+    # EvolveR's agent has one tool, the search of a corpus, and writes the query alone.
     if len(specs) != 1:
         return None
     function: dict[str, Any] = specs[0]["function"]
@@ -238,6 +240,7 @@ def _called(query: str, specs: Sequence[Mapping[str, Any]]) -> tuple[str, str] |
     """The tool that a query calls and its arguments as JSON; None if it names no tool."""
     try:
         written = json.loads(query)  # as models write tool calls
+        # {"name": "find", "arguments": {"q": "x"}} is 'find {"q": "x"}'.
         query = f"{written['name']} {json.dumps(written.get('arguments') or {})}"
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         pass

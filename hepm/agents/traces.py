@@ -30,7 +30,7 @@ from hepm.ingest.prepare import shorten
 from hepm.ingest.records import DECODER, ReadOptions, RecordError
 from hepm.ingest.redact import Redactor
 from hepm.memory.labels import given_label
-from hepm.memory.session import as_messages
+from hepm.memory.messages import as_messages
 from hepm.types import RECORDED_BY, Trajectory
 
 if TYPE_CHECKING:

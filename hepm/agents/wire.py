@@ -56,6 +56,7 @@ def resolved(placement: Placement, base_url: str) -> Placement:
     """What "auto" means for an endpoint: OpenAI takes a message of its own role, most others one of the user's."""
     if placement != "auto":
         return placement
+    # "https://eu.api.openai.com/v1" is OpenAI, too.
     host = urlsplit(base_url).hostname or ""
     if host.endswith("api.openai.com"):
         return "message"
@@ -74,6 +75,7 @@ def read_body(api: Api, raw: bytes) -> Object:
 
     A body is not read, either, that would take a hundred times its size in memory.
     """
+    # Looked at before decoding: [[],[],…] of 60 MB takes some gigabytes as Python lists.
     if is_too_dense(raw):
         raise InputError(f"the body holds more than {MOST_VALUES:,} values")
     try:
@@ -85,6 +87,7 @@ def read_body(api: Api, raw: bytes) -> Object:
     body = cast(Object, body)
     key = _MESSAGES[api]
     listed = body.get(key)
+    # The Responses API takes {"input": "Hello"} for a list with one message of the user.
     is_text = api == "responses" and isinstance(listed, str)
     if not listed or not (is_text or objects(listed) == listed):
         raise InputError(f'"{key}" holds no messages')
@@ -97,6 +100,7 @@ def write_body(body: Object) -> bytes:
     """A request's bytes; InputError if JSON cannot hold them, as with NaN."""
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+    # UTF-8 has no bytes for them; escaped in ASCII they pass.
     except UnicodeEncodeError:  # lone surrogates
         return json.dumps(body, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:
@@ -161,12 +165,14 @@ def tools_of(body: Object) -> list[Object]:
 
     Codex sends some as an item of its input (`additional_tools`), and groups them in namespaces.
     """
+    # Each is {"type": "function", "function": {"name": …}} in chat, {"type": "function", "name": …} in responses.
     given = objects(body.get("tools"))
     for item in objects(body.get("input")):
         if item.get("type") == "additional_tools":
             given += objects(item.get("tools"))
     tools: list[Object] = []
     for tool in given:
+        # {"type": "namespace", "name": "mcp__github", "tools": [...]}
         if tool.get("type") == "namespace":
             tools.extend(tools_of({"tools": tool.get("tools")}))
             continue
@@ -200,6 +206,7 @@ def _without_foreign_hints(message: Object) -> Object:
     if message.get("role") in ("system", "developer", "assistant") or message.get("type") == "reasoning":
         return message
     read = {key: message[key] for key in _READ if key in message}
+    # Compared by identity: an unchanged request keeps the very objects, and so the client's own bytes.
     changed = without_foreign_hint(read)
     if changed is read:
         return message
@@ -259,6 +266,7 @@ def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: P
     messages = list(objects(body.get("messages")))
     if not all(isinstance(message.get("content"), str | list | None) for message in messages):
         return body
+    # At the front, and equal in each request, so that the provider's cache of the prompt still matches.
     if stable:
         place = _index_of(messages, ("system", "developer"))
         if place < 0:
@@ -272,6 +280,7 @@ def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: P
             _append(messages, place, present)
     elif present and placement == "message":
         messages.append({"role": "developer", "content": present})
+    # Most chat templates take a user's message after results; where one refuses it, the proxy tries "tail".
     elif present and placement == "behind" and is_behind_results(messages):
         messages.append({"role": "user", "content": tagged(present)})
     elif present:
@@ -286,6 +295,7 @@ def _responses_with_hint(body: Object, stable: str, present: str, placement: Pla
     # What goes into `input` stays on the provider's server if the conversation is kept there; instructions do not.
     kept = bool(continued(body)) or body.get("store") is not False
     into_instructions = placement == "system" or kept
+    # Unlike items, instructions are not remembered by the server: each request sends its own.
     parts = [instructions, stable]
     if into_instructions:
         parts.append(present)
@@ -395,6 +405,7 @@ def _first_choice(body: Object) -> Reply:
 
 def _events(raw: bytes) -> Iterator[Object]:
     for line in raw.splitlines():
+        # b'data: {"choices": [...]}'; the last is b"data: [DONE]", which is no JSON.
         if line.startswith(b"data:"):
             try:
                 event = json.loads(line[5:])
@@ -439,6 +450,8 @@ class _StreamedCalls:
     def add(self, part: Object) -> None:
         """Add a part to its call: the first one has the name, each some of the arguments."""
         index, id = str(part.get("index")), part.get("id")
+        # Deltas: {"index": 0, "id": "c1", "function": {"name": "find", "arguments": ""}}, then
+        # {"index": 0, "function": {"arguments": '{"q'}}, …
         call = self._by_index.get(index)
         if call is None or (id and call["id"] and id != call["id"]):
             function: Object = {"name": "", "arguments": ""}

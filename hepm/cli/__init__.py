@@ -29,6 +29,7 @@ def main() -> None:
         # Python flushes at its very end too, and would complain if the reader is gone.
         _flush()
     except OSError:
+        # Nothing is left to flush into the pipe that broke.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
         os.close(nowhere)
@@ -136,6 +137,7 @@ def _check_text(arguments: list[str]) -> None:
     Only the commands know which arguments are paths: one that exists or contains a folder is taken for one.
     """
     for argument in arguments:
+        # Bytes that are no UTF-8 arrive as surrogates: they are told as \xe9.
         shown = argument.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
         if shown == argument:
             continue

@@ -128,6 +128,7 @@ def bench(
 
     endpoint = agent.endpoint(choice)
     options = (arms, trials, rounds, seed, folder, plot, dry_run, as_json)
+    # It closes what the command opens: the environment's process, folders, clients, the memory.
     with ExitStack() as stack:
         environment = opened_environment(env, stack, agent.source)
         command = BenchCommand(environment, endpoint, stack, choice.limits(agent.prices), agent, learning, *options)
@@ -349,7 +350,7 @@ class BenchCommand:
             self._tell_estimate(*made.estimate(), plan.what, place)
             return
         model, ending = played(made, self.limits, self.stack, bar, made.play)
-        known: dict[str, Any] = {"failed": made.failed, "paid_before": model.paid_before} | about(model)
+        details: dict[str, Any] = {"failed": made.failed, "paid_before": model.paid_before} | about(model)
         report = report_on(
             made.ended,
             environment=self.environment.name,
@@ -357,7 +358,7 @@ class BenchCommand:
             arms=plan.arms,
             tasks=plan.tasks,
             trials=plan.trials,
-            **known,
+            **details,
         )
         self._tell(report, ending)
 
@@ -465,6 +466,7 @@ class BenchCommand:
 
     def _explored_tasks(self) -> Sequence[Task]:
         """The tasks of rounds: of the train split, where one is published."""
+        # The other tasks are for a bench with the memory that the rounds made.
         published = [task for task in self.environment.tasks() if task.split == "train"]
         return chosen_tasks(published or self.environment.tasks(), self.agent.tasks or "*")
 

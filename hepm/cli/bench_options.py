@@ -137,5 +137,5 @@ def model_endpoint(choice: ModelChoice, base_url: str | None, missing: str) -> E
     if not choice.model:
         raise click.BadParameter(missing, param_hint="--model")
     # The key is never an option: the list of processes would show it.
-    known = Endpoint.from_environment(model=choice.model)
-    return Endpoint(known.model, base_url or known.base_url, known.api_key)
+    default = Endpoint.from_environment(model=choice.model)
+    return Endpoint(default.model, base_url or default.base_url, default.api_key)

@@ -236,7 +236,8 @@ def _part(settings: ClientSettings, key: str, kind: type[Any]) -> Any:
 
 def codex_config(path: Path, server: ServerEntry, *, mcp: bool) -> ClientFile:
     """A model provider, and perhaps an MCP server, in the `config.toml` of Codex, between two comments each."""
-    name = json.dumps(server.token_env)  # a string of JSON is one of TOML
+    # A string of JSON is one of TOML.
+    name = json.dumps(server.token_env)
     tables = [
         "[model_providers.hepm]",
         'name = "OpenAI with memory"',

@@ -205,7 +205,8 @@ class _Root(click.Group):
 
 app = _Root(
     "hepm",
-    commands=dict.fromkeys(COMMANDS, click.Command(None)),  # click suggests these names for a misspelt one
+    # click suggests these names for a misspelt one.
+    commands=dict.fromkeys(COMMANDS, click.Command(None)),
     help="Tool memory for LLM agents: which tool worked next, in which situation, and why.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},

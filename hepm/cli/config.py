@@ -204,6 +204,7 @@ def _check_rules(config: ConfigFile) -> None:
         except re.error as error:
             wrong = f"redaction.rules.{kind} = {expression!r} is not a regular expression"
             raise InputError(f"{config.path}: {wrong}: {error}.") from error
+    # The default is known to be right, and looking it up would load the readers.
     if config.outcome_by != ConfigFile().outcome_by:
         from hepm.ingest.outcome import check_rules
 
@@ -215,6 +216,7 @@ def _check_rules(config: ConfigFile) -> None:
 
 def settings_of(table: type) -> dict[str, tuple[Any, ConfigKey]]:
     """The keys of a table with their types and meanings; of the file, those outside of tables."""
+    # With what `Annotated` adds to a type: the meaning of the key.
     hints = get_type_hints(table, include_extras=True)
     settings: dict[str, tuple[Any, ConfigKey]] = {}
     for name, hint in hints.items():
@@ -247,10 +249,10 @@ def _checked(content: Mapping[str, Any], table: type, path: Path, prefix: str = 
     for name, value in content.items():
         key = prefix + name
         if name not in settings:
-            where, known = "it", [*settings, *TABLES]
+            where, keys = "it", [*settings, *TABLES]
             if prefix:
-                where, known = f"[{prefix.rstrip('.')}]", [*settings]
-            raise InputError(f"{path}: there is no key {key!r}; {where} may have {', '.join(known)}.")
+                where, keys = f"[{prefix.rstrip('.')}]", [*settings]
+            raise InputError(f"{path}: there is no key {key!r}; {where} may have {', '.join(keys)}.")
         base, setting = settings[name]
         try:
             checked[name] = _value(value, _without_none(base), setting)

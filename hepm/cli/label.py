@@ -244,6 +244,7 @@ def _by_rule(memory: Memory, namespace: str, which: Which, names: str, *, dry_ru
     rules = rules_of(names)
     # One after the other: a store may hold a million runs.
     verdicts = (verdict_of(run, rules) for run in which.runs(memory, namespace, removed=False))
+    # A store keeps the first 600 characters of a result, and a summary of tests stands at its end.
     if _report(memory, namespace, verdicts, dry_run=dry_run, as_json=as_json)["unlabelled"]:
         hint = "rules read a stored result only as far as it was kept; ingest the files again to let them read all"
         print(f"hepm: {hint}", file=sys.stderr)
@@ -333,6 +334,7 @@ def _by_hand(memory: Memory, namespace: str, runs: Iterable[Trajectory]) -> None
             "labelling by hand needs a terminal. Give --by with rules or judge, or RUN with its OUTCOME; "
             "--dry-run lists the runs."
         )
+    # Labels are stored one by one, so that quitting or Ctrl-C loses none.
     labelled = seen = 0
     for run in runs:
         seen += 1
@@ -364,6 +366,7 @@ def _card(run: Trajectory) -> Iterator[str]:
         yield f"  … {len(calls) - _SHOWN_CALLS} calls before"
     for call in calls[-_SHOWN_CALLS:]:
         yield from _lines_of(call)
+    # How it ended, unless that is the request itself.
     for turn in spoken[-2:]:
         if turn is not request:
             speaker = "agent" if turn.role == "assistant" else "user"

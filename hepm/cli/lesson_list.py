@@ -103,6 +103,7 @@ def list_(
     kinds = kind or LESSON_KINDS
     with place.open() as memory:
         listings = [_listing(memory, each, only, query, limit, place.namespace) for each in kinds]
+    # Of all kinds, also those above the limit.
     total = sum(listing.total for listing in listings)
     if as_json:
         documents: list[dict[str, Any]] = []
@@ -156,6 +157,7 @@ def _in_order(memory: Memory, kind: LessonKind, lessons: list[StoredLesson], lim
     """Principles by support. Experiences by arrival, and at the end, next to the prompt, those that prompts show."""
     equal = memory.lessons.equal(lessons, namespace=namespace)
     if kind == "principle":
+        # `documents` are lessons by themselves, `lines` those that say the same: each has an order of its own.
         by_support = sorted(lessons, key=lambda each: (-len(each.row.sources), -each.uses.score, each.row.id))
         equal.sort(key=lambda each: (bool(each.held_back), -len(each.sources), -each.uses.score, each.first.row.id))
         shown, shown_equal = by_support[:limit], equal[:limit]

@@ -129,10 +129,10 @@ def cost_of(client: Client | None) -> dict[str, object] | None:
 
 def tell_estimate(runs: int, *estimates: Estimate | None, as_json: bool) -> None:
     """Print the result of a dry run: how many runs wait, and what a model would be asked."""
-    known = [estimate for estimate in estimates if estimate is not None]
+    asked = [estimate for estimate in estimates if estimate is not None]
     if as_json:
-        print_json({"dry_run": True, "runs": runs, "asked": [asdict(estimate) for estimate in known]})
+        print_json({"dry_run": True, "runs": runs, "asked": [asdict(estimate) for estimate in asked]})
         return
     print(f"{count_of(runs, 'run')} would be looked at")
-    for estimate in known:
+    for estimate in asked:
         print(f"asking would take {estimate}")

@@ -52,6 +52,7 @@ def start(folder: Path, version: str | None, bolt_port: int | None, heap: str | 
     from hepm.ingest import write_run
     from hepm.ingest.prepare import run_of
 
+    # The first start fetches a server, later ones find it in the cache.
     with Bar("jars of Neo4j fetched") as bar:
         server = _server(folder, version=version, bolt_port=bolt_port, heap=heap, say=_say, report=bar.show)
         started = server.start()

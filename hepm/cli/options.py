@@ -209,21 +209,21 @@ def check_store(store: str, named_by: str = "--store") -> None:
         )
 
 
-def sole_namespace(known: Sequence[str]) -> str:
+def sole_namespace(namespaces: Sequence[str]) -> str:
     """The namespace of a command that names none: the only one of the store, else the default."""
-    if len(known) == 1:
-        return known[0]
+    if len(namespaces) == 1:
+        return namespaces[0]
     return NAMESPACE
 
 
 def known_namespace(memory: Memory | Store, namespace: str, store: str, named_by: str = "--store") -> str:
     """The namespace, if something is stored in it; else it is likely misspelt. "" for the store's only one."""
-    known = memory.namespaces()
-    namespace = namespace or sole_namespace(known)
-    if namespace not in known:
+    namespaces = memory.namespaces()
+    namespace = namespace or sole_namespace(namespaces)
+    if namespace not in namespaces:
         there = "The store is empty."
-        if known:
-            there = f"There are: {', '.join(known)}."
+        if namespaces:
+            there = f"There are: {', '.join(namespaces)}."
         raise click.BadParameter(
             f"nothing is stored in {namespace!r}. {there} The store is {store}, {chosen_by(store, named_by)}.",
             param_hint="--namespace",
@@ -334,6 +334,7 @@ def read_messages_file(path: Path) -> list[dict[str, Any]]:
 
 def print_json(value: object) -> None:
     """Print one line of JSON, escaped where the encoding or a terminal needs it."""
+    # Tests and notebooks replace stdout by streams without an encoding.
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     text = json.dumps(value, ensure_ascii=not encoding.lower().startswith("utf"))
     if _on_a_terminal() and not text.isprintable():
@@ -385,6 +386,7 @@ def write_lines(lines: Iterable[str], target: Path, what: str) -> int:
         sort = "an archive" if is_archive(name) else "a compression that is only read"
         raise InputError(f"{name} is the name of {sort}: call it .jsonl, .jsonl.gz or .jsonl.xz, say.")
     count = 0
+    # Closed from the innermost outwards: the file appears under its name once it is whole.
     with (
         atomic_file(target, what) as place,
         place.open("wb") as file,
@@ -423,6 +425,7 @@ def print_table(table: Table) -> None:
     records.add_column(overflow="fold")
     headers = [column.header for column in table.columns]
     for number, row in enumerate(zip(*(column.cells for column in table.columns), strict=True)):
+        # An empty line between two records.
         if number:
             records.add_row()
         for header, value in zip(headers, row, strict=True):

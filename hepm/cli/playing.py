@@ -150,15 +150,15 @@ def tell_estimate(
     """Print the result of a dry run, with the cost where prices are known."""
     cost = prices and prices.cost_usd(usage)
     if as_json:
-        known: dict[str, object] = {
+        document: dict[str, object] = {
             "dry_run": True,
             f"{what}s": number,
             "calls": usage.calls,
             "tokens": usage.tokens,
         }
         if cost is not None:
-            known["cost_usd"] = cost
-        print_json(known)
+            document["cost_usd"] = cost
+        print_json(document)
         return
     about = f"about {count_of(usage.calls, 'call')} and {count_of(usage.tokens, 'token')}"
     if cost is not None:

@@ -333,8 +333,8 @@ def _open(store: str, namespace: str | None, *, write: bool) -> Generator[tuple[
         with contextlib.closing(Connection(Login.from_environment(store))) as server:
             # "" is a namespace that was not named.
             if namespace == "":
-                known = sorted(row[0] for row in server.read("namespaces", namespace=""))
-                namespace = sole_namespace(known)
+                namespaces = sorted(row[0] for row in server.read("namespaces", namespace=""))
+                namespace = sole_namespace(namespaces)
             yield partial(server.ask, write=write), namespace
         return
     if write:

@@ -143,7 +143,7 @@ def eval_runs(
     options.check_sources([*source.runs, *source.train, *source.test])
     named: Sequence[str] = method
     if "all" in method:
-        named = [known.name for known in all_methods()]
+        named = [each.name for each in all_methods()]
     # None named: the five that `find_methods` has as its default.
     methods = find_methods(named, ablations=ablation)
     domains = source.domains(every=every)
@@ -233,6 +233,7 @@ def write_page(
     from hepm.graph.page import left_out_of, part_of, read_content, render_page
     from hepm.memory.latest import read_latest
 
+    # The page holds all it shows: it opens without a server or a network.
     totals, mirror = memory.totals(namespace=namespace), memory.mirror(namespace)
     content = read_content(
         part_of(mirror, focus=focus, max_tools=max_tools),

@@ -49,6 +49,7 @@ def serve(store: str, port: int, upstream: str, holdout: float) -> None:
     namespace. `[serve]` in hepm.toml has more settings: the address to listen on, tokens of clients.
     Example: `hepm serve --upstream http://localhost:11434/v1`, and base_url="http://127.0.0.1:8765/v1" in the agent.
     """
+    # Web frameworks are an extra: the message names it.
     try:
         from hepm.agents.guard import Access, read_tokens
         from hepm.agents.server import ServeOptions, serve
@@ -111,6 +112,7 @@ def mcp(place: Place) -> None:
     _log_plainly()
     sessions = config.serve.sessions or _default_sessions(place.store)
     with place.create(sessions=sessions, holdout=config.serve.holdout, **_advice_settings(config.serve)) as memory:
+        # All runs of this process: a client that starts the command names no namespace.
         NAMESPACE.set(place.namespace)
         runs = LiveRuns(
             memory,

@@ -90,17 +90,17 @@ def stats(store: str, namespace: str | None, as_json: bool) -> None:
         del header["rewards_read"]
         by_namespace = {name: NamespaceStats.of(memory, name) for name in names}
     if as_json:
-        totals = {name: known.totals for name, known in by_namespace.items()}
-        tools = {name: known.remarks for name, known in by_namespace.items()}
-        levels = {name: known.guard.to_json() for name, known in by_namespace.items()}
+        totals = {name: counted.totals for name, counted in by_namespace.items()}
+        tools = {name: counted.remarks for name, counted in by_namespace.items()}
+        levels = {name: counted.guard.to_json() for name, counted in by_namespace.items()}
         print_json({"store": str(store), **header, "namespaces": totals, "tools": tools, "guard": levels})
         return
     title = f"{store}, {header['embedder'] or 'no vectors'}, revision {header['revision']}"
     _print_counts(title, by_namespace)
     if not by_namespace:
         print("No run is stored yet. A run under way counts once it has ended: see `hepm serve`.")
-    for name, known in by_namespace.items():
-        for sentence in _sentences(known):
+    for name, counted in by_namespace.items():
+        for sentence in _sentences(counted):
             print(on_one_line(f"{name}: {sentence}"))
 
 
@@ -111,28 +111,28 @@ def _print_counts(title: str, by_namespace: Mapping[str, NamespaceStats]) -> Non
     table = Table(title=plain(title), title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("namespace")
     columns = [*_COLUMNS]
-    if any(known.lessons for known in by_namespace.values()):
+    if any(counted.lessons for counted in by_namespace.values()):
         columns.append("lessons")
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
-    for name, known in by_namespace.items():
-        numbers = [f"{count:,}" for count in known.row[: len(columns)]]
+    for name, counted in by_namespace.items():
+        numbers = [f"{count:,}" for count in counted.row[: len(columns)]]
         table.add_row(plain(name), *numbers)
     options.print_table(table)
 
 
-def _sentences(known: NamespaceStats) -> Iterator[str]:
+def _sentences(counted: NamespaceStats) -> Iterator[str]:
     """What to know of a namespace besides its counts."""
-    waiting = known.totals["unlabelled"]
+    waiting = counted.totals["unlabelled"]
     if waiting:
         yield _without_outcome(waiting)
-    described = known.totals["tools"] - known.called
+    described = counted.totals["tools"] - counted.called
     if described:
-        yield f"{count_of(known.called, 'tool')} called, {described:,} more described"
-    if known.guard.sessions:
-        yield f"guard: {known.guard.sentence}"
+        yield f"{count_of(counted.called, 'tool')} called, {described:,} more described"
+    if counted.guard.sessions:
+        yield f"guard: {counted.guard.sentence}"
     sentences: list[str] = []
-    for tool, about in known.remarks.items():
+    for tool, about in counted.remarks.items():
         sentences += [f"{tool} {sentence}" for sentence in about]
     yield from sentences[:_SHOWN_REMARKS]
     more = len(sentences) - _SHOWN_REMARKS
@@ -244,9 +244,9 @@ def doctor(
         for what in mend_store(store):
             print(on_one_line(f"hepm: reset: {what}"), file=sys.stderr)
     with options.open_existing(store) as memory, Bar("runs and states compared") as bar:
-        known = [options.known_namespace(memory, name, store) for name in namespace or memory.namespaces()]
+        listed = [options.known_namespace(memory, name, store) for name in namespace or memory.namespaces()]
         # A store with damaged names lists none.
-        names = known or [options.NAMESPACE]
+        names = listed or [options.NAMESPACE]
 
         def examine() -> dict[str, list[Finding]]:
             parts = part or None

@@ -91,6 +91,7 @@ def alias(place: Place, alias: str, tool: str, rename: bool, undo: bool) -> None
     """Make a name another name of a tool: all that was counted under it is counted under the tool.
     Example: `hepm tool alias search_flights_v1 search_flights --namespace travel`
     """
+    # Exactly one of the two.
     if bool(tool) == undo:
         raise click.BadParameter("name the tool, or give --undo and the alias alone", param_hint="TOOL")
     if undo and rename:

@@ -61,6 +61,7 @@ def _table(report: UpliftReport) -> Table:
     from hepm.evals.report import table_of
     from hepm.uplift.saying import COLUMNS
 
+    # Sessions that were held out.
     controls = f"{report.controls:,} of them without memory"
     table = table_of(f"{count_of(report.sessions, 'session')} with an outcome, {controls}", "", *COLUMNS)
     for measured in (*report.measures, *report.parts):
@@ -83,8 +84,8 @@ def _remarks(report: UpliftReport) -> Iterator[str]:
             f"hints were followed in {count_of(hinted.followed, 'session')}, of which {followed_share:.0%} succeeded, "
             f"and not in {hinted.others:,}, of which {other_share:.0%} did: no proof, as agents choose what they follow"
         )
-    known = [credit for credit in report.credits if credit.effect is not None]
-    for credit in known[:_SHOWN_CREDITS]:
+    measured = [credit for credit in report.credits if credit.effect is not None]
+    for credit in measured[:_SHOWN_CREDITS]:
         yield f"{credit.id}: {_credit(credit)}"
     if report.shadow is not None:
         yield report.shadow.sentence

@@ -188,9 +188,9 @@ def scripts() -> Mapping[str, str]:
     Browser uses a script's first line as its name and shows some 25 letters of it, so it begins with the name.
     """
     library = questions()
-    found: dict[str, str] = {}
+    by_path: dict[str, str] = {}
     for number, (name, text) in enumerate(_settings(library.values()), 1):
-        found[f"hepm/{number}.cypher"] = f"// {number}. {name}\n{text}\n"
+        by_path[f"hepm/{number}.cypher"] = f"// {number}. {name}\n{text}\n"
     # Not in the library: only a server has painted edges.
     pictures = {"painted": _FILES.joinpath("browser", "painted.cypher").read_text("utf-8")}
     others: dict[str, str] = {}
@@ -199,8 +199,8 @@ def scripts() -> Mapping[str, str]:
         folder[name] = query.text
     for folder_name, texts in (("hepm pictures", pictures), ("hepm questions", others)):
         for name, text in texts.items():
-            found[f"{folder_name}/{name}.cypher"] = text.replace("// ", f"// {name}: ", 1)
-    return found
+            by_path[f"{folder_name}/{name}.cypher"] = text.replace("// ", f"// {name}: ", 1)
+    return by_path
 
 
 def _settings(library: Iterable[NamedQuery]) -> list[tuple[str, str]]:

@@ -85,6 +85,7 @@ class DeskTour:
     def turned(self) -> DeskCase | None:
         """A case that the agent solved with memory only."""
         for case in self.cases:
+            # Calls and success of each.
             _, solved_before = case.before
             _, solved_after = case.after
             if solved_after and not solved_before:

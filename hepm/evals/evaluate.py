@@ -219,6 +219,7 @@ class _Measured:
 
     def resample(self, seed: Sequence[int]) -> None:
         """Draw families; the draws are the same for every method."""
+        # One for all methods, so that differences between them are paired.
         self._bootstrap = Bootstrap([event.run.family for event in self.events], seed=seed)
         self._values = {name: values_of(np.array(ranks, dtype=np.int64)) for name, ranks in self._ranks.items()}
 

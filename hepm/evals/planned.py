@@ -109,7 +109,8 @@ class PlanGraph:
             for source, targets in self.follows.items():
                 pairs += [(source, target) for target in targets]
             ends_2E: NDArray[np.int64] = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-            self._tools_TD, self._map = sgc.smoothed(vectors_TD, ends_2E), None
+            self._tools_TD = sgc.smoothed(vectors_TD, ends_2E)
+            self._map = None
 
     def path(self, steps: Sequence[str]) -> PlannedPath:
         """The tools for the steps of a plan."""

@@ -22,7 +22,7 @@ from hepm.evals.domains import Domain, by_family
 from hepm.evals.environments.recorded import Point, RecordedRuns
 from hepm.experience.prompt import Prompt
 from hepm.llm import Endpoint, Usage
-from hepm.memory.session import as_messages
+from hepm.memory.messages import as_messages
 from hepm.types import Outcome, Trajectory, Turn
 
 _OWN_KEYS: Final = ("is_error", "reward", "recalled")  # of our messages, which endpoints refuse
@@ -61,6 +61,7 @@ class HintedPoint:
             messages.append(message)
         body = {**options, "model": endpoint.model, "messages": messages, "tools": self.point.tools}
         prompt = self.prompts.get(arm, Prompt())
+        # As the proxy places it for this endpoint.
         placement = resolved("auto", endpoint.base_url)
         return with_hint("chat", body, stable=prompt.stable, present=prompt.present, placement=placement)
 
@@ -179,10 +180,12 @@ class ReplayBench:
                 continue
             try:
                 self._record(key, hinted, model)
+            # These end the command; another error leaves one point out.
             except (BudgetSpentError, EndpointRefusedError, StoppedError):
                 raise
             except LlmError as error:
                 self.failed[key] = str(error)
+                # Without its answer the other arms have nothing to be compared with.
                 if arm == OFF:
                     return
 

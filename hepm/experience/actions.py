@@ -33,7 +33,9 @@ _READING_WORDS: Final = frozenset((
     "calculate", "think", "grep", "glob", "ls", "browse", "open", "inspect", "verify", "count", "ask", "can", "is",
     "todo", "task", "web",
 ))  # fmt: skip
+# The words of "getOrderItems", "get_order_items" and "HTTPGet".
 _NAME_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+# Absolute paths inside a word: "/srv/app/x.py", "~/x.py", "C:\x.py".
 _PATH: Final = re.compile(r"(?<![\w./~-])(?:/|~/|[A-Za-z]:[\\/])[^\s'\":]+")
 # What two runs hardly share: numbers, paths, options with values, quotations.
 _ODD: Final = re.compile(r"\d{2}|[/\\'\"=@:]|\s")
@@ -77,6 +79,7 @@ def actions_of(call: ToolCall, *, project: str = "", failed: bool = False) -> li
 
 def _texts_of_call(call: ToolCall, project: str) -> tuple[str, ...]:
     """What a call does in words, the most exact first: "Edit src/app.py"; "refund(reason=damaged)", then "refund"."""
+    # What is changed in a file differs from run to run; that it is changed does not.
     path = file_of(call.arguments)
     if path:
         return (f"{call.name} {relative(path, project)}",)

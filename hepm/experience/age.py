@@ -28,6 +28,7 @@ from hepm.types import ToolName
 
 _log = logging.getLogger("hepm")
 
+# Ours, as are the next two: days without support until a lesson fades, and until it is gone.
 FADING_DAYS: Final = 90
 GONE_DAYS: Final = 270
 CHANGE_DAYS: Final = 180
@@ -109,6 +110,11 @@ def _is_warning(row: LessonRow) -> bool:
     return row.properties.get("kind") == "cautionary"
 
 
+def _objects(row: LessonRow, predicate: str) -> list[ToolName]:
+    """The objects of a lesson's triples with a predicate: the tools that it advises, or its places."""
+    return [triple.object for triple in row.triples if triple.predicate == predicate]
+
+
 class Ages:
     """The ages of a namespace's lessons; what is read of runs and tools is kept for a minute."""
 
@@ -163,7 +169,10 @@ class Ages:
             return
         store, name = self._mirror.store, self._mirror.name
         self._newest = max(store.latest_ends(namespace=name, most=_LATEST), default=0.0)
-        self._changed = {tool.name: tool.changed_at for tool in store.tools(namespace=name) if tool.changed_at}
+        self._changed = {}
+        for tool in store.tools(namespace=name):
+            if tool.changed_at:
+                self._changed[tool.name] = tool.changed_at
         self._ended = {}
         self._taken = {}
         self._read_at = now
@@ -191,8 +200,7 @@ class Ages:
         edges: list[Edge] = []
         if _is_warning(row):
             # (b, fails_after, a): the place is a.
-            places = [triple.object for triple in row.triples if triple.predicate == FAILS_AFTER]
-            for place in self._own(places):
+            for place in self._own(_objects(row, FAILS_AFTER)):
                 edges += [(place, edge.target) for edge in self._mirror.edges_from(place)]
             return edges
         for triple in row.triples:
@@ -217,18 +225,17 @@ class Ages:
                 ends.append(end)
         if ends:
             ends += self._supporting_ends(row)
-        failing = tuple(self._mirror.drifts(self._own(self._advised(row))))
+        failing = tuple(self._mirror.drifts(self._own(_objects(row, FOLLOWED_BY))))
         if not ends:
             # Runs without a time, as many datasets have them: such lessons do not fade.
             return Age(failing=failing)
         supported_at = max(ends)
-        changed = tuple(tool for tool in self._own(row.tools) if self._changed.get(tool, 0.0) > supported_at)
+        changed: list[ToolName] = []
+        for tool in self._own(row.tools):
+            if self._changed.get(tool, 0.0) > supported_at:
+                changed.append(tool)
         idle_days = max(self._newest - supported_at, 0.0) / _DAY_S
-        return Age(supported_at, idle_days, changed, failing)
-
-    @staticmethod
-    def _advised(row: LessonRow) -> list[ToolName]:
-        return [triple.object for triple in row.triples if triple.predicate == FOLLOWED_BY]
+        return Age(supported_at, idle_days, tuple(changed), failing)
 
     def _own(self, tools: Sequence[ToolName]) -> list[ToolName]:
         return list(dict.fromkeys(map(self._own_name, tools)))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from hepm.experience.known_values import SCALARS, KnownValues, Leaf, comparable, elements, tokens_of
+from hepm.experience.known_values import SCALARS, KnownValues, Leaf, comparable, elements, folded_tokens, tokens_of
 from hepm.experience.transcript import went_wrong
 from hepm.ingest.redact import Redactor
 from hepm.types import JSON, SUMMARY_TOOL, ToolCall, ToolName, Trajectory
@@ -44,6 +44,7 @@ _CONSTANTS: Final = 3  # values of one argument that are candidates by themselve
 _KNOWN_WORDS: Final = 60  # values passed before that are searched for in the user's words
 _UNTRIED: Final = 0.3  # how often a source is right of which nothing is known
 _PRIOR: Final = 2.0  # pseudo-counts by which a share in a context is drawn to the share overall
+# Share of calls that pass an argument from which on it counts as required.
 _NEARLY_ALWAYS: Final = 0.95
 
 # "New York", "Museum of Modern Art", "Gate B2": small words only between capitals.
@@ -57,6 +58,7 @@ _MONTH_NAMES: Final = (
     "sep sept september", "oct october", "nov november", "dec december",
 )  # fmt: skip
 _MONTHS: Final = {name: number for number, names in enumerate(_MONTH_NAMES, 1) for name in names.split()}
+# "May 5th, 2024" and "5th of May 2024"; the year may be missing.
 _MONTH_DAY: Final = re.compile(r"\b([A-Za-z]{3,9})\.?\s+(\d{1,2})(?:st|nd|rd|th)?(?:,?\s+(\d{4}))?\b")
 _DAY_MONTH: Final = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th)?\s+(?:of\s+)?([A-Za-z]{3,9})\.?(?:,?\s+(\d{4}))?\b")
 _YEAR: Final = re.compile(r"\b(20\d\d)\b")
@@ -323,6 +325,7 @@ def _place_in_result(tool: ToolName, path: str) -> str:
     return f"{tool}.{path.removesuffix(':')}"
 
 
+# How a value stands in the user's words: "the user's words in quotes".
 _FORMS: Final = {"quoted": " in quotes", "date": ", as YYYY-MM-DD", "amount": ", a number"}
 _PICKS: Final[dict[Pick, str]] = {
     "first": "{}",
@@ -484,6 +487,7 @@ def _dates_in(text: str) -> Iterator[str]:
 
 def shape_of(text: str) -> str:
     """A regular expression for texts of the same form; "" for plain words, which have none."""
+    # Words have no form of their own: any other word would match.
     if not text or len(text) > 60 or " " in text or text.isalpha():
         return ""
     # "RES-20417" has the parts RES, - and 20417, and the shape [A-Z]+\-\d{5}.
@@ -610,11 +614,11 @@ def _anchors(user_texts: Sequence[str], value: str) -> Iterator[tuple[str, str]]
 
     Of "my order 4711" and the value 4711 these are ("after", "order 1") and ("after", "my 2").
     """
-    sought = [token.casefold() for token in tokens_of(value)]
+    sought = folded_tokens(value)
     if not sought:
         return
     for text in user_texts:
-        tokens = [token.casefold() for token in tokens_of(text)]
+        tokens = folded_tokens(text)
         for start in range(1, len(tokens) - len(sought) + 1):
             if tokens[start : start + len(sought)] != sought:
                 continue

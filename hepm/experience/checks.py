@@ -128,7 +128,7 @@ def learn_traps(runs: Sequence[RunSteps]) -> list[Trap]:
             if action.changes and " " in text:  # a tool without what it changes says too little
                 made[text][run.id] = run
                 tools[text] = action.tool
-    failures = sum(not run.well for run in runs)
+    failures = [run.well for run in runs].count(False)
     traps: list[Trap] = []
     for text, makers in sorted(made.items()):
         failed = sorted(id for id, run in makers.items() if not run.well)
@@ -178,25 +178,29 @@ def _instead(
         makers: The runs that made the change `text`, by id.
         made: The same for all changes.
     """
-    failed = [run for run in makers.values() if not run.well]
+    failed = {id: run for id, run in makers.items() if not run.well}
     alike: dict[str, RunSteps] = {}
     for run in runs:
-        if run.well and run.id not in makers and _alike(run, failed):
+        if run.well and run.id not in makers and _alike(run, failed.values()):
             alike[run.id] = run
-    failed_ids = {run.id for run in failed}
-    agreed: list[tuple[int, str]] = []
+    # The changes that most of them made; of equally frequent ones all.
+    most = 0
+    best: set[str] = set()
     for other, others in made.items():
         good = len(alike.keys() & others.keys())
         most_did = good >= FEWEST_BAD and 2 * good > len(alike)
-        if other != text and most_did and failed_ids.isdisjoint(others):
-            agreed.append((good, other))
-    most = max((good for good, _ in agreed), default=0)
-    best = {other for good, other in agreed if good == most}
+        if other == text or not most_did or not failed.keys().isdisjoint(others):
+            continue
+        if good > most:
+            most = good
+            best.clear()
+        if good == most:
+            best.add(other)
     # Their order is that of the first run which did them all.
     for run in alike.values():
         if all(run.id in made[other] for other in best):
             order = dict.fromkeys(action.texts[0] for action in run.untroubled())
-            return tuple(text for text in order if text in best)[:STEPS_INSTEAD]
+            return tuple(filter(best.__contains__, order))[:STEPS_INSTEAD]
     return ()
 
 

@@ -23,7 +23,7 @@ from hepm.experience.arguments import (
 )
 from hepm.experience.comparison import RunComparison
 from hepm.experience.conditions import FactCondition
-from hepm.experience.known_values import KnownValues, comparable, tokens_of
+from hepm.experience.known_values import KnownValues, comparable, folded_tokens
 from hepm.experience.lessons import (
     COMES_FROM,
     FAILS,
@@ -41,6 +41,7 @@ from hepm.types import JSON, SAID, SAID_LAST, START, Facts, ToolCall, ToolName, 
 
 MOST_CONDITIONS: Final = 4
 """Conditions of one lesson."""
+# So that a prompt with all three kinds stays below 3,000 tokens.
 _SHOWN: Final = 24  # of each kind of claim
 _LINE_CHARS: Final = 160
 _ALWAYS: Final = "always"  # the object of a change that fails
@@ -54,6 +55,7 @@ class Claims:
 
     def shown(self) -> Iterator[str]:
         """Lines that tell a model what it may claim: conditions that hold, where arguments stood, and errors."""
+        # In the form that an answer must have, to be copied from there.
         facts = list(dict.fromkeys(self._facts()))[:_SHOWN]
         if facts:
             yield f"Conditions that held before some turn: {'; '.join(facts)}."
@@ -79,7 +81,11 @@ class Claims:
                     continue
                 for fact, number in facts.items():
                     text = quoted(f"{source}: {fact}", _LINE_CHARS)
-                    yield text if "=" in fact or "~" in fact else f"{text} is {number:g}"
+                    # "status=shipped" and "~urgent" say all; of "total" the number is the fact.
+                    if "=" in fact or "~" in fact:
+                        yield text
+                    else:
+                        yield f"{text} is {number:g}"
 
     def _origins(self) -> Iterator[str]:
         for tool, learned in learn_arguments([self._comparison.run]).items():
@@ -100,6 +106,7 @@ class Claims:
             raise ValueError(f"{len(conditions)} conditions are too many: name the {MOST_CONDITIONS} that decide")
         for condition in conditions:
             if not any(condition.holds(known) for known in self._known):
+                # What is so instead helps the model to mend its answer.
                 at_key = condition.test.sentence(self._known_at_key)
                 raise ValueError(f"the condition {condition.record!r} does not hold in the run: {at_key}")
         for known in self._known:
@@ -109,11 +116,14 @@ class Claims:
 
     def check(self, triples: Iterable[Triple]) -> None:
         """Raise a ValueError for the first triple that the run does not bear out."""
-        for one in triples:
-            looked_up = self._looked_up.get(one.predicate)
-            why_not = looked_up(one.subject, one.object) if looked_up is not None else ""
+        for subject, predicate, object in triples:
+            look_up = self._looked_up.get(predicate)
+            # Other predicates are words, which nothing checks.
+            if look_up is None:
+                continue
+            why_not = look_up(subject, object)
             if why_not:
-                raise ValueError(f"({one.subject}, {one.predicate}, {one.object}) is not what the run shows: {why_not}")
+                raise ValueError(f"({subject}, {predicate}, {object}) is not what the run shows: {why_not}")
 
     @property
     def _looked_up(self) -> Mapping[str, Callable[[str, str], str]]:
@@ -130,6 +140,7 @@ class Claims:
 
     def _argument(self, subject: str, origin: str) -> str:
         tool, _, name = subject.rpartition(".")
+        # The same look-up as for held-out runs: what is refused here would find no support there.
         tried = origin_held(self._comparison.run, subject, origin)
         if comparable(origin) in self._passed(tool, name) and not may_be_named(name, origin):
             return f"{origin!r} is a value of this run alone"
@@ -141,12 +152,16 @@ class Claims:
 
     def _recipe(self, subject: str, does: str) -> str:
         tool, _, error = subject.partition(": ")
-        met = [at for at, step in enumerate(self._steps) if error in step.errors and tool in tools_of(step)]
-        if not met:
+        first_met = -1
+        for number, step in enumerate(self._steps):
+            if error in step.errors and tool in tools_of(step):
+                first_met = number
+                break
+        if first_met < 0:
             return f"no call of {tool} met the error {error!r}"
         if not self._comparison.well:
             return "the run failed, so that what it did solved nothing"
-        later = set[str]().union(*map(_texts, self._steps[met[0] + 1 :]))
+        later = set[str]().union(*map(_texts, self._steps[first_met + 1 :]))
         for text in does.split(", then "):
             if text not in later:
                 return f"{text!r} was not done after it"
@@ -162,8 +177,9 @@ class Claims:
         return ""
 
     def _next(self, before: str, after: str) -> str:
-        if any(after in move.tools and before in (move.before or (START,)) for move in self._comparison.moves):
-            return ""
+        for move in self._comparison.moves:
+            if after in move.tools and before in (move.before or (START,)):
+                return ""
         # What the runs beside it did better may be claimed of a failed one.
         contrast = self._comparison.contrast
         if contrast is not None and after in contrast.better and before in (contrast.after or (START,)):
@@ -205,8 +221,12 @@ class Claims:
         return self._known[at or -1]
 
     def _passed(self, tool: ToolName, name: str) -> set[str]:
-        calls = (call for move in self._comparison.moves for call in move.calls if call.name == tool)
-        return {comparable(call.arguments[name]) for call in calls if name in call.arguments}
+        passed: set[str] = set()
+        for move in self._comparison.moves:
+            for call in move.calls:
+                if call.name == tool and name in call.arguments:
+                    passed.add(comparable(call.arguments[name]))
+        return passed
 
     @cached_property
     def _steps(self) -> Sequence[Step]:
@@ -244,13 +264,7 @@ def _stood_at(origin: str, value: JSON, known: KnownValues) -> bool:
     if sought == comparable(origin):
         return True
     if origin.startswith("the user's words"):
-        sought_tokens = [token.casefold() for token in tokens_of(str(value))]
-        user_tokens: list[str] = []
-        for text in known.user_texts:
-            user_tokens += [token.casefold() for token in tokens_of(text)]
-        length = len(sought_tokens)
-        starts = range(len(user_tokens))
-        return length > 0 and any(user_tokens[start : start + length] == sought_tokens for start in starts)
+        return _user_said(str(value), known)
     tool, path = _place_of(origin, known)
     argument = origin.removeprefix("the first ").removeprefix("the ").removesuffix(" before")
     candidates: list[JSON] = [*known.given.get(argument, ())]
@@ -261,9 +275,21 @@ def _stood_at(origin: str, value: JSON, known: KnownValues) -> bool:
     return any(comparable(candidate) == sought for candidate in candidates)
 
 
+def _user_said(value: str, known: KnownValues) -> bool:
+    """Whether the words of a value stand one after the other in what the user said."""
+    sought = folded_tokens(value)
+    if not sought:
+        return False
+    tokens: list[str] = []
+    for text in known.user_texts:
+        tokens += folded_tokens(text)
+    return any(tokens[start : start + len(sought)] == sought for start in range(len(tokens)))
+
+
 def _place_of(origin: str, known: KnownValues) -> tuple[ToolName, str]:
     """The tool and the path in its result that "get_order.items[].id, the next one" names; "" for any path."""
     text = origin.removeprefix("the result of ").removeprefix("a key of ").removeprefix("all of ").partition(",")[0]
+    # Tools may have dots in their names: the longest one that fits.
     names = [tool for tool in known.results if text == tool or text.startswith(f"{tool}.")]
     tool = max(names, key=len, default="")
     return tool, text[len(tool) + 1 :]

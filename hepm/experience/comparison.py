@@ -19,6 +19,7 @@ from hepm.graph.lessons.rows import LessonRow
 from hepm.ingest.transitions import agent_state
 from hepm.types import StateSummary, ToolName, Trajectory
 
+# Of a turn with parallel calls the tools as a set: their order means nothing.
 ToolSequence: TypeAlias = Sequence[Tools]
 """A run as the tools of its tool-bearing turns."""
 
@@ -31,6 +32,7 @@ _NOTHING: Final = re.compile(
     r"|the tools did not decide\.$"
 )
 
+# The beginning of `hepm.experience.extractive._lesson` where nothing sets a run apart.
 _WAY: Final = re.compile("This way led to (success|failure)")
 
 
@@ -171,6 +173,7 @@ def place_in_words(after: Sequence[ToolName]) -> str:
 
 def lesson_of(contrast: Contrast, *, succeeded: bool) -> str:
     """What one run teaches, as an observation: a difference in tools does not prove the cause."""
+    # The words are read again: `compared_tools` and `_NOTHING` know this sentence.
     how = "failed" if succeeded else "succeeded"
     runs = "runs with like requests" if contrast.alike else "runs of this task"
     if contrast.same:
@@ -187,6 +190,7 @@ def lesson_of(contrast: Contrast, *, succeeded: bool) -> str:
 
 def compared_tools(lesson: str, tools: Sequence[ToolName]) -> tuple[frozenset[ToolName], frozenset[ToolName]]:
     """The tools that successful and failed runs called, according to a sentence of `lesson_of`."""
+    # One clause for each side, parted by the semicolon.
     named: dict[str, frozenset[ToolName]] = {"succeeded": frozenset(), "failed": frozenset()}
     for clause in lesson.split(";"):
         for how in named:
@@ -212,6 +216,7 @@ def compares(lesson: str) -> bool:
 
 def steps_of_way(lesson: str, tools: Sequence[ToolName]) -> list[Tools]:
     """The steps of "This way led to success: a, then b and c", as far as they are among some tools; else none."""
+    # Of a failed run's way no step is advice.
     _, _, way = lesson.rstrip(".").partition(" led to success: ")
     if not way:
         return []
@@ -226,13 +231,17 @@ def next_in_way(lesson: str, tools: Sequence[ToolName], last: Collection[ToolNam
     if not last:
         return steps[0]
     # Compared as lessons write them: long names are cut.
-    called = {listed([tool]) for tool in last}
+    called = _as_listed(last)
     following = Tools()
     for step, next_step in pairwise(steps):
-        names = {listed([tool]) for tool in step}
-        if not called.isdisjoint(names):
+        if not called.isdisjoint(_as_listed(step)):
             following |= next_step
     return following
+
+
+def _as_listed(tools: Collection[ToolName]) -> set[str]:
+    """The names of tools as lessons write them."""
+    return {listed([tool]) for tool in tools}
 
 
 def called_before(preconditions: Sequence[str], tools: Sequence[ToolName]) -> Tools:
@@ -295,6 +304,7 @@ class RunComparison:
         if not self.keys:
             return [place_in_words(())]
         first = self.keys[0]
+        # First, as `called_before` reads it from there.
         held = [place_in_words(first.before)]
         for tool in dict.fromkeys(first.known.tools):
             if tool not in first.before:
@@ -327,6 +337,7 @@ def compare_runs(
         methods: How turns are credited, by environment; reward-to-go for others.
         alike: The runs have similar requests, whatever their tasks; all are compared.
     """
+    # By id, so that equal runs give equal lessons in whatever order they are read.
     labelled = list(_labelled(runs))
     shared = _tools_failed_in_failures(labelled)
     moves: list[list[Move]] = []
@@ -367,10 +378,14 @@ def _labelled(runs: Sequence[Trajectory]) -> Iterator[_LabelledRun]:
 
 def _tools_failed_in_failures(runs: Sequence[_LabelledRun]) -> set[Tools]:
     """The tools of moves that failed in failed runs."""
+    # A tool that fails in both outcomes may be what decides.
     failed: set[Tools] = set()
     for run in runs:
-        if not run.well:
-            failed.update(move.tools for move in run.moves if _failed(move))
+        if run.well:
+            continue
+        for move in run.moves:
+            if _failed(move):
+                failed.add(move.tools)
     return failed
 
 

@@ -16,6 +16,7 @@ from hepm.experience.transcript import listed, plain
 from hepm.policy.hybrid.known_facts import FactTest
 from hepm.types import SAID, START, USER, Facts, ToolName
 
+# Of a condition on many words, a sentence names the first ones.
 WORDS_SHOWN: Final = 3
 _NAME_CHARS: Final = 48
 _PLAIN: Final = re.compile(r"[\w<>.-]+")

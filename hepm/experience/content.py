@@ -42,8 +42,10 @@ from hepm.types import DEFAULT_NAMESPACE, ToolName, Trajectory
 
 MOST_RUNS: Final = 600
 """Latest labelled runs that are learned from, so that learning costs the same in a memory of any size."""
+# Of the sentence for one call; arguments beyond it are left out.
 SENTENCE_TOKENS: Final = 60
 MOST_OF_A_KIND: Final = 200
+# A precondition in words that is read, of lessons about one project: "the project is webshop".
 _IN_PROJECT: Final = "the project is "
 _EDITED: Final = frozenset(("old_string", "new_string", "content", "new_source", "edits"))  # texts of files
 _SOURCES: Final = 50  # runs that a lesson names
@@ -100,6 +102,7 @@ def learn_content(bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, most:
 
 def content_by_project(runs: Iterable[Trajectory]) -> list[Principle]:
     """What the runs of each environment and project teach. What several projects teach holds in all of them."""
+    # A command that works in one project may fail in another one of the same environment.
     grouped: defaultdict[tuple[str, str], list[Trajectory]] = defaultdict(list)
     for run in runs:
         grouped[run.environment, run.tags.get("project", "")].append(run)

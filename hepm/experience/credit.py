@@ -32,6 +32,7 @@ def credit(rewards: Sequence[float | None], method: CreditMethod = "r2g", *, gam
         raise ValueError(f"gamma is {gamma:g}; it must be above 0 and at most 1")
     if method == "equalised" or not any(rewards[:-1]):
         return (1.0,) * len(rewards)
+    # From the end: each turn has a share of all that comes after it.
     ahead = 0.0
     found: list[float] = []
     for reward in reversed(rewards):
@@ -42,5 +43,6 @@ def credit(rewards: Sequence[float | None], method: CreditMethod = "r2g", *, gam
 
 def key_turns(credits: Sequence[float], *, k: int = KEY_TURNS, pivotal: int | None = None) -> tuple[int, ...]:
     """Positions of the k turns with most credit, most first, ties by position; the `pivotal` one comes first."""
+    # False sorts before True: the pivotal one is first.
     ranked = sorted(range(len(credits)), key=lambda turn: (turn != pivotal, -credits[turn], turn))
     return tuple(ranked[:k])

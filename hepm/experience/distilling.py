@@ -81,6 +81,7 @@ class ExtractiveDistiller:
             for lesson in lessons:
                 if any(source.run in task.wanted for source in lesson.sources):
                     taught.append(lesson)
+            # Runs of the task that are only there for comparison were seen before.
             # A run without a label waits for it.
             seen = [run.id for run in task.runs if run.id in task.wanted and reward_of(run.outcome) is not None]
             yield Distilled(tuple(taught), tuple(seen))
@@ -124,6 +125,7 @@ class Curated(NamedTuple):
 
     rows: tuple[LessonRow, ...]
     taught: Mapping[str, Collection[str]]
+    # None where nobody compared them: then what the store merged counts.
     merged: int | None = None
     dropped: int = 0
     failed: tuple[tuple[str, str], ...] = ()
@@ -200,6 +202,7 @@ class _Distillation:
 
     def _store(self, batch: Sequence[Distilled]) -> None:
         """Store the lessons of a batch, then mark its runs as seen."""
+        # In this order: a crash between the two distills runs again, and loses none.
         curated = self._curate(batch)
         changed = self._change_lessons(curated)
         done = self._decided_runs(batch, curated)

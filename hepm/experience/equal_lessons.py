@@ -32,6 +32,7 @@ from hepm.types import START, ToolName
 
 DISAGREE: Final = "runs disagree"
 UNTOLD: Final = "told to no agent"
+# Principles have a kind, experiences a zone and a stage.
 _LABELS: Final = ("kind", "zone", "stage")
 
 
@@ -86,7 +87,8 @@ class EqualLessons:
         """The runs behind them, each once."""
         by_run: dict[str, Source] = {}
         for lesson in self.lessons:
-            by_run.update({source.run: source for source in lesson.row.sources})
+            for source in lesson.row.sources:
+                by_run[source.run] = source
         return tuple(by_run.values())
 
     @property
@@ -120,13 +122,16 @@ class EqualLessons:
     def line(self) -> str:
         """The sentence with its evidence, or with why it is held back."""
         remarks = "; ".join(filter(None, (self.evidence, self.held_back)))
-        return f"{self.text} ({remarks})" if remarks else self.text
+        if not remarks:
+            return self.text
+        return f"{self.text} ({remarks})"
 
     @property
     def works(self) -> bool:
         """Whether it says what works, and not what fails."""
         if self.placed is not None:
             return bool(self.placed.advice.better)
+        # Principles say it by their kind, experiences by their zone.
         properties = self.first.row.properties
         return properties.get("kind", properties.get("zone")) not in ("cautionary", "warning")
 
@@ -152,12 +157,14 @@ def equal_lessons(lessons: Iterable[StoredLesson], occasions: Occasions | None, 
     """
     groups: defaultdict[tuple[Hashable, str], list[_ReadLesson]] = defaultdict(list)
     read: dict[Hashable, tuple[Hashable, PlacedAdvice | None]] = {}
+    # The environment is named only where lessons of several are listed.
     scopes: set[object] = set()
     for lesson in lessons:
         words = _words(lesson.row)
         if words not in read:
             placed = _placed_advice(lesson.row, occasions, names)
             read[words] = _key(lesson.row, placed), placed
+        # Live ones and retired ones apart: a retired line is not revived by an equal live one.
         key, placed = read[words]
         groups[key, lesson.row.retired].append(_ReadLesson(lesson, placed))
         scopes.add(lesson.row.properties["environments"])
@@ -172,13 +179,16 @@ class _ReadLesson(NamedTuple):
 
 
 def _lesson(row: LessonRow) -> Principle | Experience:
-    return Principle.of(row) if row.kind == "principle" else Experience.of(row)
+    if row.kind == "principle":
+        return Principle.of(row)
+    return Experience.of(row)
 
 
 def _words(row: LessonRow) -> Hashable:
     """Equal for rows that say the same in the same words, as most experiences do: each is read once."""
     if row.kind == "principle":
         return row.id
+    # Not the situation: experiences of many requests teach one lesson.
     names = ("lesson", "distilled_by", "condition", "preconditions", "environments", "only_user")
     return *(row.properties[name] for name in names), row.tools
 
@@ -188,13 +198,16 @@ def _placed_advice(row: LessonRow, occasions: Occasions | None, names: ToolNames
     lesson = _lesson(row)
     if lesson.distilled_by != EXTRACTIVE or is_content(row):
         return None
-    steps = _steps(lesson) if isinstance(lesson, Principle) else _compared(lesson)
+    if isinstance(lesson, Principle):
+        steps = _steps(lesson)
+    else:
+        steps = _compared(lesson)
     placed: list[PlacedAdvice] = []
     for before, (better, worse) in steps:
         after = frozenset(map(names.own, before)) or frozenset((START,))
         advice = Advice(frozenset(map(names.own, better)), frozenset(map(names.own, worse)))
         placed.append(PlacedAdvice(after, advice, _evidence_for(after, advice, lesson.conditions, occasions)))
-    return max(placed, key=lambda one: one.sureness, default=None)
+    return max(placed, key=lambda step: step.sureness, default=None)
 
 
 def _evidence_for(
@@ -219,6 +232,7 @@ def _steps(rule: Principle) -> Iterator[tuple[Tools, Advice]]:
         elif predicate == FAILS_AFTER:
             worse.add(subject)
             after.add(object)
+    # "calling b rather than c": all of it is about one place.
     if worse:
         better = frozenset[str]().union(*moves.values())
         yield frozenset(after.union(moves)), Advice(better, frozenset(worse))
@@ -228,6 +242,7 @@ def _steps(rule: Principle) -> Iterator[tuple[Tools, Advice]]:
 
 
 def _compared(lesson: Experience) -> Iterator[tuple[Tools, Advice]]:
+    """What an experience says, read from its sentence, and after which tools: one comparison, or a way's steps."""
     if not compares(lesson.lesson):
         return
     better, worse = compared_tools(lesson.lesson, lesson.tools)
@@ -239,6 +254,7 @@ def _compared(lesson: Experience) -> Iterator[tuple[Tools, Advice]]:
 
 
 def _key(row: LessonRow, placed: PlacedAdvice | None) -> Hashable:
+    """Equal for lessons that say the same."""
     about = row.properties["environments"], row.properties["only_user"]
     if placed is not None:
         # One condition is known of advice at a place, so that "call a" and "call a rather than b" are one.
@@ -255,6 +271,7 @@ def _as_one(group: list[_ReadLesson], key: Hashable, *, name_environments: bool)
     if placed is None:
         if is_content(row):
             return EqualLessons(row.text, counted_runs(row), "", lessons, key)
+        # A counted lesson about no next call, such as the way of a failed run: people see it, agents do not.
         held_back = UNTOLD if row.properties["distilled_by"] == EXTRACTIVE else ""
         return EqualLessons(in_own_words(_lesson(row)), "", held_back, lessons, key)
     evidence = placed.evidence
@@ -270,7 +287,10 @@ def _joined(placed: list[PlacedAdvice]) -> PlacedAdvice | None:
     """One for all: with the tools that most of them are against."""
     if not placed:
         return None
-    against = Counter(one.advice.worse for one in placed if one.advice.worse)
-    worse = min(against, key=lambda tools: (-against[tools], sorted(tools)), default=frozenset[str]())
+    against = Counter[Tools]()
+    for step in placed:
+        if step.advice.worse:
+            against[step.advice.worse] += 1
+    worse = min(against, key=lambda tools: (-against[tools], sorted(tools)), default=Tools())
     first = placed[0]
     return first._replace(advice=Advice(first.advice.better, worse))

@@ -84,6 +84,7 @@ class EvolutionSettings:
         for name in (*OPERATORS, "general_from", "prune_success", "related"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"{name} is {getattr(self, name)}: it must lie between 0 and 1.")
+        # 2 is the highest temperature that endpoints take.
         if not 0 <= self.coldest <= self.hottest <= 2 or min(self.proven, self.prune_every, self.at_once) < 1:
             raise InputError("give 2 >= hottest >= coldest >= 0, and proven, prune_every and at_once of 1 or more.")
 
@@ -437,19 +438,31 @@ def undo(bank: LessonBank, evolution: str, *, namespace: str) -> Undone:
         if known:
             among = f"known are {', '.join(known)}"
         raise InputError(f"no evolution {evolution!r} in {namespace!r}: {among}.")
-    children = {row.id: None for row in rows if row.made_by == evolution}
-    built_on: set[str] = set()
-    for row in rows:
-        if any(parent.id in children for parent in row.parents):
-            built_on.add(row.made_by)
-        if row.id in children:
-            built_on.add(row.retired_by)
-    later = max((id for id in built_on if _ID.fullmatch(id) and id != evolution), key=_number, default="")
+    children = dict.fromkeys(row.id for row in rows if row.made_by == evolution)
+    later = _latest_built_on(children, rows, evolution)
     if later:
         raise InputError(f"{evolution} cannot be undone: {later} built on what it made. Undo {later} first.")
-    retired = tuple(row.id for row in rows if row.retired_by == evolution and row.id not in children)
+    retired: list[str] = []
+    for row in rows:
+        # Its own children go, also those that it replaced in a later iteration.
+        if row.retired_by == evolution and row.id not in children:
+            retired.append(row.id)
     bank.change(LessonChange(revive=retired, drop=tuple(children)), namespace=namespace)
-    return Undone(retired, tuple(children))
+    return Undone(tuple(retired), tuple(children))
+
+
+def _latest_built_on(children: Collection[str], rows: Sequence[LessonRow], evolution: str) -> str:
+    """The latest other evolution that changed some children, or made experiences of them; "" for none."""
+    later = ""
+    for row in rows:
+        built_on = ""
+        if row.id in children:
+            built_on = row.retired_by
+        elif any(parent.id in children for parent in row.parents):
+            built_on = row.made_by
+        if built_on != evolution and _number(built_on) > _number(later):
+            later = built_on
+    return later
 
 
 def _number(id: str) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
@@ -19,10 +19,12 @@ from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import STAGE_TAGS, ZONES, Experience, Notes, Principle
 from hepm.graph.lessons.rows import KINDS, Kind, LessonRow, Parent, Source, StoredLesson, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange
+from hepm.graph.mirror.lesson_mirror import LessonMirror
 
 Document: TypeAlias = dict[str, Any]
 Form: TypeAlias = Literal["jsonl", "markdown"]
 
+# Of the form of documents, not of lessons.
 VERSION: Final = 1
 HAND: Final = "hand"
 """Who wrote a lesson that a person wrote or edited."""
@@ -36,6 +38,7 @@ _TEXTS: Final[Mapping[Kind, tuple[str, ...]]] = {
 }
 
 
+# Members of experiences and principles alike.
 _CONDITIONS: Final = ("environments", "turns", "preconditions", "after", "says", "facts", "only_user")
 _COUNTS: Final = ("tried", "worked")
 
@@ -56,44 +59,58 @@ class Read(NamedTuple):
 def document_of(stored: StoredLesson) -> Document:
     """A stored lesson as a document; empty members are left out."""
     row = stored.row
-    properties: dict[str, Any] = dict(row.properties)
-    if row.kind != "notes":
-        turns = [properties["first_turn"], properties["last_turn"]]
-        properties["turns"] = turns if any(turns) else []
-    if row.kind == "experience":
-        names = ("zone", "stage", "reward", *_CONDITIONS, *_COUNTS, "distilled_by", "generation")
-        own = {name: properties[name] for name in (*_TEXTS["experience"], *names)}
-    elif row.kind == "principle":
-        own = {
-            "text": row.text,
-            "principle": properties.pop("kind"),
-            "triples": [*map(list, row.triples)],
-            **{name: properties[name] for name in (*_CONDITIONS, *_COUNTS, "distilled_by")},
-        }
-    else:
-        version, writer = properties["version"], properties["written_by"]
-        own = {"text": row.text, "user": row.user, "notes_version": version, "distilled_by": writer}
-    document = {"hepm": "lesson", "version": VERSION, "kind": row.kind, "id": row.id, "digest": digest_of(row), **own}
-    document |= {
+    document: Document = {
+        "hepm": "lesson",
+        "version": VERSION,
+        "kind": row.kind,
+        "id": row.id,
+        "digest": digest_of(row),
+        **_own_members(row),
         "tools": row.tools,
-        "sources": [source._asdict() for source in row.sources],
-        "parents": [parent._asdict() for parent in row.parents],
+        "sources": list(map(Source._asdict, row.sources)),
+        "parents": list(map(Parent._asdict, row.parents)),
         "uses": stored.uses._asdict(),
         "retired": row.retired,
     }
-    return {
-        name: list(cast("tuple[object, ...]", value)) if isinstance(value, tuple) else value
-        for name, value in document.items()
-        if not (value in ("", [], (), None) or (name in _COUNTS and not value)) or name in _TEXTS[row.kind]
-    }
+    members: Document = {}
+    for name, value in document.items():
+        empty = value in ("", [], (), None) or (name in _COUNTS and not value)
+        # A text is there even if it is empty: who reads the file sees that it may be filled.
+        if empty and name not in _TEXTS[row.kind]:
+            continue
+        members[name] = value
+        if isinstance(value, tuple):
+            members[name] = list(cast("tuple[object, ...]", value))
+    return members
+
+
+def _own_members(row: LessonRow) -> Document:
+    """The members that only lessons of this kind have, in the order of the document."""
+    # As stores have them; the names of members differ where JSON says it shorter.
+    properties = row.properties
+    if row.kind == "notes":
+        version, writer = properties["version"], properties["written_by"]
+        return {"text": row.text, "user": row.user, "notes_version": version, "distilled_by": writer}
+    first, last = properties["first_turn"], properties["last_turn"]
+    given = {**properties, "turns": [first, last] if first or last else []}
+    if row.kind == "principle":
+        given |= {"text": row.text, "principle": properties["kind"], "triples": [*map(list, row.triples)]}
+        names = ("text", "principle", "triples", *_CONDITIONS, *_COUNTS, "distilled_by")
+    else:
+        texts = _TEXTS["experience"]
+        names = (*texts, "zone", "stage", "reward", *_CONDITIONS, *_COUNTS, "distilled_by", "generation")
+    return {name: given[name] for name in names}
 
 
 def digest_of(row: LessonRow) -> str:
     """A hash of a lesson's words, which shows whether they were edited."""
-    words = [row.text, *(str(row.properties.get(name, "")) for name in _TEXTS[row.kind])]
+    words = [row.text]
+    for name in _TEXTS[row.kind]:
+        words.append(str(row.properties.get(name, "")))
     return hashlib.blake2b("\0".join(words).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
+# The forms that members may have, in the words of a message: "its zone is 3, and must be a text."
 _TEXT: Final = "a text"
 _WORDS: Final = "a text that is not empty"
 _LIST: Final = "a list of texts"
@@ -124,19 +141,24 @@ _MEMBERS: Final[Mapping[str, tuple[Any, Any]]] = {
 def _is_text(must: Any, value: str) -> bool:
     if isinstance(must, tuple):
         return value in must
-    surrogates = any("\ud800" <= one <= "\udfff" for one in value)
-    return must in (_TEXT, _WORDS) and not surrogates and (must == _TEXT or bool(value.strip()))
+    if must not in (_TEXT, _WORDS):
+        return False
+    # Lone surrogates: no database takes them.
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        return False
+    return must == _TEXT or bool(value.strip())
 
 
 def _read(must: Any, value: Any) -> Any:
     """A member of a document; TypeError or ValueError if it is not what it must be."""
+    # Not isinstance: true and false are no numbers here.
     if isinstance(must, int | float) and type(value) in (int, float) and 0 <= value <= must:
         return value
     match must, value:
         case (str() | tuple(), str()) if _is_text(must, value):
             return value
         case (str(), [*texts]) if must in (_LIST, _FACTS):
-            read = (_read(_TEXT, one) for one in texts)
+            read = [_read(_TEXT, text) for text in texts]
             return tuple(read) if must == _LIST else tuple(map(FactCondition.read, read))
         case (str(), [int(first), int(last)]) if must == _TURNS and 0 <= first <= last <= MOST:
             return first, last
@@ -145,33 +167,38 @@ def _read(must: Any, value: Any) -> Any:
             if 0 <= uses.successes <= uses.uses <= uses.shown <= MOST:
                 return uses
         case (type(), [*records]):
-            found = tuple(must(*one) if isinstance(one, list) else must(**one) for one in records)
-            for one in found:
-                _read(_LIST, list(one[:1] if must is Source else one))
-                if must is Source and one.reward is not None:
-                    _read(float("inf"), abs(one.reward))
-            return found
+            return tuple(_record(must, record) for record in records)
         case _:
             pass
     raise ValueError
 
 
+def _record(kind: Any, value: Any) -> Any:
+    """A triple, a source or a parent, written as a list of its members or as an object."""
+    record = kind(*value) if isinstance(value, list) else kind(**value)
+    if kind is not Source:
+        _read(_LIST, list(record))
+        return record
+    # A source has its run first; the reward that follows may be any number, or none.
+    _read(_LIST, list(record[:1]))
+    if record.reward is not None:
+        _read(float("inf"), abs(record.reward))
+    return record
+
+
 def _lesson_of(document: Document, where: str) -> Read:
+    """The lesson in a document; `where` begins the message of an error: "lessons.jsonl, line 3"."""
+
     def get(name: str) -> Any:
         must, default = _MEMBERS[name]
         try:
             return _read(must, document.get(name, default))
         except (TypeError, ValueError) as error:
-            words = must
-            if isinstance(must, tuple):
-                words = f"one of {', '.join(cast('tuple[str, ...]', must))}"
-            elif isinstance(must, int | float):
-                words = f"a number from 0 to {must:g}"
-            elif isinstance(must, type):
-                words = f"a list with {', '.join(cast('Any', must)._fields)} each"
+            words = _in_words(must)
             raise InputError(f"{where}: its {name} is {document.get(name)!r}, and must be {words}.") from error
 
     kind = document.get("kind")
+    # Who writes a line by hand names no distiller.
     by = get("distilled_by") or HAND
     first, last = get("turns")
     texts = ("preconditions", "after", "says", "facts", "only_user")
@@ -198,21 +225,37 @@ def _lesson_of(document: Document, where: str) -> Read:
     return Read(row, get("id"), get("digest"))
 
 
+def _in_words(must: Any) -> str:
+    """What a member must be, for a message."""
+    if isinstance(must, tuple):
+        return f"one of {', '.join(cast('tuple[str, ...]', must))}"
+    if isinstance(must, int | float):
+        return f"a number from 0 to {must:g}"
+    if isinstance(must, type):
+        return f"a list with {', '.join(cast('Any', must)._fields)} each"
+    return must
+
+
 def write_documents(documents: Iterable[Document], form: Form) -> Iterator[str]:
     """Documents as lines of text; Markdown is for reading, and is not read back."""
     for document in documents:
         if form == "jsonl":
             yield json.dumps(document, ensure_ascii=False)
-            continue
-        yield f"## {document['kind']} {document['id']}\n"
-        texts = _TEXTS[document["kind"]]
-        for name, value in document.items():
-            if name not in (*texts, "hepm", "version", "kind", "id", "digest"):
-                yield f"- {name}: {json.dumps(value, ensure_ascii=False)}"
-        for name in texts:
-            yield f"\n### {name}\n"
-            yield from (f"> {line}" for line in document[name].splitlines() or [""])
-        yield ""
+        else:
+            yield from _markdown(document)
+
+
+def _markdown(document: Document) -> Iterator[str]:
+    yield f"## {document['kind']} {document['id']}\n"
+    texts = _TEXTS[document["kind"]]
+    for name, value in document.items():
+        if name not in (*texts, "hepm", "version", "kind", "id", "digest"):
+            yield f"- {name}: {json.dumps(value, ensure_ascii=False)}"
+    for name in texts:
+        yield f"\n### {name}\n"
+        for line in document[name].splitlines() or [""]:
+            yield f"> {line}"
+    yield ""
 
 
 def read_documents(lines: Iterable[str], name: str) -> Iterator[Read]:
@@ -230,7 +273,9 @@ def read_documents(lines: Iterable[str], name: str) -> Iterator[Read]:
         try:
             document = json.loads(line)
         except (ValueError, RecursionError) as error:
-            hint = " Lessons in Markdown are for reading: export them as .jsonl." if line.startswith("#") else ""
+            hint = ""
+            if line.startswith("#"):
+                hint = " Lessons in Markdown are for reading: export them as .jsonl."
             raise InputError(f"{where}: it is no JSON ({error}).{hint}") from error
         if not isinstance(document, dict):
             raise InputError(f"{where}: it is no lesson, but {type(document).__name__}.")
@@ -279,8 +324,9 @@ def import_lessons(
         retire_missing: Kinds whose stored lessons are retired ("deleted") if the file lacks them.
         deleted: Ids of further lessons to retire so.
     """
-    read = list(found)
-    kinds = {one.row.kind for one in read}
+    # To the end before anything is stored: an error may be on the last line.
+    lessons = list(found)
+    kinds = {lesson.row.kind for lesson in lessons}
     for kind in retire_missing:
         if kind not in kinds:
             raise InputError(
@@ -292,12 +338,13 @@ def import_lessons(
     revive: list[str] = []
     replacing: set[str] = set()
     notes: list[Read] = []
-    for one in read:
-        row, former_id, _ = one
+    for lesson in lessons:
+        row, former_id, _ = lesson
         if row.kind == "notes":
-            notes.append(one)
+            notes.append(lesson)
             continue
         known, former = mirror.get(row.id), mirror.get(former_id)
+        # The id follows from the words: another id under the same `former` is an edit.
         edited = former is not None and former.row.kind == row.kind and former.row.id != row.id and former.row.live
         if known is not None and row.live and (edited or known.row.retired == "deleted"):
             revive.append(row.id)  # edited back, or imported again
@@ -307,28 +354,36 @@ def import_lessons(
             retire[former_id] = "superseded"
             replacing.add(row.id)
     edits = len(retire)
-    put |= {row.id: row for row in _merged_notes(bank, notes, namespace)}
-    kept = {*put, *(one.former for one in read)}
+    for row in _merged_notes(bank, notes, namespace):
+        put[row.id] = row
+    kept = {*put, *(lesson.former for lesson in lessons)}
+    missing = _missing(mirror, retire_missing, deleted, kept)
+    retire |= dict.fromkeys(missing, "deleted")
+    change = LessonChange(put=list(put.values()), retire=retire, revive=revive, imported=True)
+    new = len(set(bank.change(change, namespace=namespace).new) - replacing)
+    return Imported(len(lessons), new, len(lessons) - new - edits, edits, len(missing))
+
+
+def _missing(mirror: LessonMirror, kinds: Sequence[Kind], deleted: Sequence[str], kept: Collection[str]) -> list[str]:
+    """Ids of the live lessons of some kinds, and of those that were deleted, that an import does not keep."""
     missing: list[str] = []
-    for kind in retire_missing:
+    for kind in kinds:
         missing += [stored.row.id for stored in mirror.all(kind) if stored.row.id not in kept]
     for id in deleted:
         stored = mirror.get(id)
         if stored is not None and stored.row.live and id not in kept:
             missing.append(id)
-    retire |= dict.fromkeys(missing, "deleted")
-    change = LessonChange(put=list(put.values()), retire=retire, revive=revive, imported=True)
-    new = len(set(bank.change(change, namespace=namespace).new) - replacing)
-    return Imported(len(read), new, len(read) - new - edits, edits, len(missing))
+    return missing
 
 
-def _merged_notes(bank: LessonBank, read: Sequence[Read], namespace: str) -> Iterator[LessonRow]:
-    stored = {one.row.user: one.row for one in bank.lessons(namespace).all("notes")}
+def _merged_notes(bank: LessonBank, notes: Sequence[Read], namespace: str) -> Iterator[LessonRow]:
+    """The versions of notes to store: of users without notes all, of others one that merges the newest."""
+    stored = {known.row.user: known.row for known in bank.lessons(namespace).all("notes")}
     newest: dict[str, Read] = {}
-    for one in sorted(read, key=lambda one: Notes.of(one.row).version):
-        if one.row.user not in stored:
-            yield one.row
-        newest[one.row.user] = one
+    for version in sorted(notes, key=lambda read: Notes.of(read.row).version):
+        if version.row.user not in stored:
+            yield version.row
+        newest[version.row.user] = version
     for user, (row, _, digest) in newest.items():
         if user not in stored:
             continue

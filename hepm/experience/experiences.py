@@ -31,6 +31,7 @@ ABOUT_HERE: Final = 0.3
 """Of experiences above the floor, those about the tools just called were right more often, also if they were less
 similar (benchmarks/LOG.md, "What lessons are worth")."""
 
+# Of the state that a model reads; about 1,000 tokens.
 STATE_CHARS: Final = 4_000
 _TOOL_CHARS: Final = 1_024  # OpenAI's limit
 _PART_CHARS: Final = 320
@@ -107,10 +108,14 @@ class Experiences:
         """
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one experience.")
-        summary = StateSummary(said=(state,)) if isinstance(state, str) else state
-        stage = stage_of(min(turn, horizon), horizon) if turn > 0 and horizon > 0 else None
+        if isinstance(state, str):
+            state = StateSummary(said=(state,))
+        stage = None
+        if turn > 0 and horizon > 0:
+            stage = stage_of(min(turn, horizon), horizon)
+        # More than k: the stage and the last tools decide which of them are given.
         similar = self._bank.search(
-            situation_text(environment, summary),
+            situation_text(environment, state),
             "experience",
             namespace=namespace,
             environment=environment,
@@ -123,6 +128,7 @@ class Experiences:
             if keep is not None and not keep(experience):
                 continue
             aligned = stage is None or stage in experience.stages
+            # The cosine itself is given to the caller: only the order changes.
             nearness = cosine
             if here is not None and here.concerns(experience):
                 nearness += ABOUT_HERE
@@ -130,9 +136,10 @@ class Experiences:
         # Rounded: the stage decides where the wording hardly differs.
         candidates.sort(key=lambda pair: (-round(pair[0], 3), not pair[1].aligned))
         found = [experience for _, experience in candidates]
+        # Without a candidate there is nothing to ask about.
         if model is None or not found:
             return found[:k]
-        return _chosen(model, summary.text, found, k)
+        return _chosen(model, state.text, found, k)
 
     def evolve(
         self,
@@ -176,6 +183,7 @@ def _chosen(model: Client, state: str, candidates: Sequence[FoundExperience], k:
     except LlmError as error:
         _log.warning("experiences are chosen by similarity, as the model could not be asked: %s", error)
         return list(candidates[:k])
+    # Models call a tool twice, and tools that they were not offered.
     return [by_name[name] for name in dict.fromkeys(called) if name in by_name][:k]
 
 
@@ -188,6 +196,7 @@ def tool_description(experience: Experience) -> str:
     """When an experience applies and what it teaches, in one line."""
     when = "; ".join(filter(None, (experience.situation, *experience.conditions.preconditions)))
     stage = " and ".join(experience.stages)
+    # Half as much of what was done: the lesson says what to do.
     parts = (
         f"{_ZONES[experience.zone]}, in the {stage} of a run.",
         f"Applies when: {quoted(when, _PART_CHARS)}",

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Final, NamedTuple, TypeVar
 
 from hepm.experience.comparison import Contrast, RunComparison, compare_runs, lesson_of, place_in_words
@@ -50,8 +50,10 @@ def distill(
     occasions: Occasions | None = None,
 ) -> list[Experience]:
     """What each labelled run of one task taught; equal words make one experience. See `compare_runs`."""
-    comparisons = compare_runs(runs, methods, alike=alike)
-    return _merged(_experience(comparison, occasions) for comparison in comparisons)
+    experiences: list[Experience] = []
+    for comparison in compare_runs(runs, methods, alike=alike):
+        experiences.append(_experience(comparison, occasions))
+    return _merged(experiences)
 
 
 def distill_principles(
@@ -62,8 +64,12 @@ def distill_principles(
     A success gives where it left the failed runs, or the way it took; a failure where it left the successful runs, or
     what failed last.
     """
-    principles = [_principle(comparison, occasions) for comparison in compare_runs(runs, alike=alike)]
-    return _merged(principle for principle in principles if principle is not None)
+    principles: list[Principle] = []
+    for comparison in compare_runs(runs, alike=alike):
+        principle = _principle(comparison, occasions)
+        if principle is not None:
+            principles.append(principle)
+    return _merged(principles)
 
 
 def _evidence_of(comparison: RunComparison, occasions: Occasions | None) -> OccasionEvidence:
@@ -84,10 +90,14 @@ def _evidence_of(comparison: RunComparison, occasions: Occasions | None) -> Occa
 def _experience(comparison: RunComparison, occasions: Occasions | None) -> Experience:
     run = comparison.run
     evidence = _evidence_of(comparison, occasions)
+    # `keys` has the move that counted most first; here they come in the order of the run.
     called = [_calls(move) for move in sorted(comparison.keys, key=lambda move: move.turn)]
+    action = "Called no tool."
+    if called:
+        action = f"Called {', then '.join(called)}."
     return Experience(
         situation=situation_text(run.environment, comparison.known),
-        action=f"Called {', then '.join(called)}." if called else "Called no tool.",
+        action=action,
         outcome=_outcome(comparison),
         lesson=_lesson(comparison),
         zone=zone_of(comparison.reward, succeeded=comparison.well),
@@ -107,7 +117,9 @@ def _outcome(comparison: RunComparison) -> str:
     # every prompt (benchmarks/LOG.md, "Poisoned memory").
     failed: dict[ToolName, None] = {}
     for move in comparison.moves:
-        failed.update({call.name: None for call in move.calls if went_wrong(call)})
+        for call in move.calls:
+            if went_wrong(call):
+                failed[call.name] = None
     if failed:
         errors = f"Calls of {listed(failed)} failed."
     elif comparison.moves:
@@ -131,14 +143,16 @@ def _lesson(comparison: RunComparison) -> str:
 
 
 def _calls(move: Move) -> str:
-    """The tools that were called with their argument names, never the values."""
+    """The tools that were called with their argument names, never the values: "search(query) 2 times and read(id)"."""
     times = Counter[str]()
     for call in move.calls:
         names = [name if _ARGUMENT_NAME.fullmatch(name) else CUT for name in call.arguments]
         if len(names) > _NAMED_ARGUMENTS:
             names = [*names[:_NAMED_ARGUMENTS], CUT]
         times[f"{listed([call.name])}({', '.join(names)})"] += 1
-    texts = [text if count == 1 else f"{text} {count} times" for text, count in times.items()]
+    texts: list[str] = []
+    for text, count in times.items():
+        texts.append(text if count == 1 else f"{text} {count} times")
     if len(texts) > _NAMED_CALLS:
         texts = [*texts[:_NAMED_CALLS], CUT]
     return " and ".join(texts)
@@ -162,12 +176,14 @@ def _principle(comparison: RunComparison, occasions: Occasions | None) -> Princi
         # A rule that names a way, or an error, is not about what the runs did instead of ending.
         evidence = OccasionEvidence(comparison.conditions)
     run = comparison.run
-    where = f"in {plain(run.environment, ENVIRONMENT_CHARS)}, " if run.environment else ""
-    sentence = f"{where}{rule.text}."
+    sentence = f"{rule.text}."
+    if run.environment:
+        sentence = f"in {plain(run.environment, ENVIRONMENT_CHARS)}, {sentence}"
     return Principle(
         kind="guiding" if comparison.well else "cautionary",
         text=sentence[0].upper() + sentence[1:],
         triples=tuple(rule.triples),
+        # No words of the run are in it: it stays when the run is forgotten, as long as others teach it.
         sources=(Source(run.id, run.outcome.reward, words=False),),
         tools=tuple(dict.fromkeys(rule.tools)),
         conditions=evidence.conditions,
@@ -191,14 +207,15 @@ def _rule(comparison: RunComparison) -> _Rule | None:
 
 
 def _rule_of_contrast(contrast: Contrast, *, succeeded: bool) -> _Rule:
+    """A tool against another one: "after get_order, calling cancel_order rather than refund led to success"."""
     better, worse = listed(contrast.better), listed(contrast.worse)
     if succeeded:
         text = f"calling {better} rather than {worse} led to success"
     else:
         text = f"calling {worse} rather than {better} ended in failure"
     before = contrast.after or (START,)
-    advises = [Triple(source, FOLLOWED_BY, tool) for tool in contrast.better for source in before]
-    warns = [Triple(tool, FAILS_AFTER, source) for tool in contrast.worse for source in before]
+    advises = [Triple(source, FOLLOWED_BY, tool) for tool, source in product(contrast.better, before)]
+    warns = [Triple(tool, FAILS_AFTER, source) for tool, source in product(contrast.worse, before)]
     half = _TRIPLES // 2
     return _Rule(f"{place_in_words(contrast.after)}, {text}", [*advises[:half], *warns[:half]], contrast.tools)
 
@@ -226,7 +243,7 @@ def _rule_of_error(last: Move) -> _Rule | None:
     if not failed:
         return None
     before = sorted(last.before)
-    triples = [Triple(tool, FAILS_AFTER, source) for tool in failed for source in before]
+    triples = [Triple(tool, FAILS_AFTER, source) for tool, source in product(failed, before)]
     text = f"{place_in_words(before)}, {listed(failed)} gave an error and the run ended in failure"
     return _Rule(text, triples[:_TRIPLES], failed + before)
 
@@ -239,6 +256,7 @@ def _merged(lessons: Iterable[_Lesson]) -> list[_Lesson]:
         if first is None:
             by_id[lesson.id] = lesson
         else:
+            # Runs that add no words: forgetting one leaves the lesson to the others.
             more = tuple(source._replace(words=False) for source in lesson.sources)
             by_id[lesson.id] = replace(first, sources=(*first.sources, *more))
     return list(by_id.values())

@@ -27,32 +27,40 @@ def principles_for(
     left out. One whose condition names words of the user holds for requests with one of them alone; other conditions
     are not known yet.
     """
-    found: list[StoredLesson] = []
+    candidates: list[StoredLesson] = []
     for stored in bank.list("principle", namespace=namespace):
         useful = applies_in(stored.row, environment) and not says_nothing(stored.row)
         if useful and _may_hold(stored, request) and not _from_one_run(stored):
-            found.append(stored)
-    runs = sorted(set[str]().union(*map(_runs, found)))
+            candidates.append(stored)
+    runs = sorted(set[str]().union(*map(_runs, candidates)))
     if not runs:
         return []
     requests = bank.like_requests(runs, namespace=namespace)
-    weights = requests.likeness(bank.vectors([request])[0]).weights
-    share = {one.row.id: _share_of(_runs(one), weights, len(runs)) for one in found}
-    about = [one for one in found if share[one.row.id] >= AS_USUAL * len(_runs(one)) / len(runs)]
-    about.sort(key=lambda one: (_says_little(one), -share[one.row.id], one.row.id))
-    return list(_each_once(about))[:k]
+    (vector,) = bank.vectors([request])
+    weights = requests.likeness(vector).weights
+    ranked: list[tuple[bool, float, str, StoredLesson]] = []
+    for stored in candidates:
+        behind = _runs(stored)
+        share = _share_of(behind, weights, len(runs))
+        if share >= AS_USUAL * len(behind) / len(runs):
+            ranked.append((_says_little(stored), -share, stored.row.id, stored))
+    # By the first three: ids differ, so that lessons are never compared.
+    ranked.sort(key=lambda entry: entry[:3])
+    return list(_each_once(entry[-1] for entry in ranked))[:k]
 
 
-def _runs(one: StoredLesson) -> set[str]:
-    return {source.run for source in one.row.sources}
+def _runs(stored: StoredLesson) -> set[str]:
+    return {source.run for source in stored.row.sources}
 
 
-def _from_one_run(one: StoredLesson) -> bool:
-    return one.row.properties["distilled_by"] == EXTRACTIVE and len(one.row.sources) < LEAST_RUNS
+def _from_one_run(stored: StoredLesson) -> bool:
+    return stored.row.properties["distilled_by"] == EXTRACTIVE and len(stored.row.sources) < LEAST_RUNS
 
 
-def _may_hold(one: StoredLesson, request: str) -> bool:
-    conditions = Principle.of(one.row).conditions
+def _may_hold(stored: StoredLesson, request: str) -> bool:
+    """Whether the condition of a principle may hold in a run that begins with this request."""
+    conditions = Principle.of(stored.row).conditions
+    # Whom the run is for is not known here.
     if conditions.user:
         return False
     if not conditions.says:
@@ -64,12 +72,13 @@ def _may_hold(one: StoredLesson, request: str) -> bool:
 def _share_of(behind: Collection[str], weights: Mapping[str, float], runs: int) -> float:
     """The share of like runs that are behind a principle, drawn to that of all runs by the weight of one run."""
     like = sum(weights.get(run, 0.0) for run in behind)
+    # Without like runs it is the share of all runs: nothing is known of this request.
     return (like + len(behind) / runs) / (sum(weights.values()) + 1)
 
 
-def _says_little(one: StoredLesson) -> bool:
+def _says_little(stored: StoredLesson) -> bool:
     """Whether it names the end of a successful run and not what sets such runs apart."""
-    principle = Principle.of(one.row)
+    principle = Principle.of(stored.row)
     if principle.distilled_by != EXTRACTIVE:
         return False
     warns = any(triple.predicate == FAILS_AFTER for triple in principle.triples)
@@ -79,7 +88,7 @@ def _says_little(one: StoredLesson) -> bool:
 def _each_once(lessons: Iterable[StoredLesson]) -> Iterator[StoredLesson]:
     """Without those whose triples were all in one before."""
     known: set[object] = set()
-    for one in lessons:
-        if not one.row.triples or not known.issuperset(one.row.triples):
-            yield one
-        known.update(one.row.triples)
+    for stored in lessons:
+        if not stored.row.triples or not known.issuperset(stored.row.triples):
+            yield stored
+        known.update(stored.row.triples)

@@ -87,9 +87,11 @@ def chance_of_more(one: tuple[int, int], other: tuple[int, int]) -> float:
     """
     a, b = one[0] + 1, one[1] + 1
     c, d = other[0] + 1, other[1] + 1
-    return sum(
-        math.exp(_log_beta(c + i, b + d) - math.log(b + i) - _log_beta(1 + i, b) - _log_beta(c, d)) for i in range(a)
-    )
+    chance = 0.0
+    # In logarithms: the Beta function of a thousand runs is smaller than any float.
+    for i in range(a):
+        chance += math.exp(_log_beta(c + i, b + d) - math.log(b + i) - _log_beta(1 + i, b) - _log_beta(c, d))
+    return chance
 
 
 def _log_beta(a: float, b: float) -> float:
@@ -104,23 +106,30 @@ def support_of(lessons: Mapping[str, Lesson], runs: Iterator[Trajectory]) -> dic
     Args:
         runs: Those without a label are passed over.
     """
-    behind = {id: _needed(lesson) for id, lesson in lessons.items()}
-    found = {id: HeldOutRuns() for id in lessons}
+    behind: dict[str, set[str]] = {}
+    support: dict[str, HeldOutRuns] = {}
+    for id, lesson in lessons.items():
+        behind[id] = _needed(lesson)
+        support[id] = HeldOutRuns()
     advised = _Advised(lessons)
     for run in runs:
+        # The store's label: `bank.runs` grades rewards by its threshold.
         success = run.outcome.success
         if success is None or not run.trusted:
             continue
         for id, heeded in _heeded(run, lessons, advised).items():
             if run.id not in behind[id]:
-                found[id].count(heeded=heeded, success=success)
-    return found
+                support[id].count(heeded=heeded, success=success)
+    return support
 
 
 def _needed(lesson: Lesson) -> set[str]:
     """The runs behind a lesson; none if each half of all runs teaches it without the other."""
     behind = {source.run for source in lesson.sources}
-    return set() if len(set(map(_half, behind))) > 1 else behind
+    halves = set(map(_half, behind))
+    if len(halves) > 1:
+        return set()
+    return behind
 
 
 def _half(run: str) -> int:
@@ -130,17 +139,20 @@ def _half(run: str) -> int:
 
 def support_of_content(lessons: Mapping[str, Principle], runs: Sequence[Trajectory]) -> dict[str, HeldOutRuns]:
     """For each lesson about what calls need, by id, what half of the runs says of it that did not teach it."""
-    found = {id: HeldOutRuns() for id in lessons}
-    labelled = [run for run in runs if run.outcome.success is not None and run.trusted]
-    halves = [[run for run in labelled if _half(run.id) == half] for half in (0, 1)]
+    support = {id: HeldOutRuns() for id in lessons}
+    halves: tuple[list[Trajectory], list[Trajectory]] = ([], [])
+    for run in runs:
+        if run.outcome.success is not None and run.trusted:
+            halves[_half(run.id)].append(run)
+    # Both ways: what the first half teaches, the second one judges, and the other way round.
     for teachers, others in (halves, reversed(halves)):
-        taught = {one.id for one in content_by_project(teachers)}
+        taught = {principle.id for principle in content_by_project(teachers)}
         for id in taught & lessons.keys():
             for run in others:
                 heeded = heeds_content(run, lessons[id])
                 if heeded is not None:
-                    found[id].count(heeded=heeded, success=run.outcome.success is True)
-    return found
+                    support[id].count(heeded=heeded, success=run.outcome.success is True)
+    return support
 
 
 def heeds_content(run: Trajectory, lesson: Principle) -> bool | None:
@@ -148,30 +160,38 @@ def heeds_content(run: Trajectory, lesson: Principle) -> bool | None:
     environments = lesson.conditions.environments
     if environments and run.environment not in environments:
         return None
-    read = steps_of_run(run, task=task_key(run))
-    steps = read.steps if read is not None else ()
-    answers = [_heeds_triple(run, steps, triple) for triple in lesson.triples]
-    decided = [answer for answer in answers if answer is not None]
-    return all(decided) if decided else None
+    labelled = steps_of_run(run, task=task_key(run))
+    steps = labelled.steps if labelled is not None else ()
+    answers = {_heeds_triple(run, steps, triple) for triple in lesson.triples} - {None}
+    if not answers:
+        return None
+    return False not in answers
 
 
 def _heeds_triple(run: Trajectory, steps: Sequence[Step], triple: Triple) -> bool | None:
+    """Whether a run did what one triple says; None if the triple is not about this run."""
     subject, predicate, object = triple
     if predicate == COMES_FROM:
         tried = origin_held(run, subject, object)
         return tried[True] >= RIGHT_FROM * tried.total() if tried else None
     if predicate == NEEDS:
-        tools = [step.call.name for step in steps]
-        return object in tools[: tools.index(subject)] if subject in tools else None
+        return _read_before(steps, subject, object)
     if predicate == SOLVED_BY:
         return _follows_recipe(steps, subject, object)
     done = _done_in(steps)
-    if predicate == FAILS:
+    did_instead = set(object.split(", then ")) <= done
+    # Of a change that has something instead, a run that did neither says nothing.
+    if predicate == FAILS or (predicate == REPLACED_BY and (subject in done or did_instead)):
         return subject not in done
-    if predicate == REPLACED_BY:
-        instead = set(object.split(", then ")) <= done
-        return subject not in done if subject in done or instead else None
     return None
+
+
+def _read_before(steps: Sequence[Step], tool: ToolName, reads: ToolName) -> bool | None:
+    """Whether one tool was called before the first call of another; None if this one was not called."""
+    called = [step.call.name for step in steps]
+    if tool not in called:
+        return None
+    return reads in called[: called.index(tool)]
 
 
 def _follows_recipe(steps: Sequence[Step], subject: str, does: str) -> bool | None:
@@ -203,32 +223,38 @@ class _Advised:
         """The advice of each lesson about this place, by id."""
         if tools not in self._known:
             here = PrincipleAdvice((), tools, ToolNames())
-            by_id = {id: here.advice_of(lesson) for id, lesson in self._lessons.items()}
-            self._known[tools] = {id: advice for id, advice in by_id.items() if any(advice)}
+            advice_by_id: dict[str, Advice] = {}
+            for id, lesson in self._lessons.items():
+                advice = here.advice_of(lesson)
+                if advice.better or advice.worse:
+                    advice_by_id[id] = advice
+            self._known[tools] = advice_by_id
         return self._known[tools]
 
 
 def _heeded(run: Trajectory, lessons: Mapping[str, Lesson], advised: _Advised) -> dict[str, bool]:
     """Whether the run heeded each lesson whose condition held in it, the first time that it decided."""
-    found: dict[str, bool] = {}
+    heeded: dict[str, bool] = {}
     for move, known in _with_known_facts(moves_of(run)):
         for id, (better, worse) in advised.after(move.before).items():
             when = lessons[id].conditions
-            if id in found or not when.holds(known, move.before, environment=run.environment, user=run.user):
+            if id in heeded or not when.holds(known, move.before, environment=run.environment, user=run.user):
                 continue
             did = not better.isdisjoint(move.tools)
             did_worse = not worse.isdisjoint(move.tools)
             if not worse:
-                found[id] = did
+                heeded[id] = did
             elif not better:
-                found[id] = not did_worse
+                heeded[id] = not did_worse
             elif did is not did_worse:
-                found[id] = did
-    return found
+                heeded[id] = did
+            # Else the run called neither, or both in one turn: the next time may tell.
+    return heeded
 
 
 def _with_known_facts(moves: Sequence[Move]) -> Iterator[tuple[Move, Facts]]:
     """The moves, each with what was known before it, the calls by then among it."""
+    # Calls of the move itself are added after it: they were not known before.
     called = Counter[ToolName]()
     for move in moves:
         yield move, with_calls(move.known.facts, called)

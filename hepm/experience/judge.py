@@ -61,6 +61,7 @@ class OutcomeJudge:
 
         spent: BudgetSpentError | None = None
         for result in self.client.ask_all(questions(), at_once=self.at_once):
+            # Answers come in any order, and a run is kept only until its own.
             run = asked.pop(result.question.subject)
             if isinstance(result, Answered):
                 word = _WORD.match(result.value)
@@ -70,6 +71,7 @@ class OutcomeJudge:
                 break
             else:
                 yield RunVerdict(run, None, self.name, str(result.error))
+        # After what was answered: those verdicts are paid for.
         if spent is not None:
             raise spent
 

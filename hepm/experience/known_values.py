@@ -31,6 +31,7 @@ _NUMBER: Final = re.compile(r"-?\d{1,15}(?:\.\d+)?")
 # "  - Flight number: HAT041": an optional bullet, a key and a value.
 _LINE: Final = re.compile(r"\s*(-\s+)?([A-Za-z_][\w -]{0,39}?):\s*(.*)")
 _WORD: Final = re.compile(r"[^\W_]{2,}")
+# Up to white space or brackets: "a@b.org", "#W123", "2024-05-01". `_EDGE` is stripped from both ends.
 _TOKEN: Final = re.compile(r"[^\s,;!?()\[\]{}\"“”]+")
 _EDGE: Final = " .:'’`*<>$€£"
 # Words that can be an id, an address or a file, and so a value to pass on: "HAT041", "a@b.org", "notes.txt".
@@ -71,6 +72,11 @@ def tokens_of(text: str) -> list[str]:
     """The words and ids of a text as they stand there, without the marks around them."""
     stripped = (token.strip(_EDGE) for token in _TOKEN.findall(text))
     return [token for token in stripped if token]
+
+
+def folded_tokens(text: str) -> list[str]:
+    """The same in small letters."""
+    return [token.casefold() for token in tokens_of(text)]
 
 
 @lru_cache(maxsize=2_048)  # environments return the same texts to many runs

@@ -28,6 +28,7 @@ from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Princi
 from hepm.graph.lessons.rows import KINDS, UNUSED, Kind, LessonRow, StoredLesson, Triple
 from hepm.text import count_of, on_one_line, quoted
 
+# Agents read the file as it is: markers are comments of Markdown.
 END: Final = "<!-- end of hepm lessons -->"
 WORKS: Final = "What works"
 FAILS: Final = "What fails"
@@ -35,11 +36,13 @@ FAILS: Final = "What fails"
 # <!-- hepm lessons of "shop": p-0123abcd e-89abcdef -->
 _BEGIN: Final = re.compile(r'^<!-- hepm lessons of (?P<namespace>"[^\n]*?"):(?P<ids>[^\n]*?) -->[ \t]*$', re.MULTILINE)
 _HEADING: Final = re.compile(r"#+ +(.*?)\s*$")
+# Any bullet of Markdown; hepm writes "- ".
 _ITEM: Final = re.compile(r"[-*+] +(.*)", re.DOTALL)
 # At the end of a line: <!-- p-0123abcd 4f5e6d7c -->; lines of earlier versions have no digest.
 _ID: Final = re.compile(r"\s*<!-- (?P<id>[ep]-[0-9a-f]+)(?: (?P<digest>[0-9a-f]{8}))? -->\s*$")
 # "(9 of 10 runs that did so succeeded, 2 of 8 others)", "(from 3 runs)", "(by hand)".
 _EVIDENCE: Final = re.compile(r"\s*\((?:\d+ of \d+ runs|from [\d,]+ runs?\b|by hand\b)[^()]*\)\s*$")
+# The YAML block at the beginning of a SKILL.md.
 _FRONT: Final = re.compile(r"---\n(?P<front>.*?)\n---\n", re.DOTALL)
 _SKILL_NAME: Final = re.compile(r"[^a-z0-9]+")
 _NAMED_TOOLS: Final = 12  # in the description of a skill
@@ -540,7 +543,7 @@ def _edited(line: _Line, former: EqualLessons) -> LessonRow:
     when = former.conditions.without_users
     if former.conditions.when.casefold() not in line.text.casefold():
         when = Conditions(environments=when.environments)
-    tools = tuple(tool for tool in row.tools if _names(line.text, tool))
+    tools = _named_in(line.text, row.tools)
     if row.kind == "experience":
         experience = Experience.of(row)
         return replace(experience, lesson=line.text, tools=tools, conditions=when, distilled_by=HAND).row()
@@ -563,14 +566,19 @@ def _edited(line: _Line, former: EqualLessons) -> LessonRow:
 
 
 def _new(line: _Line, tools: Iterable[str]) -> LessonRow:
-    named = tuple(tool for tool in tools if _names(line.text, tool))
     kind = "guiding" if line.works else "cautionary"
+    named = _named_in(line.text, tools)
     return Principle(kind, line.text, tools=named, conditions=Conditions(), distilled_by=HAND).row()
 
 
-def _names(text: str, tool: str) -> bool:
-    # Not inside a longer name: "get_order" is not named by "get_order_items", nor by "shop.get_order".
-    return re.search(rf"(?<![\w.-]){re.escape(tool)}(?![\w-])", text) is not None
+def _named_in(text: str, tools: Iterable[str]) -> tuple[str, ...]:
+    """Those of some tools that a text names."""
+    named: list[str] = []
+    for tool in tools:
+        # Not inside a longer name: "get_order" is not named by "get_order_items", nor by "shop.get_order".
+        if re.search(rf"(?<![\w.-]){re.escape(tool)}(?![\w-])", text):
+            named.append(tool)
+    return tuple(named)
 
 
 # One lesson

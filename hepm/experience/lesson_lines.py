@@ -63,6 +63,7 @@ class LessonLine:
         """As a line of a prompt, of at most `SENTENCE_TOKENS`: '- "After a, call b." (8 of 8 successful runs)'."""
         evidence = f" ({self.evidence})" if self.evidence else ""
         room = SENTENCE_TOKENS - estimate_tokens(f"- {evidence}")
+        # Tokens are only estimated, so that the text is shortened until it fits.
         limit = 3 * room  # characters: hardly any token has more
         while estimate_tokens(quoted(self.text, limit)) > room and limit > 1:
             limit -= max(limit // 8, 1)
@@ -108,6 +109,7 @@ class LessonWriter:
         """What is known now, with the calls made and the user; tools by the names that memory has them under."""
         called = Counter(map(self._names.own, history))
         for tool in self._after:
+            # A caller may give the last tools without the history that ends with them.
             called.setdefault(tool, 1)
         facts = {self._names.own(source): of_source for source, of_source in state.facts.items()}
         if not facts:  # described in words, not read from messages
@@ -119,6 +121,7 @@ class LessonWriter:
         conditions = lesson.conditions
         if not self._counted(lesson):
             return conditions.holds(self._known, self._after, environment=self._environment, user=self._user)
+        # Whom it is for is not a condition that runs bear out.
         if conditions.user not in ("", self._user):
             return False
         if self._environment and conditions.environments and self._environment not in conditions.environments:
@@ -139,14 +142,20 @@ class LessonWriter:
         advice = self._here.advice_of(lesson)
         if not self._counted(lesson):
             return advice
-        better = frozenset(tool for tool in advice.better if self._supports(Advice(better=frozenset((tool,)))))
+        # Tool by tool: of "call a or b", the runs may bear out a alone.
+        better: set[ToolName] = set()
+        for tool in advice.better:
+            if self._supports(Advice(better=frozenset((tool,)))):
+                better.add(tool)
         if better:
-            return Advice(better, advice.worse)
+            return Advice(frozenset(better), advice.worse)
         if advice.better:
             return Advice()
-        return Advice(
-            worse=frozenset(tool for tool in advice.worse if self._supports(Advice(worse=frozenset((tool,)))))
-        )
+        worse: set[ToolName] = set()
+        for tool in advice.worse:
+            if self._supports(Advice(worse=frozenset((tool,)))):
+                worse.add(tool)
+        return Advice(worse=frozenset(worse))
 
     def _supports(self, advice: Advice) -> bool:
         evidence = self._evidence_for(advice)
@@ -160,6 +169,7 @@ class LessonWriter:
         return self._evidence[advice]
 
     def _find_evidence(self, advice: Advice) -> OccasionEvidence:
+        """What all runs say, else those of the user, else those with like requests."""
         if self._occasions is None:
             return OccasionEvidence(Conditions())
         better = frozenset(map(self._names.own, advice.better))
@@ -174,6 +184,7 @@ class LessonWriter:
         of_like = self._occasions.evidence_in(self._here.alike, self._after, right=better, wrong=worse)
         if of_like.right >= FEWEST_ALIKE and of_like.reliable:
             return of_like
+        # Seen and not reliable: nothing of it is shown.
         return of_all._replace(right=0)
 
     def lines(
@@ -183,6 +194,7 @@ class LessonWriter:
 
         A line that speaks against a surer one is left out. `fading` says by id why a lesson is no longer fresh.
         """
+        # By the tools that are advised, or by the words of a lesson that advises none.
         by_meaning: dict[str | frozenset[ToolName], LessonLine] = {}
         for lesson in found:
             line = self._line(lesson, fading.get(lesson.id, ""))
@@ -202,6 +214,7 @@ class LessonWriter:
         runs = tuple(source.run for source in lesson.sources)
         if isinstance(lesson, Principle) and is_content(lesson):
             return LessonLine(in_brackets(lesson.row()), fading, (found.id,), runs, sure=1.0)
+        # A lesson that nothing counts has only the number of its runs.
         behind = f"from {count_of(len(runs), 'run')}" if runs else ""
         text = _with_situation(lesson) if self._as_written else in_own_words(lesson)
         advice = self._advice(lesson)
@@ -243,6 +256,7 @@ def _joined(one: LessonLine, other: LessonLine) -> LessonLine:
 
 def _repeats(line: LessonLine, suggestions: Suggestions) -> bool:
     """Whether the line of suggestions says it already; a condition is more than that line says."""
+    # A warning says more than the suggestion unless that warns, too.
     better, worse = line.advice
     if not (better or worse) or (better and line.reasoned):
         return False

@@ -42,6 +42,7 @@ REPLACED_BY: Final = "replaced_by"
 refused, solved_by, make db), (refund, needs, check_policy), (Edit api.py, replaced_by, make generate)."""
 
 _CONTENT: Final = frozenset((COMES_FROM, SOLVED_BY, NEEDS, FAILS, REPLACED_BY))
+# The fields of an experience that are properties of its row, apart from its conditions.
 _OWN: Final = (
     "situation", "action", "outcome", "lesson", "zone", "stage", "reward", "distilled_by", "generation", "tried",
     "worked",
@@ -81,6 +82,7 @@ class Experience:
     @property
     def text(self) -> str:
         """The text that searches compare: situations with situations, so that an equal request is found."""
+        # Imported ones may lack a situation.
         return self.situation or self.lesson
 
     @property
@@ -97,8 +99,17 @@ class Experience:
         """The row that stores keep."""
         properties = {name: getattr(self, name) for name in _OWN}
         properties |= self.conditions.record
-        rest = (self.sources, self.tools, self.parents)
-        return LessonRow("experience", self.id, self.text, properties, "", *rest, prior=prior, made_by=made_by)
+        return LessonRow(
+            kind="experience",
+            id=self.id,
+            text=self.text,
+            properties=properties,
+            sources=self.sources,
+            tools=self.tools,
+            parents=self.parents,
+            prior=prior,
+            made_by=made_by,
+        )
 
     @classmethod
     def of(cls, row: LessonRow) -> Experience:
@@ -133,18 +144,39 @@ class Principle:
 
     def row(self, *, prior: Uses = UNUSED) -> LessonRow:
         """The row that stores keep."""
-        properties = {name: getattr(self, name) for name in ("kind", "distilled_by", "tried", "worked")}
+        properties: dict[str, Any] = {
+            "kind": self.kind,
+            "distilled_by": self.distilled_by,
+            "tried": self.tried,
+            "worked": self.worked,
+        }
         properties |= self.conditions.record
-        rest = (self.sources, self.tools, (), self.triples, prior)
-        return LessonRow("principle", self.id, self.text, properties, "", *rest)
+        return LessonRow(
+            kind="principle",
+            id=self.id,
+            text=self.text,
+            properties=properties,
+            sources=self.sources,
+            tools=self.tools,
+            triples=self.triples,
+            prior=prior,
+        )
 
     @classmethod
     def of(cls, row: LessonRow) -> Principle:
         """The principle in a row."""
         record = cast("dict[str, Any]", row.properties)
-        by, tried, worked = (record[name] for name in ("distilled_by", "tried", "worked"))
-        when = Conditions.read(record)
-        return cls(record["kind"], row.text, row.triples, row.sources, row.tools, when, by, tried, worked)
+        return cls(
+            kind=record["kind"],
+            text=row.text,
+            triples=row.triples,
+            sources=row.sources,
+            tools=row.tools,
+            conditions=Conditions.read(record),
+            distilled_by=record["distilled_by"],
+            tried=record["tried"],
+            worked=record["worked"],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,17 +202,23 @@ class Notes:
 
     def row(self) -> LessonRow:
         """The row that stores keep."""
-        before = self.version - 1
         properties = {"version": self.version, "written_by": self.written_by}
-        sources = (Source(self.session, words=False),) if self.session else ()
-        parents = (Parent(notes_id(self.user, before), "revision"),) if before else ()
+        sources: tuple[Source, ...] = ()
+        if self.session:
+            # Without `words`, so that the notes stay when the run is forgotten.
+            sources = (Source(self.session, words=False),)
+        parents: tuple[Parent, ...] = ()
+        if self.version > 1:
+            parents = (Parent(notes_id(self.user, self.version - 1), "revision"),)
         return LessonRow("notes", self.id, self.text, properties, self.user, sources, parents=parents)
 
     @classmethod
     def of(cls, row: LessonRow) -> Notes:
         """The notes in a row."""
         record = cast("dict[str, Any]", row.properties)
-        session = row.sources[0].run if row.sources else ""
+        session = ""
+        if row.sources:
+            session = row.sources[0].run
         return cls(row.user, row.text, record["version"], record["written_by"], session)
 
 
@@ -190,14 +228,17 @@ def notes_id(user: str, version: int) -> str:
 
 
 def _id(letter: str, *parts: str) -> str:
+    """Such as "e-0123456789abcdef"."""
+    # With their lengths: ("ab", "c") and ("a", "bc") are different lessons.
     text = "".join(f"{len(part)}:{part}" for part in parts)
     return f"{letter}-{hashlib.blake2b(text.encode('utf-8', 'replace'), digest_size=8).hexdigest()}"
 
 
-def lesson_key(one: StoredLesson) -> tuple[object, int]:
+def lesson_key(stored: StoredLesson) -> tuple[object, int]:
     """Equal for lessons of one zone or kind whose texts differ only in digits, case or white space."""
-    properties = one.row.properties
-    words = f"{one.row.text}\n{properties.get('lesson', '')}"
+    properties = stored.row.properties
+    # `state_key` folds case, white space and digits.
+    words = f"{stored.row.text}\n{properties.get('lesson', '')}"
     return properties.get("zone") or properties.get("kind"), state_key(words)
 
 
@@ -209,7 +250,9 @@ def is_content(lesson: LessonRow | Principle) -> bool:
 def in_brackets(row: LessonRow) -> str:
     """What a lesson says with its evidence: "pytest: connection refused → docker compose up -d db (5 of 5 runs)"."""
     counted = counted_runs(row)
-    return f"{row.text} ({counted})" if counted else row.text
+    if not counted:
+        return row.text
+    return f"{row.text} ({counted})"
 
 
 def counted_runs(row: LessonRow) -> str:
@@ -225,4 +268,6 @@ def counted_runs(row: LessonRow) -> str:
 def applies_in(row: LessonRow, environment: str) -> bool:
     """Whether an experience or principle holds in an environment, "" for any."""
     environments = cast("tuple[str, ...]", row.properties["environments"])
-    return not (environment and environments) or environment in environments
+    if not environment or not environments:
+        return True
+    return environment in environments

@@ -27,6 +27,7 @@ SIMILARITY: Final = 0.85
 """θ_sim: least cosine at which two principles may be the same (EvolveR, A.2)."""
 NEAREST, TWINS = 3, 5
 """Most principles of other tasks, and of its own, that a new one is judged against; ours."""
+# Of each rule that a model compares.
 SENTENCE_CHARS: Final = 600
 
 _COMPARED: Final = 20  # stored principles whose cosine is computed
@@ -90,8 +91,12 @@ class ModelJudge:
 
     def __call__(self, pairs: Sequence[Pair]) -> Sequence[bool | str]:
         """A verdict on each pair; EndpointRefusedError if the model refuses every request."""
-        questions = [_question(pair) for pair in pairs]
-        distinct = dict.fromkeys(question for question in questions if question is not None)
+        questions = list(map(_question, pairs))
+        # Two pairs may be one question: it is asked once.
+        distinct: dict[Question[Sameness], None] = {}
+        for question in questions:
+            if question is not None:
+                distinct[question] = None
         answers: dict[Question[Sameness], bool | str] = {}
         for result in self.client.ask_all(distinct, at_once=self.at_once):
             if isinstance(result, Answered):
@@ -114,12 +119,15 @@ class ModelJudge:
 
 def _question(pair: Pair) -> Question[Sameness] | None:
     """None if words decide."""
-    if literally_same(*pair) or all(one.distilled_by == EXTRACTIVE for one in pair):
+    if literally_same(*pair) or all(principle.distilled_by == EXTRACTIVE for principle in pair):
         return None
     # In one order whichever of the two is new, so that a pair has one answer.
-    a, b = (quoted(one.text, SENTENCE_CHARS) for one in sorted(pair, key=lambda principle: principle.id))
-    subject = next((source.run for source in pair[0].sources), pair[0].id)
-    messages = (Message("system", _SYSTEM), Message("user", _TASK.format(a=a, b=b)))
+    first, second = sorted(pair, key=lambda principle: principle.id)
+    task = _TASK.format(a=quoted(first.text, SENTENCE_CHARS), b=quoted(second.text, SENTENCE_CHARS))
+    # The answer is forgotten with a run of the new one.
+    new = pair[0]
+    subject = new.sources[0].run if new.sources else new.id
+    messages = (Message("system", _SYSTEM), Message("user", task))
     return Question("judge", subject, messages, Sameness, temperature=0.0, max_output_tokens=_OUTPUT_TOKENS)
 
 
@@ -127,6 +135,8 @@ _TaskName: TypeAlias = tuple[str, str]
 
 
 class _Near(NamedTuple):
+    """A principle that a new one may repeat; a twin is of the same task."""
+
     cosine: float
     principle: Principle
     twin: bool
@@ -171,6 +181,7 @@ class Matcher:
         failed: dict[str, str] = {}
         merged = dropped = 0
         for principle in [*fresh.values(), *repeated]:
+            # What is the same as one that is the same as a third is this third.
             first = principle.id
             while first in same:
                 first = same[first].principle.id
@@ -190,6 +201,7 @@ class Matcher:
             if self._is_twin(principle, before, same):
                 dropped += 1
             else:
+                # Of another task: two tasks teach one rule.
                 merged += 1
         return Curated(tuple(rows.values()), taught, merged, dropped, tuple(failed.items()))
 
@@ -199,21 +211,23 @@ class Matcher:
             return same[principle.id].twin
         return not self._tasks(principle).isdisjoint(self._tasks(known))
 
-    def _tasks(self, one: Principle | LessonRow) -> set[_TaskName]:
-        return {self._task_of.get(source.run, ("", source.run)) for source in one.sources}
+    def _tasks(self, principle: Principle | LessonRow) -> set[_TaskName]:
+        """The tasks of its runs; one whose runs are gone has a task of its own."""
+        return {self._task_of.get(source.run, ("", source.run)) for source in principle.sources}
 
     def _candidates(self, fresh: Sequence[Principle]) -> list[tuple[Principle, Sequence[_Near]]]:
         """Each new principle with those it is judged against, most similar first."""
         if not fresh:
             return []
+        # Unit vectors: their products are cosines.
         vectors_ND = self.bank.vectors([principle.text for principle in fresh])
         cosines_NN = vectors_ND @ vectors_ND.T
-        tasks = [self._tasks(principle) for principle in fresh]
+        tasks = list(map(self._tasks, fresh))
         stored = self._stored_candidates(fresh, vectors_ND, tasks)
         # By their plain cosines, as those inside a batch are compared: searches may weight vectors.
-        ids = sorted(set[str]().union(*stored))
-        in_store = self.bank.store.lessons.get(ids, namespace=self.namespace)
-        by_id = {known.row.id: known for known in in_store}
+        by_id: dict[str, StoredLesson] = {}
+        for known in self.bank.store.lessons.get(sorted(set[str]().union(*stored)), namespace=self.namespace):
+            by_id[known.row.id] = known
         candidates: list[tuple[Principle, Sequence[_Near]]] = []
         for number, principle in enumerate(fresh):
             near: list[_Near] = []
@@ -231,10 +245,15 @@ class Matcher:
 
     def _nearest(self, near: list[_Near]) -> list[_Near]:
         """Those that are judged: some of the same task, and some similar ones of others; most similar first."""
-        near.sort(key=lambda one: (-one.cosine, one.principle.id))
-        twins = [one for one in near if one.twin]
-        others = [one for one in near if not one.twin and one.cosine >= self.similarity]
-        return sorted([*twins[:TWINS], *others[:NEAREST]], key=lambda one: -one.cosine)
+        near.sort(key=lambda candidate: (-candidate.cosine, candidate.principle.id))
+        twins: list[_Near] = []
+        others: list[_Near] = []
+        for candidate in near:
+            if candidate.twin:
+                twins.append(candidate)
+            elif candidate.cosine >= self.similarity:
+                others.append(candidate)
+        return sorted([*twins[:TWINS], *others[:NEAREST]], key=lambda candidate: -candidate.cosine)
 
     def _stored_candidates(
         self, fresh: Sequence[Principle], vectors_ND: Float32Array, tasks: Sequence[set[_TaskName]]
@@ -245,27 +264,32 @@ class Matcher:
         new_ids = {principle.id for principle in fresh}
         candidates: list[dict[str, bool]] = []
         for number, principle in enumerate(fresh):
-
+            # The default binds the principle of this turn of the loop.
             def comparable(known: StoredLesson, principle: Principle = principle) -> bool:
                 # Another process may have stored a new one since: it would be found equal to itself.
                 return known.row.id not in new_ids and _comparable(principle, Principle.of(known.row))
 
-            similar = lessons.search(vectors_ND[number], "principle", limit=_COMPARED, keep=comparable)
-            twin_by_id = {known.row.id: False for known, _ in similar}
+            twin_by_id: dict[str, bool] = {}
+            for known, _ in lessons.search(vectors_ND[number], "principle", limit=_COMPARED, keep=comparable):
+                twin_by_id[known.row.id] = False
             for task in tasks[number]:
-                twin_by_id.update({known.row.id: True for known in of_task[task] if comparable(known)})
+                for known in of_task[task]:
+                    if comparable(known):
+                        twin_by_id[known.row.id] = True
             candidates.append(twin_by_id)
         return candidates
 
     def _stored_by_task(self) -> defaultdict[_TaskName, list[StoredLesson]]:
         """The live principles of the tasks that are distilled."""
         lessons = self.bank.lessons(self.namespace)
+        stored: list[StoredLesson] = []
         if self.runs is None:
-            stored = list(lessons.all("principle"))
+            stored += lessons.all("principle")
         else:
-            rows = self.bank.store.lessons.from_runs(list(self._task_of), namespace=self.namespace)
-            found = [lessons.get(row.id) for row in rows]
-            stored = [known for known in found if known is not None and known.row.kind == "principle"]
+            for row in self.bank.store.lessons.from_runs(list(self._task_of), namespace=self.namespace):
+                known = lessons.get(row.id)
+                if known is not None and known.row.kind == "principle":
+                    stored.append(known)
         by_task: defaultdict[_TaskName, list[StoredLesson]] = defaultdict(list)
         for known in stored:
             if known.row.live:
@@ -279,6 +303,7 @@ class Matcher:
         """By the id of a new principle: the first candidate of the same meaning; and why that is unknown."""
         same: dict[str, _Near] = {}
         unknown: dict[str, str] = {}
+        # Rank by rank, the questions of one rank together: most principles need no second one.
         for rank in range(NEAREST + TWINS):
             compared: list[tuple[Principle, _Near]] = []
             for principle, near in candidates:
@@ -301,8 +326,11 @@ def _best_supported_first(batch: Sequence[Distilled]) -> list[Principle]:
     principles: list[Principle] = []
     for distilled in batch:
         principles += [lesson for lesson in distilled.lessons if isinstance(lesson, Principle)]
-    principles.sort(key=lambda one: (-len(one.sources), [source.run for source in one.sources], one.id))
-    return principles
+
+    def order(principle: Principle) -> tuple[int, list[str], str]:
+        return -len(principle.sources), [source.run for source in principle.sources], principle.id
+
+    return sorted(principles, key=order)
 
 
 def _stored_row(stored: StoredLesson | None) -> LessonRow | None:

@@ -121,6 +121,7 @@ class ModelDistiller:
         silent: list[str] = []
         questions = self._questions(tasks, comparisons, silent)
         for result in self.client.ask_all(questions, at_once=self.at_once):
+            # Answers come in any order: the subject says of which run.
             run = result.question.subject
             comparison = comparisons.pop(run)
             if isinstance(result, Answered):
@@ -158,6 +159,7 @@ def _question(comparison: RunComparison, kind: Kind) -> Question[Written]:
     else:
         task, form = _CAUTIONARY, WrittenPrinciple
     about = f"{task} {_WHEN} {_GENERAL} {RECORD_IS_DATA}"
+    # Once for the question and its check: what a run shows is computed once.
     claims = Claims(comparison)
 
     def check(written: Written) -> None:
@@ -226,6 +228,7 @@ def _record(comparison: RunComparison, claims: Claims) -> str:
 
 
 def _lesson(comparison: RunComparison, written: Written, model: str) -> Experience | Principle:
+    # With `words`, which is the default: the model wrote of this run, and forgetting it removes the lesson.
     sources = (Source(comparison.run.id, comparison.run.outcome.reward),)
     conditions = comparison.conditions
     facts = Claims(comparison).conditions(written.when)
@@ -288,6 +291,7 @@ def quoted_run(run: Trajectory, keys: Sequence[Move] = ()) -> str:
     lines = list(_lines(run, keys))
     kept = _lines_near_marks(lines)
     parts: list[str] = []
+    # Each gap as one line, "… (12 left out)".
     for stays, numbers in groupby(range(len(lines)), key=kept.__contains__):
         group = [lines[number][0] for number in numbers]
         if stays:
@@ -323,6 +327,7 @@ def _lines(run: Trajectory, keys: Sequence[Move]) -> Iterator[tuple[str, bool]]:
     rank_of = {move.turn: rank for rank, move in enumerate(keys, 1)}
     turns = 0
     for turn in run.turns:
+        # What only the agent's machinery says is no part of the conversation.
         if turn.role == "system" or turn.hidden:
             continue
         speaker = "user"

@@ -13,12 +13,16 @@ LINE_CHARS: Final = 300
 
 _COVERED: Final = 0.7  # share of a line's words that another one must hold to say the same
 
+# "- ", "* ", "1. ", "2) ".
 _BULLET: Final = re.compile(r"^\s*(?:[-*•–+]|\d{1,2}[.)])\s+")
 _WORD: Final = re.compile(r"[\w'’]+")
+# "don't", "no", "avoid": a wish and its opposite differ by such a word alone.
 _NEGATION: Final = re.compile(
     r"n['’]t$|^(?:no|not|never|none|nothing|cannot|dont|without|avoid|stop|quit|skip|drop|less|fewer)$"
 )
+# A line with such a word holds on some occasions alone.
 _CONDITION: Final = re.compile(r"\b(?:when|whenever|if|unless|except|only|until|while)\b", re.IGNORECASE)
+# Words that a line has whatever it wishes.
 _NO_WISH: Final = """
 a about also always am an and answer answers any are as at be been but by can could do does explanation explanations for
 from future get give had has have i i'd i'm in is it it's its just keep let like make me message messages more my next
@@ -29,10 +33,12 @@ _EMPTY: Final = frozenset(_NO_WISH.split())
 SMALL: Final = frozenset(
     {"again", "all", "any", "anymore", "bit", "both", "ever", "forward", "going", "kindly", "only", "too"}
 )
+# Languages that are a topic; another one is a word like any other.
 LANGUAGE: Final = (
     r"(?:english|german|french|spanish|italian|portuguese|dutch|polish|russian|ukrainian|turkish|arabic|hebrew|hindi|"
     r"chinese|mandarin|japanese|korean|swedish|norwegian|danish|finnish|greek|czech|hungarian|romanian|vietnamese|thai)"
 )
+# "too long" asks for the same as "short".
 _SHORT: Final = (
     r"\b(?:(?:don't|do not) be (?:so |too )?(?:wordy|verbose|long)|(?:too|so|less) (?:long|wordy|verbose)|"
     r"short(?:er)?|brief(?:er|ly)?|concise(?:ly)?|succinct|terse|to the point|"
@@ -61,12 +67,12 @@ _TOPICS: Final = tuple(
 
 def lines_of(text: str) -> list[str]:
     """The lines of notes, without bullets, control characters and repeats, each cut to 300 characters."""
-    found: dict[str, str] = {}
+    by_words: dict[str, str] = {}
     for raw in text.splitlines():
         line = cleaned(_BULLET.sub("", raw))
         if line:
-            found.setdefault(line.casefold(), line)
-    return list(found.values())
+            by_words.setdefault(line.casefold(), line)
+    return list(by_words.values())
 
 
 def text_of(lines: Iterable[str]) -> str:
@@ -76,26 +82,38 @@ def text_of(lines: Iterable[str]) -> str:
 
 def cleaned(text: str) -> str:
     """A text as one line: no control characters, no repeated spaces, at most 300 characters."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * LINE_CHARS]).split())
-    return line if len(line) <= LINE_CHARS else line[: LINE_CHARS - 1].rstrip() + "…"
+    # Cut before: a text may have megabytes, and white space in a row becomes one blank.
+    printable = "".join(character if character.isprintable() else " " for character in text[: 4 * LINE_CHARS])
+    line = " ".join(printable.split())
+    if len(line) <= LINE_CHARS:
+        return line
+    return line[: LINE_CHARS - 1].rstrip() + "…"
 
 
 def key_words(text: str) -> frozenset[str]:
     """The words of a line that carry its wish, without negations, roughly without endings."""
-    words = (word.replace("’", "'") for word in _WORD.findall(text.casefold()))
-    return frozenset(_stem(word) for word in words if word not in _EMPTY and not _NEGATION.search(word))
+    stems: set[str] = set()
+    for token in _WORD.findall(text.casefold()):
+        word = token.replace("’", "'")
+        if word not in _EMPTY and not _NEGATION.search(word):
+            stems.add(_stem(word))
+    return frozenset(stems)
 
 
 def _stem(word: str) -> str:
+    """A word roughly without its ending: "lists", "listed" and "listing" are "list", "stopped" is "stop"."""
     word = word.removesuffix("'s")
     if len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
         word = word[:-1]
     for ending in ("ing", "ed"):
         if len(word) > len(ending) + 3 and word.endswith(ending):
             word = word.removesuffix(ending)
-            word = word[:-1] if word[-1] == word[-2] else word
+            if word[-1] == word[-2]:
+                word = word[:-1]
             break
-    return word[:-1] if len(word) > 4 and word.endswith("e") else word
+    if len(word) > 4 and word.endswith("e"):
+        return word[:-1]
+    return word
 
 
 def topics_of(line: str) -> dict[str, str]:
@@ -103,8 +121,11 @@ def topics_of(line: str) -> dict[str, str]:
     rest = line.casefold().replace("’", "'")
     topics: dict[str, str] = {}
     for topic, value, pattern in _TOPICS:
-        match = None if topic in topics else pattern.search(rest)
+        if topic in topics:
+            continue
+        match = pattern.search(rest)
         if match is not None:
+            # Taken out: what is left in the end are the line's other words.
             rest = rest.replace(match[0], " ")
             negation = "not " if _negated(rest) else ""
             topics[topic] = negation + (value or match[0].split()[-1])
@@ -124,16 +145,23 @@ def covers(line: str, old: str) -> bool:
     if not _same_sense(line, old):
         return False
     topics = topics_of(old)
-    if topics and not topics.pop("") and topics.items() <= topics_of(line).items():
-        return True
+    if topics:
+        other_words = topics.pop("")
+        if not other_words and topics.items() <= topics_of(line).items():
+            return True
+    # Without a topic, words decide: "ask before you book" and "always ask before booking".
     words, own = key_words(old), key_words(line)
     shared = len(words & own)
-    return bool(words) and shared >= _COVERED * len(words) and (len(words) > 2 or 2 * shared >= len(own))
+    if not words or shared < _COVERED * len(words):
+        return False
+    return len(words) > 2 or 2 * shared >= len(own)
 
 
 def _same_sense(line: str, old: str) -> bool:
     """Whether both are negated or neither, and the line holds wherever the old one does."""
-    return _negated(line) == _negated(old) and bool(_CONDITION.search(old) or not _CONDITION.search(line))
+    if _negated(line) != _negated(old):
+        return False
+    return _CONDITION.search(old) is not None or _CONDITION.search(line) is None
 
 
 def _negated(text: str) -> bool:
@@ -142,18 +170,24 @@ def _negated(text: str) -> bool:
 
 def lost(old: Sequence[str], new: Sequence[str]) -> list[str]:
     """Old lines that neither one new line says, nor two together that say little else."""
+    missing: list[str] = []
+    for line in old:
+        covered = any(covers(new_line, line) for new_line in new)
+        if not covered and not _is_split(line, new):
+            missing.append(line)
+    return missing
 
-    def split(line: str) -> bool:
-        words = key_words(line)
-        shares: list[frozenset[str]] = []
-        for new_line in new:
-            own = key_words(new_line)
-            shared = own & words
-            if shared and shared != words and 2 * len(shared) >= len(own) and _same_sense(new_line, line):
-                shares.append(shared)
-        return any(one | other == words for one, other in combinations(shares, 2))
 
-    return [line for line in old if not any(covers(one, line) for one in new) and not split(line)]
+def _is_split(line: str, new: Sequence[str]) -> bool:
+    """Whether two new lines together hold the words of an old one, and little else."""
+    words = key_words(line)
+    shares: list[frozenset[str]] = []
+    for new_line in new:
+        own = key_words(new_line)
+        shared = own & words
+        if shared and shared != words and 2 * len(shared) >= len(own) and _same_sense(new_line, line):
+            shares.append(shared)
+    return any(one | other == words for one, other in combinations(shares, 2))
 
 
 def gather(lines: Sequence[str], wishes: Iterable[str]) -> list[str]:

@@ -27,6 +27,7 @@ from hepm.types import SAID, SAID_LAST, START, USER, ToolName
 
 MOST_OCCASIONS: Final = 800
 """Turns at one place that are compared, the latest."""
+# Of one condition: sentences with more are hard to read.
 MOST_FACTS: Final = 3
 MOST_WORDS: Final = 12
 PURE: Final = 0.95
@@ -38,6 +39,7 @@ GROWN: Final = 1.1
 FEWEST: Final = 3
 """Turns that bear a lesson out, below which nothing is known of it."""
 _SPLIT_COST: Final = 1.0  # nats beside the choice of the test
+# Share of the turns with a word in which the lesson must be right.
 _SURE_WORD: Final = 0.9
 
 _Column = NDArray[np.bool_]
@@ -115,6 +117,7 @@ class Occasions:
     def _place(self, tools: Collection[ToolName]) -> _Place:
         after = Tools(tools) or Tools((START,))
         with self._lock:
+            # Under the lock: two threads that come to a new place would both read it.
             if after not in self._places:
                 rows_N = self._turns_after(after)
                 place = self._former.pop(after, None)
@@ -145,6 +148,7 @@ class _Place:
         self.turns = len(rows_N)
         self._calls = calls
         self._conditions = Conditions(after=tuple(sorted(after)))
+        # Rows are in order of arrival: the last ones are the latest.
         self._rows_N = rows_N[-MOST_OCCASIONS:]
         self._runs_N = calls.run_N[self._rows_N]
         self._well_N = calls.success_R[self._runs_N]
@@ -154,6 +158,7 @@ class _Place:
     @cached_property
     def _tests(self) -> tuple[list[FactTest], NDArray[np.bool_]]:
         """Tests of results and calls, and which is true of which turn, shape (N, F)."""
+        # Tests that fewer turns meet are not tried: they cost time and decide little.
         fewest = max(FEWEST, len(self._rows_N) // 100)
         calls = tested(self._calls, self._rows_N, fewest=fewest)
         # What users said is in `_words`.
@@ -195,10 +200,14 @@ class _Place:
 
     def evidence_of_user(self, user: str, tools: Tools, *, works: bool) -> OccasionEvidence:
         runs = self._runs_of.get(user, ())
-        requests = {self._calls.request_R[run] for run in runs}
+        # Not runs: one request that was tried five times says what is right for it, not for its user.
+        requests: set[object] = set()
+        run_ids: list[str] = []
+        for run in runs:
+            requests.add(self._calls.request_R[run])
+            run_ids.append(self._calls.run_ids[run])
         if len(requests) < FEWEST:
             return OccasionEvidence(self._conditions)
-        run_ids = [self._calls.run_ids[run] for run in runs]
         evidence = self.evidence_in(run_ids, tools, works=works)
         return evidence._replace(conditions=replace(self._conditions, user=user))
 
@@ -219,6 +228,7 @@ class _Place:
             turns_of[self._calls.run_ids[int(run)]].append(turn)
         return turns_of
 
+    # N is the number of turns at this place.
     def _find(self, tools: Tools, *, works: bool) -> OccasionEvidence:
         did_N = np.array([not tools.isdisjoint(called) for called in self._called], dtype=np.bool_)
         # Advice is right where successful runs followed it, and wrong where they did without; a warning is right where
@@ -245,6 +255,7 @@ class _Place:
     def _narrowed(self, among_N: _Column, right_N: _Column) -> tuple[Conditions, _Column]:
         """The conditions under which a lesson is right, and which turns they hold in."""
         enough = (among_N & right_N).sum() >= FEWEST
+        # Where all agree there is nothing to tell apart, and no condition is needed.
         disputed = (among_N & ~right_N).any()
         if not (enough and disputed):
             return self._conditions, np.ones_like(among_N)
@@ -288,8 +299,8 @@ class _Search:
             self._true_NF = np.stack(columns, axis=1)
         else:
             self._true_NF = np.zeros((len(among_N), 0), dtype=np.bool_)
-        sources = [condition.test.source for condition in self._candidates]
-        self._of_user_F = np.array([source == USER for source in sources], dtype=np.bool_)
+        of_user = [condition.test.source == USER for condition in self._candidates]
+        self._of_user_F = np.array(of_user, dtype=np.bool_)
 
     def run(self) -> None:
         """Add one condition after another as long as each pays for its description."""
@@ -333,6 +344,7 @@ class _Search:
         wrong_F = (self._true_NF & (now_N & ~self._right_N)[:, None]).sum(axis=0)
         right, wrong = self._counts(now_N)
         worth_F = _gain(right_F, wrong_F, right, wrong) - np.log(len(self._candidates)) - _SPLIT_COST
+        # What holds in one or two turns is an accident.
         worth_F[right_F < FEWEST] = -np.inf
         # What is more often right by this condition than without it, not what is less so.
         worth_F[right_F * (right + wrong) <= right * (right_F + wrong_F)] = -np.inf

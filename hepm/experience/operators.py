@@ -97,7 +97,13 @@ def _child(
     sources: dict[str, Source] = {}
     outcomes: dict[str, None] = {}
     tools: dict[ToolName, None] = {}
+    links: list[Parent] = []
+    rewards = 0.0
+    generation = 0
     for parent in parents:
+        links.append(Parent(parent.id, operator))
+        rewards += parent.reward
+        generation = max(generation, parent.generation + 1)
         if parent.outcome:
             outcomes[parent.outcome] = None
         tools.update(dict.fromkeys(parent.tools))
@@ -115,13 +121,13 @@ def _child(
         action=plain(action, FIELD_CHARS),
         outcome=plain(" ".join(outcomes), FIELD_CHARS),
         lesson=plain(lesson, FIELD_CHARS),
-        reward=sum(parent.reward for parent in parents) / len(parents),
+        reward=rewards / len(parents),
         conditions=conditions,
         sources=tuple(sources.values()),
         tools=tuple(tools),
         distilled_by=made_by,
-        parents=tuple(Parent(parent.id, operator) for parent in parents),
-        generation=max(parent.generation for parent in parents) + 1,
+        parents=tuple(links),
+        generation=generation,
     )
 
 
@@ -149,8 +155,10 @@ def sharpened(parent: Experience, shown: Evidence) -> Experience | None:
     runs = len(successes) + len(failures)
     helped = f" It helped in {len(successes)} of {runs} runs: {', '.join(where)}."
     preconditions = dict.fromkeys(conditions.preconditions)
-    preconditions.update({f"{tool} is called": None for tool in called})
-    preconditions.update({f"{tool} is not called": None for tool in missing})
+    for tool in called:
+        preconditions[f"{tool} is called"] = None
+    for tool in missing:
+        preconditions[f"{tool} is not called"] = None
     kept = tuple(preconditions)[:_PRECONDITIONS]
     # The former lesson is cut to make room: what this mutation found stands whole.
     lesson = plain(_HELPED.sub("", parent.lesson), FIELD_CHARS - len(helped)) + helped
@@ -161,14 +169,18 @@ def sharpened(parent: Experience, shown: Evidence) -> Experience | None:
 def _narrower(environments: Sequence[str], shown: Evidence) -> tuple[str, ...]:
     """The environments without those in which every run with it failed; the same if none would be left."""
     successes, failures = shown
-    won = {run.environment for run in successes} - {""}
-    lost = {run.environment for run in failures} - {""}
+    won, lost = _environments_of(successes), _environments_of(failures)
     only_lost = lost - won
     if not won or not only_lost:
         return tuple(environments)
     narrower = [place for place in environments or sorted(won) if place not in only_lost]
     # None would be all of them.
     return tuple(narrower or environments)
+
+
+def _environments_of(runs: Sequence[Trajectory]) -> set[str]:
+    """The environments that some runs name."""
+    return {run.environment for run in runs if run.environment}
 
 
 def _telling_tools(runs: Sequence[Trajectory], others: Sequence[Trajectory]) -> list[ToolName]:

@@ -37,9 +37,9 @@ RECALLED: Final = 3
 STEP: Final = "preferences"
 """Marks runs that were reflected on."""
 
-_NAMES_A_USER: Final = '"user":'
-_TRIES: Final = 32
-_VERSIONS_AT_ONCE: Final = 16
+_NAMES_A_USER: Final = '"user":'  # in a stored record
+_TRIES: Final = 32  # as many writers may revise one user's notes at once
+_VERSIONS_AT_ONCE: Final = 16  # that are read from the store
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +79,15 @@ def runs_of_users(bank: LessonBank, namespace: str) -> list[tuple[str, str]]:
 
 def unseen(bank: LessonBank, namespace: str, *, again: bool = False) -> Iterator[Trajectory]:
     """Trusted runs of users that were not reflected on, or all, in order of arrival; one is in memory at a time."""
-    done = () if again else bank.store.lessons.answered_runs(STEP, namespace=namespace)
+    done: Collection[str] = ()
+    if not again:
+        done = bank.store.lessons.answered_runs(STEP, namespace=namespace)
     # Listed before the first is read: a model may take hours, and no cursor should stay open so long.
-    for name in [name for name, _ in runs_of_users(bank, namespace) if name not in done]:
-        yield from (run for run in bank.runs([name], namespace=namespace) if run.trusted)
+    waiting = [name for name, _ in runs_of_users(bank, namespace) if name not in done]
+    for name in waiting:
+        for run in bank.runs([name], namespace=namespace):
+            if run.trusted:
+                yield run
 
 
 class Preferences:
@@ -129,6 +134,7 @@ class Preferences:
     def _reflect(
         self, user: str, turns: Sequence[Turn], session: str, stored: bool, *, namespace: str, model: Client | None
     ) -> Reflected:
+        # Before a model reads it, and before lines are made of it.
         redact = Redactor().text
         clean = [replace(turn, text=redact(turn.text)) for turn in turns]
         texts = user_texts(clean)
@@ -249,14 +255,16 @@ class Preferences:
 
     def _stored(self, user: str, first: int, namespace: str) -> list[Notes]:
         """Versions in the store from this one on, in order."""
-        found: list[Notes] = []
+        versions: list[Notes] = []
         while True:
-            start = first + len(found)
+            start = first + len(versions)
             ids = [notes_id(user, version) for version in range(start, start + _VERSIONS_AT_ONCE)]
-            some = self._bank.store.lessons.get(ids, namespace=namespace)
-            found += sorted((Notes.of(one.row) for one in some), key=lambda notes: notes.version)
-            if len(some) < _VERSIONS_AT_ONCE:
-                return found
+            batch = self._bank.store.lessons.get(ids, namespace=namespace)
+            for stored in batch:
+                versions.append(Notes.of(stored.row))
+            # Versions have no gap: a batch that is not full is the last one.
+            if len(batch) < _VERSIONS_AT_ONCE:
+                return sorted(versions, key=lambda notes: notes.version)
 
     def _revise(
         self,
@@ -274,19 +282,23 @@ class Preferences:
         """
         begun = False
         for _ in range(_TRIES):
-            known = self.notes(user, namespace=namespace)
-            # From the store, whoever wrote them: forgotten ones, perhaps begun anew, start at version 1.
-            newest = self._stored(user, known.version, namespace) if known else []
-            newest = newest or self._stored(user, 1, namespace)
-            before = newest[-1] if newest else None
+            before = self._newest(user, namespace)
             linked = bool(session and self._bank.store.find_known([session], namespace=namespace))
+            # Notes that were there at the last try, or a run that was, and are gone: someone forgot them meanwhile.
             if (before is None and begun) or (stored and not linked):
                 return Reflected("forgotten", before)
-            begun, stored = before is not None, stored or linked
-            old, version = (lines_of(before.text), before.version) if before else ([], 0)
+            begun = before is not None
+            stored = stored or linked
+            old: list[str] = []
+            version = 0
+            if before is not None:
+                old = lines_of(before.text)
+                version = before.version
             lines = make(old, version)
-            if lines is None or list(lines) == old:
-                return Reflected("refused" if lines is None else "unchanged", before)
+            if lines is None:
+                return Reflected("refused", before)
+            if list(lines) == old:
+                return Reflected("unchanged", before)
             after = Notes(user, text_of(lines), version + 1, written_by, session if linked else "")
             changed = self._bank.change(LessonChange(put=[after.row()]), namespace=namespace)
             if after.id not in changed.refused:
@@ -296,10 +308,29 @@ class Preferences:
                 return Reflected("written", after)
         raise StoreError(f"the notes on {user!r} were rewritten {_TRIES} times meanwhile; try again.")
 
+    def _newest(self, user: str, namespace: str) -> Notes | None:
+        """The newest version, from the store, whoever wrote it; None without any."""
+        versions: list[Notes] = []
+        known = self.notes(user, namespace=namespace)
+        if known is not None:
+            versions = self._stored(user, known.version, namespace)
+        if not versions:
+            # Forgotten ones, perhaps begun anew, start at version 1.
+            versions = self._stored(user, 1, namespace)
+        if not versions:
+            return None
+        return versions[-1]
+
 
 def _newest_by_user(lessons: Collection[StoredLesson]) -> Mapping[str, Notes]:
-    notes = sorted((Notes.of(one.row) for one in lessons if one.row.kind == "notes"), key=lambda notes: notes.version)
-    return {one.user: one for one in notes}
+    newest: dict[str, Notes] = {}
+    for stored in lessons:
+        if stored.row.kind == "notes":
+            notes = Notes.of(stored.row)
+            before = newest.get(notes.user)
+            if before is None or notes.version >= before.version:
+                newest[notes.user] = notes
+    return newest
 
 
 def _check_user(user: str) -> None:

@@ -113,8 +113,12 @@ class PrincipleAdvice:
             if not self.applies(principle):
                 continue
             advice = self.advice_of(principle)
-            claims = [_Claim(tool, against=False) for tool in advice.better]
-            claims += [_Claim(tool, against=True) for tool in advice.worse]
+            claims: list[_Claim] = []
+            for tool in advice.better:
+                claims.append(_Claim(tool, against=False))
+            for tool in advice.worse:
+                claims.append(_Claim(tool, against=True))
+            # One without is about another place.
             if claims:
                 advising.append(_AdvisingPrinciple(principle, advice, claims))
         return advising
@@ -409,8 +413,11 @@ def lower_bound(right: float, wrong: float) -> float:
 
 def places_of(principle: Principle) -> set[ToolName]:
     """Tools after which it says something."""
-    moves = [*_moves(principle, FOLLOWED_BY), *_moves(principle, FAILS_AFTER)]
-    return {source for source, _ in moves}
+    places: set[ToolName] = set()
+    for predicate in (FOLLOWED_BY, FAILS_AFTER):
+        for source, _ in _moves(principle, predicate):
+            places.add(source)
+    return places
 
 
 def _moves(principle: Principle, predicate: str) -> Iterator[tuple[ToolName, ToolName]]:

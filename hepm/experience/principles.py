@@ -83,9 +83,13 @@ class FoundPrinciple:
     @property
     def examples(self) -> Examples:
         """Up to two best and two worst runs behind it; runs without a reward are none."""
-        rewarded = [(source.reward, source) for source in self.principle.sources if source.reward is not None]
+        rewarded: list[tuple[float, Source]] = []
+        for source in self.principle.sources:
+            if source.reward is not None:
+                rewarded.append((source.reward, source))
         rewarded.sort(key=lambda pair: (-pair[0], pair[1].run))
         best = rewarded[:EXAMPLES]
+        # Not the best ones again: where all runs have one reward, none is a worse example.
         lower = sorted(pair for pair in rewarded if pair[0] < best[-1][0])
         worst = lower[:EXAMPLES]
         return Examples(tuple(source for _, source in best), tuple(source for _, source in worst))
@@ -93,6 +97,7 @@ class FoundPrinciple:
     @property
     def standing(self) -> str:
         """Its support in words: "from 14 runs, score 0.67 of 4 uses"."""
+        # A score without uses is .5 for all, and says nothing.
         support = f"from {count_of(len(self.principle.sources), 'run')}"
         if not self.uses.uses:
             return support
@@ -137,10 +142,12 @@ class Principles:
             similarity: θ_sim, minimum cosine of the principles that it is asked about.
         """
         chosen = distiller_of("principle", distiller)
+        # The judge sees each batch before it is stored, so that no principle is stored twice.
         matcher = Matcher(self._bank, judge or judge_literally, namespace=namespace, similarity=similarity, runs=runs)
         report = distill_into(
             self._bank, chosen, namespace=namespace, again=again, runs=runs, curate=matcher, on_progress=on_progress
         )
+        # After single runs, the background thread learns content by itself, less often.
         if runs is not None:
             return report
         content = self.learn_content(namespace=namespace)
@@ -163,12 +170,15 @@ class Principles:
         again: bool = False,
     ) -> Estimate:
         """What judging would cost in `distill`, at most, with one long sentence per run; nothing is asked or stored."""
+        # Of models, as two principles that no model wrote are compared without asking.
         new = Principle("guiding", "a" * SENTENCE_CHARS, distilled_by="a model")
         stored = Principle("guiding", "b" * SENTENCE_CHARS, distilled_by="a model")
         of_question = judge.estimate([(new, stored)]).usage
         name = distiller_of("principle", distiller).name
-        tasks = self._bank.tasks(f"principle/{name}", namespace=namespace, again=again)
-        questions = sum(len(task.wanted) for task in tasks) * (NEAREST + TWINS)
+        runs = 0
+        for task in self._bank.tasks(f"principle/{name}", namespace=namespace, again=again):
+            runs += len(task.wanted)
+        questions = runs * (NEAREST + TWINS)
         cost_usd = of_question.cost_usd
         if cost_usd is not None:
             cost_usd *= questions
@@ -213,8 +223,8 @@ class Principles:
         """What to know before a task begins, the most telling first (see `hepm.experience.for_request`)."""
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one principle.")
-        found = principles_for(self._bank, request, namespace=namespace, environment=environment, k=k)
-        return [FoundPrinciple.of(one) for one in found]
+        stored = principles_for(self._bank, request, namespace=namespace, environment=environment, k=k)
+        return list(map(FoundPrinciple.of, stored))
 
     def at(
         self,
@@ -270,6 +280,7 @@ class Principles:
         While the store does not answer, runs whose requests were not read before count alike.
         """
         if names is None:
+            # Without the agent's own names, tools go by those that memory has them under.
             names = ToolNames.of(self._bank.marks(namespace), after, ())
         places = self._bank.lessons(namespace).cached(_Places)
         here = places.advice_after(tuple(after), environment, names)
@@ -297,12 +308,14 @@ class Principles:
     ) -> list[FoundPrinciple]:
         """Retire principles with a low score after enough uses; worst first, ties by id. `revive` undoes it."""
         low: list[FoundPrinciple] = []
+        retire: dict[str, str] = {}
         for stored in self._bank.lessons(namespace).all("principle"):
             if stored.uses.uses >= min_uses and stored.uses.score < below:
                 low.append(FoundPrinciple.of(stored))
+                retire[stored.row.id] = "pruned"
         if low and not dry_run:
-            self._bank.change(LessonChange(retire={one.id: "pruned" for one in low}), namespace=namespace)
-        return sorted(low, key=lambda one: (one.score, one.id))
+            self._bank.change(LessonChange(retire=retire), namespace=namespace)
+        return sorted(low, key=lambda found: (found.score, found.id))
 
 
 class _Places:
@@ -319,6 +332,7 @@ class _Places:
 
     def advice_after(self, after: tuple[ToolName, ...], environment: str, names: ToolNames) -> PrincipleAdvice:
         other_names = frozenset(names.aliases.items()), frozenset(names.used.items())
+        # All that decides what is found; for other lessons there is another `_Places`.
         key = after, environment, names.retired, names.offered, other_names
         with self._lock:
             advice = self._kept.use(key)
@@ -333,5 +347,8 @@ class _Places:
         rows: dict[str, LessonRow] = {}
         for tool in after or (START,):
             for name in names.spellings(tool):
-                rows.update({stored.row.id: stored.row for stored in self._by_tool.get(name, ())})
-        return [Principle.of(row) for row in rows.values() if applies_in(row, environment)]
+                # `get`: a look-up would add a place to the dictionary, which threads share.
+                for stored in self._by_tool.get(name, ()):
+                    if applies_in(stored.row, environment):
+                        rows[stored.row.id] = stored.row
+        return list(map(Principle.of, rows.values()))

@@ -167,6 +167,7 @@ class TurnState(NamedTuple):
     ) -> TurnState:
         """Where a run is after these OpenAI chat messages; without messages, as the other arguments describe it."""
         if messages is not None:
+            # Messages say it themselves: `state`, `after` and `history` are passed over.
             return cls.after_turns(read_messages(messages), turn)
         if isinstance(after, str):
             last = (after,)
@@ -238,6 +239,7 @@ class Recollector:
         self._options = options
         self._principles = Principles(bank)
         # Of calls before the user last wrote, advice is not past: the user may want something else by now.
+        # `earlier` counts the calls before the user's last message.
         called = now.history[now.state.earlier :]
         self._here = self._principles.advice_after(
             now.after,
@@ -281,6 +283,7 @@ class Recollector:
             notes = Preferences(self._bank).notes(self._user, namespace=self._namespace)
             if notes is not None and options.recalled:
                 recalled = self._recalled()
+        # Lessons that are too old go before contradictions are settled: they settle none.
         found: list[FoundLesson] = [*ages.in_prompt(rules, known), *ages.in_prompt(experiences, known)]
         kept, suggestions = reconcile(self._here, [_lesson(lesson) for lesson in found], suggestions, self._outcomes)
         agreeing = list(compress(found, kept))
@@ -394,16 +397,20 @@ def render(found: Recollection, *, budget: int = BUDGET, redact: Callable[[str],
     The user's notes get up to half of it, so that they are cut alike in every turn. Of the rest the suggestion comes
     first, then recalled lines of the notes, then lessons.
     """
-    lines = list(_prompt_lines(found, redact or str))
-    of_session = [line for line in lines if line.part == 0]
-    of_turn = [line for line in lines if line.part == 1]
+    of_session: list[_PromptLine] = []
+    of_turn: list[_PromptLine] = []
+    for line in _prompt_lines(found, redact or str):
+        if line.part == 0:
+            of_session.append(line)
+        else:
+            of_turn.append(line)
     stable, taken = _fitting(of_session, budget // 2)
     hint = found.suggestions.prompt()
     if estimate_tokens(hint) > budget - taken:
         hint = ""
     present, _ = _fitting(of_turn, budget - taken - estimate_tokens(hint))
     lessons = _lessons_in([*stable, *present])
-    candidates = dict.fromkeys((*_lessons_in(lines), *found.omitted))
+    candidates = dict.fromkeys((*_lessons_in([*of_session, *of_turn]), *found.omitted))
     runs: dict[str, None] = {}
     for line in found.lessons:
         # A line is shown whole or not at all: its first lesson tells.
@@ -442,6 +449,7 @@ def render_without(
     notes = found.notes.id if found.notes is not None else ""
     by_first = {line.lessons[0]: line.lessons for line in found.lessons}
     # A sentence stands for all lessons that say it: they are shown, or left out, together.
+    # A lesson that did not fit is not withheld: nothing was left out by chance.
     withheld: set[str] = set()
     for id in whole.lessons:
         if id != notes and id in by_first and leaves_out(id):
@@ -470,6 +478,7 @@ def _prompt_lines(found: Recollection, redact: Callable[[str], str]) -> Iterator
         for number, text in enumerate(found.notes.text.splitlines()):
             if text.strip():
                 yield _PromptLine((1, number), 0, _NOTES, f"- {data(text.strip().removeprefix('- '))}", notes)
+    # Redacted again: rules may have come since the lesson was stored.
     for number, line in enumerate(found.lessons):
         redacted = replace(line, text=redact(line.text))
         yield _PromptLine((3, number), 1, _LESSONS, redacted.bullet(), line.lessons)
@@ -481,6 +490,7 @@ def _fitting(lines: Sequence[_PromptLine], room: int) -> tuple[list[_PromptLine]
     """The lines of a block that fit, in order, and the tokens they take."""
     # 3: the line ends of the frame.
     left = room - estimate_tokens("\n".join((BLOCK_START, FRAME, BLOCK_END))) - 3
+    # A header costs tokens once, with the first line under it.
     headers: set[str] = set()
     kept: list[int] = []
     by_rank = sorted(range(len(lines)), key=lambda number: lines[number].rank)
@@ -534,6 +544,7 @@ def without_repeats(text: str, shown: dict[str, str]) -> str:
 
 def _block(lines: Sequence[_PromptLine], hint: str) -> str:
     if not lines:
+        # Its words are hepm's own, and quote nobody.
         return hint  # one line needs no frame
     texts = [BLOCK_START, FRAME]
     for header, of_header in groupby(lines, key=lambda line: line.header):

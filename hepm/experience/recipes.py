@@ -7,11 +7,12 @@ where that is known, met the same words, with numbers, ids and paths left out. W
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Final, NamedTuple
 
+from hepm.experience.actions import Action
 from hepm.experience.run_steps import RunSteps, Step, tools_of
 from hepm.ingest.shell.parser import SHELLS, is_shell
 from hepm.types import ToolName
@@ -47,13 +48,20 @@ class Recipe(NamedTuple):
     @property
     def sentence(self) -> str:
         """Such as "pytest: connection refused → docker compose up -d db"."""
-        who = "" if self.tool in SHELLS else f"{self.tool.rpartition(' ')[2]}: "
-        return f"{who}{self.error} → {', then '.join(self.does)}"
+        repair = ", then ".join(self.does)
+        if self.tool in SHELLS:
+            return f"{self.error} → {repair}"
+        # Of "Bash pytest" the program.
+        return f"{self.tool.rpartition(' ')[2]}: {self.error} → {repair}"
 
 
 @dataclass(slots=True)
 class _Met:
-    """An error, with the runs that met it, and what each did next by its place."""
+    """An error, with the runs that met it, and what each did next by its place.
+
+    Attributes:
+        did: By level of exactness (0 is the most exact) and text: the runs, each with the step after the error.
+    """
 
     good: set[str] = field(default_factory=set[str])
     bad: set[str] = field(default_factory=set[str])
@@ -69,24 +77,25 @@ def learn_recipes(runs: Iterable[RunSteps]) -> list[Recipe]:
         for number, step in enumerate(run.steps):
             if step.errors:
                 _note(met, run, number, step)
-    found: defaultdict[tuple[str, ...], list[Recipe]] = defaultdict(list)
+    by_repair: defaultdict[tuple[str, ...], list[Recipe]] = defaultdict(list)
     for (tool, error), seen in met.items():
         recipe = _recipe(tool, error, seen)
         if recipe is not None:
-            found[recipe.does].append(recipe)
+            by_repair[recipe.does].append(recipe)
     best: list[Recipe] = []
-    for same in found.values():
+    for same in by_repair.values():
         # The longest line says most; a program says more than the shell that runs it.
-        same.sort(key=lambda one: (-one.worked, -len(one.error.split()), -len(one.tool), one.error))
+        same.sort(key=lambda recipe: (-recipe.worked, -len(recipe.error.split()), -len(recipe.tool), recipe.error))
         covered: set[str] = set()
-        for one in same:
-            if not covered.issuperset(one.runs):  # else it is another line of the same errors
-                best.append(one)
-                covered.update(one.runs)
-    return sorted(best, key=lambda one: (-one.worked, one.sentence))
+        for recipe in same:
+            if not covered.issuperset(recipe.runs):  # else it is another line of the same errors
+                best.append(recipe)
+                covered.update(recipe.runs)
+    return sorted(best, key=lambda recipe: (-recipe.worked, recipe.sentence))
 
 
 def _note(met: defaultdict[tuple[ToolName, str], _Met], run: RunSteps, number: int, step: Step) -> None:
+    """Note under each error of a step that a run met it, and what it did next."""
     following = _repair(run.steps, number)
     for error, tool in product(step.errors, tools_of(step)):
         seen = met[tool, error]
@@ -95,6 +104,7 @@ def _note(met: defaultdict[tuple[ToolName, str], _Met], run: RunSteps, number: i
         for place, action_step in enumerate(following):
             for action in action_step.actions:
                 for level, text in enumerate(action.texts):
+                    # Of a run that did it twice, the first time.
                     seen.did[level, text].setdefault(run.id, place)
                     seen.tools[text] = action.tool
 
@@ -104,46 +114,81 @@ def _repair(steps: Sequence[Step], number: int) -> list[Step]:
     failed = steps[number]
     own = {action.texts[-1] for action in failed.actions[-1:]}
     coding = is_shell(failed.call.name)
-    found: list[Step] = []
+    repair: list[Step] = []
     for step in steps[number + 1 : number + 1 + 2 * _STEPS]:
-        again = any(action.texts[-1] in own for action in step.actions)
+        others = [action for action in step.actions if action.texts[-1] not in own]
+        again = len(others) < len(step.actions)
         if again and not step.failed:
-            repairs = tuple(action for action in step.actions if action.texts[-1] not in own and action.changes)
-            return [*found, step._replace(actions=repairs)] if repairs else found
-        kept = tuple(action for action in step.actions if action.texts[-1] not in own and not action.failed)
-        if coding:
-            kept = tuple(action for action in kept if action.changes)
+            # "docker compose up -d db && pytest": the repair may be on the line of what failed.
+            changes = tuple(action for action in others if action.changes)
+            if changes:
+                repair.append(step._replace(actions=changes))
+            return repair
+        kept: list[Action] = []
+        for action in others:
+            if not action.failed and (action.changes or not coding):
+                kept.append(action)
         if kept:
-            found.append(step._replace(actions=kept))
-        if len(found) == _STEPS:
+            repair.append(step._replace(actions=tuple(kept)))
+        if len(repair) == _STEPS:
             break
-    return found if coding else found[:1]
+    # Of other tools than shells the next call alone may be about the error.
+    return repair if coding else repair[:1]
 
 
 def _recipe(tool: ToolName, error: str, seen: _Met) -> Recipe | None:
+    """What most successful runs did after an error; None if too few met it, or if they do not agree."""
     one_day = len(seen.days) == 1 and "" not in seen.days
     if len(seen.good) < FEWEST_RUNS or one_day:
         return None
     least = max(FEWEST_RUNS, AGREE_FROM * len(seen.good))
-    steps: dict[str, tuple[float, set[str], set[str]]] = {}
+    common = _common_actions(seen, least)
+    if not common:
+        return None
+    # The two that most runs did, in the order in which they did them.
+    by_support = sorted(common, key=lambda text: -len(common[text].good))
+    chosen = sorted(by_support[:2], key=lambda text: common[text].place)
+    good, bad = _runs_of_all(chosen, common)
+    if len(good) < least:
+        # Runs did one or the other: the one that more did.
+        chosen = [max(chosen, key=lambda text: len(common[text].good))]
+        good, bad = _runs_of_all(chosen, common)
+    tools = dict.fromkeys((tool, *map(seen.tools.__getitem__, chosen)))
+    worked, tried = len(good), len(good) + len(bad)
+    return Recipe(tool, error, tuple(chosen), tuple(tools), worked, tried, len(seen.good), tuple(sorted(good)))
+
+
+class _CommonAction(NamedTuple):
+    """What several runs did after an error: when on average, and which successful and failed runs."""
+
+    place: float
+    good: set[str]
+    bad: set[str]
+
+
+def _runs_of_all(chosen: Sequence[str], common: Mapping[str, _CommonAction]) -> tuple[set[str], set[str]]:
+    """The successful and the failed runs that did all of some actions."""
+    actions = [common[text] for text in chosen]
+    good = set(actions[0].good)
+    bad = set(actions[0].bad)
+    for action in actions[1:]:
+        good &= action.good
+        bad &= action.bad
+    return good, bad
+
+
+def _common_actions(seen: _Met, least: float) -> dict[str, _CommonAction]:
+    """What at least so many successful runs did, and failed ones less often, by its text."""
+    common: dict[str, _CommonAction] = {}
+    # Exact texts first: what they begin with says less of the same.
     for (level, text), places in sorted(seen.did.items()):
         good = seen.good & places.keys()
         bad = seen.bad & places.keys()
-        if len(good) < least or any(known.startswith(text) for known in steps):
+        if len(good) < least or any(exact.startswith(text) for exact in common):
             continue
         # What failed runs did as often does not decide.
         if seen.bad and len(bad) * len(seen.good) >= len(good) * len(seen.bad):
             continue
         mean = sum(places[run] for run in good) / len(good)
-        steps[text] = mean + level / 100, good, bad
-    if not steps:
-        return None
-    chosen = sorted(sorted(steps, key=lambda text: -len(steps[text][1]))[:2], key=lambda text: steps[text][0])
-    good = set[str].intersection(*(steps[text][1] for text in chosen))
-    if len(good) < least:
-        chosen = [max(chosen, key=lambda text: len(steps[text][1]))]
-        good = steps[chosen[0]][1]
-    bad = set[str].intersection(*(steps[text][2] for text in chosen))
-    tools = tuple(dict.fromkeys((tool, *(seen.tools[text] for text in chosen))))
-    worked, tried = len(good), len(good) + len(bad)
-    return Recipe(tool, error, tuple(chosen), tools, worked, tried, len(seen.good), tuple(sorted(good)))
+        common[text] = _CommonAction(mean + level / 100, good, bad)
+    return common

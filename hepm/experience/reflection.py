@@ -31,9 +31,11 @@ wish and a request that belong together, five and four pass; of 91 others, one a
 """
 
 _WORD: Final = re.compile(r"\w+")
+# Ends of sentences and lines.
 _END: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 # What chat templates of models read as the beginning or end of a message.
 _TOKEN: Final = re.compile(r"<(?=[|/<]?\w+[|>])|\[(?=/?INST)")
+# How a user begins who did not accept the reply before.
 _OBJECTION: Final = re.compile(
     r"^\W*(?:no|not|wrong|again|still|stop|too|i said|that's not|that is not)\b", re.IGNORECASE
 )
@@ -99,13 +101,21 @@ _RECALL_SYSTEM: Final = (
 
 def _messages(turns: Iterable[Turn]) -> list[Turn]:
     """Non-empty messages of user and agent, without recalled memory."""
-    clean = (Turn(turn.role, without_hints(turn.text).strip()) for turn in turns if turn.role != "system")
-    return [turn for turn in clean if turn.text]
+    messages: list[Turn] = []
+    for turn in turns:
+        text = without_hints(turn.text).strip()
+        if text and turn.role != "system":
+            messages.append(Turn(turn.role, text))
+    return messages
 
 
 def user_texts(turns: Iterable[Turn]) -> list[str]:
     """The user's messages."""
-    return [turn.text for turn in _messages(turns) if turn.role == "user"]
+    texts: list[str] = []
+    for turn in _messages(turns):
+        if turn.role == "user":
+            texts.append(turn.text)
+    return texts
 
 
 def reflection_question(user: str, lines: Sequence[str], turns: Sequence[Turn]) -> Question[RewrittenNotes]:
@@ -122,23 +132,34 @@ def vetted(answer: RewrittenNotes, lines: Sequence[str], turns: Sequence[Turn]) 
     messages = _messages(turns)
     old = {line.casefold(): line for line in lines}
     gone: list[str] = []
-    for one in answer.taken_back:
-        line = cleaned(one.text).casefold()
-        if line in old and _shown(one, messages):
-            gone.append(old[line])
+    for taken_back in answer.taken_back:
+        folded = cleaned(taken_back.text).casefold()
+        if folded in old and _shown(taken_back, messages):
+            gone.append(old[folded])
     kept: dict[str, str] = {}
-    for one in answer.notes:
-        line, before = cleaned(one.text), old.get(cleaned(one.refines).casefold())
-        evident = bool(line) and _shown(one, messages)
+    for note in answer.notes:
+        line = cleaned(note.text)
+        evident = bool(line) and _shown(note, messages)
+        # Without evidence a line stays only if it says what old ones said.
         if evident or (line and not lost([line], lines)):
             kept.setdefault(line.casefold(), line)
-        if evident and before and before.casefold() != line.casefold():
-            same_topic = topics_of(line).keys() & topics_of(before).keys() - {""}
-            if same_topic or key_words(line) & key_words(before):
-                gone.append(before)
+        refined = old.get(cleaned(note.refines).casefold())
+        if evident and refined and _refines(line, refined):
+            gone.append(refined)
+    # A line that was taken back stays away, also where the model wrote it again.
     now = [line for line in kept.values() if line not in gone]
     now += lost([line for line in lines if line not in gone], now)
-    return now if len(text_of(now)) <= NOTES_CHARS else None
+    if len(text_of(now)) > NOTES_CHARS:
+        return None
+    return now
+
+
+def _refines(line: str, old: str) -> bool:
+    """Whether a line is another one about the same thing: they share a topic, or a word that matters."""
+    if line.casefold() == old.casefold():
+        return False
+    shared_topics = topics_of(line).keys() & topics_of(old).keys() - {""}
+    return bool(shared_topics or key_words(line) & key_words(old))
 
 
 def recall_question(user: str, lines: Sequence[str], context: str, k: int) -> Question[RelevantLines]:
@@ -150,7 +171,11 @@ def recall_question(user: str, lines: Sequence[str], context: str, k: int) -> Qu
 
 def picked(answer: RelevantLines, lines: Sequence[str], k: int) -> list[str]:
     """The lines that a model picked; numbers of no line are left out."""
-    return [lines[number - 1] for number in dict.fromkeys(answer.lines) if 0 < number <= len(lines)][:k]
+    chosen: list[str] = []
+    for number in dict.fromkeys(answer.lines):
+        if 0 < number <= len(lines):
+            chosen.append(lines[number - 1])
+    return chosen[:k]
 
 
 def recalled(bank: LessonBank, lines: Sequence[str], context: str, *, k: int, floor: float | None) -> list[str]:
@@ -159,20 +184,27 @@ def recalled(bank: LessonBank, lines: Sequence[str], context: str, *, k: int, fl
     Lexical vectors compare key words alone, as "please" and "the" are in most sentences.
     """
 
-    def seen(text: str) -> str:
+    def compared_text(text: str) -> str:
         return " ".join(sorted(key_words(text))) if bank.lexical else text
 
-    queries = [part for part in dict.fromkeys(map(seen, [context, *_END.split(context)[-20:]])) if part.strip()]
-    compared = {line: seen(line) for line in lines}
-    wishes = [line for line in lines if compared[line]]
+    parts = dict.fromkeys(map(compared_text, [context, *_END.split(context)[-20:]]))
+    queries = [part for part in parts if part.strip()]
+    compared: dict[str, str] = {}
+    for line in lines:
+        text = compared_text(line)
+        if text:
+            compared[line] = text
+    wishes = list(compared)
     if not queries or not wishes:
         return []
-    vectors_ND = bank.vectors([*queries, *(compared[line] for line in wishes)])
-    cosines_L = (vectors_ND[len(queries) :] @ vectors_ND[: len(queries)].T).max(axis=1)
+    vectors_ND = bank.vectors([*queries, *compared.values()])
+    queries_QD, wishes_LD = vectors_ND[: len(queries)], vectors_ND[len(queries) :]
+    # A line counts by its nearest part of the context.
+    cosines_L = (wishes_LD @ queries_QD.T).max(axis=1)
     if floor is None:
         floor = LEXICAL_FLOOR if bank.lexical else DENSE_FLOOR
-    ranked = sorted(range(len(wishes)), key=lambda at: -float(cosines_L[at]))
-    return [wishes[at] for at in ranked if cosines_L[at] >= floor][:k]
+    ranked = sorted(range(len(wishes)), key=lambda number: -float(cosines_L[number]))
+    return [wishes[number] for number in ranked if cosines_L[number] >= floor][:k]
 
 
 def quoted_conversation(turns: Iterable[Turn]) -> str:
@@ -181,26 +213,44 @@ def quoted_conversation(turns: Iterable[Turn]) -> str:
     The longest messages lose their middle; of too many messages those in the middle go, the agent's first.
     """
     messages = _messages(turns)
-    clean = [_TOKEN.sub(lambda token: f"\\u{ord(token[0]):04x}", turn.text) for turn in messages]
-    texts = ["\n".join(f"> {on_one_line(line)}" for line in text.split("\n")) for text in clean]
-    far = [min(at, len(messages) - 1 - at) for at in range(len(messages))]  # from the beginning or the end
-    ranked = sorted(range(len(messages)), key=lambda at: (far[at] > 1, messages[at].role != "user", far[at]))
-    kept = sorted(ranked[: CONVERSATION_CHARS // _LEAST_CHARS])
-    most = _longest_message([len(texts[at]) for at in kept])
+    texts = [_quoted_lines(turn.text) for turn in messages]
+    kept = _kept_messages(messages)
+    most = _longest_message([len(texts[number]) for number in kept])
     blocks: list[str] = []
-    for before, at in zip([-1, *kept], kept, strict=False):
-        if at > before + 1:
-            blocks.append(f"({at - before - 1} messages left out)")
-        text = texts[at]
+    for before, number in zip([-1, *kept], kept, strict=False):
+        if number > before + 1:
+            blocks.append(f"({number - before - 1} messages left out)")
+        text = texts[number]
         left_out = len(text) - most
         if left_out > 0:
             text = f"{text[: most // 2]}\n(… {left_out:,} characters left out …)\n> {text[len(text) - most // 2 :]}"
-        blocks.append(f"{'user' if messages[at].role == 'user' else 'agent'}:\n{text}")
+        speaker = "user" if messages[number].role == "user" else "agent"
+        blocks.append(f"{speaker}:\n{text}")
     return "\n".join(blocks)
+
+
+def _quoted_lines(text: str) -> str:
+    """A message with each line after "> ", in which nothing begins a message of a chat template."""
+    escaped = _TOKEN.sub(lambda token: f"\\u{ord(token[0]):04x}", text)
+    return "\n".join(f"> {on_one_line(line)}" for line in escaped.split("\n"))
+
+
+def _kept_messages(messages: Sequence[Turn]) -> list[int]:
+    """The numbers of the messages for which there is room, in order."""
+    last = len(messages) - 1
+
+    def order(number: int) -> tuple[bool, bool, int]:
+        from_an_end = min(number, last - number)
+        # Two at each end, then the user's, each from the ends to the middle.
+        return from_an_end > 1, messages[number].role != "user", from_an_end
+
+    ranked = sorted(range(len(messages)), key=order)
+    return sorted(ranked[: CONVERSATION_CHARS // _LEAST_CHARS])
 
 
 def _longest_message(lengths: Sequence[int]) -> int:
     """The length to cut messages to, so that all together fit: what short ones leave, long ones share."""
+    # Shortest first: each takes what it needs, and the rest is shared again.
     room = most = CONVERSATION_CHARS
     left = len(lengths)
     for length in sorted(lengths):
@@ -213,28 +263,40 @@ def _longest_message(lengths: Sequence[int]) -> int:
 
 
 def _listed(lines: Sequence[str]) -> str:
-    return "\n".join(f"{number}. {quoted(line, LINE_CHARS)}" for number, line in enumerate(lines, 1)) or "none yet"
+    if not lines:
+        return "none yet"
+    return "\n".join(f"{number}. {quoted(line, LINE_CHARS)}" for number, line in enumerate(lines, 1))
 
 
-def _shown(one: NoteLine, messages: Sequence[Turn]) -> bool:
+def _shown(note: NoteLine, messages: Sequence[Turn]) -> bool:
     """Whether a line has evidence: the user's words with key words in them, or a reply that the user accepted."""
-    for at, turn in enumerate(messages):
-        if turn.role != "user" or not _holds(turn.text, one.quote):
+    for number, turn in enumerate(messages):
+        if turn.role != "user" or not _holds(turn.text, note.quote):
             continue
-        if key_words(one.quote) - SMALL:
+        if key_words(note.quote) - SMALL:
             return True
-        for reply in range(at + 1, len(messages)):
-            if messages[reply].role == "assistant" and _holds(messages[reply].text, one.reply):
-                after = next((later.text for later in messages[reply + 1 :] if later.role == "user"), "")
-                return not _OBJECTION.search(after)
+        # "no, again" alone says little: the reply that the user accepts then has to show it.
+        for reply in range(number + 1, len(messages)):
+            if messages[reply].role == "assistant" and _holds(messages[reply].text, note.reply):
+                return not _OBJECTION.search(_next_user_text(messages[reply + 1 :]))
     return False
+
+
+def _next_user_text(messages: Sequence[Turn]) -> str:
+    for message in messages:
+        if message.role == "user":
+            return message.text
+    return ""
 
 
 def _holds(message: str, quote: str) -> bool:
     """Whether a message holds a quote, but for case and punctuation, or nearly all of its key words."""
-    words, needed = _WORD.findall(quote.casefold()), key_words(quote)
+    words = _WORD.findall(quote.casefold())
     if not words:
         return False
-    if f" {' '.join(words)} " in f" {' '.join(_WORD.findall(message.casefold()))} ":
+    message_words = _WORD.findall(message.casefold())
+    # With blanks around, so that "art" is not in "start".
+    if f" {' '.join(words)} " in f" {' '.join(message_words)} ":
         return True
+    needed = key_words(quote)
     return len(needed) >= 3 and len(needed & key_words(message)) >= _QUOTED * len(needed)

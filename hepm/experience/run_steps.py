@@ -16,20 +16,25 @@ from hepm.ingest.transitions import own_tool
 from hepm.types import SUMMARY_TOOL, ToolCall, ToolName, Trajectory
 
 ERROR_CHARS: Final = 90
-_LINES_READ: Final = 400
+_LINES_READ: Final = 400  # of one result: the first and the last half
 _MOST_ERRORS: Final = 6  # of one call
 
+# A line that says what went wrong; the others of a failed call are progress and stack frames.
 _TELLING: Final = re.compile(
     r"error|exception|fail|refused|not found|denied|cannot|can't|could not|no such|unable|missing|invalid|required"
     r"|conflict|not (?:installed|allowed|defined|permitted|supported)|unknown|undefined|expired|locked|timed? ?out",
     re.IGNORECASE,
 )
+# "Found 0 errors" says that nothing went wrong.
 _EMPTY: Final = re.compile(r"\b(?:0 errors?|no errors?|errors?: 0)\b", re.IGNORECASE)
+# Escape sequences of terminals: "\x1b[31m".
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
+# "2025-03-01T12:00:00Z ", "src/app.py:17:3: ", "E       ", "sqlite3.": what comes before the message itself.
 _STAMP: Final = re.compile(r"^\W*\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\W*")
 _LOCATION: Final = re.compile(r"^(?:[\w./\\~-]+[/\\])?[\w.-]+\.\w{1,4}:\d+(?::\d+)?:?\s*")
 _PREFIX: Final = re.compile(r"^(?:E\s{2,}|(?:error|fatal|err)\b\W*:\s*)+", re.IGNORECASE)
 _MODULES: Final = re.compile(r"^(?:\w+\.)+(?=\w*(?:Error|Exception)\b)")
+# Hashes and UUIDs, paths, and numbers such as #12, A320 or the 7 of page_7: they differ between runs.
 _LONG_ID: Final = re.compile(r"\b(?=[0-9a-f-]*\d)[0-9a-fA-F]{6,}(?:-[0-9a-fA-F]{2,})*\b")
 _ANY_PATH: Final = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\][\w.@+-]+)+[/\\]?")
 _NUMBER: Final = re.compile(r"#?\b[A-Z]{0,3}\d[\w.]*|(?<=_)\d+")
@@ -44,9 +49,10 @@ def errors_of(call: ToolCall) -> list[str]:
     telling = [line for line in lines if _TELLING.search(line) and not _EMPTY.search(line)]
     if not telling:
         telling = [line for line in lines if line.strip()][-1:]
-    found: dict[str, None] = {normal_error(line): None for line in reversed(telling)}
-    found.pop("", None)
-    return [*found][:_MOST_ERRORS]
+    # The last one first: programs end with what made them fail.
+    errors = dict.fromkeys(map(normal_error, reversed(telling)))
+    errors.pop("", None)
+    return [*errors][:_MOST_ERRORS]
 
 
 def normal_error(line: str) -> str:
@@ -54,15 +60,23 @@ def normal_error(line: str) -> str:
     text = Redactor().text(line[:400]).strip()
     for beginning in (_STAMP, _LOCATION, _PREFIX, _MODULES):
         text = beginning.sub("", text)
+    # Paths before ids and numbers: these are parts of paths.
     for pattern in (_ANY_PATH, _LONG_ID, _NUMBER):
         text = pattern.sub("…", text)
     text = re.sub(r"[\s<>\[\]`|{}]+", " ", text).strip(" -*=:>\t")
     text = re.sub(r"(?:… ?){2,}", "… ", text).strip()
     if len(text) > ERROR_CHARS:
         text = text[:ERROR_CHARS].rpartition(" ")[0] or text[:ERROR_CHARS]
+    if not text.isprintable() or not _says_something(text):
+        return ""
+    return text
+
+
+def _says_something(text: str) -> bool:
+    """Whether a normalised error still has two words, and most of its words are whole."""
     words = text.split()
-    telling = len(re.findall(r"[^\W\d_]{2,}", text)) > 1 and 2 * sum("…" in word for word in words) < len(words)
-    return text if telling and text.isprintable() else ""
+    cut = sum("…" in word for word in words)
+    return len(re.findall(r"[^\W\d_]{2,}", text)) > 1 and 2 * cut < len(words)
 
 
 class Step(NamedTuple):
@@ -104,8 +118,12 @@ class RunSteps:
         for step in self.steps:
             if not pending:
                 yield from step.actions
-            own = {action.texts[-1] for action in step.actions[-1:]}
-            pending = pending | own if step.failed else pending - own
+            # Of a command line, the last command is what failed or worked.
+            last = {action.texts[-1] for action in step.actions[-1:]}
+            if step.failed:
+                pending = pending | last
+            else:
+                pending = pending - last
 
 
 def steps_of_run(run: Trajectory, *, task: str) -> RunSteps | None:
@@ -115,22 +133,29 @@ def steps_of_run(run: Trajectory, *, task: str) -> RunSteps | None:
         return None
     project = run.tags.get("project", "")
     steps: list[Step] = []
+    request = ""
     for number, turn in enumerate(run.turns):
-        for call in turn.calls if turn.role != "user" else ():
+        if turn.role == "user":
+            request = request or turn.text
+            continue
+        for call in turn.calls:
             if call.name != SUMMARY_TOOL and not own_tool(call.name):
                 steps.append(step_of(call, number, project))
-    first = next((turn.text for turn in run.turns if turn.role == "user" and turn.text), "")
-    day = f"day {int(run.ended_at // 86_400)}" if run.ended_at is not None else ""
+    day = ""
+    if run.ended_at is not None:
+        day = f"day {int(run.ended_at // 86_400)}"  # since 1970
     when = f"{day} {run.source}".strip()
-    return RunSteps(run.id, run.environment, project, success, when, task, words_of(first), tuple(steps))
+    return RunSteps(run.id, run.environment, project, success, when, task, words_of(request), tuple(steps))
 
 
 def step_of(call: ToolCall, turn: int, project: str) -> Step:
     """A call with what it does, and the errors in its result."""
     failed = went_wrong(call)
-    return Step(
-        call, turn, tuple(actions_of(call, project=project, failed=failed)), tuple(errors_of(call)) if failed else ()
-    )
+    actions = tuple(actions_of(call, project=project, failed=failed))
+    errors: tuple[str, ...] = ()
+    if failed:
+        errors = tuple(errors_of(call))
+    return Step(call, turn, actions, errors)
 
 
 def tools_of(step: Step) -> list[ToolName]:

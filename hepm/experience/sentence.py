@@ -34,7 +34,10 @@ def evidence_of(evidence: OccasionEvidence, advice: Advice) -> str:
 
 def in_own_words(lesson: Principle | Experience) -> str:
     """A lesson as a model or a person wrote it, with its condition, if the words do not name it."""
-    text = lesson.text if isinstance(lesson, Principle) else lesson.lesson
+    if isinstance(lesson, Principle):
+        text = lesson.text
+    else:
+        text = lesson.lesson
     when = lesson.conditions.when
     if not lesson.conditions.checked or when.casefold() in text.casefold():
         return text

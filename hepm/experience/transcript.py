@@ -15,6 +15,7 @@ from hepm.types import SUMMARY_TOOL, StateSummary, ToolCall, ToolName, Trajector
 Tools: TypeAlias = frozenset[ToolName]
 """The tools called in one turn."""
 
+# OpenAI's limit for names of tools.
 TOOL_CHARS: Final = 64
 SITUATION_CHARS: Final = 600
 ENVIRONMENT_CHARS: Final = 48
@@ -45,16 +46,22 @@ class Move:
 
 def moves_of(run: Trajectory) -> list[Move]:
     """The moves of a run, in order."""
-    found: list[Move] = []
-    now, turns = AgentState(), 0
+    moves: list[Move] = []
+    now = AgentState()
+    turns = 0
     for turn in run.turns:
         turns += turn.is_step
-        calls = tuple(call for call in turn.calls if call.name != SUMMARY_TOOL) if turn.role != "user" else ()
+        calls: tuple[ToolCall, ...] = ()
+        if turn.role != "user":
+            calls = tuple(call for call in turn.calls if call.name != SUMMARY_TOOL)
         if calls:
-            before = tuple(dict.fromkeys(now.last)) if found else ()
-            found.append(Move(max(turns, 1), calls, before, now.state()))
+            before: tuple[ToolName, ...] = ()
+            if moves:
+                before = tuple(dict.fromkeys(now.last))
+            # `now` lacks this turn: what the agent knew when it decided.
+            moves.append(Move(max(turns, 1), calls, before, now.state()))
         now.add(turn)
-    return found
+    return moves
 
 
 def went_wrong(call: ToolCall) -> bool:
@@ -91,8 +98,13 @@ def sequence(steps: Iterable[Tools], *, limit: int = 8) -> str:
 
 
 def situation_text(environment: str, known: StateSummary) -> str:
-    """The environment, the user's words or the agent's own summary, and the tools called by then; one bounded line."""
-    where = f"In {plain(environment, ENVIRONMENT_CHARS)}. " if environment else ""
+    """The environment, the user's words or the agent's own summary, and the tools called by then; one bounded line.
+
+    Such as 'In retail. User "cancel my order / the blue one" Before: get_order.'.
+    """
+    where = ""
+    if environment:
+        where = f"In {plain(environment, ENVIRONMENT_CHARS)}. "
     before = ""
     if known.tools:
         before = f" Before: {listed(dict.fromkeys(known.tools))}."
@@ -101,8 +113,12 @@ def situation_text(environment: str, known: StateSummary) -> str:
     speaker, texts = "User", known.said
     if known.own:
         speaker, texts = "Known", (known.own,)
-    messages = dict.fromkeys(plain(text, _MESSAGE_CHARS).replace('"', "'") for text in texts)
+    messages: dict[str, None] = {}
+    for text in texts:
+        message = plain(text, _MESSAGE_CHARS).replace('"', "'")
+        if message:
+            messages[message] = None
     room = SITUATION_CHARS - len(where) - len(before) - 8  # for the speaker and the quotes
-    words = plain(" / ".join(filter(None, messages)), room)
+    words = plain(" / ".join(messages), room)
     quotation = f'{speaker} "{words}"' if words else "No user spoke."
     return f"{where}{quotation}{before}"

@@ -14,9 +14,12 @@ WARNING: Final = 0.3
 
 def reward_of(outcome: Outcome) -> float | None:
     """R of a run, in [0, 1]: its reward, cut to that range, else its label; None where neither is known."""
+    # A reward first: it says more than a label.
     if outcome.reward is not None:
         return min(max(outcome.reward, 0.0), 1.0)
-    return None if outcome.success is None else float(outcome.success)
+    if outcome.success is None:
+        return None
+    return float(outcome.success)
 
 
 def zone_of(reward: float, *, succeeded: bool) -> Zone:
@@ -26,7 +29,9 @@ def zone_of(reward: float, *, succeeded: bool) -> Zone:
     """
     if succeeded:
         return "golden"
-    return "warning" if reward <= WARNING else "preference"
+    if reward <= WARNING:
+        return "warning"
+    return "preference"
 
 
 def stage_of(turn: int, horizon: int) -> Stage:
@@ -37,10 +42,13 @@ def stage_of(turn: int, horizon: int) -> Stage:
     """
     if turn < 1 or horizon < 1:
         raise ValueError(f"turns are counted from 1: turn {turn} of {horizon}")
-    quarters = 2 * (2 * turn - 1)  # of the horizon
+    # 4 · (t - 1/2), compared with H and 3 · H: whole numbers, so that a border is met exactly.
+    quarters = 2 * (2 * turn - 1)
     if quarters < horizon:
         return "exploration"
-    return "completion" if quarters > 3 * horizon else "verification"
+    if quarters > 3 * horizon:
+        return "completion"
+    return "verification"
 
 
 def stage_tag(key_turns: Sequence[int], horizon: int, *, credited: bool) -> str:
@@ -55,5 +63,8 @@ def stage_tag(key_turns: Sequence[int], horizon: int, *, credited: bool) -> str:
     """
     if not credited:
         return stage_of(key_turns[0], horizon)
-    first, last = stage_of(min(key_turns), horizon), stage_of(max(key_turns), horizon)
-    return first if first == last else f"{first} → {last}"
+    first = stage_of(min(key_turns), horizon)
+    last = stage_of(max(key_turns), horizon)
+    if first == last:
+        return first
+    return f"{first} → {last}"

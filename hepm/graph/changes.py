@@ -206,6 +206,7 @@ def rebuild(write: Transaction, replay: RecordParser, embedder: TextEmbedder | N
     known: list[RunRecord] = []
     for held, runs, vectors in _in_batches(stored, replay, write):
         for stored_run, run in zip(held, runs, strict=True):
+            # The id in the record counts: that of the column may be damaged.
             other = stored_as.setdefault(run.id, stored_run.id)
             if other != stored_run.id:
                 raise StoreDamagedError(stored_twice(run.id, stored_run.id, other))
@@ -215,6 +216,7 @@ def rebuild(write: Transaction, replay: RecordParser, embedder: TextEmbedder | N
         if counting == "all":
             write.apply(Delta.of(runs), vectors)
     if counting == "shortest":
+        # Which run is the shortest is known only after all were read: a second pass counts them.
         excluded = excluded_of(known, counting)
         for run_id in excluded:
             write.set_counted(run_id, False)
@@ -273,6 +275,7 @@ def _read_otherwise(
 ) -> tuple[list[RunRecord], list[str], Mapping[str, Float32Array]]:
     """Runs with another label or another end by this threshold; the ids of the former; the vectors of their texts."""
     now = time.time()
+    # Only rewards between the two thresholds change their label; runs that end in the future are read as well.
     low, high = sorted((write.header.success_from, success_from))
     held = write.stored(write.lessons.rows("rewarded_runs", low=low - _NEAR, high=high, now=now))
     records = [_ended_by(stored_run.record, now) for stored_run in held]
@@ -350,6 +353,7 @@ def replaces(run: RunRecord, known: Known) -> bool:
     A label of a rule or a judge replaces no given one, and none that was removed by hand; a given one replaces an equal
     one of theirs.
     """
+    # A distrusted run takes its label back, and only if it had one.
     if not run.trusted:
         return known.success is not None
     if run.success is None:
@@ -376,9 +380,11 @@ def _sort_out(
         if before is None:
             if not relabel:
                 fresh[run.id] = run
+        # Another run under the same id: the first one stays.
         elif before.digest != run.digest:
             conflicts.append(run.id)
         elif relabels_by_hand or replaces(run, before):
+            # Taken out, so that the same run later in the batch is compared with this one.
             if known.pop(run.id, None) is not None:
                 former[run.id] = before.success
             fresh[run.id] = run
@@ -401,6 +407,7 @@ def _elect(
             continue
         counted.append(shortest)
         if stored is not None:
+            # It was the shortest until now.
             write.set_counted(stored.id, False)
             retract_runs(write, [stored], replay)
     return counted, excluded

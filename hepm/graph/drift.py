@@ -122,6 +122,7 @@ def drift_of(latest: str) -> Drift | None:
     for recent in _divisions(latest):
         failures = latest.count("1", 0, recent)
         before = failed - failures
+        # A tool that fails no more often than before has not begun to.
         if failures < FEWEST or failures * (total - recent) <= before * recent:
             continue
         chance = _at_least(failures, recent, before, total - recent, limit=ALARM)

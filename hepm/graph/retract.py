@@ -45,6 +45,7 @@ def _latest_texts(write: Transaction, places: Iterable[StatePlace]) -> dict[Stat
     by_edge: defaultdict[Edge, set[StatePlace]] = defaultdict(set)
     for move, key in places:
         # Every run with the move took the edge between its first tools.
+        # So one pass over the runs on that edge meets all states between these tools.
         by_edge[move.sources[0], move.targets[0]].add((move, key))
     latest: dict[StatePlace, tuple[float, str, int]] = {}
     for edge, places_on_edge in by_edge.items():
@@ -77,5 +78,6 @@ def _add_texts(write: Transaction, texts: Mapping[StatePlace, tuple[int, str, in
     for move, states in delta.states.items():
         for key in states:
             places.append((move, key))
+    # Dropped and added again: so each gets the text, its vector and a new id that mirrors read.
     write.drop_states(places)
     write.apply(delta, vectors)

@@ -471,6 +471,7 @@ class Store(Backend):
         # One statement for edges of which about as many runs are read: up to the next power of two.
         by_most = defaultdict[int, list[Edge]](list)
         for edge, most in edges.items():
+            # For example 5 to 8 runs: all ask for 8, and what is too much is cut off below.
             by_most[1 << (most - 1).bit_length()].append(edge)
         seqs: set[int] = set()
         for most, alike in by_most.items():
@@ -558,6 +559,7 @@ class Store(Backend):
     def changes_since(self, revision: int) -> list[RevisionChange] | None:
         """What later revisions changed, oldest first; None where the journal no longer reaches back that far."""
         rows = self.read("changes_since", namespace="", revision=revision)
+        # Revisions have no gaps: the first one after `revision` is missing if the journal was cut.
         reaches_back = bool(rows) and rows[0][0] == revision + 1
         if not reaches_back and self.header.revision > revision:
             return None

@@ -135,6 +135,7 @@ def add_alias(
     before = write.aliases
     rows = {row.name: row for row in write.tools()}
     own = _own_name(alias, tool, rows, before, write.namespace, rename=rename)
+    # Said again: nothing changes.
     if before.get(alias) == own:
         return
     if alias in before:
@@ -142,6 +143,7 @@ def add_alias(
     # Aliases of the alias become aliases of the tool.
     moved = {alias, *_aliases_of(alias, before)}
     _recount(write, moved, {**before, **dict.fromkeys(moved, own)}, replay)
+    # Known as a tool so far, with calls or a description.
     former = rows.get(alias)
     if former is not None:
         _merge_tool(write, former, own, rename=rename)
@@ -229,9 +231,11 @@ def _recount(write: Transaction, names: Iterable[ToolName], after: Aliases, repl
     names = sorted(names)
     by_number: dict[int, StoredRun] = {}
     for name in names:
+        # A run may name several of them: each is counted again once.
         by_number.update((run.seq, run) for run in write.runs_naming(name))
     held = list(by_number.values())
     retract_runs(write, [run for run in held if run.counted], replay)
+    # From here on the transaction reads records with the new names.
     before, write.aliases = write.aliases, after
     changed = _owners_changed(before, after)
     _mark_owners(write, changed)

@@ -1,12 +1,12 @@
-"""A write transaction on one namespace: what a database must do, and what every one does the same way."""
+"""The protocol of a write transaction: what a database must do, and what every one does the same way."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace
 from hepm.graph.lessons.transaction import LessonTransaction
@@ -44,11 +44,11 @@ _COPIED: Final = (
 """Fields of a tool that `copy_tools` sets."""
 
 
-class Transaction(ABC):
+class Transaction(Protocol):
     """A write transaction on a namespace: all of it is stored, or nothing.
 
     `hepm.graph.changes` adds, removes and recounts runs by these operations alone. `SQLiteTransaction` and
-    `Neo4jTransaction` implement them.
+    `Neo4jTransaction` implement them, and inherit what is written once over named statements.
 
     Attributes:
         header: As it was when the transaction began, under the store's write lock.
@@ -59,16 +59,21 @@ class Transaction(ABC):
         row_numbers: Of the runs that were read or stored, by id.
     """
 
+    namespace: str
     header: Header
     lessons: LessonTransaction
     aliases: Aliases
+    sources: set[ToolName]
+    rewritten: bool
+    removed: bool
+    row_numbers: dict[str, int]
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
-        self.sources: set[ToolName] = set()
+        self.sources = set()
         self.rewritten = False
         self.removed = False
-        self.row_numbers: dict[str, int] = {}
+        self.row_numbers = {}
 
     # What each database does in its own way
 
@@ -182,6 +187,7 @@ class Transaction(ABC):
             copied = {field: getattr(tool, field) for field in _COPIED}
             rows.append({"tool": tool.name, **copied})
         self.lessons.write("copy_tools", rows)
+        # A statement of its own, which retiring and aliases use too.
         self.mark_tools((tool.name, tool.retired, tool.aliases) for tool in tools)
 
     def mark_tools(self, marks: Iterable[tuple[ToolName, bool, Sequence[ToolName]]]) -> None:
@@ -197,6 +203,7 @@ class Transaction(ABC):
         """Runs of stored rows, by id."""
         runs: list[StoredRun] = []
         for row in rows:
+            # In the order of the columns of `stored_runs` and of the statements like it.
             run = StoredRun(*row)
             # The databases hold outcomes and marks as numbers.
             run = run._replace(success=as_bool(run.success), counted=bool(run.counted))

@@ -86,6 +86,7 @@ class Trial:
             )
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
+        # A client may write any tag: one that is no arm of ours is of no experiment.
         if trial.arm not in (CONTROL, MEMORY) or not 0 < trial.holdout <= 1:
             return None
         return trial
@@ -210,6 +211,7 @@ class TrialSession(NamedTuple):
 def trial_session(row: Sequence[Any]) -> TrialSession:
     """A row of the statement `trial_sessions`."""
     seq, run, arm, turns, ended_at, environment, task, success, level, trial = row
+    # What `trial_columns` wrote.
     kept: dict[str, Any] = json.loads(trial)
     hints: list[tuple[float, bool]] = []
     for chance, followed in kept["hints"]:

@@ -31,18 +31,21 @@ class HintedCalls:
         """The turns, each with what hints named since the turn with calls before it began."""
         if not self._named:
             return tuple(turns)
-        found: list[Turn] = []
-        since, made = 0, 0
+        marked: list[Turn] = []
+        since = made = 0
         for turn in turns:
             calls = len(tool_names(turn))
             if not calls:
-                found.append(turn)
+                marked.append(turn)
                 continue
-            named = [tool for at in range(since, made + 1) for tool in self._named.get(at, ())]
-            found.append(replace(turn, hinted=tuple(dict.fromkeys(named))) if named else turn)
+            # A hint may also have come between parallel calls, or more than once before one turn.
+            named: dict[ToolName, None] = {}
+            for number in range(since, made + 1):
+                named.update(dict.fromkeys(self._named.get(number, ())))
+            marked.append(replace(turn, hinted=tuple(named)) if named else turn)
             since = made + 1
             made += calls
-        return tuple(found)
+        return tuple(marked)
 
 
 def calls_in(turns: Sequence[Turn]) -> int:

@@ -20,6 +20,7 @@ from hepm.types import Trajectory
 
 _log = logging.getLogger("hepm")
 
+# The rest of the name is a hash (see `_name`).
 _SUFFIX: Final = ".session"
 _PROBE: Final = 64 << 10
 """Bytes for which there should be room: a turn with a long result takes as many."""
@@ -49,6 +50,8 @@ class Kept:
     parts: frozenset[str] = frozenset()
 
 
+# A file has a JSON object a line: {"namespace": …, "aliases": […], "at": 3, "shown": […], "run": {…}}; `at` is how many
+# turns come before those of the line.
 class Journal:
     """A folder of sessions under way. Several processes may share it; a session may move from one to another."""
 
@@ -73,6 +76,7 @@ class Journal:
         """Append the turns of a run from number `at` on; they replace later ones. None if that fails."""
         from hepm.ingest.formats.hepm import write_run
 
+        # Only what is new is written: a long session costs each turn no more than a short one.
         content: dict[str, object] = {"namespace": namespace, "aliases": list(aliases)}
         if parts:
             content["parts"] = list(parts)
@@ -100,6 +104,7 @@ class Journal:
 
     def why_not_kept(self) -> str:
         """Why no session can be kept now, as on a full disk; "" if one can. It writes a file without a name."""
+        # The folder is made with the first session.
         folder = self.folder
         if not folder.exists():
             folder = folder.parent
@@ -127,6 +132,7 @@ class Journal:
                 content = json.loads(line)
                 part = parse_run(content["run"])
                 nothing = Kept(file, stamp, content["namespace"], replace(part, turns=()), (), {})
+                # Lines build on each other: the file is the run's history.
                 before = kept or nothing
                 if content["at"] > len(before.run.turns):
                     continue  # the lines before it are gone
@@ -162,6 +168,7 @@ class Journal:
         for file in self.folder.glob(f"*{_SUFFIX}"):
             with contextlib.suppress(OSError):  # stored meanwhile
                 files[_stamp(file.stat())] = file
+        # All files are listed, and only those that changed are read.
         new = [file for stamp, file in files.items() if stamp not in known]
         known.clear()
         known.update(files)
@@ -192,6 +199,7 @@ class Journal:
 
 @lru_cache(maxsize=4096)
 def _name(namespace: str, id: str) -> str:
+    # A hash, as ids may hold what no file's name can; with the length, so that no two pairs give one text.
     digest = blake2b(f"{len(namespace)} {namespace}{id}".encode("utf-8", "surrogatepass"), digest_size=16)
     return f"{digest.hexdigest()}{_SUFFIX}"
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from hepm.embed import Embedder
 from hepm.errors import NotFoundError
+from hepm.graph.delta import RunRecord
 from hepm.graph.store import Store
 from hepm.ingest.formats.hepm import parse_stored, write_run
 from hepm.ingest.outcome import RunVerdict
@@ -15,8 +17,9 @@ from hepm.ingest.pipeline import embed_texts, replay_with
 from hepm.ingest.prepare import exclude, run_of
 from hepm.types import DEFAULT_NAMESPACE, DISTRUSTED, OUTCOME_BY, REMOVED, Outcome, Trajectory
 
+# Runs in memory, and labels of one transaction.
 _READ_AT_ONCE: Final = 100
-_LAST_ROW: Final = (1 << 63) - 1
+_LAST_ROW: Final = (1 << 63) - 1  # after every row number
 
 
 def given_label(run: Trajectory) -> bool:
@@ -48,9 +51,10 @@ class Labels:
 
         With `removed`, those whose label was removed by hand are among them.
         """
-        before, left = _LAST_ROW, limit
-        while left is None or left > 0:
-            size = _READ_AT_ONCE if left is None else min(left, _READ_AT_ONCE)
+        before = _LAST_ROW
+        left = math.inf if limit is None else limit
+        while left > 0:
+            size = int(min(left, _READ_AT_ONCE))
             rows = self._store.unlabelled(
                 namespace=namespace, before=before, environment=environment, task=task, limit=size
             )
@@ -59,19 +63,22 @@ class Labels:
                 run = parse_stored(name, record)
                 if run.trusted and (removed or run.outcome_by != REMOVED):
                     yield run
-                    left = None if left is None else left - 1
+                    left -= 1
             if len(rows) < size:
                 return
 
     def derived(self, by: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[Trajectory]:
         """Runs with a label of a rule ("tests") or a judge ("judge:small", or "judge" for all). Reads every record."""
-        found: list[Trajectory] = []
+        runs: list[Trajectory] = []
         for name, record, _ in self._store.iter_records(namespace=namespace):
-            if f'"{OUTCOME_BY}":' in record:
-                run = parse_stored(name, record)
-                if run.outcome.success is not None and by in (run.outcome_by, run.outcome_by.partition(":")[0]):
-                    found.append(run)
-        return found
+            # Parsing a record takes a hundred times as long as looking for the tag.
+            if f'"{OUTCOME_BY}":' not in record:
+                continue
+            run = parse_stored(name, record)
+            kind, _, _ = run.outcome_by.partition(":")
+            if run.outcome.success is not None and by in (run.outcome_by, kind):
+                runs.append(run)
+        return runs
 
     def give(self, id: str, outcome: Outcome, *, namespace: str = DEFAULT_NAMESPACE) -> Trajectory:
         """Give a stored run an outcome, which replaces any other; the run as it was. An empty outcome changes nothing.
@@ -80,6 +87,7 @@ class Labels:
             NotFoundError: there is no such run.
         """
         run = self._get(id, namespace)
+        # The same outcome as a rule's is a change: it is given now, and stays when the rule's labels are retracted.
         if outcome != Outcome() and (outcome != run.outcome or run.outcome_by):
             tags = {key: value for key, value in run.tags.items() if key != OUTCOME_BY}
             self._replace([replace(run, outcome=outcome, tags=tags)], namespace)
@@ -99,8 +107,10 @@ class Labels:
         """Remove all labels of a rule or a judge (see `derived`); how many. They may be given again."""
         runs = [_bare(run, {}) for run in self.derived(by, namespace=namespace)]
         size = self._store.runs_a_batch
-        parts = (runs[start : start + size] for start in range(0, len(runs), size))
-        return sum(self._replace(part, namespace) for part in parts)
+        removed = 0
+        for start in range(0, len(runs), size):
+            removed += self._replace(runs[start : start + size], namespace)
+        return removed
 
     def store(self, verdicts: Iterable[RunVerdict], *, namespace: str = DEFAULT_NAMESPACE) -> Generator[RunVerdict]:
         """Store labels of rules or judges as they come, some at a time, and yield them; a given one is never replaced.
@@ -109,13 +119,14 @@ class Labels:
         """
         waiting: list[Trajectory] = []
         try:
-            for one in verdicts:
-                if one.success is not None:
-                    waiting.append(one.labelled)
+            for verdict in verdicts:
+                if verdict.success is not None:
+                    waiting.append(verdict.labelled)
                 if len(waiting) >= _READ_AT_ONCE:
-                    some, waiting = waiting, []
-                    self._replace(some, namespace)
-                yield one
+                    # Emptied before: an error while storing must not store them again at the end.
+                    batch, waiting = waiting, []
+                    self._replace(batch, namespace)
+                yield verdict
         finally:
             self._replace(waiting, namespace)
 
@@ -128,11 +139,14 @@ class Labels:
         return parse_stored(id, record)
 
     def _replace(self, runs: Sequence[Trajectory], namespace: str) -> int:
+        """Store runs in the place of those with their ids; how many were replaced."""
         if not runs:
             return 0
         # Not by way of `Memory.ingest`, which would shorten and redact what is stored.
-        kept = [run if run.trusted else exclude(run) for run in runs]
-        prepared = [run_of(run, write_run(run)) for run in kept]
+        prepared: list[RunRecord] = []
+        for run in runs:
+            kept = run if run.trusted else exclude(run)
+            prepared.append(run_of(kept, write_run(kept)))
         embedder = self._embedder()
         try:
             vectors = embed_texts(prepared, embedder)

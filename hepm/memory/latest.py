@@ -21,6 +21,7 @@ from hepm.uplift.kinds import RunRequest, kind_names
 
 PAGE_RUNS: Final = 500
 """Runs that are read for a page."""
+# Kinds of requests that a page shows.
 _KINDS: Final = 24
 _LABEL_CHARS: Final = 80
 
@@ -41,41 +42,55 @@ def read_latest(store: Store, *, namespace: str) -> LatestRuns:
 
 def _turns_of(run: Trajectory) -> list[tuple[ToolName, ...]]:
     """The tools of each turn of the agent that called any."""
-    return [names for turn in run.turns if (names := tool_names(turn))]
+    return list(filter(None, map(tool_names, run.turns)))
 
 
 def _ends(runs: Iterable[Trajectory]) -> dict[ToolName, ToolEnds]:
+    """For each tool the runs that called it, and how those ended whose last call it was."""
     called: Counter[ToolName] = Counter()
     ended: defaultdict[ToolName, Counter[bool | None]] = defaultdict(Counter)
     for run in runs:
         turns = _turns_of(run)
-        called.update({name for names in turns for name in names})
-        for name in set(turns[-1]) if turns else ():
+        called.update(set[ToolName]().union(*turns))
+        last = turns[-1] if turns else ()
+        for name in set(last):
             ended[name][run.outcome.success] += 1
-    return {name: ToolEnds(called[name], *(ended[name][how] for how in (True, False, None))) for name in called}
+    ends: dict[ToolName, ToolEnds] = {}
+    for name, count in called.items():
+        outcomes = ended[name]
+        ends[name] = ToolEnds(count, outcomes[True], outcomes[False], outcomes[None])
+    return ends
 
 
 def _kinds(runs: Iterable[Trajectory]) -> list[RequestKind]:
-    known = [(run, request_of(run)) for run in runs]
-    requests = [RunRequest(at, run.environment, run.task, request) for at, (run, request) in enumerate(known)]
+    """The kinds of requests that several runs are of, those of most runs first."""
+    known: list[tuple[Trajectory, str]] = []
+    requests: list[RunRequest] = []
+    for number, run in enumerate(runs):
+        request = request_of(run)
+        known.append((run, request))
+        requests.append(RunRequest(number, run.environment, run.task, request))
     members: defaultdict[object, list[tuple[Trajectory, str]]] = defaultdict(list)
     for pair, name in zip(known, kind_names(requests), strict=True):
         members[name].append(pair)
-    shared = sorted((some for some in members.values() if len(some) > 1), key=len, reverse=True)
-    return [_kind(some) for some in shared[:_KINDS]]
+    shared = [of_kind for of_kind in members.values() if len(of_kind) > 1]
+    shared.sort(key=len, reverse=True)
+    return [_kind(of_kind) for of_kind in shared[:_KINDS]]
 
 
 def _kind(members: list[tuple[Trajectory, str]]) -> RequestKind:
-    runs = [run for run, _ in members]
-    first, request = members[-1]  # the earliest of them
-    tasks = {run.task for run in runs}
-    label = first.task if len(tasks) == 1 and first.task else request
+    # The latest run comes first: the last one began the kind.
+    first, label = members[-1]
+    if first.task and all(run.task == first.task for run, _ in members):
+        label = first.task
     edges: set[tuple[ToolName, ToolName]] = set()
-    for run in runs:
+    outcomes = Counter[bool | None]()
+    for run, _ in members:
+        outcomes[run.outcome.success] += 1
         turns = [(START,), *_turns_of(run)]
         for before, after in pairwise(turns):
             edges.update(product(before, after))
-    outcomes = Counter(run.outcome.success for run in runs)
     line = on_one_line(label)
-    short = line if len(line) <= _LABEL_CHARS else line[: _LABEL_CHARS - 1] + "…"
-    return RequestKind(short or "(no request known)", len(runs), outcomes[True], outcomes[False], frozenset(edges))
+    if len(line) > _LABEL_CHARS:
+        line = line[: _LABEL_CHARS - 1] + "…"
+    return RequestKind(line or "(no request known)", len(members), outcomes[True], outcomes[False], frozenset(edges))

@@ -82,19 +82,20 @@ def of_level(known: Outcomes, level: str) -> LevelOutcomes:
 def in_force(known: Outcomes) -> str:
     """The level of sessions that neither explore nor are controls: the most successful proven one, else silence."""
     silent = of_level(known, SILENT)
-    proven = [
-        level
-        for level in CHANCES
-        if of_level(known, level).sessions >= FEWEST and of_level(known, level).better_than(silent) >= SURE_ENOUGH
-    ]
+    proven: list[str] = []
+    for level in CHANCES:
+        outcomes = of_level(known, level)
+        if outcomes.sessions >= FEWEST and outcomes.better_than(silent) >= SURE_ENOUGH:
+            proven.append(level)
     return max(proven, key=lambda level: of_level(known, level).mean, default=SILENT)
 
 
 def drawn(known: Outcomes, dice: Random) -> str:
     """The level of one session."""
-    sessions = sum(one.sessions for one in known.values())
+    sessions = sum(outcomes.sessions for outcomes in known.values())
     control = _share(_CONTROL, _CONTROL_LEAST, _CONTROLS, sessions)
     explore = _share(_EXPLORE, _EXPLORE_LEAST, _EXPLORERS, sessions)
+    # One lot decides first; the dice go on for Thompson's draws.
     lot = dice.random()
     if lot < control:
         return SILENT
@@ -104,12 +105,14 @@ def drawn(known: Outcomes, dice: Random) -> str:
 
 
 def _share(most: float, least: float, expected: float, sessions: int) -> float:
+    """The share of sessions for one purpose: `expected` of them are reached, and then `least` of all."""
     return max(least, min(most, expected / (sessions + 1)))
 
 
 def may_be_tried(known: Outcomes) -> list[str]:
     """Silence and the most cautious level, and bolder ones up to the first that is not known to be harmless."""
     silent = of_level(known, SILENT)
+    # In order of caution: what is not tried holds back all that is bolder.
     levels = [SILENT]
     for level in CHANCES:
         levels.append(level)
@@ -150,12 +153,13 @@ class GuardState:
     @classmethod
     def of(cls, known: Outcomes, *, harm: str = "") -> GuardState:
         """The state by these outcomes."""
-        return cls(SILENT if harm else in_force(known), {level: of_level(known, level) for level in LEVELS}, harm)
+        level = SILENT if harm else in_force(known)
+        return cls(level, {level: of_level(known, level) for level in LEVELS}, harm)
 
     @property
     def sessions(self) -> int:
         """How many sessions it knows."""
-        return sum(one.sessions for one in self.outcomes.values())
+        return sum(outcomes.sessions for outcomes in self.outcomes.values())
 
     @property
     def sentence(self) -> str:
@@ -169,6 +173,7 @@ class GuardState:
         tried = [level for level in CHANCES if self.outcomes[level].sessions]
         if not tried:
             return "silent, since no hinted session has an outcome yet"
+        # The level of which most is known says it best.
         most = max(tried, key=lambda level: self.outcomes[level].sessions)
         sessions = self.outcomes[most].sessions
         if sessions < FEWEST:
@@ -183,8 +188,8 @@ class GuardState:
 
     def to_json(self) -> dict[str, Any]:
         """Level, sentence and outcomes, in values that JSON can hold."""
-        outcomes = {level: one._asdict() for level, one in self.outcomes.items()}
-        return {**asdict(self), "outcomes": outcomes, "sentence": self.sentence}
+        by_level = {level: outcomes._asdict() for level, outcomes in self.outcomes.items()}
+        return {**asdict(self), "outcomes": by_level, "sentence": self.sentence}
 
 
 class LevelDraws:
@@ -205,6 +210,7 @@ class LevelDraws:
         Raises:
             StoreUnavailableError: the secret was not read yet, and the store does not answer.
         """
+        # Dice of the id and the store's secret: whoever draws for this session draws the same.
         dice = self._lots.dice("level", run, namespace=namespace)
         try:
             known = self.outcomes(namespace=namespace)
@@ -214,6 +220,7 @@ class LevelDraws:
 
     def outcomes(self, *, namespace: str = DEFAULT_NAMESPACE) -> Outcomes:
         """How the latest stored sessions of each level ended; read again once the store's revision is another one."""
+        # Counted again only where something was stored since.
         revision = self._mirror.revision
         at, known = self._known.get(namespace, (-1, {}))
         if at != revision:

@@ -33,12 +33,16 @@ class Lots:
             StoreUnavailableError: the secret was not read yet, and the store does not answer.
         """
         self._secret = self._secret or self._store.secret
+        # With their lengths, so that no other parts give the same text.
         parts = "".join(f"{len(part)} {part}" for part in (self._secret, purpose, namespace, run))
         return Random(blake2b(parts.encode("utf-8", "surrogatepass"), digest_size=16).digest())
 
     def arm(self, run: str, holdout: float, *, namespace: str) -> str:
         """The arm of a session; a share of `holdout` are controls. One that is a control at .1 is one at .2, too."""
-        return CONTROL if self.dice("arm", run, namespace=namespace).random() < holdout else MEMORY
+        lot = self.dice("arm", run, namespace=namespace).random()
+        if lot < holdout:
+            return CONTROL
+        return MEMORY
 
     def leaves_out(self, run: str, what: str, *, namespace: str) -> bool:
         """Whether a lesson, or a tool that hints may name, is left out of a session's hints."""

@@ -8,7 +8,7 @@ from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from uuid import uuid4
 
 from hepm.embed.agreed import AgreedEmbedder
@@ -58,10 +58,26 @@ if TYPE_CHECKING:
     from hepm.rank.checkpoint import Rankers
 
 DEFAULT_STORE: Final = "memory.hepm"
+# Lexical vectors of 512 coordinates: no download, no model.
 DEFAULT_EMBEDDER: Final = "hepm/hash-512"
 DEFAULT_RANKERS: Final = "hepm-rank"
 
-"""The policies that need no training."""
+
+class _FoldersBeside(NamedTuple):
+    """What a memory keeps beside its file; of one on a server only rankers, in the working folder."""
+
+    sessions: Path | None
+    seen_files: Path | None
+    rankers: Path
+
+    @classmethod
+    def of(cls, path: str | PathLike[str]) -> Self:
+        """The folders of the memory at a path or address: `memory.hepm-sessions` beside `memory.hepm`."""
+        file = embedded_file(path)
+        if file is None:
+            return cls(None, None, Path(DEFAULT_RANKERS))
+        names = (f"{file.name}-sessions", f"{file.name}-files", f"{file.name}-rank")
+        return cls(*map(file.with_name, names))
 
 
 class Memory:
@@ -99,15 +115,20 @@ class Memory:
         self.speak: Speak | None = speak
         self.holdout = checked_holdout(holdout)
         self.holdout_notes = holdout_notes
-        self._outbox = None if outbox is None else _outbox_in(Path(outbox))
         self._seen_files = _as_path(seen_files)
         self._rankers = _as_path(rankers)
         self.store = store
         self._embedder = AgreedEmbedder(store, embedder, default=DEFAULT_EMBEDDER, endpoint=endpoint)
-        on_contact = None if self._outbox is None else self._deliver
+        self._outbox: Outbox | None = None
+        on_contact: Callable[[], None] | None = None
+        if outbox is not None:
+            self._outbox = _outbox_in(Path(outbox))
+            on_contact = self._deliver
         self.mirrors = Mirror(store, poll_s=poll_s, on_contact=on_contact, artifacts=_as_path(artifacts))
         self.tools = ToolCatalog(store, self.mirrors, self._agreed_embedder)
-        journal = None if sessions is None else Journal(Path(sessions))
+        journal: Journal | None = None
+        if sessions is not None:
+            journal = Journal(Path(sessions))
         self.sessions = Sessions(self, journal=journal, guard=guard)
 
     @classmethod
@@ -160,29 +181,26 @@ class Memory:
         """
         store = open_store(path, counting=counting, auth=auth)
         try:
-            file = embedded_file(path)
-            if sessions is None and file is not None:
-                sessions = file.with_name(f"{file.name}-sessions")
-            seen = None if file is None else file.with_name(f"{file.name}-files")
-            if rankers is None:
-                rankers = DEFAULT_RANKERS if file is None else file.with_name(f"{file.name}-rank")
+            beside = _FoldersBeside.of(path)
             memory = cls(
                 store,
                 embedder,
                 poll_s=poll_s,
                 endpoint=endpoint,
                 outbox=outbox,
-                sessions=sessions,
-                seen_files=seen,
-                rankers=rankers,
+                sessions=beside.sessions if sessions is None else sessions,
+                seen_files=beside.seen_files,
+                rankers=beside.rankers if rankers is None else rankers,
                 artifacts=artifact_folder(path),
                 speak=speak,
                 guard=guard,
                 holdout=holdout,
                 holdout_notes=holdout_notes,
             )
+            # Before anybody reads: counts by older rules would be mixed with new ones.
             memory._bring_up_to_date(success_from, os.fspath(path))
             return memory
+        # Also an interruption: nobody else could close the store.
         except BaseException:
             store.close()
             raise
@@ -195,7 +213,7 @@ class Memory:
     def close(self) -> None:
         """Release the store after the lessons that are being distilled; safe to call twice."""
         self.sessions.close()
-        if "lessons" in self.__dict__:
+        if "lessons" in self.__dict__:  # else nothing was shown, and the property would make one now
             self.lessons.deliver()
         self.mirrors.close()
         self.store.close()
@@ -208,6 +226,7 @@ class Memory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
+            # What a damaged value breaks is an ordinary error, far from the store.
             if isinstance(error, _UNEXPECTED) and not isinstance(error, HepmError) and _is_ours(trace):
                 self._explain(error)
         finally:
@@ -287,6 +306,7 @@ class Memory:
         except StoreUnavailableError:
             if self._outbox is None:
                 raise
+            # With an outbox, runs are taken in while the server is down.
             return self._embedder.now  # checked again when the runs are delivered
 
     def _embed(self, texts: list[str]) -> Float32Array:
@@ -332,6 +352,7 @@ class Memory:
         embedder = None
         if options.vectors:
             embedder = self._agreed_embedder()
+        # A longer version of a stored run replaces it.
         grown = not isinstance(source, Trajectory)  # sessions do it themselves
         pipeline = Pipeline(
             self.store,
@@ -395,6 +416,8 @@ class Memory:
         if token:
             tags[RECORDED_BY] = token
         run = Trajectory(id or uuid4().hex, (), environment=environment, task=task, model=model, user=user, tags=tags)
+        if holdout is None:
+            holdout = self.holdout
         return Session(
             self,
             run,
@@ -405,7 +428,7 @@ class Memory:
             prompt_options,
             ingest_options or IngestOptions(),
             self.sessions.journal,
-            holdout=self.holdout if holdout is None else checked_holdout(holdout),
+            holdout=checked_holdout(holdout),
         )
 
     def run(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> Trajectory | None:
@@ -488,9 +511,10 @@ class Memory:
         """Copy namespaces, all by default, into another memory, and compare the counts of each. Lazy."""
         from hepm.ingest.copying import copy_store
 
-        names = self.namespaces() if namespaces is None else namespaces
+        if namespaces is None:
+            namespaces = self.namespaces()
         try:
-            yield from copy_store(self.store, target.store, namespaces=names, on_progress=on_progress)
+            yield from copy_store(self.store, target.store, namespaces=namespaces, on_progress=on_progress)
         finally:
             target.mirrors.catch_up()
 
@@ -544,10 +568,9 @@ class Memory:
             state = StateSummary(own=state)
         if state is not None:
             state = for_user(state, user)
-        available = None if tools is None else [tool.name for tool in as_tools(tools)]
         floors = floors_of(speak or self.speak or "sure", floor)
         return self._suggest(
-            after, history, state, available, k=k, policy=policy, c=c, floors=floors, namespace=namespace
+            after, history, state, _names_of(tools), k=k, policy=policy, c=c, floors=floors, namespace=namespace
         )
 
     def _suggest(
@@ -568,6 +591,7 @@ class Memory:
         mirror = self.mirrors.namespace(namespace)
         if isinstance(policy, str):
             policy = self._policy(policy, c, floors, mirror)
+        # A policy that compares no texts should not wait for an embedder.
         embed = None
         if getattr(policy, "compares_texts", True):
             embed = self._embed
@@ -625,7 +649,7 @@ class Memory:
         else:
             now = TurnState.of(messages, state, after, history, turn)
         mirror = self.mirrors.namespace(namespace)
-        available = None if tools is None else [tool.name for tool in as_tools(tools)]
+        available = _names_of(tools)
         recollector = Recollector(
             self.lessons,
             mirror,
@@ -636,6 +660,7 @@ class Memory:
             horizon=horizon,
             options=options,
         )
+        # Each needs the other: the policy weighs what lessons advise, and lessons are chosen by what it suggests.
         suggestions = Suggestions()
         if options.needs_suggestion:
             suggestions = self._suggest_for_prompt(
@@ -671,7 +696,9 @@ class Memory:
         from hepm.experience.prompt import FURTHER
         from hepm.memory.levels import CHANCES, at_level
 
-        state = for_user(now.state, user) if now.state.text else None
+        state = None
+        if now.state.text:
+            state = for_user(now.state, user)
         suggestions = self._suggest(
             now.after,
             now.history,
@@ -689,13 +716,13 @@ class Memory:
         """The states similar to a text (cosine above 0), over all tools, and what agents did next; best first."""
         if not text.strip():
             raise InputError("there is nothing to search for: say what the agent knows")
-        [vector] = self._embed([text])
-        found: list[Recalled] = []
+        (vector,) = self._embed([text])
+        similar: list[Recalled] = []
         for state, cosine in self.store.search_states(vector, namespace=namespace, limit=k):
             if cosine <= 0:  # it shares no word with the text, nor does any after it
                 break
-            found.append(Recalled(state.summary, state.sources, state.targets, cosine, state.count, state.trajectory))
-        return found
+            similar.append(Recalled(state.summary, state.sources, state.targets, cosine, state.count, state.trajectory))
+        return similar
 
     def cypher(
         self,
@@ -721,9 +748,10 @@ class Memory:
         from hepm.ingest.pipeline import replay_with
 
         if query.isidentifier():
+            # A bare word is no Cypher: it is the name of a question.
             named = question(query)
             query = named.text if self.store.remote else named.embedded
-            if any(one.name == "namespace" for one in named.parameters):
+            if any(parameter.name == "namespace" for parameter in named.parameters):
                 parameters["namespace"] = namespace
             parameters = named.values(parameters)
         else:
@@ -821,13 +849,17 @@ class Memory:
         from hepm.ingest.pipeline import replay_with
 
         self.mirrors.refresh()
+        embedder: Embedder | None = None
+        if self.store.header.embedder.startswith("hepm/"):
+            # Vectors of a model are not computed again: that would take hours, or cost money.
+            embedder = self._embedder.now
         return examine(
             self.store,
             self.mirrors.find(namespace),
             namespace=namespace,
             replay=replay_with(None),
             artifacts=self.mirrors.artifacts(namespace),
-            embedder=self._embedder.now if self.store.header.embedder.startswith("hepm/") else None,
+            embedder=embedder,
             parts=PARTS if parts is None else parts,
             on_progress=on_progress,
         )
@@ -852,8 +884,11 @@ class Memory:
     ) -> int:
         """Compute the vectors of all states, only missing ones if the embedder is the same; returns how many."""
         try:
-            mine = self._agreed_embedder() if embedder is None else self._embedder.change(embedder)
-            return self.store.reembed(mine, on_progress=on_progress)
+            if embedder is None:
+                chosen = self._agreed_embedder()
+            else:
+                chosen = self._embedder.change(embedder)
+            return self.store.reembed(chosen, on_progress=on_progress)
         finally:
             self.mirrors.catch_up()
 
@@ -869,6 +904,7 @@ def checked_holdout(share: float) -> float:
     return float(share)
 
 
+# Errors of code that got a value it did not expect.
 _UNEXPECTED: Final = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError)
 
 
@@ -885,6 +921,13 @@ def _as_path(path: str | PathLike[str] | None) -> Path | None:
     if path is None:
         return None
     return Path(path)
+
+
+def _names_of(tools: Iterable[object] | None) -> list[ToolName] | None:
+    """Names of the agent's tools, in any form that `suggest` takes; None for all tools."""
+    if tools is None:
+        return None
+    return [tool.name for tool in as_tools(tools)]
 
 
 def _outbox_in(folder: Path) -> Outbox:

@@ -27,24 +27,27 @@ if TYPE_CHECKING:
     from hepm.memory.memory import Memory
 
 MOST_LINES: Final = 10
-_UNLABELLED_READ: Final = 200
-_SHARE_UNLABELLED: Final = 0.05
+# From where on something is worth a line; ours.
+_UNLABELLED_READ: Final = 200  # runs without an outcome that are read
+_SHARE_UNLABELLED: Final = 0.05  # of all runs
 _FEWEST_LONE: Final = 20
 _HINTED_TURNS: Final = 30
 _HINTED_RUNS: Final = 5
-_FOLLOWED: Final = 0.1
-_FEWEST_OF_TOOL: Final = 3
+_FOLLOWED: Final = 0.1  # share of hinted turns in which the agent called what the hint named
+_FEWEST_OF_TOOL: Final = 3  # runs with it
 _OVERLAP: Final = 0.05
 """How much of the time of both names an old one may still be called in: a change is rolled out bit by bit."""
-_DESCRIBED: Final = 20
+_DESCRIBED: Final = 20  # characters of a description from which on an equal one is no accident
 _FEWEST_LESSONS: Final = 10
 _SURE: Final = 0.95
 _RULES_TRIED: Final = ("tests", "exit-code")  # words of users mislead
-_RULE_LABELS: Final = 0.2
+_RULE_LABELS: Final = 0.2  # share of the runs read that rules must label for the command to be worth it
 _IDS_SHOWN: Final = 3
 _TEXT_SHOWN: Final = 50
 
+# The words of "searchFlights", "search_flights_v2".
 _NAME_PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+\d*|\d+")
+# "v2", "2", "legacy": what is added to a name when a tool is replaced.
 _VERSION: Final = re.compile(r"v?\d+|new|old|legacy|deprecated|beta")
 
 ObstacleKind: TypeAlias = Literal[
@@ -87,15 +90,16 @@ def obstacles(memory: Memory, *, namespace: str | None = None) -> list[Obstacle]
     Args:
         namespace: Only this one; None for all.
     """
-    found: list[Obstacle] = []
+    obstacles: list[Obstacle] = []
     namespaces = memory.namespaces() if namespace is None else [namespace]
     for name in namespaces:
         here = Surveyed.of(memory.mirror(name).store, name)
         for look in _LOOKS:
-            found += look(here)
-        found += _hints_that_hurt(here, memory.sessions.guard(namespace=name))
-    found.sort(key=lambda one: (one.kind == "secrets", -one.runs))  # what was removed costs memory next to nothing
-    return found[:MOST_LINES]
+            obstacles += look(here)
+        obstacles += _hints_that_hurt(here, memory.sessions.guard(namespace=name))
+    # Secrets last: what was removed costs memory next to nothing.
+    obstacles.sort(key=lambda obstacle: (obstacle.kind == "secrets", -obstacle.runs))
+    return obstacles[:MOST_LINES]
 
 
 def _option(namespace: str) -> str:
@@ -108,6 +112,7 @@ def _unlabelled(here: Surveyed) -> Iterator[Obstacle]:
     if not total or total < _SHARE_UNLABELLED * all_runs:
         return
     read, waiting = _unlabelled_runs(here)
+    # The store counts all without an outcome; which of them a label would help, the read ones tell.
     runs = round(total * len(waiting) / max(read, 1))
     if not waiting or runs < _SHARE_UNLABELLED * all_runs:
         return
@@ -115,8 +120,11 @@ def _unlabelled(here: Surveyed) -> Iterator[Obstacle]:
     about = "about " if sample else ""
     have = "has no outcome and teaches" if runs == 1 else "have no outcome and teach"
     what = f"{about}{runs:,} of {count_of(all_runs, 'run')} {have} nothing"
-    verdicts = [verdict_of(run, _RULES_TRIED) for run in waiting]
-    labelled = Counter(verdict.by for verdict in verdicts if verdict.by)
+    labelled = Counter[str]()
+    for run in waiting:
+        rule = verdict_of(run, _RULES_TRIED).by
+        if rule:
+            labelled[rule] += 1
     if labelled.total() >= _RULE_LABELS * len(waiting):
         rules = ",".join(rule for rule in _RULES_TRIED if labelled[rule])
         mend = f"rules label {labelled.total():,} of {count_of(len(waiting), 'run')} tried"
@@ -149,20 +157,10 @@ def _unlabelled_runs(here: Surveyed) -> tuple[int, list[Trajectory]]:
 
 def _wrong_labels(here: Surveyed) -> Iterator[Obstacle]:
     """Runs that ended otherwise than all of at least `LIKE_RUNS` like ones."""
-    like: defaultdict[str, list[SeenRun]] = defaultdict(list)
     read = here.read
-    for run in read:
-        if run.like and run.trusted and run.success is not None:
-            like[run.like].append(run)
-    odd: list[tuple[SeenRun, int]] = []
-    for runs in like.values():
-        sides = [[run for run in runs if run.success is success] for success in (True, False)]
-        rarer = min(sides, key=len)
-        if len(rarer) == 1 and len(runs) > LIKE_RUNS:
-            odd.append((rarer[0], len(runs) - 1))
+    odd = _odd_runs(read)
     if not odd:
         return
-    odd.sort(key=lambda pair: (-pair[1], pair[0].id))
     shown = ", ".join(f"{run.id} against {others}" for run, others in odd[:_IDS_SHOWN])
     more = ", …" if len(odd) > _IDS_SHOWN else ""
     what = (
@@ -170,24 +168,44 @@ def _wrong_labels(here: Surveyed) -> Iterator[Obstacle]:
         f"with the same calls and results ({shown}{more})"
     )
     mend = "look at the label" if len(odd) == 1 else "look at the labels, one after the other"
-    command = f"hepm label {quote(odd[0][0].id)} {_option(here.namespace)}"
+    first, _ = odd[0]
+    command = f"hepm label {quote(first.id)} {_option(here.namespace)}"
     yield Obstacle(here.namespace, "labels", what, mend, command, len(odd), len(read))
+
+
+def _odd_runs(read: Sequence[SeenRun]) -> list[tuple[SeenRun, int]]:
+    """Runs that ended otherwise than all like ones, each with how many these are; those of most like ones first."""
+    like: defaultdict[str, list[SeenRun]] = defaultdict(list)
+    for run in read:
+        if run.like and run.trusted and run.success is not None:
+            like[run.like].append(run)
+    odd: list[tuple[SeenRun, int]] = []
+    for runs in like.values():
+        successes = [run for run in runs if run.success]
+        failures = [run for run in runs if not run.success]
+        rarer = min(successes, failures, key=len)
+        if len(rarer) == 1 and len(runs) > LIKE_RUNS:
+            odd.append((rarer[0], len(runs) - 1))
+    return sorted(odd, key=lambda pair: (-pair[1], pair[0].id))
 
 
 def _tasks_that_are_kinds(here: Surveyed) -> Iterator[Obstacle]:
     """Tasks of whose runs most are about different things, so that they are not compared."""
     kinds: list[tuple[TaskRow, list[SeenRun]]] = []
-    for row, runs in here.by_task.items():
-        known = [run for run in runs if run.trusted and (run.named.goal or run.named.things)]
+    for row, runs_of_task in here.by_task.items():
+        known = [run for run in runs_of_task if run.trusted and (run.named.goal or run.named.things)]
         if len(known) >= RUNS_OF_KIND and len(_of_one_task(known)) > len(known) / 2:
             kinds.append((row, known))
     if not kinds:
         return
-    runs = sum(row.runs for row, _ in kinds)
-    read = sum(len(of) for _, of in kinds)
+    runs = read = 0
+    for row, known in kinds:
+        runs += row.runs
+        read += len(known)
     named = ", ".join(quoted(row.task, _TEXT_SHOWN) for row, _ in kinds[:_IDS_SHOWN])
     more = f" and {len(kinds) - _IDS_SHOWN:,} more" if len(kinds) > _IDS_SHOWN else ""
     holds = f"the task {named} holds" if len(kinds) == 1 else f"the tasks {named}{more} hold"
+    # Two requests of the first task, as an example; there are such, as most of its runs differ.
     first, *others = kinds[0][1]
     other = next(run for run in others if not same_task(run.named, first.named))
     example = f"{quoted(first.request, _TEXT_SHOWN)} and {quoted(other.request, _TEXT_SHOWN)}"
@@ -213,57 +231,72 @@ def _lone_runs(here: Surveyed) -> Iterator[Obstacle]:
     if alone < _FEWEST_LONE or 2 * alone < labelled:
         return
     shared = {row.task for row in here.tasks}
-    lone = [run for run in here.latest if run.success is not None and run.trusted and run.task not in shared]
-    if len(lone) < _FEWEST_LONE:
+    requests: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    read = 0
+    for run in here.latest:
+        if run.success is not None and run.trusted and run.task not in shared:
+            requests[run.environment][run.id] = run.request
+            read += 1
+    if read < _FEWEST_LONE:
         return
     unlike = 0
-    for environment in {run.environment for run in lone}:
-        groups = RequestGroups({run.id: run.request for run in lone if run.environment == environment})
-        unlike += sum(len(members) == 1 for members in groups.members().values())
-    if 2 * unlike < len(lone):
+    for of_environment in requests.values():
+        groups = RequestGroups(of_environment).members()
+        unlike += sum(len(members) == 1 for members in groups.values())
+    if 2 * unlike < read:
         return
-    which = f"of the latest {len(lone):,} of them" if here.sample else "of them"
+    which = f"of the latest {read:,} of them" if here.sample else "of them"
     what = (
         f"{alone:,} of {count_of(labelled, 'labelled run')} are the only one of their task, and {unlike:,} {which} "
         "have no like request: there is nothing to compare them with"
     )
     mend = "give runs of one request the same task, in records or in sessions, and let agents do it again"
     command = 'memory.session(task="refund parcel 7")'
-    runs = round(alone * unlike / len(lone))
+    runs = round(alone * unlike / read)
     yield Obstacle(here.namespace, "lone-runs", what, mend, command, runs, here.sample)
 
 
 def _ignored_hints(here: Surveyed) -> Iterator[Obstacle]:
     """Hints that agents do not follow, nor name by chance what they do."""
-    runs = [run for run in here.latest if run.hinted]
-    hinted, followed = sum(run.hinted for run in runs), sum(run.followed for run in runs)
-    if hinted < _HINTED_TURNS or len(runs) < _HINTED_RUNS or followed >= _FOLLOWED * hinted:
+    runs = hinted = followed = 0
+    ignored = Counter[ToolName]()
+    for run in here.latest:
+        if run.hinted:
+            runs += 1
+            hinted += run.hinted
+            followed += run.followed
+            ignored.update(run.ignored)
+    if hinted < _HINTED_TURNS or runs < _HINTED_RUNS or followed >= _FOLLOWED * hinted:
         return
     called = f"in {followed:,}" if followed else "never"
-    sessions = count_of(len(runs), "session")
+    sessions = count_of(runs, "session")
     what = (
         f"hints named tools before {hinted:,} turns of {sessions} among {here.among_latest}, and agents called these "
         f"{called}"
     )
     mend = "put the hint where the model reads it, as the last message or at the end of the system prompt; what it says"
-    last, _ = Counter(tool for run in runs for tool in run.ignored).most_common(1)[0]
+    # After the tool where most were ignored; "" is the start of a run.
+    ((last, _),) = ignored.most_common(1)
     after = f" --after {quote(last)}" if last else ""
     command = f"hepm prompt{after} {_option(here.namespace)}"
-    yield Obstacle(here.namespace, "hints-ignored", what, mend, command, here.scaled(len(runs)), here.sample)
+    yield Obstacle(here.namespace, "hints-ignored", what, mend, command, here.scaled(runs), here.sample)
 
 
 def _renamed_tools(here: Surveyed) -> Iterator[Obstacle]:
     """Tools that were called until another one of like name or description was."""
     pairs = _like_tools([row for row in here.store.tools(namespace=here.namespace) if row.calls and not row.retired])
-    spans = here.store.tool_spans(sorted({name for pair in pairs for name in pair}), namespace=here.namespace)
+    names = sorted(set[ToolName]().union(*pairs))
+    spans = here.store.tool_spans(names, namespace=here.namespace)
     for pair in pairs:
         if any(name not in spans or spans[name].runs < _FEWEST_OF_TOOL for name in pair):
             continue
         old, new = sorted(pair, key=lambda name: spans[name].last)
         before, after = spans[old], spans[new]
+        # Spans are row numbers of runs, in order of arrival.
         together = before.last - after.first
         if before.first >= after.first or together > _OVERLAP * (after.last - before.first):
             continue
+        # Two systems that were ingested one after the other look like a rename.
         if _environment_at(here, before.last) != _environment_at(here, after.first):
             continue
         count = "run counts" if before.runs == 1 else "runs count"
@@ -290,11 +323,17 @@ def _like_tools(rows: Sequence[ToolRow]) -> list[tuple[ToolName, ToolName]]:
 def _words_of(name: ToolName) -> list[str]:
     """The words of a tool's name without its version, and without the server before it."""
     own = name.rpartition("__")[2] if name.startswith("mcp__") else name
-    words = [word.lower() for word in _NAME_PART.findall(own)]
-    return [word for word in words if not _VERSION.fullmatch(word)] or [name]
+    words: list[str] = []
+    for part in _NAME_PART.findall(own):
+        word = part.lower()
+        if not _VERSION.fullmatch(word):
+            words.append(word)
+    # A name that is all version, such as "v2", stands for itself.
+    return words or [name]
 
 
 def _environment_at(here: Surveyed, seq: int) -> str | None:
+    """The environment of the run in this row; None if it cannot be read."""
     for _, name, record in here.store.latest_records(namespace=here.namespace, before=seq + 1, limit=1):
         with suppress(StoreDamagedError):
             return parse_stored(name, record).environment
@@ -338,15 +377,19 @@ def _unseen_lessons(here: Surveyed) -> Iterator[Obstacle]:
 
 def _removed_secrets(here: Surveyed) -> Iterator[Obstacle]:
     """Runs from which secrets were removed."""
-    runs = [run for run in here.latest if run.secrets]
+    runs = 0
+    kinds = Counter[str]()
+    for run in here.latest:
+        if run.secrets:
+            runs += 1
+            kinds.update(sorted(run.secrets))
     if not runs:
         return
-    kinds = Counter(kind for run in runs for kind in sorted(run.secrets))
     listed = ", ".join(f"{kind} in {number:,}" for kind, number in kinds.most_common(_IDS_SHOWN))
-    what = f"secrets were found in {len(runs):,} of {here.among_latest}, and removed ({listed})"
+    what = f"secrets were found in {runs:,} of {here.among_latest}, and removed ({listed})"
     mend = "change those that agents wrote out, and keep them out of prompts; where they were"
     command = f"hepm export {_option(here.namespace)} | grep 'redacted:'"
-    yield Obstacle(here.namespace, "secrets", what, mend, command, here.scaled(len(runs)), here.sample)
+    yield Obstacle(here.namespace, "secrets", what, mend, command, here.scaled(runs), here.sample)
 
 
 _LOOKS: Final[Sequence[Callable[[Surveyed], Iterator[Obstacle]]]] = (

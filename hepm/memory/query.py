@@ -36,7 +36,10 @@ def query_of(
         embed: Vectors of texts, shape (N, D); None where the policy compares no texts.
         advice: What lessons say of next tools.
     """
-    last = (after,) if isinstance(after, str) else tuple(after or history[-1:]) or (START,)
+    if isinstance(after, str):
+        last = (after,)
+    else:
+        last = tuple(after or history[-1:]) or (START,)
     names = ToolNames.of(mirror.marks, map(normal, (*history, *last)), available or ())
     last = tuple(map(names.own, last))
     past = tuple(map(names.own, history))
@@ -53,11 +56,13 @@ def query_of(
     texts = [part for part in dict.fromkeys((text, user_text, content)) if part.strip()]
     if texts and embed is not None:
         vectors = dict(zip(texts, embed(texts), strict=True))
+    # At the start all that is known is the request: only its content words tell one from another.
     content_vector = vectors.get(content)
     if content_vector is None and at_start and text in vectors:
         # The text has no content word: it says nothing of what is wanted, so it is similar to no request.
         content_vector = vectors[text] * 0
 
+    # Callers may give the last turn alone, or leave it out of the history.
     called = tuple(tool for tool in last if tool != START)
     if set(past[len(past) - len(called) :]) != set(called):
         past += called

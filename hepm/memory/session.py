@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import shlex
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
@@ -18,11 +17,11 @@ from hepm.graph.mirror.mirror import switching_often
 from hepm.graph.trials import CONTROL, LEFT_OUT_HERE, Trial, Withheld, hint_id
 from hepm.ingest.formats.turns import GrowingConversation, read_messages
 from hepm.ingest.prepare import IngestOptions
-from hepm.ingest.records import RecordError, decoded, graded, without_surrogates
-from hepm.ingest.redact import Redactor
+from hepm.ingest.records import graded, without_surrogates
 from hepm.ingest.transitions import agent_state, hints_in, without_own_hints
 from hepm.memory.echo import HintedCalls, calls_in
 from hepm.memory.levels import BOLDEST, SILENT
+from hepm.memory.messages import RecordedMessages, as_messages, starts_alike
 from hepm.types import (
     DEFAULT_NAMESPACE,
     HINT,
@@ -86,23 +85,29 @@ class Session:
     aliases: tuple[str, ...] = ()
     parts: frozenset[str] = frozenset()
     holdout: float = 0.0
+    # Either the caller's own list of messages, or those recorded with `say` and `record`; never both.
     _given: Sequence[object] | None = None
-    _recorded: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    _calls: int = 0
+    _recorded: RecordedMessages = field(default_factory=RecordedMessages)
+    # In order: ids of the lessons that hints held, which the outcome credits.
     _shown: dict[str, None] = field(default_factory=dict[str, None])
+    # The first part that could not be recorded: `finish` raises it.
     _failed: InputError | None = None
     _warned: bool = False
     _stored: Trajectory | None = None
+    # What the file on disk holds: turns, the stamp of its last write, aliases, parts, and draws.
     _written: tuple[Turn, ...] = ()
+    # What a crash left, as messages: the run begins with them.
     _resumed: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     _stamp: Stamp | None = None
     _named: set[str] = field(default_factory=set[str])
     _made_of: frozenset[str] = frozenset()
     _trial: Trial | None = None
     _written_draws: tuple[str, str] = ("", "")
+    # Texts of hints, by which they are taken out of what the client sends back.
     _said: set[str] = field(default_factory=set[str])
     _hinted: HintedCalls = field(default_factory=HintedCalls)
     _read: GrowingConversation = field(init=False)
+    # Reentrant: what records a turn may also draw an arm.
     _recording: RLock = field(default_factory=RLock)
     _storing: Lock = field(default_factory=Lock)
 
@@ -126,6 +131,7 @@ class Session:
         """The token that began the run stays the one that recorded it, and its arm and level stay those drawn."""
         tags = {key: value for key, value in self._run.tags.items() if key not in _OF_FIRST}
         tags |= {key: value for key, value in before.tags.items() if key in _OF_FIRST}
+        # Tags of this process, such as its project, are newer than those on disk.
         self._run = replace(self._run, tags=tags)
         self._trial = Trial.of(before)
         self._hinted = HintedCalls(before.turns)
@@ -214,6 +220,7 @@ class Session:
         """
         from hepm.experience.prompt import Prompt
 
+        # Without a record of the run, what a hint is worth would never be known.
         if messages is not None and not self._kept(lambda: self._take(messages)):
             return Prompt()
         if tools is None and self._tools is not None:
@@ -223,6 +230,7 @@ class Session:
             if keep:
                 self.keep()
             return self._stated_notes()
+        # Drawn before `keep`, so that one write has the level and the turns.
         about: dict[str, Any] = {"tools": tools, "horizon": horizon, "level": self.draw()}
         if keep:
             self.keep()
@@ -234,6 +242,7 @@ class Session:
         found = self._ask(lambda: self._prompt(self._turns(), **about))
         if found is not None:
             self._note_trial(found)
+            # Only now: a prompt that failed showed nothing.
             self._shown.update(dict.fromkeys(found.lessons))
             self._said.update(hints_in(found.text))
             if HINT in found.present:
@@ -258,6 +267,7 @@ class Session:
                 holdout = memory.sessions.holdout_now(self.holdout, namespace=namespace)
                 return Trial(memory.sessions.lots.arm(self.id, holdout, namespace=namespace), holdout)
 
+            # The share depends on what held-out sessions show by now, which the store has to tell.
             trial = self._ask(drawn)
             if trial is None:
                 return Trial(CONTROL, self.holdout)
@@ -353,8 +363,10 @@ class Session:
         if self.is_control:
             return Suggestions(abstained=HELD_OUT)
         trial = self.enter()
+        # Of a shadow session nothing is left out: what memory would say counts whole.
         left_out: list[ToolName] = []
         if trial is not None and not trial.shadow:
+            # Before the agent reads any: what it read cannot be left out.
             tools = [suggestion.tool for suggestion in found.ranked]
             left_out = [tool for tool in tools if self._leaves_out(hint_id(tool))]
         kept = found
@@ -424,6 +436,7 @@ class Session:
 
         def search() -> list[FoundPrinciple]:
             about: dict[str, Any] = {"namespace": self._namespace, "environment": self._run.environment, "k": k}
+            # Similar ones first, so that those about the last tools fill what is left of k.
             principles = self._memory.principles
             now = agent_state(self._turns())
             last_tools = [tool for tool in now.last if tool != START]
@@ -440,23 +453,16 @@ class Session:
         found = self._ask(search) or []
         ids = [principle.id for principle in found]
         self._shown.update(dict.fromkeys(ids))
-        last = self._last_reply()
+        last = self._recorded.last_reply
         if ids and last is not None:
             last["recalled"] = [*last.get("recalled", ()), *ids]
         return found
 
     def reward(self, reward: float) -> None:
         """Add to the reward of the agent's last turn, in a run without `messages`."""
-        last = self._last_reply()
+        last = self._recorded.last_reply
         if last is not None:
             last["reward"] = last.get("reward", 0.0) + reward
-
-    def _last_reply(self) -> dict[str, Any] | None:
-        """The agent's last message in its conversation, in a run without `messages`."""
-        for message in reversed(self._recorded):
-            if message["role"] == "assistant" and not message.get("hidden"):
-                return message
-        return None
 
     def _prompt(self, turns: Sequence[Turn], **about: Any) -> Prompt:
         from hepm.experience.prompt import TurnState
@@ -469,6 +475,7 @@ class Session:
             with switching_often():
                 return memory()
         except Exception as error:  # an agent goes on without memory
+            # Once a session: an agent asks before every call.
             if not self._warned:
                 self._warned = True
                 unexpected = not isinstance(error, HepmError)
@@ -493,7 +500,12 @@ class Session:
 
     def say(self, role: Literal["system", "user", "assistant"], text: str) -> None:
         """Record a message, in a run without `messages`."""
-        if self._kept(lambda: self._append({"role": role, "content": text})):
+
+        def append() -> None:
+            self._check_recorded()
+            self._recorded.say(role, text)
+
+        if self._kept(append):
             self.keep()
 
     def record(
@@ -513,12 +525,19 @@ class Session:
             together: Whether it was issued in parallel with the previous call.
             hidden: Whether the agent's conversation does not contain it, so that it is no turn of the run.
         """
-        if self._kept(lambda: self._record(call, arguments, result, error, together, hidden)):
+
+        def append() -> None:
+            self._check_recorded()
+            # Ids of calls before a crash begin with "call": those after it must differ.
+            prefix = "again" if self._resumed else "call"
+            self._recorded.call(call, arguments, result, error, together=together, hidden=hidden, prefix=prefix)
+
+        if self._kept(append):
             self.keep()
 
     def read(self, text: str) -> None:
         """Record what the agent reads after its last turn, but for results; in a run without `messages`."""
-        last = self._last_reply()
+        last = self._recorded.last_reply
         if last is not None:
             last["read"] = text
 
@@ -534,55 +553,23 @@ class Session:
             return False
         return True
 
-    def _record(
-        self,
-        call: ToolName,
-        arguments: Mapping[str, Any] | None,
-        result: object,
-        error: bool | None,
-        together: bool,
-        hidden: bool,
-    ) -> None:
-        # Check everything before storing any of it: a part that cannot be stored would spoil the run.
-        try:
-            ToolCall(call)
-            given = decoded(dict(arguments or {}))
-            text = _as_text(result)
-        except (RecordError, TypeError, ValueError, RecursionError) as error_found:
-            raise InputError(f"the call of {call!r} cannot be recorded: {error_found}") from error_found
-        self._calls += 1
-        # Ids of calls before a crash begin with "call": those after it must differ.
-        prefix = "again" if self._resumed else "call"
-        number = f"{prefix}_{self._calls}"
-        issued = {"id": number, "type": "function", "function": {"name": call, "arguments": given}}
-        before = next((message for message in reversed(self._recorded) if message.get("tool_calls")), None)
-        last: dict[str, Any] = {}
-        if self._recorded:
-            last = self._recorded[-1]
-        if together and before is not None:
-            before["tool_calls"].append(issued)
-        elif last.get("role") == "assistant" and "tool_calls" not in last and not hidden:
-            last["tool_calls"] = [issued]  # its text is said, and this is its call
-        else:
-            self._append({"role": "assistant", "content": "", "tool_calls": [issued], "hidden": hidden})
-        if result is not None or error is not None:
-            self._append({"role": "tool", "tool_call_id": number, "content": text, "is_error": error})
-
-    def _append(self, message: dict[str, Any]) -> None:
+    def _check_recorded(self) -> None:
+        """Raise an InputError if this run was given as messages."""
         if self._given is not None:
             raise InputError(f"the session {self.id!r} was given messages: append to them, without say() or record()")
-        self._recorded.append(message)
 
     def _take(self, messages: Sequence[object]) -> None:
-        if self._recorded:
+        if self._recorded.messages:
             raise InputError(f"the session {self.id!r} is recorded with say() and record(): go on without messages")
-        if self._given is None and self._resumed and _starts_alike(messages, self._resumed):
+        if self._given is None and self._resumed and starts_alike(messages, self._resumed):
             self._resumed = []  # these messages are the whole run, not what came after the crash
         self._given = messages
 
     @property
     def _messages(self) -> Sequence[object]:
-        messages = self._recorded if self._given is None else self._given
+        messages: Sequence[object] = self._recorded.messages
+        if self._given is not None:
+            messages = self._given
         if not self._resumed:
             return messages  # the caller's list itself: its messages are read once
         return [*self._resumed, *messages]
@@ -615,6 +602,7 @@ class Session:
 
     def keep(self) -> None:
         """Write the turns that are not on disk yet, so that a crash does not lose them. `hint` and `record` do it."""
+        # A stored session has no file any more.
         if self._journal is None or self._stored is not None:
             return
         with self._recording:
@@ -634,6 +622,7 @@ class Session:
             parts = self.parts
             aliases = list(self.aliases)
         else:
+            # A client may send a conversation that branches off: later turns are written again.
             first_new = _common(turns, self._written)
             parts = self.parts - self._made_of
             aliases = [alias for alias in self.aliases if alias not in self._named]
@@ -641,6 +630,7 @@ class Session:
         if not turns_changed and not parts and self._draws == self._written_draws:
             return
         part = replace(self._run, turns=turns[first_new:])
+        # Before it reaches the disk, as when it is stored.
         redactor = self._ingest_options.redactor
         if redactor is not None:
             part = redactor(part)
@@ -727,6 +717,7 @@ class Session:
 
     def _store(self, run: Trajectory) -> None:
         with self._storing, switching_often():
+            # A session that only had a system prompt is no run.
             if not any(turn.role != "system" for turn in run.turns):
                 return
             before = self._stored
@@ -746,6 +737,7 @@ class Session:
                 self._journal.remove(self._namespace, self.id)
                 self._stamp = None
                 self._memory.sessions.store_abandoned(options=self._ingest_options)
+            # The next session's first hint should know this run.
             self._memory.follow_now()
             if self._trial is not None and not self._trial.shadow:
                 self._memory.sessions.trials.retire_harmful(namespace=self._namespace)
@@ -789,26 +781,6 @@ class Session:
         await asyncio.to_thread(self.__exit__, kind, *error)
 
 
-def as_messages(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
-    """Turns as chat messages, each result with whether its call failed."""
-    number = 0
-    for turn in turns:
-        calls: list[dict[str, Any]] = []
-        results: list[dict[str, Any]] = []
-        for call in turn.calls:
-            number += 1
-            id = f"call_{number}"
-            calls.append({"id": id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}})
-            if call.result is not None or call.error is not None:
-                known = {"tool_call_id": id, "content": call.result or "", "is_error": call.error}
-                results.append({"role": "tool", **known})
-        more = {"tool_calls": calls, "reward": turn.reward, "recalled": [*turn.recalled]}
-        more |= {"read": turn.read or None, "hidden": turn.hidden or None}
-        known = {key: value for key, value in more.items() if value not in (None, [])}
-        yield {"role": turn.role, "content": turn.text} | known
-        yield from results
-
-
 def _common(turns: Sequence[Turn], others: Sequence[Turn]) -> int:
     """How many turns both have at their beginning."""
     common = 0
@@ -817,29 +789,3 @@ def _common(turns: Sequence[Turn], others: Sequence[Turn]) -> int:
             break
         common += 1
     return common
-
-
-def _as_text(result: object) -> str:
-    """A result as it is stored: a text as it is, anything else as JSON; "" if unknown."""
-    if result is None:
-        return ""
-    if isinstance(result, str):
-        return result
-    return json.dumps(result, default=str)
-
-
-def _starts_alike(messages: Sequence[object], others: Sequence[object]) -> bool:
-    """Whether both begin with the same words of a user."""
-
-    text = _first_user_text(messages)
-    if text is None:
-        return False
-    # What was kept on disk is redacted, and what the client sends is not.
-    return Redactor().text(text) == _first_user_text(others)
-
-
-def _first_user_text(messages: Sequence[object]) -> str | None:
-    for turn in read_messages(messages):
-        if turn.role == "user":
-            return turn.text
-    return None

@@ -120,6 +120,7 @@ class Sessions:
         rest = kept.run.turns[same:]
         if all(turn.role == "system" for turn in rest):
             return None
+        # The id of the stored run is taken: "run-2", "run-3".
         number = 2
         while self._memory.run(f"{kept.run.id}-{number}", namespace=kept.namespace) is not None:
             number += 1
@@ -148,12 +149,14 @@ class Sessions:
         before = memory.run(run.id, namespace=namespace)
         if before is None or given_label(before) or len(before.turns) > len(run.turns):
             return report
+        # What is stored was redacted: only redacted turns can be compared with it.
         redactor = Redactor() if options is None else options.redactor
         clean = replace(run, turns=run.turns[: len(before.turns)])
         if redactor is not None:
             clean = redactor(clean)
         if [(turn.role, turn.text) for turn in clean.turns] != [(turn.role, turn.text) for turn in before.turns]:
             return report
+        # Forgetting also removes what was shown in it, so that is recorded anew.
         memory.forget(trajectory=run.id, namespace=namespace)
         memory.lessons.show(run.id, shown, namespace=namespace)
         return memory.ingest(run, namespace=namespace, options=options)

@@ -16,7 +16,7 @@ from hepm.graph.rows import TaskRow, Totals
 from hepm.graph.store import Store
 from hepm.ingest.formats.hepm import parse_stored
 from hepm.text import count_of
-from hepm.types import LEVEL, ToolName, Trajectory
+from hepm.types import LEVEL, ToolName, Trajectory, Turn
 
 LATEST_RUNS: Final = 1_000
 MOST_CHARS: Final = 48_000_000
@@ -25,14 +25,16 @@ LIKE_RUNS: Final = 5
 """Like runs that all ended otherwise, from which on a label looks wrong."""
 RUNS_OF_KIND: Final = 5
 """Runs of a task from which on it may be a kind of task."""
-LAST_ROW: Final = (1 << 63) - 1
+LAST_ROW: Final = (1 << 63) - 1  # after every row number
 
 _TASKS_COUNTED: Final = 1_000
 _TASKS_READ: Final = 30
 """Of the largest tasks, and of those with hardly a run that ended otherwise."""
+# Runs of one task that are read, of successes and of failures.
 _OF_EACH_OUTCOME: Final = 12
 _READ_AT_ONCE: Final = 50
 _REQUEST_CHARS: Final = 300
+# "[redacted:api-key]" in a stored record.
 _REDACTED: Final = re.compile(r"\[redacted:([\w-]+)\]")
 _DIGITS: Final = re.compile(r"\d+")
 
@@ -67,8 +69,11 @@ class SeenRun(NamedTuple):
     @classmethod
     def of(cls, run: Trajectory, record: str) -> Self:
         """What to keep of a run."""
-        hinted = [turn for turn in run.turns if turn.hinted and turn.calls]
-        followed = [turn for turn in hinted if any(call.name in turn.hinted for call in turn.calls)]
+        hinted = followed = 0
+        for turn in run.turns:
+            if turn.hinted and turn.calls:
+                hinted += 1
+                followed += _follows(turn)
         request = request_of(run)
         named = named_in(run)
         return cls(
@@ -80,21 +85,27 @@ class SeenRun(NamedTuple):
             run.outcome.success,
             run.trusted,
             _like(run, request),
-            len(hinted),
-            len(followed),
+            hinted,
+            followed,
             tuple(_before_ignored(run)),
             frozenset(_REDACTED.findall(record)),
-            LEVEL in run.tags or bool(hinted),
+            LEVEL in run.tags or hinted > 0,
         )
 
 
+def _follows(turn: Turn) -> bool:
+    """Whether a turn calls one of the tools that a hint had named."""
+    return any(call.name in turn.hinted for call in turn.calls)
+
+
 def _like(run: Trajectory, request: str) -> str:
-    calls = [
-        [call.name, dict(call.arguments), _DIGITS.sub("0", call.result or ""), call.error]
-        for turn in run.turns
-        if turn.role != "user"
-        for call in turn.calls
-    ]
+    """A hash of the request and the calls of a run, without the digits of results: ids and times differ."""
+    calls: list[object] = []
+    for turn in run.turns:
+        if turn.role != "user":
+            for call in turn.calls:
+                result = _DIGITS.sub("0", call.result or "")
+                calls.append([call.name, dict(call.arguments), result, call.error])
     if not calls or not (run.task or request):
         return ""
     about = [run.environment, run.task or request, calls]
@@ -108,7 +119,7 @@ def _before_ignored(run: Trajectory) -> Iterator[ToolName]:
     for turn in run.turns:
         if not turn.calls or turn.role == "user":
             continue
-        if turn.hinted and not any(call.name in turn.hinted for call in turn.calls):
+        if turn.hinted and not _follows(turn):
             yield last
         last = turn.calls[-1].name
 
@@ -133,6 +144,7 @@ class Surveyed:
     @classmethod
     def of(cls, store: Store, namespace: str) -> Self:
         """Read the latest runs and some of tasks, no more than `MOST_CHARS` of either."""
+        # Counts of the store are exact; of records no more is read than is bounded here.
         totals = store.totals(namespace=namespace)
         success_from = store.header.success_from
         latest = list(_read(latest_records(store, namespace, LATEST_RUNS), success_from))
@@ -143,7 +155,10 @@ class Surveyed:
     @property
     def read(self) -> list[SeenRun]:
         """Every run that was read, once."""
-        return list({run.id: run for runs in (self.latest, *self.by_task.values()) for run in runs}.values())
+        by_id: dict[str, SeenRun] = {}
+        for runs in (self.latest, *self.by_task.values()):
+            by_id.update({run.id: run for run in runs})
+        return list(by_id.values())
 
     @property
     def among_latest(self) -> str:
@@ -155,7 +170,9 @@ class Surveyed:
     @property
     def sample(self) -> int:
         """How many latest runs were read; 0 for all that there are."""
-        return 0 if len(self.latest) == self.totals.trajectories else len(self.latest)
+        if len(self.latest) == self.totals.trajectories:
+            return 0
+        return len(self.latest)
 
     def scaled(self, found: int) -> int:
         """How many of all runs that many of the latest ones stand for."""
@@ -164,6 +181,7 @@ class Surveyed:
 
 def _read(records: Iterable[tuple[str, str]], success_from: float) -> Iterator[SeenRun]:
     """The readable runs of records, up to some characters."""
+    # Characters, not runs: one run may have megabytes.
     left = MOST_CHARS
     for name, record in records:
         left -= len(record)
@@ -183,12 +201,15 @@ def latest_records(store: Store, namespace: str, most: int) -> Iterator[tuple[st
         rows = store.latest_records(namespace=namespace, before=before, limit=min(left, _READ_AT_ONCE))
         if not rows:
             return
-        yield from ((name, record) for _, name, record in rows)
-        before, left = rows[-1][0], left - len(rows)
+        for row_number, name, record in rows:
+            yield name, record
+            before = row_number
+        left -= len(rows)
 
 
 def _tasks_to_read(tasks: Sequence[TaskRow]) -> list[TaskRow]:
     """The largest tasks, and those of which a few runs ended otherwise than all others, in turn."""
+    # A label that stands against at least `LIKE_RUNS` others may be wrong.
     uneven = [row for row in tasks if 0 < min(row.successes, row.failures) <= row.runs / (LIKE_RUNS + 1)]
     largest = [row for row in tasks if row.runs >= RUNS_OF_KIND]
     return list(dict.fromkeys([*largest[:_TASKS_READ], *uneven[:_TASKS_READ]]))
@@ -197,6 +218,7 @@ def _tasks_to_read(tasks: Sequence[TaskRow]) -> list[TaskRow]:
 def _runs_of(
     store: Store, namespace: str, tasks: Sequence[TaskRow], success_from: float
 ) -> dict[TaskRow, list[SeenRun]]:
+    """Some runs of each outcome of these tasks, up to `MOST_CHARS`."""
     if not tasks:
         return {}
     known = {(row.environment, row.task): row for row in tasks}
@@ -207,7 +229,7 @@ def _runs_of(
         for start in range(0, len(ids), _READ_AT_ONCE):
             yield from store.records_of(ids[start : start + _READ_AT_ONCE], namespace=namespace).items()
 
-    found: defaultdict[TaskRow, list[SeenRun]] = defaultdict(list)
+    by_task: defaultdict[TaskRow, list[SeenRun]] = defaultdict(list)
     for run in _read(records(), success_from):
-        found[known[run.environment, run.task]].append(run)
-    return dict(found)
+        by_task[known[run.environment, run.task]].append(run)
+    return dict(by_task)

@@ -46,6 +46,7 @@ class ToolCatalog:
     def _change_names(self, change: Callable[..., None], namespace: str) -> None:
         from hepm.ingest.pipeline import replay_with
 
+        # Runs are counted again under the other name, so that states are embedded again.
         embedder = self._embedder()
         try:
             change(namespace=namespace, replay=replay_with(embedder), embedder=embedder.name)

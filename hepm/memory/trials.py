@@ -40,6 +40,7 @@ class Trials:
         self._mirror = mirror
         self._bank = bank
         self._reports: dict[str, tuple[int, UpliftReport]] = {}
+        # Until when an old report is good enough (monotonic, in seconds).
         self._until: dict[str, float] = {}
         self._lock = Lock()
 
@@ -50,11 +51,12 @@ class Trials:
         if known is not None and known[0] == revision:
             return known[1]
         sessions = self._store.trial_sessions(namespace=namespace)
+        # Requests of earlier runs, which need not be read where there is no session.
         before = self._store.requests_before(namespace=namespace, most=KNOWN_RUNS) if sessions else []
-        found = uplift_of(sessions, before, namespace=namespace, left_out=LEFT_OUT, chances=CHANCES)
+        report = uplift_of(sessions, before, namespace=namespace, left_out=LEFT_OUT, chances=CHANCES)
         with self._lock:
-            self._reports[namespace] = revision, found
-        return found
+            self._reports[namespace] = revision, report
+        return report
 
     def lately(self, *, namespace: str = DEFAULT_NAMESPACE) -> UpliftReport:
         """`report`, or the one of before where making it anew would take much of the time."""
@@ -62,15 +64,17 @@ class Trials:
         began = time.monotonic()
         if known is not None and began < self._until.get(namespace, 0.0):
             return known[1]
-        found = self.report(namespace=namespace)
+        report = self.report(namespace=namespace)
         ended = time.monotonic()
         self._until[namespace] = ended + _PAUSE_FACTOR * (ended - began)
-        return found
+        return report
 
     def harm(self, *, namespace: str = DEFAULT_NAMESPACE) -> Effect | None:
         """The difference that memory makes in a namespace where it harms, its interval below 0; else None."""
         success = self.lately(namespace=namespace).success
-        return success if success is not None and success.sure < 0 else None
+        if success is None or success.sure >= 0:
+            return None
+        return success
 
     def retire_harmful(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:
         """Retire lessons that lower success with their interval below 0; the ids of those. `revive` undoes it.
@@ -80,11 +84,11 @@ class Trials:
         bank = self._bank()
         lessons = bank.lessons(namespace)
         gone: list[str] = []
-        for one in self.lately(namespace=namespace).harmful:
-            stored = lessons.get(one.id)
+        for lesson in self.lately(namespace=namespace).harmful:
+            stored = lessons.get(lesson.id)
             if stored is not None and stored.row.live:
-                _log.warning("the lesson %s of %r is retired: %s", one.id, namespace, one.sentence)
-                gone.append(one.id)
+                _log.warning("the lesson %s of %r is retired: %s", lesson.id, namespace, lesson.sentence)
+                gone.append(lesson.id)
         if gone:
             try:
                 bank.change(LessonChange(retire=dict.fromkeys(gone, HARMFUL)), namespace=namespace)

@@ -38,15 +38,18 @@ class Upgrade:
             success_from: The reward from which on a run without a label is a success; None for the store's own.
         """
         header = self._store.header
+        # A store whose rewards were never read was counted by the default, whatever its header says.
         own = header.success_from if header.rewards_read else SUCCESS_FROM
-        wanted = own if success_from is None else success_from
+        wanted = own
+        if success_from is not None:
+            wanted = success_from
         version_before = self._store.upgraded_from
         changed = 0
         if version_before:
             self._done.append(f"upgraded from schema version {version_before} to {header.schema_version}")
             changed = self._count_by_todays_rules(wanted)
         if not header.rewards_read or wanted != own:
-            # After it: runs are taken out of the counts as today's rules count them.
+            # After the counts are by today's rules: runs are taken out of the counts as today's rules count them.
             changed += self._read_rewards(wanted)
         if changed:
             runs = count_of(changed, "run was", "runs were")

@@ -14,7 +14,7 @@ from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import own_tool, tool_names
 from hepm.llm.dialect import Dialect, ModelReply
 from hepm.memory import Memory
-from hepm.memory.session import as_messages
+from hepm.memory.messages import as_messages
 from hepm.rl.spans import TokenSpan
 from hepm.text import tool_in_prompt
 from hepm.types import DEFAULT_NAMESPACE, HINT, SUCCESS_FROM, Tool, ToolName, Trajectory, Turn

@@ -96,7 +96,8 @@ class Spool:
     """
 
     def __init__(self, folder: Path, learner: Learner) -> None:
-        self.folder, self.learner = folder, learner
+        self.folder = folder
+        self.learner = learner
         self._learned_to = -1
         folder.mkdir(parents=True, exist_ok=True)
 

@@ -231,6 +231,7 @@ class KnownMemory(Memory):
         """All runs; the successful ones, by id, and the vectors of their requests."""
         runs: list[DomainRun] = []
         success_from = self.header.success_from
+        # By the labels that the store counts by.
         for stored in self.runs(namespace=self.namespace):
             run = stored.graded(success_from)
             runs.append(DomainRun(run, run.environment, run.task, run.task))
@@ -275,6 +276,7 @@ class KnownMemory(Memory):
         policy = self._planned.get(name) or _VARIANTS.get(name)
         if policy is not None:
             return policy
+        # Counted from whole runs, which the graph does not hold.
         if name == _TOOLNET:
             with self._reading:
                 return _ToolNet(self._training[0])

@@ -189,6 +189,7 @@ class Exploration:
     def _make(self, number: int, keys: Sequence[Key], memory: KnownMemory, model: Model) -> int | None:
         """Make the runs of a round; how many are left out of it, None if it is not complete."""
         self.bench.failed.clear()
+        # Runs of a command that was stopped are in the folder.
         waiting = [key for key in keys if key not in self.bench.ended]
         self.bench.make(waiting, memory, model, total=sum(map(len, self.plan)))
         note = f"broke off in round {number}"

@@ -57,6 +57,7 @@ class UserEpisode:
         self.last = self._user.respond(self._session, self._turns, self.last)
         if self.last.enforced:
             self.enforced.append(self.last.enforced)
+        # The user sends no message then; the one that ended it is counted by `done`.
         if self.last.done:
             return None
         self._turns.append(Turn("user", self.last.message))

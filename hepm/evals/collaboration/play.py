@@ -257,6 +257,7 @@ class UserBench:
 
     def _recalled(self, store: Memory, user: str, messages: Sequence[Object]) -> tuple[str, str]:
         """The notes, and the lines of them that matter in this turn, by the model where one is asked (4.1, app. B)."""
+        # Notes alone: there are no tools, and lessons of other users are none of this one.
         options = PromptOptions(suggestions=0, experiences=0, principles=0, model=self._model.client)
         prompt = store.prompt(messages, user=user, options=options)
         return prompt.stable, prompt.present
@@ -346,6 +347,7 @@ class UserBench:
         conversation = [{"role": turn.role, "content": turn.text} for turn in session.messages]
         try:
             store.preferences.reflect(user, conversation, model=self._model.client)
+        # The notes that were there stay.
         except AnswerError:
             self.unreflected += 1
 

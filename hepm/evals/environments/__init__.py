@@ -164,6 +164,7 @@ def endpoint_of_user(environment: str, does: str) -> Endpoint:
     from hepm.llm import Endpoint
 
     model = os.environ.get("HEPM_USER_MODEL")
+    # Asked for when it is needed: most environments play without a model.
     if not model:
         raise InputError(
             f"{environment} needs a model that {does}: name it in HEPM_USER_MODEL, its endpoint in "

@@ -127,7 +127,10 @@ class WorkerEpisode:
         release: Callable[[Worker], None],
         ask: Ask | None = None,
     ) -> None:
-        self.worker, self._schema_of, self._release, self._ask = worker, schema_of, release, ask
+        self.worker = worker
+        self._schema_of = schema_of
+        self._release = release
+        self._ask = ask
         self._tools: Sequence[Schema] | None = None
 
     @property
@@ -193,8 +196,11 @@ class WorkerEnvironment:
         schema_of: Callable[[Any], Schema] = schema_of,
     ) -> None:
         self.name = name
-        self._package, self._side, self._part = package, side, part
-        self._task_of, self._schema_of = task_of, schema_of
+        self._package = package
+        self._side = side
+        self._part = part
+        self._task_of = task_of
+        self._schema_of = schema_of
         self._tasks: Sequence[Task] | None = None
         self._workers: list[Worker] = []
         self._idle: list[Worker] = []

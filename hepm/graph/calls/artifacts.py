@@ -55,6 +55,7 @@ class Artifacts:
             (part / _ABOUT).write_text(text, encoding="utf-8")
             shutil.rmtree(target, ignore_errors=True)
             self.parts(parts).mkdir(exist_ok=True)
+            # Atomic: a reader sees the whole version, or the one before.
             part.rename(target)
         except OSError as error:
             _log.info("%s cannot be written, and is computed again by the next process: %s", target, error)

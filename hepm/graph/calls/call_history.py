@@ -152,8 +152,10 @@ class CallHistory:
         steps.reverse()
         if self.whole:
             return runs, steps
+        # One run may have more calls than all that are to be read.
         latest = max(latest, 1)
         runs, steps = runs[-latest:], steps[-latest:]
+        # As many earlier runs, so that what is no longer usual stays known.
         earlier = self._store.spread_runs(namespace=self._namespace, before=runs[0].seq, most=latest)
         return [*earlier, *runs], [*map(steps_of, earlier), *steps]
 
@@ -257,6 +259,7 @@ class CallHistory:
         """
         with self._lock:
             mine = list(self._numbers)[1 : len(tools) + 1]
+            # Files hold numbers, not names: under other numbers they would be of other tools.
             if mine and mine != list(tools):
                 return False
             self._parts, self._tools = folder, tools

@@ -381,6 +381,7 @@ class CallReader:
         groups: dict[int, NDArray[np.intp]] = {}
         if self._only:
             for tool in sorted(self._numbers[name] for name in self._only):
+                # Also without any row: a tool that is asked for has a table.
                 groups[tool] = rows_P[tools_P == tool]
         else:
             order = np.argsort(tools_P, kind="stable")
@@ -401,6 +402,7 @@ class CallReader:
             if tool >= tools:
                 continue
             row_P = table.read()[:, 0]
+            # Of the rows after the tool, those that are kept, by their new places.
             kept_P = place_N[row_P[known_N[row_P]]]
             after.append(np.column_stack([np.full(len(kept_P), tool), kept_P]).astype(np.int32))
         return {

@@ -42,6 +42,7 @@ class FactTable:
             self._facts.extend(np.array(numbers, dtype=np.int32)[:, None])
             self._values.extend(np.array([*of_source.values()], dtype=np.float32)[:, None])
             number = self._sources.setdefault(source, len(self._sources))
+            # Where its facts end is where those of the next segment begin.
             self._segments.extend(np.array([[self._rows, number, len(self._facts)]]))
         self._rows += 1
         return self._rows - 1

@@ -212,6 +212,7 @@ class Fits:
         newest, reached = self._history.newest, calls.reached
         if to_keep is None or reached is None or self._artifacts is None:
             return
+        # Few new runs are not worth writing everything again.
         if self._newest_kept and newest - self._newest_kept <= len(calls.run_ids) * MISSED / 2:
             return
         tools = list(calls.names[1:])  # without the start
@@ -288,6 +289,7 @@ class Fits:
             try:
                 if behind:
                     self._history.restart()
+                # Another process may have computed it from the same runs already.
                 elif len(self._made) == 1 and self._restore(next(iter(self._made))):
                     return
                 anew = anew or bool(behind)

@@ -66,6 +66,7 @@ def _tools(store: Store, namespace: str) -> Iterator[tuple[str, object]]:
 def _states(store: Store, namespace: str) -> Iterator[tuple[str, object]]:
     for row, kept, vector in store.iter_held_states(namespace=namespace):
         place = str((row.sources, row.targets, row.success, row.key))
+        # Ids of states are left out: they are in the order of arrival, which may differ.
         yield place, (kept, row.count, row.summary, row.seen, row.trajectory, row.step, vector is None)
 
 

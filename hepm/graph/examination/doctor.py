@@ -116,6 +116,7 @@ def _damage(store: Store, namespace: str) -> list[Finding]:
     for damaged_namespace, sentence in store.damage():
         if damaged_namespace == namespace or (is_first and damaged_namespace not in names):
             sentences.append(sentence)
+    # A damaged file may hold millions of such values.
     findings = [Finding(sentence) for sentence in sentences[:_SHOWN_CELLS]]
     if len(sentences) > _SHOWN_CELLS:
         findings.append(Finding(f"and {len(sentences) - _SHOWN_CELLS:,} more such values"))
@@ -232,6 +233,7 @@ class _Examination:
             self._unreadable.append(Finding(stored_twice(run.id, held.id, other), ""))
             return
         self._runs.compare(held.id, self._store.columns_of(run, namespace=self._namespace), held.columns)
+        # Only a run with words to compare has a vector.
         if run.said and self._vectors is not None:
             self._vectors.check("run", run.said, held.vector)
 
@@ -245,6 +247,7 @@ class _Examination:
         expected: set[tuple[Any, ...]] = set()
         for (source, target), runs in delta.run_edges.items():
             expected.update((source, target, run) for run in runs)
+        # Stored and in no record; in a record and not stored.
         extra, missing = took - expected, expected - took
         for side, rows in enumerate((extra, missing)):
             for source, target, run in rows:
@@ -302,6 +305,7 @@ class _Examination:
                     if self._vectors is not None:
                         self._vectors.check("state", row.summary, vector)
             self._step(with_text)
+        # Both sides lie in the same file, sorted: they are compared as they are read.
         bound = self._store.header.states_per_move
         both = _merged(self._scratch.states("expected", bound), self._scratch.states("stored", bound))
         moves = self._scratch.moves()
@@ -378,6 +382,7 @@ def _mirror_findings(store: Store, mirror: NamespaceMirror) -> Iterator[Finding]
     apart = 0
     for source in mirror.sources():
         mirrored = {row.tool: (row.support, row.failures) for row in mirror.successors(source)}
+        # Tool by tool: no second copy of all edges is held.
         rows = store.edges(namespace=mirror.name, sources=[source])
         apart += mirrored != {row[1]: (row[2], row[4]) for row in rows if row[2]}
     if apart:
@@ -398,6 +403,7 @@ def _lesson_findings(store: Store, namespace: str, vectors: Vectors | None) -> I
             continue
         right = {"id": row.id, **store.lesson_columns(row, namespace=namespace)}
         differing.compare(held.id, right, {"id": held.id, **held.columns})
+        # Uses are what was shown here, and what came along from another store.
         if counted.get(held.id, UNUSED).plus(row.prior) != held.uses:
             wrong.append(held.id)
         if vectors is not None:

@@ -63,6 +63,7 @@ class Differing:
     def _add(self, key: object, how: str) -> None:
         self._number += 1
         name = str(key)
+        # The first by name, whatever order they come in: two examinations give one text.
         if len(self._first) < SHOWN or name < self._first[-1][0]:
             insort(self._first, (name, f"{self._label(key)} {how}"))
             del self._first[SHOWN:]
@@ -102,6 +103,7 @@ class Vectors:
             self._bad += 1
         elif self._embedder is not None:
             self._waiting.append((what, text, vector))
+            # An embedder takes many texts at once in little more time than one.
             if len(self._waiting) == _BATCH:
                 self._compare(self._embedder)
 

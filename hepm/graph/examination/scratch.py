@@ -131,9 +131,11 @@ class ScratchNamespace:
         """The states of a side by number of move and key, ascending; only the `bound` latest of a move have texts."""
         oldest: dict[int, tuple[float, int]] = {}  # the last one with a text, by large move
         for (move,) in self._db.execute(_LARGE_MOVES.format(side=side), (bound,)).fetchall():
+            # One look-up a move: the rows are in the order of their key, not of their age.
             oldest[move] = self._db.execute(_OLDEST_WITH_TEXT.format(side=side), (move, bound)).fetchone()
         for move, key, count, seen, run, step, text in self._db.execute(_STATES.format(side=side)):
             summary = None
+            # A text beyond the bound is dropped in the store: it is not expected here either.
             if text is not None and (move not in oldest or (seen, key) >= oldest[move]):
                 summary = Text(text[:_DIGEST_BYTES], text[_DIGEST_BYTES:].decode("utf-8", "replace"))
             yield (move, key), HeldState(count, seen, _text(run), step, summary)

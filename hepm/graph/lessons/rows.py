@@ -152,6 +152,7 @@ class LessonRow:
         new: dict[str, Source] = {}
         for source in more:
             if source.run not in known:
+                # Only one run's words can be in it: the first one's.
                 new[source.run] = source._replace(words=False)
         if not new:
             return self
@@ -228,6 +229,7 @@ class Answer(NamedTuple):
 
 def to_record(row: LessonRow) -> str:
     """A row as JSON; equal rows give equal text."""
+    # Named tuples become lists: shorter, and read back by position.
     values = {name: getattr(row, name) for name in _FIELDS}
     return json.dumps(values, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
@@ -303,8 +305,10 @@ def stored_lessons(rows: Iterable[Sequence[Any]], *, damaged: Sequence[str] | No
             if damaged is None:
                 _warn(name, str(error))
                 continue
+            # As if its words came from these runs: forgetting them deletes it.
             row = LessonRow("experience", name, "", sources=tuple(map(Source, damaged)))
         counts = Uses(shown, uses, successes)
+        # SQLite holds any value in any column: see `hepm.graph.sqlite.damage`.
         if {*map(type, counts)} != {int}:
             raise ValueError(f"the uses of the lesson {name!r} are no numbers")
         vector = None if stored is None else from_bytes(stored)

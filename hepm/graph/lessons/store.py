@@ -87,6 +87,7 @@ class LessonStore:
 
     def _noted(self, namespace: str, work: Callable[[Transaction], T]) -> T:
         def noted(write: Transaction) -> T:
+            # Without a change there is nothing for mirrors to read again.
             changed = work(write)
             if changed:
                 write.note_change()
@@ -100,7 +101,8 @@ class LessonStore:
 
     def from_runs(self, runs: Sequence[str], *, namespace: str) -> list[LessonRow]:
         """Lessons that name one of the runs, in order of arrival."""
-        return [one.row for one in stored_lessons(self._store.read("lessons_from", namespace=namespace, runs=runs))]
+        lessons = stored_lessons(self._store.read("lessons_from", namespace=namespace, runs=runs))
+        return [lesson.row for lesson in lessons]
 
     def live_and_shown(self, *, namespace: str) -> tuple[int, int]:
         """How many experiences and principles searches find, and how many of these were ever shown."""

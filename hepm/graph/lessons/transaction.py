@@ -137,6 +137,7 @@ class LessonTransaction(ABC):
         self._retire_and_revive(change)
         self._unlink(change.unlink or {})
 
+        # Drops and retirements come first: what is put may be about the same lessons.
         put = _each_once(change.put)
         needed = set(put)
         runs: set[str] = set()
@@ -144,6 +145,7 @@ class LessonTransaction(ABC):
             needed |= row.parent_ids
             runs |= row.run_ids
         known = self.get(needed)
+        # Read once for all: a change may hold hundreds of lessons.
         stored_runs = self._outcomes(runs).keys()
 
         new: dict[str, LessonRow] = {}
@@ -157,6 +159,7 @@ class LessonTransaction(ABC):
                     refused.append(row.id)
                 elif both != stored:
                     merged[row.id] = both
+            # The other store has checked it, and its runs may never come here.
             elif change.imported:
                 new[row.id] = row
             else:
@@ -216,6 +219,7 @@ class LessonTransaction(ABC):
         for exposure in exposures:
             key = exposure.run, exposure.lesson
             if exposure.lesson in lessons and key not in stored:
+                # A later exposure of a lesson in the same run replaces the earlier one.
                 fresh[key] = exposure
         for exposure, right in wrong_exposures(fresh.values(), self._outcomes(runs), self._reported(runs)):
             fresh[exposure.run, exposure.lesson] = exposure._replace(success=right)
@@ -224,10 +228,12 @@ class LessonTransaction(ABC):
 
     def show(self, run: str, lessons: Sequence[str]) -> int:
         """See `LessonStore.show`."""
+        # A lesson counts once a run, however often the run reads it.
         shown_before = {exposure.lesson for exposure in self.exposures([run])}
         fresh = [lesson for lesson in self.get(lessons) if lesson not in shown_before]
         if not fresh:
             return 0
+        # The run may have ended before what it was shown is told: then its outcome counts at once.
         success = self._outcomes([run]).get(run)
         if success is None:
             success = self._reported([run]).get(run)
@@ -246,6 +252,7 @@ class LessonTransaction(ABC):
             if exposure.success != success:
                 changed.append(exposure._replace(success=success))
                 before, now = Uses.of(exposure.success), Uses.of(success)
+                # What the former outcome gave is taken back: an outcome that comes twice counts once.
                 more[exposure.lesson] = more[exposure.lesson].plus(now).plus(before, -1)
         self._put_exposures(changed)
         self._credit(more)
@@ -270,15 +277,18 @@ class LessonTransaction(ABC):
         for stored in touched:
             row = stored.row
             if _lost_with(row, gone):
+                # Its counts go with it; nothing of it is kept.
                 lost[row.id] = row
             else:
                 kept = [source for source in row.sources if source.run not in gone]
                 changed.append(replace(row, sources=tuple(kept)))
+        # What a lost lesson had replaced is found again, or nothing would say it.
         changed += self._freed_by(lost)
 
         exposures = self.exposures(runs)
         less: defaultdict[str, Uses] = defaultdict(Uses)
         for exposure in exposures:
+            # A forgotten run no longer speaks for what it was shown.
             less[exposure.lesson] = less[exposure.lesson].plus(Uses.of(exposure.success), -1)
         self.put(changed, {})
         self._credit(less)
@@ -296,6 +306,7 @@ class LessonTransaction(ABC):
         freed: list[LessonRow] = []
         for lesson, stored in self.get(evolutions).items():
             row = stored.row
+            # Only what the evolution itself retired: a lesson that was retired by hand stays so.
             if row.retired == "superseded" and row.retired_by in evolutions[lesson]:
                 freed.append(replace(row, retired="", retired_by=""))
         return freed
@@ -313,9 +324,11 @@ class LessonTransaction(ABC):
         vectors: dict[str, Float32Array] = {}
         if embedder is not None and rows:
             texts = sorted({row.text for row in rows})
+            # Each text once: many lessons may share one.
             vectors = dict(zip(texts, embedder.embed(texts), strict=True))
             self.write("drop_lesson_vectors")
             self.write("count_removal")
+        # About runs that are gone, as a killed process may have left them.
         self.write("drop_orphan_answers")
         self.put(rows, vectors)
         self._mend_exposures()
@@ -333,6 +346,7 @@ class LessonTransaction(ABC):
                 continue
             if row.id != lesson:
                 lost.append(lesson)
+            # Two damaged rows may hold the record of one lesson: the first one stays.
             rows.setdefault(row.id, row)
         self._drop(lost)
         return list(rows.values())

@@ -57,11 +57,13 @@ class _Shelf(NamedTuple):
             return self
         size = self.size + len(fresh)
         fresh_ND = np.stack(list(fresh.values())).astype(np.float16)
+        # Few more lessons: the weights are still about right, and only the new vectors are weighed.
         if whole and size <= _GROWTH * self.weighed:
             _extend(self.block, fresh_ND, self.weights_D)
             self.ids.extend(fresh)
             self.known.update(fresh)
             return self._replace(raw=(*self.raw, fresh_ND), size=size)
+        # A block of its own: readers of the former one go on undisturbed.
         raw_ND = np.concatenate([*self.raw, fresh_ND])
         weights_D = rarity(raw_ND)
         block = StateBlock()
@@ -156,6 +158,7 @@ class LessonMirror:
             return []
         cosines = shelf.block.similarities(weighted(vector[None], shelf.weights_D)[0])[: shelf.size]
         best: dict[Hashable, tuple[StoredLesson, float]] = {}
+        # Retired lessons are among them: more are sorted than are returned.
         for row in _best_first(cosines, 8 * limit, floor):
             lesson = now.lessons[shelf.ids[row]]
             if lesson.row.live and (keep is None or keep(lesson)):
@@ -184,6 +187,7 @@ def _with(before: _Snapshot, changed: Sequence[StoredLesson]) -> _Snapshot:
 
 def rarity(raw_ND: NDArray[np.float16]) -> Float32Array:
     """The weight of each coordinate of lessons' vectors, as stored."""
+    # As the number of documents with a word in BM25.
     held_D = np.count_nonzero(raw_ND, axis=0)
     return np.log1p((len(raw_ND) + 1) / (held_D + 1)).astype(np.float32)
 
@@ -200,6 +204,7 @@ def _best_first(cosines_N: Float32Array, first: int, floor: float) -> Iterator[i
     least = floor
     if first < len(cosines_N):
         least = max(float(np.partition(cosines_N, -first)[-first]), floor)
+    # The few best ones first; the rest is only sorted if it is needed.
     for upper, lower in ((np.inf, least), (least, floor)):
         near = np.flatnonzero((cosines_N >= lower) & (cosines_N < upper))
         yield from near[np.argsort(-cosines_N[near], kind="stable")].tolist()

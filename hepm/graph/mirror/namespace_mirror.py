@@ -148,13 +148,13 @@ class NamespaceMirror:
         if rows is None:
             if snapshot.whole:
                 return ()
-            rows = self._ask(lambda: self.store.edges(namespace=self.name, sources=[source]))
+            rows = self._read_if_reachable(lambda: self.store.edges(namespace=self.name, sources=[source]))
             if rows is None:
                 return ()
             snapshot.rows[source] = rows
         return rows
 
-    def _ask(self, read: Callable[[], T]) -> T | None:
+    def _read_if_reachable(self, read: Callable[[], T]) -> T | None:
         """What the store answers; None if it does not."""
         try:
             return read()
@@ -183,7 +183,7 @@ class NamespaceMirror:
         if missing:
             read: dict[ToolName, Drift | None] | None = {}
             if not snapshot.whole:
-                read = self._ask(lambda: self.store.drifts(missing, namespace=self.name))
+                read = self._read_if_reachable(lambda: self.store.drifts(missing, namespace=self.name))
             if read is None:
                 return {}
             for tool in missing:
@@ -205,7 +205,7 @@ class NamespaceMirror:
         if snapshot.whole:
             return _targets(snapshot.rows)
         if not snapshot.called:
-            snapshot.called.update(self._ask(lambda: self.store.called_tools(namespace=self.name)) or ())
+            snapshot.called.update(self._read_if_reachable(lambda: self.store.called_tools(namespace=self.name)) or ())
         return snapshot.called
 
     def successors(self, tool: ToolName, *, c: float = 1.0) -> tuple[OutgoingEdge, ...]:
@@ -230,6 +230,7 @@ class NamespaceMirror:
     def counts(self, sources: Sequence[ToolName], target: ToolName) -> tuple[int, int]:
         """Successful and failed runs on the edge with most runs from `sources`, or from START if empty, to a tool."""
         counts = (0, 0)
+        # Each once: a turn may call one tool twice.
         for source in set(sources or (START,)):
             edge = self.edge(source, target)
             if edge is not None and edge.support + edge.failures > sum(counts):
@@ -245,7 +246,7 @@ class NamespaceMirror:
         if block is None:
             if snapshot.whole:
                 return StateBlock()
-            block = self._ask(lambda: self._extended(StateBlock(), tool))
+            block = self._read_if_reachable(lambda: self._extended(StateBlock(), tool))
             if block is None:
                 return StateBlock()
             snapshot.states[tool] = block
@@ -311,6 +312,7 @@ class NamespaceMirror:
             rows_by_source = _by_source(self.store.edges(namespace=self.name, sources=sorted(among)))
         if START in rows_by_source:
             graph.add_node(START, calls=0, errors=0, description="before the first call", retired=False)
+        # Sorted, so that equal memories give equal graphs, node by node.
         for source, rows in sorted(rows_by_source.items()):
             # An edge's weight is its share of all that leave its source: also of those that are left out.
             weights = edge_weights([(row[2], row[3]) for row in rows], c=c)
@@ -356,6 +358,7 @@ class NamespaceMirror:
         newest = before.newest
         new_states: dict[ToolName, StateBatch] = {}
         read_at_once = sorted(touched & rows.keys())
+        # Read again below, or when they are next asked for.
         rows = _without(rows, touched)
         if before.whole:
             # In one statement each, however many tools changed: many processes may follow one server.

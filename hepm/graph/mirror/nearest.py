@@ -183,6 +183,7 @@ class _Chunk:
         new_2P = np.array(new, dtype=np.uint32).reshape(-1, 2).T
         rows_P = np.concatenate([self.rows_P, new_2P[0]])
         targets_P = np.concatenate([np.repeat(self.targets_G, self.sizes_G), new_2P[1]])
+        # By target, so that each tool's pairs lie side by side.
         order_P = np.argsort(targets_P, kind="stable")
         targets_G, starts_G, sizes_G = np.unique(targets_P[order_P], return_index=True, return_counts=True)
         ids_N = np.concatenate([self.ids_N, np.asarray(ids, dtype=np.int64)])
@@ -194,6 +195,7 @@ def _least(cosine_T: Float32Array, most: int | None, among: Collection[int] | No
     least_T = cosine_T
     if among is not None:
         allowed = [tool for tool in among if tool < len(cosine_T)]
+        # No state reaches infinity: tools that may not be named drop out.
         least_T = np.full_like(cosine_T, np.inf)
         least_T[allowed] = cosine_T = cosine_T[allowed]
     if most is not None and most < len(cosine_T):
@@ -214,6 +216,7 @@ def _all_cosines(chunks: Sequence[_Chunk], query_D: Float32Array) -> list[Float3
             return np.einsum("s,sn->n", query_S, chunk.vectors_CD.T[:, : chunk.rows][coordinates])
         return chunk.vectors_CD[: chunk.rows] @ query_D
 
+    # numpy releases the interpreter's lock while it multiplies.
     if len(chunks) >= _SHARED_CHUNKS:
         return list(_threads().map(cosines, chunks))
     return list(map(cosines, chunks))

@@ -254,9 +254,9 @@ class Neo4jStore(Store):
                 return []
             # Sorted, so that the result is in the order of an embedded store's.
             names = sorted(name for name, _ in rows_of(tx.run(statement("namespaces"))))
-            found = [work(Neo4jTransaction(tx, name)) for name in names]
+            results = [work(Neo4jTransaction(tx, name)) for name in names]
             run(tx, "set_success_from", success_from=reward)
-            return found
+            return results
 
         return self._connection.write(checked)
 
@@ -397,8 +397,10 @@ class Neo4jTransaction(Sender, Transaction):
         return self.stored(self.run("runs_naming", space=self.space, text=call_text(tool)))
 
     def shortest_success(self, environment: str, task: str) -> StoredRun | None:
-        found = self.stored(self.run("shortest_success", task_uid=uid(self.space, environment, task)))
-        return found[0] if found else None
+        shortest = self.stored(self.run("shortest_success", task_uid=uid(self.space, environment, task)))
+        if not shortest:
+            return None
+        return shortest[0]
 
     def runs_holding(self, edge: Edge, keys: Sequence[int]) -> Iterable[tuple[Any, ...]]:
         return self.run("runs_holding", edge=self._edge(edge), texts=key_texts(keys))

@@ -63,6 +63,7 @@ def find(mark: str, pid: int | None = None) -> int | None:
     """
     candidates = psutil.pids()
     if pid is not None:
+        # Most likely: looked at before all others.
         candidates.insert(0, pid)
     for candidate in candidates:
         if is_alive(candidate, mark):
@@ -232,6 +233,7 @@ class LocalServer:
     def status(self) -> Status:
         """The state now."""
         settings, pid = self._settings(), self._pid()
+        # What is known without settings and without a process.
         status = Status(
             running=pid is not None,
             version=None,
@@ -357,6 +359,7 @@ class LocalServer:
         command = [java, f"@{self._java_arguments}", release.main, self._mark, f"--config-dir={conf}"]
         log_bytes = 0  # of earlier starts
         if self._neo4j_log.exists():
+            # An error of an earlier start must not be told as one of this start.
             log_bytes = self._neo4j_log.stat().st_size
         pid = spawn(command, log=self._java_log, folder=self._folder, environment=environment)
         try:

@@ -130,6 +130,7 @@ def read_content(
     kept = sorted(ordered[:max_tools], key=lambda name: (-calls[name], name))
     names = list(kept)
     if START in strength and kept:
+        # The scripts take the first tool for the start, if it is there at all.
         names.insert(0, START)
     index = {name: number for number, name in enumerate(names)}
     tools: list[dict[str, Any]] = []
@@ -275,6 +276,7 @@ def left_out_of(content: PageContent) -> str:
         parts.append(count_of(content.edges_left_out, "weaker edge"))
     if not parts:
         return ""
+    # For example " (3 more tools and 1 weaker edge left out)".
     return f" ({' and '.join(parts)} left out)"
 
 
@@ -311,6 +313,7 @@ def clusters_of(content: PageContent) -> list[int | None]:
     """
     together: nx.Graph[int] = nx.Graph()
     for edge in content.edges:
+        # Either way round: a cluster is of tools that runs go between.
         a, b = sorted((edge["source"], edge["target"]))
         runs = (edge["support"] or 0) + (edge["failures"] or 0)
         if a != b and START not in (content.tools[a]["name"], content.tools[b]["name"]) and runs:

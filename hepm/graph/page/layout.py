@@ -39,6 +39,7 @@ def layout(tools: Rows, edges: Rows, places: Mapping[str, tuple[int, int]] | Non
         known = [places[tool["name"]] for tool in tools if tool["name"] in places]
         if len(known) == len(tools):
             return [(x, y, radius) for (x, y), radius in zip(known, radii, strict=True)]
+    # One dot has no distances to lay out.
     if len(tools) <= 1:
         return [(0, 0, radius) for radius in radii]
     xy = _turned(_majorised(_distances(len(tools), edges)), start_first=tools[0]["name"] == START)
@@ -94,7 +95,9 @@ def _distances(n: int, edges: Rows) -> FloatArray:
         lengths[a, b] = lengths[b, a] = min(lengths[a, b], lengths[b, a], length)
     np.fill_diagonal(lengths, 0.0)
     for via in range(n):
+        # Floyd and Warshall: is the way through one more tool shorter?
         np.minimum(lengths, lengths[:, via, None] + lengths[None, via, :], out=lengths)
+    # Tools that no path connects lie a little further apart than any that one does.
     reached = lengths[np.isfinite(lengths)].max()
     return np.where(np.isfinite(lengths), lengths, max(2.0, 1.1 * reached))
 
@@ -111,6 +114,7 @@ def _majorised(distances: FloatArray) -> FloatArray:
     np.fill_diagonal(squared, 1.0)
     weights = 1 / squared
     np.fill_diagonal(weights, 0.0)
+    # It is singular, as only distances count: 1/n added to all of it fixes the centre, and it can be inverted.
     laplacian = np.diag(weights.sum(1)) - weights
     inverse = np.linalg.inv(laplacian + 1 / n)
     pulls = weights * distances
@@ -135,6 +139,7 @@ def _turned(xy: FloatArray, *, start_first: bool) -> FloatArray:
 
 def _pushed_apart(xy: FloatArray, boxes: FloatArray) -> FloatArray:
     """Boxes that overlap move apart along the shorter way until none does or the rounds are over."""
+    # Two boxes are apart if their centres are, by half of both sizes, on one axis at least.
     need = (boxes[:, None, :] + boxes[None, :, :]) / 2
     for _ in range(_rounds(len(xy), 150)):
         gap = xy[:, None, :] - xy[None, :, :]

@@ -205,43 +205,48 @@ class Connections:
                 time.sleep(0.01)
 
     def _connect(self, *, read_only: bool) -> sqlite3.Connection:
-        # immutable: on a medium that cannot be written, SQLite must not look for a WAL it cannot create.
-        mode = "mode=ro&immutable=1" if self.read_only else "mode=ro" if read_only else "mode=rwc"
+        if self.read_only:
+            # immutable: on a medium that cannot be written, SQLite must not look for a WAL it cannot create.
+            mode = "mode=ro&immutable=1"
+        elif read_only:
+            mode = "mode=ro"
+        else:
+            mode = "mode=rwc"
         options: dict[str, Any] = {"timeout": BUSY_TIMEOUT_S, "isolation_level": None, "check_same_thread": False}
         return sqlite3.connect(f"{self.path.absolute().as_uri()}?{mode}", uri=True, **options)
 
     def _migrate(self) -> None:
-        found = int(self._writer.execute("PRAGMA user_version").fetchone()[0])
-        if found > SCHEMA_VERSION:
+        stored_version = int(self._writer.execute("PRAGMA user_version").fetchone()[0])
+        if stored_version > SCHEMA_VERSION:
             raise StoreVersionError(
-                f"{self.path} has schema version {found}, and this hepm knows up to {SCHEMA_VERSION}. "
+                f"{self.path} has schema version {stored_version}, and this hepm knows up to {SCHEMA_VERSION}. "
                 "Upgrade hepm, or export the runs with the newer one and import them here."
             )
-        if found == SCHEMA_VERSION:
+        if stored_version == SCHEMA_VERSION:
             return
         if self.read_only:
             raise StoreVersionError(
-                f"{self.path} has schema version {found}, and can only be read here, so that it cannot be brought to "
-                f"{SCHEMA_VERSION}. Give the folder write permission, or copy the file."
+                f"{self.path} has schema version {stored_version}, and can only be read here, so that it cannot be "
+                f"brought to {SCHEMA_VERSION}. Give the folder write permission, or copy the file."
             )
         with self.writing() as connection:
             # Another process may have been first.
-            found = int(connection.execute("PRAGMA user_version").fetchone()[0])
+            stored_version = int(connection.execute("PRAGMA user_version").fetchone()[0])
             # executescript() would commit the transaction that makes a migration atomic.
-            for version in range(found + 1, SCHEMA_VERSION + 1):
+            for version in range(stored_version + 1, SCHEMA_VERSION + 1):
                 statement = ""
                 for line in _resource(f"schema_{version}.sql").splitlines(keepends=True):
                     statement += line
                     if sqlite3.complete_statement(statement):
                         connection.execute(statement)
                         statement = ""
-            if found:
+            if stored_version:
                 # Until what derives from the records was looked at (see `Store.settle_upgrade`), whatever ends this.
                 # A file that another process makes just now has no header yet, and nothing to look at.
                 connection.execute(
                     "INSERT OR IGNORE INTO meta (key, value) "
                     "SELECT 'upgraded_from', ? WHERE EXISTS (SELECT 1 FROM meta WHERE key = 'embedder')",
-                    (str(found),),
+                    (str(stored_version),),
                 )
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
@@ -270,11 +275,12 @@ def _explain(error: sqlite3.Error, path: Path) -> StoreError:
     if "readonly" in text:
         return StoreError(f"{path} cannot be written ({text}). Give the folder write permission, or copy the file.")
     if "unable to open" in text:
-        why = (
-            "it is there, so this process has too many files open (see `ulimit -n`), or the folder cannot be written"
-            if os.access(path, os.R_OK)
-            else f"the folder {path.parent} is missing or closed to this user. Create it, or name another store"
-        )
+        why = f"the folder {path.parent} is missing or closed to this user. Create it, or name another store"
+        if os.access(path, os.R_OK):
+            why = (
+                "it is there, so this process has too many files open (see `ulimit -n`), or the folder cannot be "
+                "written"
+            )
         return StoreError(f"{path} cannot be opened: {why}.")
     if "locked" in text or "busy" in text:
         return StoreError(

@@ -108,6 +108,7 @@ class Gym:
     def tasks(self) -> Sequence[Task]:
         """The tasks, in a fixed order."""
         gym = GYMS[self.gym]
+        # The split is by number: the last fifth is held out.
         tasks = gym.tasks()
         return [task.task(number, len(tasks), gym.system) for number, task in enumerate(tasks)]
 

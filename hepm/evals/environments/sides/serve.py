@@ -19,7 +19,8 @@ class Asker:
     """Asks a model through hepm, which keeps its answers and the budget: {"ask": BODY}, by {"answer": COMPLETION}."""
 
     def __init__(self, requests: TextIO, replies: TextIO) -> None:
-        self._requests, self._replies = requests, replies
+        self._requests = requests
+        self._replies = replies
 
     def __call__(self, body: dict[str, Any]) -> dict[str, Any]:
         """The chat completion for the body of a request; RuntimeError if there is none."""
