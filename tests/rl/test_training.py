@@ -43,6 +43,7 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.mark.soak  # a minute of CPU time; what a step does is tested in test_trl.py
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning", "ignore::ResourceWarning")
 def test_in_25_guided_steps_the_reward_rises_by_more_than_half_and_memory_learns_the_successes(tmp_path: Path):
     desk = DeskEnvironment(make_desk(0))
