@@ -95,7 +95,7 @@ class _Tools:
 
     def __init__(self, runs: LiveRuns) -> None:
         self._runs = runs
-        self._told: OrderedDict[tuple[str, str], _Told] = OrderedDict()
+        self._sessions: OrderedDict[tuple[str, str], _McpSession] = OrderedDict()
 
     def suggest_next_tools(
         self,
@@ -107,9 +107,9 @@ class _Tools:
     ) -> NextTools:
         """Rank the tools that worked next in earlier runs, with the reason for each."""
         history = [name for name in history if not own_tool(name)]
-        told = self._of(session_id)
+        session = self._of(session_id)
         # Kept for `summarize_the_task` and `record_outcome`, which are not sent the calls.
-        told.history = history
+        session.history = history
         run = self._run_of(session_id)
         if self._is_control(session_id, run):
             return NextTools(tools=[], prompt="", no_opinion=HELD_OUT)
@@ -127,7 +127,7 @@ class _Tools:
         if run is not None:
             suggestions = run.session.tell_tools(suggestions, calls=len(history))
         ranked = [NextTool.model_validate(suggestion, from_attributes=True) for suggestion in suggestions]
-        told.named[len(history)] = [tool.tool for tool in ranked]
+        session.named[len(history)] = [tool.tool for tool in ranked]
         return NextTools(tools=ranked, prompt=suggestions.prompt(), no_opinion=suggestions.abstained)
 
     def _run_of(self, session_id: str) -> LiveRun | None:
@@ -170,13 +170,13 @@ class _Tools:
             holdout = memory.sessions.holdout_now(memory.holdout, namespace=namespace)
             return memory.sessions.lots.arm(session_id, holdout, namespace=namespace) == CONTROL
 
-    def _of(self, session_id: str) -> _Told:
-        """What a session told and was told."""
-        told = self._told.setdefault((NAMESPACE.get(), session_id), _Told())
-        self._told.move_to_end((NAMESPACE.get(), session_id))
-        while len(self._told) > MOST:
-            self._told.popitem(last=False)
-        return told
+    def _of(self, session_id: str) -> _McpSession:
+        """What is known of a session."""
+        session = self._sessions.setdefault((NAMESPACE.get(), session_id), _McpSession())
+        self._sessions.move_to_end((NAMESPACE.get(), session_id))
+        while len(self._sessions) > MOST:
+            self._sessions.popitem(last=False)
+        return session
 
     def search_experience(
         self,
@@ -192,25 +192,26 @@ class _Tools:
             return EarlierRuns(situations=[], lessons=[])
         with _explained():
             # Many more than k: among 50 situations there are often only a few ways to go on.
-            found = memory.search(query, k=_SEARCHED, namespace=namespace)
+            matches = memory.search(query, k=_SEARCHED, namespace=namespace)
             mirror = memory.mirror(namespace)
             ways: dict[tuple[tuple[ToolName, ...], tuple[ToolName, ...]], Situation] = {}
-            for one in found:
-                if (one.after, one.before) in ways or len(ways) == k:
+            for match in matches:
+                if (match.after, match.before) in ways or len(ways) == k:
                     continue
-                counts = [mirror.counts(one.after, tool) for tool in one.before]
-                ways[one.after, one.before] = Situation(
-                    summary=one.summary,
-                    after=[tool for tool in one.after if tool != START],
-                    called_next=list(one.before),
+                counts = [mirror.counts(match.after, tool) for tool in match.before]
+                ways[match.after, match.before] = Situation(
+                    summary=match.summary,
+                    after=[tool for tool in match.after if tool != START],
+                    called_next=list(match.before),
                     succeeded=max(succeeded for succeeded, _ in counts),
                     failed=max(failed for _, failed in counts),
-                    similarity=one.similarity,
-                    run=one.run,
+                    similarity=match.similarity,
+                    run=match.run,
                 )
             principles = memory.principles.search(query, k=_LESSONS, namespace=namespace)
             experiences = memory.experiences.search(query, k=_LESSONS, namespace=namespace)
-        lessons = [*(one.principle.text for one in principles), *(one.experience.lesson for one in experiences)]
+        lessons = [match.principle.text for match in principles]
+        lessons += [match.experience.lesson for match in experiences]
         return EarlierRuns(situations=list(ways.values()), lessons=list(dict.fromkeys(lessons)))
 
     def summarize_the_task(
@@ -219,21 +220,21 @@ class _Tools:
         summary: Annotated[str, Field(description="What the task is, what is done and what is known", min_length=1)],
     ) -> str:
         """Say what you know before you choose the next tool; returns what memory says about such a situation."""
-        told = self._of(session_id)
-        history = told.history
+        session = self._of(session_id)
+        history = session.history
         if WRITES.get():
             run = self._runs.named(session_id, namespace=NAMESPACE.get(), door=MCP_DOOR)
             with run.lock:
                 if run.door == MCP_DOOR:  # else another door records the calls
-                    _record_calls(run, history, told.named)
+                    _record_calls(run, history, session.named)
                 run.session.record(SUMMARY_TOOL, {"summary": summary}, "")
-            found = self._runs.prompt(run)
+            prompt = self._runs.prompt(run)
         elif self._is_control(session_id, None):
             return NOTHING
         else:  # a token that only reads gets the answer, and nothing is recorded
             with _explained():
-                found = self._runs.memory.prompt(state=summary, history=history, namespace=NAMESPACE.get())
-        return found.text or NOTHING
+                prompt = self._runs.memory.prompt(state=summary, history=history, namespace=NAMESPACE.get())
+        return prompt.text or NOTHING
 
     def record_outcome(
         self,
@@ -249,27 +250,27 @@ class _Tools:
             raise ToolError("this token may not write")
         namespace = NAMESPACE.get()
         nothing = f"nothing is recorded of the session {session_id!r}: give `calls`, the names of all tools called"
-        told = self._of(session_id)
-        calls = [name for name in calls or told.history if not own_tool(name)]
+        session = self._of(session_id)
+        calls = [name for name in calls or session.history if not own_tool(name)]
         with _explained():
             under_way = self._runs.has(session_id, namespace=namespace)
             if under_way or (calls and not self._runs.is_over(session_id, namespace=namespace)):
                 run = self._runs.named(session_id, namespace=namespace, door=MCP_DOOR)
                 with run.lock:
-                    _record_calls(run, calls, told.named)
+                    _record_calls(run, calls, session.named)
                 if only_summarised(run):
                     raise ToolError(nothing)
             try:
                 self._runs.finish(session_id, namespace=namespace, success=success, reward=reward)
             except NotFoundError as error:
                 raise ToolError(nothing) from error
-        self._told.pop((namespace, session_id), None)
+        self._sessions.pop((namespace, session_id), None)
         return "recorded"
 
 
 @dataclass(slots=True)
-class _Told:
-    """What the agent of a session told, and was told.
+class _McpSession:
+    """What the agent of a session sent, and what it was shown.
 
     Attributes:
         history: Names of the tools called so far.
@@ -282,8 +283,8 @@ class _Told:
 
 def _record_calls(run: LiveRun, calls: Sequence[ToolName], named: Mapping[int, Sequence[ToolName]]) -> None:
     """Record the calls that a run lacks, if they continue it: a client that had no answer sends all of them again."""
-    for at, tools in named.items():
-        run.session.note_hint(tools, calls=at)
+    for calls_made, tools in named.items():
+        run.session.note_hint(tools, calls=calls_made)
     known = [name for name in run.session.calls if name != SUMMARY_TOOL]
     # [find, book] is known, [find, book, pay] was sent: "pay" is new. [book, pay] does not continue it.
     for name in calls[len(known) :] if list(calls[: len(known)]) == known else ():

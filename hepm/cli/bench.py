@@ -131,6 +131,7 @@ def bench(
     # It closes what the command opens: the environment's process, folders, clients, the memory.
     with ExitStack() as stack:
         environment = opened_environment(env, stack, agent.source)
+        # The kind of environment decides what is played: users, recorded runs, or tasks.
         command = BenchCommand(environment, endpoint, stack, choice.limits(agent.prices), agent, learning, *options)
         if isinstance(environment, UsersEnvironment):
             command.serve_users(environment)
@@ -188,6 +189,7 @@ class BenchCommand:
         place = self._place()
         settings = self._settings(options.max_turns, options.options)
         settings |= self._settings_of_memory(options, given, tasks)
+        # A folder with other settings is refused: its answers would be mixed with these.
         kept = self._opened_folder(place, settings)
         bar = Bar("runs")
         made = Bench(self.environment, tasks, kept, self.endpoint, options, given=given, on_run=bar.show)
@@ -282,6 +284,7 @@ class BenchCommand:
             raise InputError(NO_POINTS[environment.kind])
         if environment.rejected:
             print(f"hepm: {unusable(environment.rejected)}", file=sys.stderr)
+        # "50" is a number of points, "refund*" a pattern of their names.
         wanted = self.agent.tasks or POINTS
         if wanted.isdecimal():
             return environment.drawn(int(wanted), seed=self.seed)
@@ -454,6 +457,7 @@ class BenchCommand:
             max_turns=self.agent.max_turns or max_turns,
             options=arguments,
             turn_rewards=bool(self.rounds),
+            # A given memory has judged its runs by its own limit already.
             success_from=SUCCESS_FROM if given is None else given.header.success_from,
         )
 

@@ -41,6 +41,7 @@ def demo(runs: tuple[str, ...], page: Path) -> None:
 
     options.check_sources(runs)
     check_output_path(page, "the page")
+    # The demo touches no memory of the user's.
     with tempfile.TemporaryDirectory(prefix="hepm-demo-") as folder, Memory.open(folder) as memory:
         if runs:
             title = _show_runs(memory, runs)
@@ -70,6 +71,7 @@ def _show_desk(memory: Memory) -> str:
     ended = f"{totals.successes} succeeded, {totals.failures} failed"
     _print(f"\n1. Remembered {count_of(report.stored, 'run')} of an agent without memory: {ended}.", bold=True)
     toured = tour(desk, hints_from(memory, desk, "hybrid"))
+    # Counts of right hints, wrong ones, warnings alone, and silences.
     answers = toured.answers()
     _print("\n2. Asked in cases it has not seen:", bold=True)
     for kind, moment in toured.shown().items():
@@ -126,6 +128,7 @@ def _show_runs(memory: Memory, sources: Sequence[str]) -> str:
     domain = min(domains, key=lambda domain: (-len(domain.runs), domain.name))
     _print(f"{count_of(len(records), 'run')} read, {_part_of(records, domain)}", bold=True)
     held_out = _held_out(domain)
+    # A task's other runs would give its calls away.
     families_apart = {event.run.family for event in held_out}
     report = memory.ingest([run.trajectory for run in domain.runs if run.family not in families_apart])
     remembered = f"Remembered {count_of(report.stored, 'run')}"

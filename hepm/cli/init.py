@@ -131,12 +131,14 @@ def init(
     # The namespace is the first part of the paths that an agent calls: http://127.0.0.1:8765/desk/v1.
     no_path = not namespace or "/" in namespace or namespace in TAKEN
     _check(no_path, "--namespace", f"{namespace!r} cannot be a part of an address: choose another name")
+    # The token itself would stand in a file that may be committed.
     named = token_env is None or re.fullmatch("[A-Z_][A-Z0-9_]*", token_env)
     _check(not named, "--token-env", "name an environment variable, such as HEPM_TOKEN, not the token itself")
     if client == "config":
         _check(scope == "user", "--scope", f"{FILE_NAME} is written into this folder")
         files = [config_file(store, namespace)]
     else:
+        # To remove the lines of --mcp nobody need name it again.
         files = _files(client, ServerEntry(server, namespace, token_env), scope, mcp=mcp or remove)
     _check((write or remove) and not files, "--write", f"{client} has no file for these lines: print and paste them")
     for file in files:

@@ -94,7 +94,7 @@ class _Distillation:
     client: Client | None
     about_users: Client | None
     again: bool
-    at_once: int
+    concurrency: int
 
     def estimate(self, kind: LessonKind) -> _Estimated:
         """What `run` would do; nothing is asked or stored."""
@@ -109,7 +109,7 @@ class _Distillation:
             return []
         from hepm.experience.model_distiller import ModelDistiller
 
-        distiller = ModelDistiller(self.client, kind, at_once=self.at_once)
+        distiller = ModelDistiller(self.client, kind, concurrency=self.concurrency)
         requests = [distiller.estimate(self.memory.lessons, namespace=self.namespace, again=self.again)]
         judge = self._judge()
         # Principles are compared with known ones: more questions, of which only a part will be asked.
@@ -166,14 +166,14 @@ class _Distillation:
         assert kind != "note"
         if self.client is None:
             return ExtractiveDistiller(kind)
-        return ModelDistiller(self.client, kind, at_once=self.at_once)
+        return ModelDistiller(self.client, kind, concurrency=self.concurrency)
 
     def _judge(self) -> ModelJudge | None:
         from hepm.experience.matching import ModelJudge
 
         if self.client is None:
             return None
-        return ModelJudge(self.client, at_once=self.at_once)
+        return ModelJudge(self.client, concurrency=self.concurrency)
 
 
 def _print_estimates(estimates: dict[LessonKind, _Estimated], *, as_json: bool) -> None:

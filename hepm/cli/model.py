@@ -33,6 +33,7 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Print what would 
 
 
 _UNITS: Final = {"call": "calls", "calls": "calls", "token": "tokens", "tokens": "tokens", "usd": "usd"}
+# "2 usd", "50000tokens"
 _LIMIT: Final = re.compile(rf"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>{'|'.join(_UNITS)})")
 
 
@@ -106,6 +107,7 @@ def _parse_prices(text: str | None) -> Prices | None:
     from hepm.llm import Prices
 
     try:
+        # Input, output and, if it is cheaper, cached input: dollars for a million tokens.
         return Prices(*(float(part) for part in text.split(",")))
     except (TypeError, ValueError) as error:
         wrong = f"the prices {text!r} are not two or three numbers, such as 0.15,0.6"
@@ -122,6 +124,7 @@ def cost_of(client: Client | None) -> dict[str, object] | None:
     """The usage as JSON; None if no model was used."""
     if client is None:
         return None
+    # Of this command; `paid_before` counts the answers that were read from the ledger.
     used, names = client.budget.used, ("calls", "input_tokens", "output_tokens", "cost_usd")
     counts = {name: getattr(used, name) for name in names}
     return {"model": client.endpoint.model, **counts, "paid_before": client.budget.paid_before}

@@ -47,6 +47,7 @@ def print_parts(parts: Sequence[Table | Text]) -> None:
 
 def default_folder(folder: str, name: str) -> Path:
     """Where answers are kept, if no folder is named."""
+    # "openai/gpt-5:free" in a file name: "openai-gpt-5-free".
     return Path(folder) / re.sub(r"[^\w.-]+", "-", name)
 
 
@@ -81,6 +82,7 @@ def played(
         except (BudgetSpentError, EndpointRefusedError) as error:
             # What was answered is reported first.
             ending = error
+    # Also after an early end: the runs that were played can be ingested.
     bench.folder.export()
     tell_asked(model, bench.endpoint, bench.folder, user and user.model)
     return model, ending
@@ -103,6 +105,7 @@ def opened_environment(name: str, stack: ExitStack, source: str = "") -> Environ
     """The environment of a name, or of `module:function`; the stack closes it. See `find_environment`."""
     from hepm.evals.environments import find_environment
 
+    # "desk:environment" is the function of a user's module, "bfcl" a name of ours.
     module, colon, function = name.partition(":")
     if colon:
         # Modules of the working folder, as `python -m` finds them.
@@ -148,6 +151,7 @@ def tell_estimate(
     number: int, usage: Usage, what: str, place: Path, *, prices: Prices | None = None, as_json: bool
 ) -> None:
     """Print the result of a dry run, with the cost where prices are known."""
+    # A dry run asks nothing: it counts what the tasks' texts and the usual number of turns would take.
     cost = prices and prices.cost_usd(usage)
     if as_json:
         document: dict[str, object] = {

@@ -97,6 +97,7 @@ def info(place: Place, as_json: bool) -> None:
     with place.open() as memory:
         checkpoint = memory.rankers.get(memory.mirror(place.namespace), memory.embedder).checkpoint
         _print(checkpoint, memory.rankers.file(place.namespace), as_json=as_json)
+        # A revision is a write: an ingest of thousands of runs makes a few.
         behind = memory.header.revision - checkpoint.revision
         if behind and not as_json:
             print(f"The memory has changed since ({count_of(behind, 'write')}): `hepm rank train` learns that too.")

@@ -85,6 +85,7 @@ def serve(store: str, port: int, upstream: str, holdout: float) -> None:
         source = ""
         if config.path:
             source = f", by {config.path}"
+        # Flushed: programs that start the server wait for this line.
         print(f"hepm serves {store} (upstream {upstream}{source}) at {address}", file=sys.stderr, flush=True)
 
     _log_plainly()
@@ -135,6 +136,7 @@ def _log_plainly() -> None:
 
 def _default_sessions(store: str) -> Path | None:
     """Where runs under way are kept; None for beside the file."""
+    # A server may be far away; a run under way must be on a disk of this machine.
     if is_address(store):
         return Path("hepm-sessions")
     return None

@@ -33,6 +33,7 @@ def list_(place: Place, as_json: bool) -> None:
         rows = memory.tools.list(namespace=place.namespace)
         sentences = remarks(memory, rows, place.namespace)
         names = [row.name for row in rows]
+        # {"find": [True, True, False, …]}: whether the latest calls worked, where runs say it.
         latest = memory.mirror(place.namespace).store.latest_outcomes(names, namespace=place.namespace)
     # Most formats do not say whether a call failed; an answer in words is no record of it.
     recorded = {name for name in names if latest.get(name)}
@@ -51,6 +52,7 @@ def list_(place: Place, as_json: bool) -> None:
     table.add_column("errors", justify="right")
     table.add_column("")
     for row in rows:
+        # "retired; also search_v1; changed on 2026-03-04: a new parameter"
         marks = ["retired"] if row.retired else []
         marks += [f"also {alias}" for alias in row.aliases]
         about = "; ".join([*marks, *sentences.get(row.name, [])])

@@ -105,6 +105,7 @@ def _export_examples(place: Place, path: str, *, hints: bool) -> None:
 
     with place.open() as memory:
         examples = sft_examples(memory, hints=hints, namespace=place.namespace)
+        # Lazily, as the lines are written: a memory may hold a million runs.
         lines = (json.dumps(example, ensure_ascii=False) for example in examples)
         if path == "-":
             options.print_lines(lines)
@@ -179,6 +180,7 @@ def copy(source: str, target: str, namespace: tuple[str, ...], as_json: bool) ->
     Example: `hepm copy memory.hepm neo4j://localhost:7687`
     """
     for store in (source, target):
+        # Two commands have a file and a store as arguments; this one takes stores alone.
         if re.search(r"\.jsonl(\.\w+)?$", store) and not Path(store).is_dir():
             raise click.BadParameter(f"{store} is no store: `hepm export` writes and `hepm import` reads JSON lines")
     # Two names of one store would compare it with itself.
@@ -187,6 +189,7 @@ def copy(source: str, target: str, namespace: tuple[str, ...], as_json: bool) ->
     with options.open_existing(source, named_by="SOURCE") as memory:
         namespaces = namespace or memory.namespaces()
         names = [options.known_namespace(memory, name, source, "SOURCE") for name in namespaces]
+        # Opened after the names are checked: a wrong name must leave no empty store behind.
         with _target(target, memory) as filled, Bar("runs compared and copied") as bar:
             copies = list(memory.copy_to(filled, namespaces=names, on_progress=bar.show))
     if as_json:

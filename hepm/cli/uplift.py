@@ -70,6 +70,7 @@ def _table(report: UpliftReport) -> Table:
 
 
 def _remarks(report: UpliftReport) -> Iterator[str]:
+    # Without kinds of requests to adjust for there is one figure alone.
     if report.success is not None and report.raw is not None:
         yield f"adjusted for {count_of(report.kinds, 'kind')} of requests; 95 % intervals that hold at every look"
     waiting = sum(report.without_outcome.values())
@@ -84,6 +85,7 @@ def _remarks(report: UpliftReport) -> Iterator[str]:
             f"hints were followed in {count_of(hinted.followed, 'session')}, of which {followed_share:.0%} succeeded, "
             f"and not in {hinted.others:,}, of which {other_share:.0%} did: no proof, as agents choose what they follow"
         )
+    # Credits of tools and lessons that were left out at random, the surest first.
     measured = [credit for credit in report.credits if credit.effect is not None]
     for credit in measured[:_SHOWN_CREDITS]:
         yield f"{credit.id}: {_credit(credit)}"
@@ -93,6 +95,7 @@ def _remarks(report: UpliftReport) -> Iterator[str]:
 
 def _credit(credit: Credit) -> str:
     shown = f"in {credit.shown:,} hints, left out of {credit.left_out:,}"
+    # An interval with 0 in it says nothing yet.
     if credit.effect is None or not credit.effect.sure:
         return f"{shown}; not yet known"
     return f"{shown}; {credit.sentence}"

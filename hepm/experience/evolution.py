@@ -78,15 +78,15 @@ class EvolutionSettings:
     prune_shown: int = 2
     prune_after: int = 20
     prune_success: float = 0.3
-    at_once: int = 4
+    concurrency: int = 4
 
     def __post_init__(self) -> None:
         for name in (*OPERATORS, "general_from", "prune_success", "related"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"{name} is {getattr(self, name)}: it must lie between 0 and 1.")
         # 2 is the highest temperature that endpoints take.
-        if not 0 <= self.coldest <= self.hottest <= 2 or min(self.proven, self.prune_every, self.at_once) < 1:
-            raise InputError("give 2 >= hottest >= coldest >= 0, and proven, prune_every and at_once of 1 or more.")
+        if not 0 <= self.coldest <= self.hottest <= 2 or min(self.proven, self.prune_every, self.concurrency) < 1:
+            raise InputError("give 2 >= hottest >= coldest >= 0, and proven, prune_every and concurrency of 1 or more.")
 
     def temperature(self, iteration: int, iterations: int) -> float:
         """Meta-temperature of an iteration, from 1."""
@@ -367,7 +367,9 @@ class Evolution:
         for step, parents, shown in tasks:
             questions.append(question(step.operator, parents, shown, temperature=temperature))
         # Answers come in any order.
-        results = {result.question: result for result in model.ask_all(questions, at_once=self._settings.at_once)}
+        results = {
+            result.question: result for result in model.ask_all(questions, concurrency=self._settings.concurrency)
+        }
         made: list[EvolutionStep] = []
         for (step, parents, _), asked in zip(tasks, questions, strict=True):
             result = results[asked]

@@ -37,7 +37,7 @@ class OutcomeJudge:
     """
 
     client: Client
-    at_once: int = 4
+    concurrency: int = 4
 
     @property
     def name(self) -> str:
@@ -52,26 +52,27 @@ class OutcomeJudge:
             BudgetSpentError: the budget has no room for the next run.
         """
         asked: dict[str, Trajectory] = {}
+        spent: BudgetSpentError | None = None
 
         def questions() -> Iterator[Question[str]]:
             for run in runs:
+                if spent is not None:
+                    return
                 if run.steps:
                     asked[run.id] = run
                     yield _question(run)
 
-        spent: BudgetSpentError | None = None
-        for result in self.client.ask_all(questions(), at_once=self.at_once):
+        for result in self.client.ask_all(questions(), concurrency=self.concurrency):
             # Answers come in any order, and a run is kept only until its own.
             run = asked.pop(result.question.subject)
             if isinstance(result, Answered):
                 word = _WORD.match(result.value)
                 yield RunVerdict(run, None if word is None else word[1].lower() == "yes", self.name)
             elif isinstance(result.error, BudgetSpentError):
+                # No further question is read; the answers under way still come, and are paid for.
                 spent = result.error
-                break
             else:
                 yield RunVerdict(run, None, self.name, str(result.error))
-        # After what was answered: those verdicts are paid for.
         if spent is not None:
             raise spent
 

@@ -346,12 +346,12 @@ class LessonBank:
         """A large group in parts: some wanted runs at a time, with an even sample of the others to compare with."""
         wanted_ids = [run for run in ids if run in wanted]
         large = len(ids) > _COMPARED
-        at_once = _COMPARED // 2 if large else len(ids)
-        for start in range(0, len(wanted_ids), at_once):
-            part = frozenset(wanted_ids[start : start + at_once])
+        part_size = _COMPARED // 2 if large else len(ids)
+        for start in range(0, len(wanted_ids), part_size):
+            part = frozenset(wanted_ids[start : start + part_size])
             others = [run for run in ids if run not in part]
             if large:
-                step = math.ceil(len(others) / at_once)
+                step = math.ceil(len(others) / part_size)
                 others = others[::step]
             compared = self.runs(sorted([*part, *others]), namespace=namespace)
             yield TaskRuns(environment, name, compared, part, alike=True)

@@ -87,7 +87,7 @@ class ModelJudge:
     """Asks a model, a few pairs at a time; not about equal words, nor about two principles that no model wrote."""
 
     client: Client
-    at_once: int = 4
+    concurrency: int = 4
 
     def __call__(self, pairs: Sequence[Pair]) -> Sequence[bool | str]:
         """A verdict on each pair; EndpointRefusedError if the model refuses every request."""
@@ -98,7 +98,7 @@ class ModelJudge:
             if question is not None:
                 distinct[question] = None
         answers: dict[Question[Sameness], bool | str] = {}
-        for result in self.client.ask_all(distinct, at_once=self.at_once):
+        for result in self.client.ask_all(distinct, concurrency=self.concurrency):
             if isinstance(result, Answered):
                 answers[result.question] = result.value.same
             else:

@@ -107,7 +107,7 @@ class ModelDistiller:
 
     client: Client
     kind: Kind
-    at_once: int = 4
+    concurrency: int = 4
     methods: Mapping[str, CreditMethod] = field(default_factory=dict[str, CreditMethod])
 
     @property
@@ -120,7 +120,7 @@ class ModelDistiller:
         comparisons: dict[str, RunComparison] = {}
         silent: list[str] = []
         questions = self._questions(tasks, comparisons, silent)
-        for result in self.client.ask_all(questions, at_once=self.at_once):
+        for result in self.client.ask_all(questions, concurrency=self.concurrency):
             # Answers come in any order: the subject says of which run.
             run = result.question.subject
             comparison = comparisons.pop(run)

@@ -109,22 +109,22 @@ class Client:
             raise result.error
         return result.value
 
-    def ask_all(self, questions: Iterable[Question[T]], *, at_once: int = 4) -> Generator[AnswerOrFailure[T]]:
+    def ask_all(self, questions: Iterable[Question[T]], *, concurrency: int = 4) -> Generator[AnswerOrFailure[T]]:
         """The result of each question, as they finish; EndpointRefusedError if the endpoint will answer none.
 
         Questions are read one by one, and may be endless. Leaving early, by `break` or Ctrl-C, waits for the requests
         under way, keeps their answers, and begins no further one.
         """
-        if at_once < 1:
-            raise InputError(f"at_once is {at_once}: it must be 1 or more.")
+        if concurrency < 1:
+            raise InputError(f"concurrency is {concurrency}: it must be 1 or more.")
         stop = Event()
         running: set[Future[AnswerOrFailure[T]]] = set()
-        with ThreadPoolExecutor(at_once, thread_name_prefix="hepm-llm") as pool:
+        with ThreadPoolExecutor(concurrency, thread_name_prefix="hepm-llm") as pool:
             try:
                 for question in questions:
                     running.add(pool.submit(self._result, question, stop))
                     # Only with all threads busy does it wait, so that no more questions are read than are asked.
-                    timeout_s = 0 if len(running) < at_once else None
+                    timeout_s = 0 if len(running) < concurrency else None
                     done, running = wait(running, timeout_s, FIRST_COMPLETED)
                     for future in done:
                         yield future.result()

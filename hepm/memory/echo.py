@@ -25,6 +25,7 @@ class HintedCalls:
     def note(self, tools: Sequence[ToolName], *, calls: int) -> None:
         """Note that a hint named tools after so many calls."""
         if tools:
+            # {2: ("book",)}: after two calls a hint named book.
             self._named[calls] = tuple(dict.fromkeys((*self._named.get(calls, ()), *tools)))
 
     def marked(self, turns: Sequence[Turn]) -> tuple[Turn, ...]:
@@ -43,6 +44,7 @@ class HintedCalls:
             for number in range(since, made + 1):
                 named.update(dict.fromkeys(self._named.get(number, ())))
             marked.append(replace(turn, hinted=tuple(named)) if named else turn)
+            # Hints of this turn's own calls belong to the next one.
             since = made + 1
             made += calls
         return tuple(marked)

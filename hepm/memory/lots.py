@@ -32,6 +32,7 @@ class Lots:
         Raises:
             StoreUnavailableError: the secret was not read yet, and the store does not answer.
         """
+        # Read once and kept: draws go on while the store does not answer.
         self._secret = self._secret or self._store.secret
         # With their lengths, so that no other parts give the same text.
         parts = "".join(f"{len(part)} {part}" for part in (self._secret, purpose, namespace, run))
@@ -39,6 +40,7 @@ class Lots:
 
     def arm(self, run: str, holdout: float, *, namespace: str) -> str:
         """The arm of a session; a share of `holdout` are controls. One that is a control at .1 is one at .2, too."""
+        # The draw does not depend on the holdout, so that a larger one only adds controls.
         lot = self.dice("arm", run, namespace=namespace).random()
         if lot < holdout:
             return CONTROL

@@ -39,6 +39,7 @@ def query_of(
     if isinstance(after, str):
         last = (after,)
     else:
+        # A list is one turn with parallel calls; without any call the run begins.
         last = tuple(after or history[-1:]) or (START,)
     names = ToolNames.of(mirror.marks, map(normal, (*history, *last)), available or ())
     last = tuple(map(names.own, last))
@@ -52,6 +53,7 @@ def query_of(
         text, user_text = state.text, said_text(state)
     at_start = last == (START,)
     content = content_words(f"{text}\n{user_text}") if at_start else ""
+    # One call of the embedder for all texts, each once: the user's words may be all of the state.
     vectors: dict[str, Float32Array] = {}
     texts = [part for part in dict.fromkeys((text, user_text, content)) if part.strip()]
     if texts and embed is not None:
@@ -73,6 +75,7 @@ def query_of(
         vector=vectors.get(text),
         said_vector=vectors.get(user_text),
         content_vector=content_vector,
+        # "cancel" may be the memory's name of what this agent has as "cancel_order".
         tools=None if available is None else frozenset(map(names.own, available)),
         k=k,
         names=names,

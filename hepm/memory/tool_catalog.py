@@ -49,6 +49,7 @@ class ToolCatalog:
         # Runs are counted again under the other name, so that states are embedded again.
         embedder = self._embedder()
         try:
+            # In one transaction: a crash leaves all under the old name or all under the new one.
             change(namespace=namespace, replay=replay_with(embedder), embedder=embedder.name)
         finally:
             self._mirror.catch_up()
@@ -58,6 +59,7 @@ class ToolCatalog:
 
         What is known of it stays.
         """
+        # Also after an error: the store may have changed before it.
         try:
             self._store.retire(tool, retired=retired, namespace=namespace)
         finally:

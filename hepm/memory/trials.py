@@ -72,6 +72,7 @@ class Trials:
     def harm(self, *, namespace: str = DEFAULT_NAMESPACE) -> Effect | None:
         """The difference that memory makes in a namespace where it harms, its interval below 0; else None."""
         success = self.lately(namespace=namespace).success
+        # `sure` is -1 where the interval is below 0, 1 where it is above, else 0.
         if success is None or success.sure >= 0:
             return None
         return success
@@ -86,6 +87,7 @@ class Trials:
         gone: list[str] = []
         for lesson in self.lately(namespace=namespace).harmful:
             stored = lessons.get(lesson.id)
+            # The report may be older than the store: such a lesson may be gone or retired by now.
             if stored is not None and stored.row.live:
                 _log.warning("the lesson %s of %r is retired: %s", lesson.id, namespace, lesson.sentence)
                 gone.append(lesson.id)

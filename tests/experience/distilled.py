@@ -16,7 +16,7 @@ def main(url: str, store: str) -> None:
     bank = open_bank(Path(store))
     ledger = StoreLedger(bank.store.lessons, NS, "run")
     with Client(Endpoint("small", url), ledger=ledger) as client:
-        report = distill_into(bank, ModelDistiller(client, "experience", at_once=2), namespace=NS)
+        report = distill_into(bank, ModelDistiller(client, "experience", concurrency=2), namespace=NS)
     print(report.runs, report.new, client.budget.used.calls, flush=True)
     bank.store.close()
 

@@ -65,7 +65,7 @@ def rules(bank: LessonBank) -> dict[str, set[str]]:
 
 
 def test_tasks_distilled_run_by_run_teach_what_they_teach_distilled_at_once(tmp_path: Path) -> None:
-    step_by_step, at_once = open_bank(tmp_path / "one.hepm"), open_bank(tmp_path / "other.hepm")
+    step_by_step, in_one_run = open_bank(tmp_path / "one.hepm"), open_bank(tmp_path / "other.hepm")
     runs = [
         trajectory(
             f"{task}-{number}", "look", tool, success=tool == "buy", task=task, goal=f"I want {task}", ended_at=number
@@ -77,16 +77,16 @@ def test_tasks_distilled_run_by_run_teach_what_they_teach_distilled_at_once(tmp_
     for run in runs:
         remember(step_by_step, run)
         relearn(step_by_step, run.id)
-    remember(at_once, *runs)
-    Experiences(at_once).distill(namespace=NS)
-    Principles(at_once).distill(namespace=NS)
-    assert rules(step_by_step) == rules(at_once)
+    remember(in_one_run, *runs)
+    Experiences(in_one_run).distill(namespace=NS)
+    Principles(in_one_run).distill(namespace=NS)
+    assert rules(step_by_step) == rules(in_one_run)
     told = [
         {
             (one.row.properties["lesson"], tuple(sorted(source.run for source in one.row.sources)))
             for one in bank.list("experience", namespace=NS)
         }
-        for bank in (step_by_step, at_once)
+        for bank in (step_by_step, in_one_run)
     ]
     assert told[0] == told[1]
 

@@ -443,7 +443,8 @@ def test_equal_seeds_and_answers_give_equal_results_in_whatever_order_answers_co
 ) -> None:
     many(bench)
     reports = [
-        bench.evolve(replace(SOME, at_once=at_once), seed=5, model=open_client(), dry_run=True) for at_once in (1, 6)
+        bench.evolve(replace(SOME, concurrency=concurrency), seed=5, model=open_client(), dry_run=True)
+        for concurrency in (1, 6)
     ]
     assert reports[0] == reports[1]
     assert reports[0].kept["mutation"] > 1

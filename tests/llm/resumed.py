@@ -39,7 +39,7 @@ def main(url: str, ledger: str, number: int) -> None:
     with Client(Endpoint("small", url), ledger=FileLedger(Path(ledger))) as client:
         names = [f"run-{place}" for place in range(number)]
         questions = [Question("reflect", name, (Message("user", name),), str) for name in names]
-        for result in client.ask_all(questions, at_once=3):
+        for result in client.ask_all(questions, concurrency=3):
             assert isinstance(result, Answered), result
             print(result.question.subject, flush=True)
         print(client.budget.line(), flush=True)

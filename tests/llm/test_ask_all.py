@@ -39,7 +39,7 @@ def own_threads() -> list[threading.Thread]:
 
 def test_each_question_comes_back_once_with_its_own_answer(server: Loopback, client: Client):
     server.script = lambda request: completion(request.said.removeprefix("Say something on ").removesuffix("."))
-    results = list(client.ask_all(questions(30), at_once=4))
+    results = list(client.ask_all(questions(30), concurrency=4))
     assert all(isinstance(one, Answered) and one.value == one.question.subject for one in results)
     assert {one.question.subject for one in results} == {f"run-{place}" for place in range(30)}
     assert server.most_at_once <= 4
@@ -55,7 +55,7 @@ def test_results_come_as_they_finish_and_not_as_they_were_asked(server: Loopback
 
     server.script = script
     order: list[str] = []
-    for one in client.ask_all(questions(4), at_once=2):
+    for one in client.ask_all(questions(4), concurrency=2):
         order.append(one.question.subject)
         if len(order) == 3:
             others_came.set()
@@ -77,7 +77,7 @@ def test_a_question_that_fails_does_not_keep_the_others_from_their_answers(serve
 def test_endless_questions_are_taken_only_as_answers_are_wanted(server: Loopback, client: Client):
     taken = count()
     endless = (text_question(f"run-{next(taken)}") for _ in iter(int, 1))
-    answers = client.ask_all(endless, at_once=3)
+    answers = client.ask_all(endless, concurrency=3)
     assert [isinstance(next(answers), Answered) for _ in range(5)] == [True] * 5
     answers.close()
     assert next(taken) <= 5 + 3 + 1
@@ -90,13 +90,13 @@ def test_no_question_asks_nothing(server: Loopback, client: Client):
 
 def test_less_than_one_at_once_is_an_error(client: Client):
     with pytest.raises(InputError):
-        list(client.ask_all([], at_once=0))
+        list(client.ask_all([], concurrency=0))
 
 
 def test_twins_in_flight_are_asked_once(server: Loopback, client: Client):
     server.script = lambda _: completion("same").after(0.1)
     twins = [text_question("run-1", step="a"), text_question("run-1", step="b"), text_question("run-1", step="a")]
-    results = [one for one in client.ask_all(twins, at_once=3) if isinstance(one, Answered)]
+    results = [one for one in client.ask_all(twins, concurrency=3) if isinstance(one, Answered)]
     assert [one.value for one in results] == ["same"] * 3
     assert sorted(one.paid_before for one in results) == [False, True, True]
     assert sorted(one.question.step for one in results) == ["a", "a", "b"]
@@ -120,7 +120,7 @@ def test_a_twin_that_is_still_wanted_is_asked_when_nobody_waits_for_the_first_an
 ):
     busy = iter([Reply({}, 503)])  # names no wait, so that a pause of half a second follows
     server.script = lambda request: next(busy, completion()) if "run-1" in request.said else completion().after(0.1)
-    leaving = client.ask_all(questions(2), at_once=2)
+    leaving = client.ask_all(questions(2), concurrency=2)
     next(leaving)
     wait_until(lambda: len(server.requests) == 2)
     found: list[str] = []
@@ -142,7 +142,7 @@ def test_leaving_early_begins_no_request_keeps_what_runs_and_leaves_no_thread(se
         return completion().after(0.3)
 
     server.script = script
-    for result in client.ask_all(questions(20), at_once=3):
+    for result in client.ask_all(questions(20), concurrency=3):
         assert result.question.subject == "run-0"
         first_came.set()
         break
@@ -159,7 +159,7 @@ def test_leaving_early_begins_no_request_keeps_what_runs_and_leaves_no_thread(se
 
 def test_leaving_early_makes_no_further_attempt(server: Loopback, client: Client):
     server.script = lambda request: completion() if "run-0" in request.said else error(503, retry_after_s=2)
-    answers = client.ask_all(questions(3), at_once=2)
+    answers = client.ask_all(questions(3), concurrency=2)
     assert next(answers).question.subject == "run-0"
     wait_until(lambda: len(server.requests) >= 2)
     answers.close()
@@ -173,7 +173,7 @@ def test_an_error_among_the_questions_comes_out_and_leaves_no_thread(client: Cli
         raise RuntimeError("the reader broke")
 
     with pytest.raises(RuntimeError, match="the reader broke"):
-        list(client.ask_all(failing(), at_once=2))
+        list(client.ask_all(failing(), concurrency=2))
     assert own_threads() == []
 
 
@@ -183,12 +183,12 @@ def test_a_ledger_that_cannot_write_stops_everything(server: Loopback, open_clie
             raise OSError("no space left")
 
     with pytest.raises(OSError, match="no space left"):
-        list(open_client(ledger=Full()).ask_all(questions(100), at_once=2))
+        list(open_client(ledger=Full()).ask_all(questions(100), concurrency=2))
     assert len(server.requests) <= 3
 
 
 def test_what_the_budget_has_no_room_for_is_unasked_and_no_error(server: Loopback, open_client: Callable[..., Client]):
-    results = list(open_client(budget=Budget(calls=3)).ask_all(questions(8), at_once=4))
+    results = list(open_client(budget=Budget(calls=3)).ask_all(questions(8), concurrency=4))
     unasked = [one.error for one in results if isinstance(one, Failed) and isinstance(one.error, BudgetSpentError)]
     assert (len(unasked), len(results), len(server.requests)) == (5, 8, 3)
     assert str(unasked[0]) == "the budget of 3 calls is spent"
@@ -206,9 +206,9 @@ def test_one_question_beyond_the_budget_is_an_error(open_client: Callable[..., C
         open_client(budget=Budget(calls=0)).ask(text_question())
 
 
-@pytest.mark.parametrize("at_once", [1, 8])
+@pytest.mark.parametrize("concurrency", [1, 8])
 def test_a_budget_of_tokens_is_not_overrun_by_what_runs_side_by_side(
-    server: Loopback, open_client: Callable[..., Client], at_once: int
+    server: Loopback, open_client: Callable[..., Client], concurrency: int
 ):
     # Each takes all that it may, so that nothing but the hold before the request keeps them within.
     each = text_question("run-00").input_tokens()
@@ -216,7 +216,7 @@ def test_a_budget_of_tokens_is_not_overrun_by_what_runs_side_by_side(
     budget = Budget(tokens=1_000)
     client = open_client(budget=budget)
     asked = [text_question(f"run-{place}", max_output_tokens=150) for place in range(10, 40)]
-    results = list(client.ask_all(asked, at_once=at_once))
+    results = list(client.ask_all(asked, concurrency=concurrency))
     assert client.budget.used.tokens <= 1_000
     assert sum(isinstance(one, Answered) for one in results) == 1_000 // (each + 150)
     assert budget.used.tokens == client.budget.used.tokens
@@ -227,7 +227,7 @@ def test_what_is_held_back_and_not_used_is_there_for_others(server: Loopback, op
     client = open_client(budget=Budget(tokens=1_000))
     asked = [text_question(f"run-{place}", max_output_tokens=600) for place in range(12)]
     # Only one may run at a time; once settled, most of what it held is free again.
-    results = list(client.ask_all(asked, at_once=4))
+    results = list(client.ask_all(asked, concurrency=4))
     assert all(isinstance(one, Answered) for one in results)
     assert server.most_at_once == 1
 
@@ -235,7 +235,7 @@ def test_what_is_held_back_and_not_used_is_there_for_others(server: Loopback, op
 def test_a_request_that_failed_gives_back_what_it_held(server: Loopback, open_client: Callable[..., Client]):
     server.replies = [error(400, "odd"), refused(), completion()]
     client = open_client(budget=Budget(calls=2))
-    results = client.ask_all(questions(4), at_once=1)
+    results = client.ask_all(questions(4), concurrency=1)
     kinds = [type(one.error) if isinstance(one, Failed) else Answered for one in results]
     assert kinds == [EndpointError, AnswerError, Answered, BudgetSpentError]  # what the model refused was paid for
 

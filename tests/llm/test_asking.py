@@ -159,7 +159,7 @@ def test_a_text_question_meanwhile_does_not_bring_back_a_format_that_was_put_dow
     server.rules.formats, server.rules.limits = ("text", "json_object"), ("max_completion_tokens",)
     slow, quick = completion("ok").after(0.3), completion(LESSON)
     server.script = lambda request: slow if "something" in request.said else quick
-    list(client.ask_all([text_question("b"), lesson_question("a", temperature=0.5)], at_once=2))
+    list(client.ask_all([text_question("b"), lesson_question("a", temperature=0.5)], concurrency=2))
     before = len(server.requests)
     client.ask(lesson_question("d"))
     assert len(server.requests) == before + 1

@@ -49,7 +49,7 @@ def test_the_budget_loses_nothing_under_threads():
 
 
 def test_many_at_once_are_counted_as_the_server_counts_them(server: Loopback, client: Client):
-    list(client.ask_all([text_question(f"run-{place}") for place in range(40)], at_once=8))
+    list(client.ask_all([text_question(f"run-{place}") for place in range(40)], concurrency=8))
     assert client.budget.used.calls == 40
     assert client.budget.used.output_tokens == 40  # "ok" each
 

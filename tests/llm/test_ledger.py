@@ -76,7 +76,7 @@ def test_more_tokens_for_an_answer_that_was_cut_ask_for_that_one_alone(
     server.replies = [completion("whole"), cut_off("ha")]
     client = open_client()
     asked = [text_question("run-1"), text_question("run-2")]
-    list(client.ask_all(asked, at_once=1))
+    list(client.ask_all(asked, concurrency=1))
     more = [text_question("run-1", max_output_tokens=9_000), text_question("run-2", max_output_tokens=9_000)]
     assert all(isinstance(one, Answered) for one in client.ask_all(more))
     assert len(server.requests) == 3

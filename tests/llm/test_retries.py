@@ -60,7 +60,7 @@ def test_what_would_fail_for_all_stops_everything_with_one_sentence(
 ):
     server.script = lambda _: reply
     with pytest.raises(EndpointRefusedError) as caught:
-        list(open_client(retries=1).ask_all((text_question(f"run-{number}") for number in range(1000)), at_once=2))
+        list(open_client(retries=1).ask_all((text_question(f"run-{number}") for number in range(1000)), concurrency=2))
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
     assert len(server.requests) <= 6
@@ -69,7 +69,7 @@ def test_what_would_fail_for_all_stops_everything_with_one_sentence(
 def test_a_403_after_good_answers_concerns_its_question_alone(server: Loopback, client: Client):
     client.ask(text_question("run-0"))
     server.replies = [error(403, "your input was flagged")]
-    one, other = client.ask_all([text_question("run-1"), text_question("run-2")], at_once=1)
+    one, other = client.ask_all([text_question("run-1"), text_question("run-2")], concurrency=1)
     assert isinstance(one, Failed)
     assert "flagged" in str(one.error)
     assert not isinstance(other, Failed)

@@ -30,6 +30,8 @@ _OWN_CALLS: Final = frozenset((
 """Calls of tools that OpenAI defines; their arguments are an action, an operation, queries or code."""
 _OWN_ARGUMENTS: Final = ("action", "operation", "queries", "code")
 _LISTS: Final = ("items", "input", "output")
+_PARTS: Final = frozenset({"input_text", "output_text", "text", "input_image", "input_file"})
+"""Types of the parts of an output. Images and files fall away, as in messages."""
 
 
 def item_messages(items: Sequence[Object]) -> list[Object]:
@@ -94,14 +96,24 @@ def _failed(item: Object) -> bool | None:
 
 
 def _result(call: str, output: Any, error: bool | None) -> Object:
-    text = output
-    if not isinstance(output, str):
-        text = json.dumps(output, ensure_ascii=False)
+    text = _output_text(output)
     # OpenAI's own messages cannot say that a call failed, so that Anthropic's form carries it.
     if error is None:
         return {"role": "tool", "tool_call_id": call, "content": text}
     block = {"type": "tool_result", "tool_use_id": call, "content": text, "is_error": error}
     return {"role": "user", "content": [block]}
+
+
+def _output_text(output: Any) -> str:
+    """An output is a text or a list of parts, as a message's content; that of the API's own tools is JSON."""
+    if isinstance(output, str):
+        return output
+    # [{"type": "input_text", "text": "sunny"}] is "sunny"; a shell's [{"stdout": "…", "outcome": {…}}] stays as it is.
+    if fields.is_list(output) and output:
+        parts = [part for part in output if fields.is_object(part) and part.get("type") in _PARTS]
+        if len(parts) == len(output):
+            return fields.plain_text(parts)
+    return json.dumps(output, ensure_ascii=False)
 
 
 def _text(value: Any) -> str:
