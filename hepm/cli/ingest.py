@@ -138,6 +138,7 @@ def ingest(
     options.check_sources(runs)
     config = read_config()
     read = ReadOptions(**asdict(reading), ids=config.ingest.ids, command_names=config.ingest.command_names)
+    # By their names; the descriptions in the runs themselves count, too.
     described: list[Tool] = []
     if tools:
         described = load_tools(tools)
@@ -169,30 +170,33 @@ def store_runs(
 
     # Rejects an unknown format before a store is created.
     read_runs([], reading)
-    stored = 0
+    # An ingest that fails at its first run leaves no new, empty store.
     with (
         options.no_empty_store(place.store),
         place.create(**created) as memory,
         Bar("runs read") as bar,
     ):
-
-        def show(report: IngestReport) -> None:
-            nonlocal stored
-            stored = report.stored
-            bar.show(report.read)
-
+        before = memory.totals(namespace=place.namespace).trajectories
         try:
             # Ray writes what it has to say to stdout, where results go.
             with redirect_stdout(sys.stderr):
                 report = memory.ingest(
-                    runs, namespace=place.namespace, reading=reading, options=preparing, tools=tools, on_batch=show
+                    runs,
+                    namespace=place.namespace,
+                    reading=reading,
+                    options=preparing,
+                    tools=tools,
+                    on_batch=lambda report: bar.show(report.read),
                 )
+            # A large memory reads the calls after a tool from files: a tenth of a second each, once.
             if report.stored >= _PREPARED_FROM:
                 bar.what = "tools prepared for suggestions"
                 memory.prepare(namespace=place.namespace, on_progress=bar.show)
         except KeyboardInterrupt:
             # Ctrl-C may have ended the reader of stderr, too.
             with suppress(OSError):
+                # Asked of the store: the last batch may be committed, and the report not know it yet.
+                stored = memory.totals(namespace=place.namespace).trajectories - before
                 so_far = count_of(stored, "run")
                 print(f"hepm: interrupted with {so_far} stored so far; repeat the command to go on", file=sys.stderr)
             raise
@@ -236,6 +240,7 @@ def _remarks_on(report: IngestReport) -> Iterator[str]:
         yield f"{labelled:,} of them {have} by the rule {rule!r}"
     if report.unlabelled:
         remedy = "label them with `hepm label`"
+        # Formats such as transcripts have no key for an outcome.
         if not report.by_format.keys() <= _WITHOUT_OUTCOMES:
             remedy = f"name the key of outcomes with --success-key or --reward-key, pass --assume-success, or {remedy}"
         unknown = _verb(report.unlabelled, "has no outcome and counts", "have no outcome and count")

@@ -64,6 +64,7 @@ def distill(
         if dry_run:
             _print_estimates({kind: step.estimate(kind) for kind in chosen}, as_json=as_json)
             return
+        # One kind after the other: a budget that is spent on the first leaves none for the next.
         reports: dict[LessonKind, DistillReport | ReflectReport] = {kind: step.run(kind) for kind in chosen}
     tell_cost(client)
     if as_json:
@@ -111,6 +112,7 @@ class _Distillation:
 
         distiller = ModelDistiller(self.client, kind, concurrency=self.concurrency)
         requests = [distiller.estimate(self.memory.lessons, namespace=self.namespace, again=self.again)]
+        # Whether two principles say the same is asked only where their texts are similar.
         judge = self._judge()
         # Principles are compared with known ones: more questions, of which only a part will be asked.
         if kind == "principle" and judge is not None:
@@ -191,6 +193,7 @@ def _lessons_of(report: DistillReport | ReflectReport) -> int:
 
     if isinstance(report, ReflectReport):
         return report.written + report.unchanged
+    # A principle that says what one said already is merged into that.
     return report.new + report.merged
 
 

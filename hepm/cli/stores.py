@@ -56,6 +56,7 @@ class NamespaceStats:
         tools = memory.tools.list(namespace=namespace)
         return cls(
             totals=asdict(memory.totals(namespace=namespace)),
+            # Tools that runs only list, and never called, have 0 calls.
             called=sum(tool.calls > 0 for tool in tools),
             remarks=remarks(memory, tools, namespace),
             guard=memory.sessions.guard(namespace=namespace),
@@ -116,6 +117,7 @@ def _print_counts(title: str, by_namespace: Mapping[str, NamespaceStats]) -> Non
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
     for name, counted in by_namespace.items():
+        # Without a column of lessons the last number falls away.
         numbers = [f"{count:,}" for count in counted.row[: len(columns)]]
         table.add_row(plain(name), *numbers)
     options.print_table(table)
@@ -126,6 +128,7 @@ def _sentences(counted: NamespaceStats) -> Iterator[str]:
     waiting = counted.totals["unlabelled"]
     if waiting:
         yield _without_outcome(waiting)
+    # Of an OpenAI tool list, for example: `hepm ingest --tools`.
     described = counted.totals["tools"] - counted.called
     if described:
         yield f"{count_of(counted.called, 'tool')} called, {described:,} more described"

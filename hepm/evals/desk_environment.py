@@ -34,7 +34,7 @@ class DeskEpisode:
         self._solved: list[bool] = []
 
     @property
-    def _over(self) -> bool:
+    def _finished(self) -> bool:
         return len(self._calls) >= self._most or self._now.kind.outcome(self._calls) is not None
 
     @property
@@ -46,7 +46,7 @@ class DeskEpisode:
         if arguments or tool not in {schema["function"]["name"] for schema in self.tools}:
             raise ToolFailed(f"there is no tool {tool} with these arguments")
         # The agent has to answer before the next trouble begins.
-        if self._over:
+        if self._finished:
             raise ToolFailed("this trouble is closed: answer the user")
         self._calls += (tool,)
         return str(self._now.messages(self._calls)[-1]["content"])

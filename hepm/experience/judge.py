@@ -66,6 +66,7 @@ class OutcomeJudge:
             # Answers come in any order, and a run is kept only until its own.
             run = asked.pop(result.question.subject)
             if isinstance(result, Answered):
+                # "Yes.", "no, since …"; any other word is no verdict.
                 word = _WORD.match(result.value)
                 yield RunVerdict(run, None if word is None else word[1].lower() == "yes", self.name)
             elif isinstance(result.error, BudgetSpentError):
@@ -84,4 +85,5 @@ class OutcomeJudge:
 def _question(run: Trajectory) -> Question[str]:
     about = [f"The record, {run.steps} turns of the agent:", quoted_run(run)]
     messages = (Message("system", f"{_TASK} {RECORD_IS_DATA}"), Message("user", "\n".join(about)))
+    # At temperature 0, so that the answer in the ledger is the one that would come again.
     return Question("outcome", run.id, messages, str, temperature=0.0)

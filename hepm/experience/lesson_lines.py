@@ -96,7 +96,7 @@ class LessonWriter:
         as_written: bool = False,
     ) -> None:
         self._as_written = as_written
-        self._here = here
+        self._principle_advice = here
         self._occasions = occasions
         self._names = names
         self._environment = environment
@@ -139,7 +139,7 @@ class LessonWriter:
 
     def _advice(self, lesson: Principle | Experience) -> Advice:
         """What a lesson says about the next call; of one that was counted, what the runs bear out now."""
-        advice = self._here.advice_of(lesson)
+        advice = self._principle_advice.advice_of(lesson)
         if not self._counted(lesson):
             return advice
         # Tool by tool: of "call a or b", the runs may bear out a alone.
@@ -181,7 +181,7 @@ class LessonWriter:
             of_user = self._occasions.evidence_of_user(self._user, self._after, right=better, wrong=worse)
             if of_user.right >= FEWEST and of_user.reliable:
                 return of_user
-        of_like = self._occasions.evidence_in(self._here.alike, self._after, right=better, wrong=worse)
+        of_like = self._occasions.evidence_in(self._principle_advice.alike, self._after, right=better, wrong=worse)
         if of_like.right >= FEWEST_ALIKE and of_like.reliable:
             return of_like
         # Seen and not reliable: nothing of it is shown.

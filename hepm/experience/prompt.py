@@ -241,7 +241,7 @@ class Recollector:
         # Of calls before the user last wrote, advice is not past: the user may want something else by now.
         # `earlier` counts the calls before the user's last message.
         called = now.history[now.state.earlier :]
-        self._here = self._principles.advice_after(
+        self._principle_advice = self._principles.advice_after(
             now.after,
             user_text=said_text(now.state),
             called=called,
@@ -250,7 +250,7 @@ class Recollector:
             names=names,
         )
         self._writer = LessonWriter(
-            self._here,
+            self._principle_advice,
             bank.occasions(self._namespace),
             state=now.state,
             after=now.after,
@@ -263,7 +263,7 @@ class Recollector:
 
     def advice(self) -> dict[ToolName, float]:
         """How surely lessons are for each next tool, in [-1, 1]."""
-        return self._here.by_tool()
+        return self._principle_advice.by_tool()
 
     def recollect(self, suggestions: Suggestions) -> Recollection:
         """What there is to say beside a suggestion, without contradictions.
@@ -285,7 +285,9 @@ class Recollector:
                 recalled = self._recalled()
         # Lessons that are too old go before contradictions are settled: they settle none.
         found: list[FoundLesson] = [*ages.in_prompt(rules, known), *ages.in_prompt(experiences, known)]
-        kept, suggestions = reconcile(self._here, [_lesson(lesson) for lesson in found], suggestions, self._outcomes)
+        kept, suggestions = reconcile(
+            self._principle_advice, [_lesson(lesson) for lesson in found], suggestions, self._outcomes
+        )
         agreeing = list(compress(found, kept))
         shown = Suggestions()
         if options.suggestions:
@@ -315,7 +317,7 @@ class Recollector:
         k = self._options.principles
         if not k:
             return []
-        best = self._here.best(k, chances=suggestions.chances, keep=self._writer.holds)
+        best = self._principle_advice.best(k, chances=suggestions.chances, keep=self._writer.holds)
         about_next = self._principles.found(best, namespace=self._namespace)
         texts = {state_key(found.principle.text) for found in about_next}
         words = " ".join(self._now.state.said)
@@ -354,7 +356,7 @@ class Recollector:
             turn=self._now.turn,
             horizon=self._horizon,
             k=self._options.experiences,
-            here=self._here,
+            here=self._principle_advice,
             model=self._options.model,
             keep=self._writer.holds,
         )

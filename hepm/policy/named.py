@@ -58,6 +58,7 @@ def _procedural(settings: PolicySettings) -> Policy:
     return Procedural(c=settings.c, floors=settings.floors)
 
 
+# The order is that of `hepm eval`.
 POLICIES: Final[Mapping[str, NamedPolicy]] = {
     "hybrid": NamedPolicy("all that memory knows, weighed by shipped weights", _hybrid),
     "adaptive": NamedPolicy("episodic where the agent summarised, else weights", _adaptive),

@@ -136,6 +136,7 @@ def nothing_known(mirror: NamespaceMirror, query: Query, floors: Floors) -> Sugg
     after = list(dict.fromkeys(query.after))
     unknown = [tool for tool in after if tool not in called and tool != START]
     ended = [tool for tool in after if tool in called and tool not in mirror]
+    # Of parallel calls one may be known: then there is something to go by.
     if len(unknown) + len(ended) == len(after):
         reasons: list[str] = []
         if unknown:

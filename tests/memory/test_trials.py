@@ -62,11 +62,12 @@ def test_arms_have_their_share_and_depend_on_neither_kind_nor_user_nor_hour(tmp_
         levels = np.array(
             [memory.sessions.lots.dice("level", f"session-{n}", namespace="default").random() for n in range(20_000)]
         )
-    assert abs(arms.mean() - 0.1) <= 0.003
+    # Each test draws a secret: within five standard deviations but for one time in a million.
+    assert abs(arms.mean() - 0.1) <= 0.0048
     numbers = np.arange(100_000)
     for about in (numbers % 7, numbers // 4_200 % 24, numbers % 1_000, numbers):
-        assert abs(np.corrcoef(arms, about)[0, 1]) < 0.01  # three standard deviations
-    assert abs(np.corrcoef(arms[:20_000], levels)[0, 1]) < 0.021
+        assert abs(np.corrcoef(arms, about)[0, 1]) < 0.016
+    assert abs(np.corrcoef(arms[:20_000], levels)[0, 1]) < 0.036
 
 
 def test_two_doors_and_a_restart_give_the_same_arm_and_other_stores_and_namespaces_do_not(tmp_path: Path) -> None:

@@ -83,6 +83,7 @@ def open_source(name: str) -> Iterator[Opened]:
     files = named_files(name)
     if not files:
         yield Rejection(name, None, _why_no_files(name))
+    # A folder or a pattern: its files were found, not named.
     is_search = os.path.isdir(name) or not os.path.exists(name)
     for file in files:
         if is_search and file.exists() and not file.is_file():  # nobody may ever write into a pipe that was found

@@ -36,6 +36,7 @@ def _add_langfuse(record: Object, spans: Spans) -> None:
         # All are checked before the first is taken: a broken one rejects the whole trace.
         for value in fields.list_at(record, "observations"):
             observations.append(_snake(fields.as_object(value, "an observation")))
+        # Observations inherit them from their trace.
         about = {key: record.get(key) for key in ("session_id", "user_id", "environment")}
         for observation in observations:
             spans.add(_observation({**about, **observation}))

@@ -38,6 +38,7 @@ def _add_langsmith(record: Object, spans: Spans) -> None:
     if kind == "tool":
         span.kind = "tool"
         span.arguments = _only_value(inputs)
+        # The model's id of the call, by which its result finds it.
         span.call_id = fields.text(extra, "tool_call_id")
         # {} is no output, and as a text it would look like one.
         output = _only_value(outputs or None)

@@ -25,6 +25,7 @@ def _run(record: Object, document: Document, options: ReadOptions) -> Trajectory
     reward = fields.number(record, "reward")
     # Some forks grade more than the solution, and a solved task may have a reward below 1.
     solved = fields.number(fields.object_at(fields.object_at(info, "reward_info"), "components"), "base_success")
+    # A reward of 1 is a success, 0 a failure; others wait for the threshold of the store.
     outcome = graded(reward)
     if solved is not None:
         outcome = Outcome(reward, solved >= SOLVED)

@@ -44,6 +44,7 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
     def build(record: Object) -> Trajectory:
         return _simulation(record, about, document, options)
 
+    # One run a file, under simulations/ of a result folder.
     if "messages" in document.keys and "simulations" not in document.keys:
         yield from document.each(build)
         return
@@ -117,6 +118,7 @@ def _simulation(
         file_model = ""
     trial = fields.text(record, "trial")
     if trial:
+        # A copy: the tags of the header are those of all runs.
         tags = {**tags, "trial": trial}
     reward = None
     if ended not in _CRASHES:
