@@ -182,7 +182,6 @@ def place_of(environment: Environment, task: Task) -> str:
 
 def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
     """What makes each environment, by name. The imports stand here, as the modules import this one."""
-    # Here, not above: these modules import this one.
     from hepm.evals import desk_environment
     from hepm.evals.collaboration import environment as collaboration
     from hepm.evals.environments import functions, gyms, published, questions, recorded

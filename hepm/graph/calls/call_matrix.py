@@ -307,6 +307,7 @@ class CallReader:
         self._rows.extend(rows_NK)
         after_P2 = np.array(after, dtype=np.intp).reshape(-1, 2)
         self._add_groups(self._by_last, rows_NK[:, 0], np.arange(first_row, first_row + len(rows)))
+        # Edges of the tool graph count these: of parallel calls, each is followed by the whole next turn.
         self._add_groups(self._by_turn, after_P2[:, 0], after_P2[:, 1])
         if not self._only:
             for of_run in steps:
