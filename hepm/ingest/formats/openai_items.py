@@ -110,7 +110,7 @@ def _output_text(output: Any) -> str:
         return output
     # [{"type": "input_text", "text": "sunny"}] is "sunny"; a shell's [{"stdout": "…", "outcome": {…}}] stays as it is.
     if fields.is_list(output) and output:
-        parts = [part for part in output if fields.is_object(part) and part.get("type") in _PARTS]
+        parts = [part for part in output if fields.is_object(part) and _text(part.get("type")) in _PARTS]
         if len(parts) == len(output):
             return fields.plain_text(parts)
     return json.dumps(output, ensure_ascii=False)
