@@ -112,7 +112,7 @@ class ClaudeCode:
         for call in objects(event.get("tool_calls")):
             read = OpenCall(call.get("tool_use_id"), call.get("tool_name"), call.get("tool_input"))
             name = command_name(read.name, read.arguments)
-            # Another hook told of the error before this one, which has an empty response then.
+            # Another hook reported the error before this one, which has an empty response then.
             error = run.failed.pop(str(read.id), None)
             response: Any = call.get("tool_response")
             if error is not None:

@@ -102,6 +102,7 @@ class _TaggedConversation(Conversation):
     offers_tools: ClassVar[bool] = False
 
     def turn(self) -> tuple[str, bool]:
+        """One text of the model and the action in it: the text or answer, and whether the run goes on."""
         if callable(self.agent.tools) and self.steps:
             self.tools = self.agent.toolbox()
             self.messages[0] = {"role": "system", "content": self.agent.instructions}

@@ -137,7 +137,7 @@ def _check_text(arguments: list[str]) -> None:
     Only the commands know which arguments are paths: one that exists or contains a folder is taken for one.
     """
     for argument in arguments:
-        # Bytes that are no UTF-8 arrive as surrogates: they are told as \xe9.
+        # Bytes that are no UTF-8 arrive as surrogates: they are shown as \xe9.
         shown = argument.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
         if shown == argument:
             continue

@@ -319,7 +319,7 @@ class BenchCommand:
             print_json({**exploration.to_json(), "paid_before": model.paid_before})
         else:
             print_parts(explore_tables(exploration))
-        # What ended the rounds early is told after the report of those that were made.
+        # The report comes first, then the error that ended the rounds early.
         if ending is not None:
             raise ending
         # Runs that broke off leave their round unfinished: repeating the command tries them again.

@@ -42,7 +42,7 @@ class ConfigOption(click.Option):
     def consume_value(self, ctx: click.Context, opts: Any) -> tuple[Any, ParameterSource]:
         """The value, and where it comes from; that of the file if nothing but the default would hold."""
         value, source = super().consume_value(ctx, opts)
-        # Read only when it decides: a broken file keeps nobody from help.
+        # Read only when it decides: help works with a broken file.
         if source is ParameterSource.DEFAULT:
             configured = read_config().value(self.config)
             if configured is not None:

@@ -15,6 +15,7 @@ from hepm.cli import options
 from hepm.cli.commands import Argument, Command, options_as
 from hepm.cli.config import read_config
 from hepm.cli.options import Bar, Place, json_option, place_options, print_json, success_from_option
+from hepm.errors import StoreError
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
@@ -176,7 +177,6 @@ def store_runs(
         place.create(**created) as memory,
         Bar("runs read") as bar,
     ):
-        before = memory.totals(namespace=place.namespace).trajectories
         try:
             # Ray writes what it has to say to stdout, where results go.
             with redirect_stdout(sys.stderr):
@@ -193,12 +193,11 @@ def store_runs(
                 bar.what = "tools prepared for suggestions"
                 memory.prepare(namespace=place.namespace, on_progress=bar.show)
         except KeyboardInterrupt:
-            # Ctrl-C may have ended the reader of stderr, too.
-            with suppress(OSError):
-                # Asked of the store: the last batch may be committed, and the report not know it yet.
-                stored = memory.totals(namespace=place.namespace).trajectories - before
-                so_far = count_of(stored, "run")
-                print(f"hepm: interrupted with {so_far} stored so far; repeat the command to go on", file=sys.stderr)
+            # Ctrl-C may have ended the reader of stderr, too, and the store may not answer.
+            with suppress(OSError, StoreError):
+                # Counted in the store: the last batch may be committed before the report knows it.
+                held = count_of(memory.totals(namespace=place.namespace).trajectories, "run")
+                print(f"hepm: interrupted with {held} in the store; repeat the command to go on", file=sys.stderr)
             raise
     if as_json:
         print_json(report.to_json())

@@ -124,7 +124,7 @@ def init(
     `config` stands for hepm.toml in this folder: store and namespace of all commands, and how the server behaves.
     Example: `hepm init claude-code --write`, `hepm init config --write --store runs.hepm`
     """
-    # Port 0 of the file means any free one, which nobody knows before the server starts.
+    # Port 0 of the file means any free one, which is known only once the server runs.
     server = server or f"http://127.0.0.1:{read_config().serve.port or 8765}"
     _check(write and remove, "--remove", "give --write or --remove, not both")
     _check(not re.fullmatch(r"https?://[^/\s]+/?", server), "--server", "write it like http://127.0.0.1:8765")
@@ -138,7 +138,7 @@ def init(
         _check(scope == "user", "--scope", f"{FILE_NAME} is written into this folder")
         files = [config_file(store, namespace)]
     else:
-        # To remove the lines of --mcp nobody need name it again.
+        # --remove also removes the lines of --mcp.
         files = _files(client, ServerEntry(server, namespace, token_env), scope, mcp=mcp or remove)
     _check((write or remove) and not files, "--write", f"{client} has no file for these lines: print and paste them")
     for file in files:

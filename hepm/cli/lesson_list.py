@@ -328,7 +328,7 @@ def show(place: Place, lesson: str, as_json: bool) -> None:
         print_json(members)
         return
     for label, value in members.items():
-        # 0 and false are told, what is empty is not.
+        # Print 0 and false; leave out what is empty.
         if value not in ([], {}, ""):
             print(on_one_line(f"{label + ':':16}{_plain(value)}"))
 

@@ -89,7 +89,7 @@ def test_an_interrupted_ingest_says_how_much_is_stored_and_repeating_it_goes_on(
     assert (process.returncode, out) == (130, ""), err
     stored = stored_in(store)
     assert 0 < stored < 30_000
-    assert err == f"hepm: interrupted with {stored:,} runs stored so far; repeat the command to go on\n"
+    assert err == f"hepm: interrupted with {stored:,} runs in the store; repeat the command to go on\n"
 
 
 @pytest.mark.parametrize("known", [{}, {"reward": 1.0}, {"label": "good"}])

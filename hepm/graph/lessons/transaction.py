@@ -233,7 +233,7 @@ class LessonTransaction(ABC):
         fresh = [lesson for lesson in self.get(lessons) if lesson not in shown_before]
         if not fresh:
             return 0
-        # The run may have ended before what it was shown is told: then its outcome counts at once.
+        # The run may have ended before its exposure is stored: then its outcome counts at once.
         success = self._outcomes([run]).get(run)
         if success is None:
             success = self._reported([run]).get(run)
@@ -252,7 +252,7 @@ class LessonTransaction(ABC):
             if exposure.success != success:
                 changed.append(exposure._replace(success=success))
                 before, now = Uses.of(exposure.success), Uses.of(success)
-                # What the former outcome gave is taken back: an outcome that comes twice counts once.
+                # Subtract the credit of the former outcome: an outcome that comes twice counts once.
                 more[exposure.lesson] = more[exposure.lesson].plus(now).plus(before, -1)
         self._put_exposures(changed)
         self._credit(more)

@@ -359,7 +359,7 @@ class LocalServer:
         command = [java, f"@{self._java_arguments}", release.main, self._mark, f"--config-dir={conf}"]
         log_bytes = 0  # of earlier starts
         if self._neo4j_log.exists():
-            # An error of an earlier start must not be told as one of this start.
+            # Do not report an error of an earlier start as one of this start.
             log_bytes = self._neo4j_log.stat().st_size
         pid = spawn(command, log=self._java_log, folder=self._folder, environment=environment)
         try:

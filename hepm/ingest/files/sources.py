@@ -86,7 +86,7 @@ def open_source(name: str) -> Iterator[Opened]:
     # A folder or a pattern: its files were found, not named.
     is_search = os.path.isdir(name) or not os.path.exists(name)
     for file in files:
-        if is_search and file.exists() and not file.is_file():  # nobody may ever write into a pipe that was found
+        if is_search and file.exists() and not file.is_file():  # reading a pipe without a writer never ends
             yield Rejection(str(file), None, "it is a pipe, a socket or a device: name it itself if it is to be read")
             continue
         try:
