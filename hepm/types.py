@@ -106,16 +106,24 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One invocation of a tool; result, error and latency are None if not recorded, which differs from False."""
+    """One invocation of a tool; result, error and latency are None if not recorded, which differs from False.
+
+    A `refused` call never ran: the user refused, cancelled or interrupted it, or a permission rule or a hook blocked
+    it. Its result is what the agent read instead; its error and latency are None.
+    """
 
     name: ToolName
     arguments: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
     result: str | None = None
     error: bool | None = None
     latency_s: float | None = None
+    refused: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", _tool_name(self.name))
+        if self.refused:
+            object.__setattr__(self, "error", None)
+            object.__setattr__(self, "latency_s", None)
         _to_float(self, "latency_s", "the latency")
 
 
@@ -142,6 +150,18 @@ class Turn:
     def is_step(self) -> bool:
         """Whether it is a turn of the agent that counts (H-EPM, 4.2): one that its conversation contains."""
         return self.role == "assistant" and not self.hidden
+
+    @property
+    def ran(self) -> tuple[ToolCall, ...]:
+        """Its calls without those that were refused."""
+        if not self.refused:
+            return self.calls
+        return tuple([call for call in self.calls if not call.refused])
+
+    @property
+    def refused(self) -> tuple[ToolName, ...]:
+        """Names of its calls that were refused."""
+        return tuple([call.name for call in self.calls if call.refused])
 
     def __post_init__(self) -> None:
         _to_float(self, "reward", "the reward of a turn")
@@ -222,10 +242,11 @@ class Trajectory:
         return sum(turn.is_step for turn in self.turns)
 
     def calls(self, *, user_side: bool = False) -> Iterator[ToolCall]:
-        """The agent's calls in listed order, parallel ones flattened; with `user_side` also the simulated user's."""
+        """The agent's calls that ran, in listed order, parallel ones flattened; with `user_side` also the simulated
+        user's."""
         for turn in self.turns:
             if user_side or turn.role != "user":
-                yield from turn.calls
+                yield from turn.ran
 
 
 @dataclass(frozen=True, slots=True)

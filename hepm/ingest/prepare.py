@@ -259,7 +259,7 @@ def _shorter_call(call: ToolCall) -> ToolCall:
     if result is call.result and arguments is call.arguments:
         return call
     # Not replace(), which is slower: most runs have results to cut.
-    return ToolCall(call.name, arguments, result, call.error, call.latency_s)
+    return ToolCall(call.name, arguments, result, call.error, call.latency_s, call.refused)
 
 
 def _changed(values: tuple[Any, ...], change: Callable[[Any], Any]) -> tuple[Any, ...]:

@@ -191,7 +191,9 @@ def _content(turns: tuple[Turn, ...], about: tuple[Any, ...]) -> str:
     for turn in turns:
         for call in turn.calls:
             result = call.result
-            calls.append((call.name, call.arguments, call.error, result is None))
+            # Calls that ran hash as they did before there were refused ones.
+            refused = ("refused",) if call.refused else ()
+            calls.append((call.name, call.arguments, call.error, result is None, *refused))
             if result is not None:
                 texts.append(result)
     header = _encode((*about, roles, counts, list(map(len, texts)), calls))

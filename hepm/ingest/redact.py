@@ -196,7 +196,7 @@ class Redactor:
             if result is not None:
                 result = remembered(result)
             arguments = _rewritten(call.arguments, remembered, self._kind)
-            return ToolCall(call.name, arguments, result, call.error, call.latency_s)
+            return ToolCall(call.name, arguments, result, call.error, call.latency_s, call.refused)
 
         turns: list[Turn] = []
         for turn in t.turns:

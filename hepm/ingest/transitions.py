@@ -96,7 +96,7 @@ class AgentState:
         elif turn.text and turn.role == "assistant":
             self._assistant = turn.text
             # A text beside calls is no message to the user.
-            self._agent_spoke = self._agent_spoke or not tools
+            self._agent_spoke = self._agent_spoke or not (tools or turn.refused)
         if tools:
             self.last = tools
             self.history.extend(tools)
@@ -104,7 +104,7 @@ class AgentState:
             self._user_spoke = self._agent_spoke = False
             # What is learned from here on came since this call.
             self.learned = {}
-        for call in turn.calls:
+        for call in turn.ran:
             if call.name == SUMMARY_TOOL:
                 summary = _summary_in(call)
                 if summary:
@@ -152,12 +152,13 @@ def transitions(trajectory: Trajectory) -> list[Transition]:
 
 
 def tool_names(turn: Turn, *, user_side: bool = False) -> tuple[ToolName, ...]:
-    """Names called in a turn, in listed order, without the summary tool; the user's calls only with `user_side`."""
+    """Names of the calls of a turn that ran, in listed order, without the summary tool; the user's calls only with
+    `user_side`."""
     if turn.role == "user":
         if not user_side:
             return ()
-        return tuple([types.USER_SIDE + call.name for call in turn.calls])
-    return tuple([call.name for call in turn.calls if call.name != SUMMARY_TOOL])
+        return tuple([types.USER_SIDE + call.name for call in turn.ran])
+    return tuple([call.name for call in turn.ran if call.name != SUMMARY_TOOL])
 
 
 def own_tool(name: ToolName, arguments: Iterable[str] = ()) -> ToolName:

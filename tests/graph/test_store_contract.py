@@ -17,8 +17,9 @@ from hepm.errors import InputError
 from hepm.graph.rows import Selection
 from hepm.graph.store import Store
 from hepm.graph.weights import INVERSE_STEPS_UNIT
+from hepm.ingest.formats.hepm import parse_run
 from hepm.ingest.prepare import exclude
-from hepm.types import Evidence
+from hepm.types import Evidence, ToolCall, Turn
 from tests.neo4j_server import ON_SERVER
 from tests.runs import Shelf, trajectory
 
@@ -57,6 +58,17 @@ def test_parallel_calls_make_every_pair_across_two_turns_and_none_inside_one(sto
     add(store, Shelf(trajectory("r", "a+b", "c+d")))
     pairs = {(row[0], row[1]) for row in store.edges(namespace=NS)}
     assert pairs == {(START, "a"), (START, "b"), ("a", "c"), ("a", "d"), ("b", "c"), ("b", "d")}
+
+
+def test_a_refused_call_is_kept_in_its_record_and_is_no_transition_and_no_call_of_its_tool(store: Store) -> None:
+    run = trajectory("r", "look", "make", "buy")
+    turns = list(run.turns)
+    turns[2] = Turn("assistant", "", (ToolCall("make", result="no", refused=True),))
+    add(store, Shelf(replace(run, turns=tuple(turns))))
+    assert {(row[0], row[1]) for row in store.edges(namespace=NS)} == {(START, "look"), ("look", "buy")}
+    assert [row.name for row in store.tools(namespace=NS) if row.calls] == ["buy", "look"]
+    (record,) = store.records_of(["r"], namespace=NS).values()
+    assert parse_run(record).turns[2].refused == ("make",)
 
 
 def test_failed_and_unlabelled_runs_are_told_apart_and_add_nothing_to_support(store: Store) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from hepm.errors import FormatError
 from hepm.ingest import parse_run, write_run
+from hepm.ingest.records import content_digest
 from hepm.types import START, Outcome, Tool, ToolCall, Trajectory, Turn
 from tests.ingest.samples import read, read_one, read_reason
 
@@ -29,6 +31,7 @@ calls = st.builds(
     st.none() | texts,
     st.none() | st.booleans(),
     st.none() | numbers,
+    st.booleans(),
 )
 turns = st.builds(
     Turn,
@@ -108,6 +111,18 @@ def test_the_mark_comes_first_and_defaults_are_left_out():
 )
 def test_records_of_before_do_not_say_whether_a_failure_was_given(about: str, outcome: Outcome):
     assert parse_run(f'{{{about},"id":"x","turns":[]}}').outcome == outcome
+
+
+def test_a_refused_call_has_neither_error_nor_latency_and_differs_from_one_that_ran():
+    ran, refused = (ToolCall("make", {}, "no", True, 0.5, refused) for refused in (False, True))
+    assert (refused.error, refused.latency_s) == (None, None)
+    before, after = (
+        Trajectory("x", (Turn("assistant", calls=(call,)),)) for call in (replace(ran, error=None), refused)
+    )
+    assert content_digest(before) != content_digest(after)
+    assert list(before.calls())
+    assert not list(after.calls())
+    assert parse_run('{"hepm":2,"id":"x","turns":[{"role":"assistant","calls":[{"name":"make"}]}]}').turns[0].ran
 
 
 def test_numbers_that_json_lacks_become_text():

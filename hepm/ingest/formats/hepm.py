@@ -123,6 +123,8 @@ def _call_record(call: ToolCall) -> Object:
         value = getattr(call, key)
         if value is not None:
             record[key] = value
+    if call.refused:
+        record["refused"] = True
     return record
 
 
@@ -192,7 +194,8 @@ def _call(record: Object) -> ToolCall:
         raise RecordError(f"a result is {fields.kind_of(result)}, not a string")
     arguments = fields.object_at(record, "arguments")
     error = flag_at(record, "error")
-    return ToolCall(text_at(record, "name"), arguments, result, error, fields.number(record, "latency_s"))
+    refused = flag_at(record, "refused") is True
+    return ToolCall(text_at(record, "name"), arguments, result, error, fields.number(record, "latency_s"), refused)
 
 
 def text_at(record: Object, key: str) -> str:

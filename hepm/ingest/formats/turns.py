@@ -25,7 +25,7 @@ _WORD: Final = re.compile("[A-Za-z]{1,16}")
 class OpenCall:
     """A call whose result may still come."""
 
-    __slots__ = ("arguments", "error", "id", "latency_s", "name", "result", "turn")
+    __slots__ = ("arguments", "error", "id", "latency_s", "name", "refused", "result", "turn")
 
     def __init__(self, id: Any, name: Any, arguments: Any) -> None:
         if type(name) is not str:
@@ -39,6 +39,7 @@ class OpenCall:
         self.result: str | None = None
         self.error: bool | None = None
         self.latency_s: float | None = None
+        self.refused = False
         self.turn = 0
 
     def made(self) -> ToolCall | None:
@@ -46,7 +47,7 @@ class OpenCall:
         own = own_tool(self.name, self.arguments)
         if own and own != SUMMARY_TOOL:
             return None
-        return ToolCall(own or self.name, self.arguments, self.result, self.error, self.latency_s)
+        return ToolCall(own or self.name, self.arguments, self.result, self.error, self.latency_s, self.refused)
 
 
 def _parsed_arguments(arguments: Any) -> Object:
