@@ -57,6 +57,7 @@ class LiveRun:
         said: What hooks' answers held, see `without_repeats`.
         resumed: Whether it began before this process did.
         before: Marks of the same conversation that are another run's, which has its outcome.
+        failed_upstream: Whether the endpoint itself failed at the last request with a hint.
     """
 
     session: Session
@@ -75,6 +76,7 @@ class LiveRun:
     said: dict[str, str] = field(default_factory=dict[str, str])
     resumed: bool = False
     before: tuple[str, ...] = ()
+    failed_upstream: bool = False
     outcome: Outcome = field(default_factory=Outcome)
     touched: float = field(default_factory=time.time)
     shown: Shown | None = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
@@ -43,8 +44,10 @@ _SANDBOX: Final = (
 )
 _MAX_COPY: Final = 32 << 20
 """Bytes of a reply that are kept for the record; a longer one is passed on and not recorded."""
-_REFUSED: Final = frozenset({400, 422, 500})
-"""Statuses of an endpoint whose chat template does not take a message."""
+_REFUSED: Final = frozenset({400, 422})
+"""Statuses of an endpoint whose chat template does not take a message. After another error nothing is sent again."""
+_TAIL_AFTER: Final = 2
+"""Requests of a model that are refused one after the other, and taken with the hint elsewhere, until it stays there."""
 _MAX_MODELS: Final = 1_000
 
 
@@ -90,7 +93,8 @@ class Proxy:
         self._own_tokens = own_tokens
         self._placement: Placement = wire.resolved(placement, upstream)
         self._may_fall_back = placement == "auto"
-        self._tail_models: set[str] = set()
+        # By model, how often in a row a hint behind results was refused, and taken in the last of them.
+        self._refusals: Counter[str] = Counter()
         self._hint_s = hint_s
         self._client = httpx2.AsyncClient(
             limits=httpx2.Limits(max_connections=None),
@@ -152,16 +156,19 @@ class Proxy:
             prompt = self._runs.prompt(run, keep=run.behind)
             # A web page or a mail among the results may imitate memory's words.
             own = wire.without_foreign_hints(api, body)
+            present = prompt.present
+            if run.failed_upstream:  # perhaps at the hint: the client's next try has none, and the hint's place stays
+                present, run.failed_upstream = "", False
 
             def placed(placement: Placement) -> bytes:
-                sent = wire.with_hint(api, own, stable=run.stable, present=prompt.present, placement=placement)
+                sent = wire.with_hint(api, own, stable=run.stable, present=present, placement=placement)
                 if sent is body:  # the client's own bytes, not written anew
                     return raw
                 return wire.write_body(sent)
 
             model = str(body.get("model"))
             placement = self._placement
-            if model in self._tail_models:
+            if self._refusals[model] >= _TAIL_AFTER:
                 placement = "tail"
             with_tail = None
             if self._may_fall_back and placement == "behind":
@@ -185,8 +192,13 @@ class Proxy:
         run = outgoing.run
         try:
             upstream = await self._send(request, url, outgoing.content)
-            if upstream is not None and upstream.status_code in _REFUSED and outgoing.with_tail is not None:
-                upstream = await self._send_with_tail(request, url, outgoing, upstream)
+            if upstream is not None and outgoing.with_tail is not None:
+                if upstream.status_code in _REFUSED:
+                    upstream = await self._send_with_tail(request, url, outgoing, upstream)
+                elif upstream.status_code < 400:
+                    self._refusals.pop(outgoing.model, None)
+                if upstream is not None and upstream.status_code >= 500 and run is not None:
+                    run.failed_upstream = True
         except httpx2.HTTPError as error:
             self._end(run, api)
             where = f"{url.scheme}://{url.netloc.decode()}"  # without the user and password that a URL may hold
@@ -242,8 +254,8 @@ class Proxy:
     ) -> httpx2.Response | None:
         """The answer to the request with its hint in the last message, if that is another request; else `refusal`.
 
-        Some chat templates take no user's message behind a result. A model that answers now gets its hints so from now
-        on; any other refusal comes again, and goes to the client.
+        Some chat templates take no user's message behind a result. A model that answers now, and once more, gets its
+        hints so from then on; any other refusal comes again, and goes to the client.
         """
         assert outgoing.with_tail is not None
         content = await asyncio.to_thread(outgoing.with_tail)
@@ -251,8 +263,8 @@ class Proxy:
             return refusal
         await refusal.aclose()
         answer = await self._send(request, url, content)
-        if answer is not None and answer.status_code < 400 and len(self._tail_models) < _MAX_MODELS:
-            self._tail_models.add(outgoing.model)
+        if answer is not None and answer.status_code < 400 and len(self._refusals) < _MAX_MODELS:
+            self._refusals[outgoing.model] += 1
         return answer
 
     def _headers(self, request: Request) -> list[tuple[bytes, bytes]]:
@@ -279,7 +291,9 @@ class Proxy:
     async def _tee(self, upstream: httpx2.Response, api: Api | None, run: LiveRun | None) -> AsyncIterator[bytes]:
         copy: list[bytes] = []
         size, ended = 0, False
+        stream_end = wire.StreamEnd()
         kind = upstream.headers.get("content-type", "")
+        is_stream = run is not None and "text/event-stream" in kind
         length = upstream.headers.get("content-length", "")
 
         def end(whole: bool) -> Future[None] | None:
@@ -302,7 +316,7 @@ class Proxy:
                 if run is not None and size <= _MAX_COPY:
                     copy.append(part)
                 # The last part: by its length, or by the event with which streams of the two APIs end.
-                if str(size) == length or part.rstrip().endswith(b"[DONE]") or b"response.completed" in part:
+                if str(size) == length or (is_stream and size <= _MAX_COPY and stream_end.came_in(part)):
                     await kept()  # before the client has it: its next request waits for the record of this reply
                 yield part
             await kept()

@@ -7,7 +7,8 @@ functions alone, `without_foreign_hints` and `with_hint`; replies are only read,
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import is_
 from typing import Any, Final, Literal, TypeAlias, cast
@@ -32,6 +33,11 @@ _TEXTS: Final = {"message": "content", "function_call_output": "output", "custom
 """Items of the Responses API that the model does not write, and where their text is."""
 _READ: Final = ("content", "output", "outputs", "result", "results")
 """Where messages and items hold what the model reads as text."""
+_EVENT_BREAK: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_LONGEST_BREAK: Final = 4
+_LAST_TYPES: Final = ("response.completed", "response.incomplete", "response.failed")
+_LAST_MARKS: Final = (b"[DONE]", *(kind.encode() for kind in _LAST_TYPES))
+"""What the event holds with which a stream ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,7 +384,7 @@ def appended(content: object, text: str, *, kind: str = "text") -> Any:
 def read_reply(api: Api, content_type: str, raw: bytes) -> Reply:
     """What a model answered, from the bytes of its response, streamed or not. What cannot be read is left out."""
     if "text/event-stream" in content_type:
-        events = list(_events(raw))
+        events = list(map(_object_in, _events_of(raw)))
         if api == "chat":
             return _streamed_chat(events)
         return _streamed_response(events)
@@ -403,22 +409,59 @@ def _first_choice(body: Object) -> Reply:
     return Reply()
 
 
-def _events(raw: bytes) -> Iterator[Object]:
-    for line in raw.splitlines():
-        # b'data: {"choices": [...]}'; the last is b"data: [DONE]", which is no JSON.
-        if line.startswith(b"data:"):
-            try:
-                event = json.loads(line[5:])
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(event, dict):
-                yield cast(Object, event)
+class StreamEnd:
+    """Whether the event with which a stream of an API ends has come, wherever its bytes are cut."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()  # of an event that is not whole yet
+
+    def came_in(self, part: bytes) -> bool:
+        """Whether that event became whole with the next bytes of the stream."""
+        searched = max(0, len(self._rest) - _LONGEST_BREAK + 1)
+        self._rest += part
+        breaks = list(_EVENT_BREAK.finditer(self._rest, searched))
+        if not breaks:
+            return False
+        whole = bytes(self._rest[: breaks[-1].end()])
+        del self._rest[: len(whole)]
+        # Events with a text that only looks like the end are read: few are.
+        return any(mark in whole for mark in _LAST_MARKS) and any(map(_is_last, _events_of(whole)))
+
+
+def _is_last(data: str) -> bool:
+    return data == "[DONE]" or _object_in(data).get("type") in _LAST_TYPES
+
+
+def _events_of(raw: bytes) -> list[str]:
+    """The data of server-sent events; the last one may lack its empty line."""
+    import httpx2
+
+    # Of no request, as the bytes were read by another client.
+    stream = httpx2.Response(
+        200,
+        headers={"content-type": "text/event-stream"},
+        content=raw + b"\n\n",
+        request=httpx2.Request("GET", "http://localhost"),
+    )
+    return [event.data for event in httpx2.EventSource(stream, max_event_size=None)]
+
+
+def _object_in(data: str) -> Object:
+    """The JSON object in the data of an event; {} if it is none, as "[DONE]" is."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    if isinstance(value, dict):
+        return cast(Object, value)
+    return {}
 
 
 def _streamed_chat(events: Sequence[Object]) -> Reply:
     """The first choice of a stream.
 
-    Groq and Ollama send several whole calls at one index, and no id after the first delta: another id begins a call.
+    Groq, Ollama and Gemini send several whole calls at one index, some without ids: another id or name begins a call,
+    and so do arguments behind whole ones.
     """
     text: list[str] = []
     calls = _StreamedCalls()
@@ -445,39 +488,61 @@ class _StreamedCalls:
 
     def __init__(self) -> None:
         self.all: list[Object] = []
-        self._by_index: dict[str, Object] = {}  # the latest call at each; as a text: a list could not be looked up
+        # The latest call at each index, and of each id; an index as a text: a list could not be looked up.
+        self._latest: dict[str, Object] = {}
 
     def add(self, part: Object) -> None:
         """Add a part to its call: the first one has the name, each some of the arguments."""
-        index, id = str(part.get("index")), part.get("id")
+        index, id = str(part.get("index")), _text(part.get("id"))
+        given = part.get("function") or part.get("custom")
+        inner: Object = {}
+        if isinstance(given, dict):
+            inner = cast(Object, given)
+        name, arguments = _text(inner.get("name")), _text(inner.get("arguments") or inner.get("input"))
         # Deltas: {"index": 0, "id": "c1", "function": {"name": "find", "arguments": ""}}, then
         # {"index": 0, "function": {"arguments": '{"q'}}, …
-        call = self._by_index.get(index)
-        if call is None or (id and call["id"] and id != call["id"]):
-            function: Object = {"name": "", "arguments": ""}
-            call = {"id": "", "type": "function", "function": function}
-            self._by_index[index] = call
+        call = self._latest.get(f"id {id}") or self._latest.get(index)
+        if call is None or (id and call["id"] and id != call["id"]) or _begins(call["function"], name, arguments):
+            call = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
             self.all.append(call)
-        call["id"] = call["id"] or _text(id)
-        inner = part.get("function") or part.get("custom")
-        if isinstance(inner, dict):
-            inner = cast(Object, inner)
-            function = cast(Object, call["function"])
-            function["name"] = function["name"] or _text(inner.get("name"))
-            function["arguments"] += _text(inner.get("arguments") or inner.get("input"))
+        self._latest[index] = call
+        if id:
+            call["id"] = call["id"] or id
+            self._latest[f"id {id}"] = call
+        function = cast(Object, call["function"])
+        function["name"] = function["name"] or name
+        function["arguments"] += arguments
+
+
+def _begins(function: Object, name: str, arguments: str) -> bool:
+    """Whether a part with a name begins a call behind a named one: some endpoints repeat the name in each part."""
+    if not (name and function["name"]):
+        return False
+    return name != function["name"] or bool(arguments and _is_whole(function["arguments"]))
+
+
+def _is_whole(arguments: str) -> bool:
+    try:
+        json.loads(arguments)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _streamed_response(events: Sequence[Object]) -> Reply:
     items: list[Object] = []
+    output: list[Object] = []  # as the last event repeats it: some endpoints send their items in it alone
     id = ""
     for event in events:
         item = event.get("item")
         response = event.get("response")
         if isinstance(response, dict):
-            id = id or _text(cast(Object, response).get("id"))
+            response = cast(Object, response)
+            id = id or _text(response.get("id"))
+            output = objects(response.get("output"))
         if event.get("type") == "response.output_item.done" and isinstance(item, dict):
             items.append(cast(Object, item))
-    return Reply(tuple(item_messages(items)), id)
+    return Reply(tuple(item_messages(items or output)), id)
 
 
 def objects(value: Any) -> list[Object]:

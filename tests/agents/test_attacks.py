@@ -7,6 +7,7 @@ import contextlib
 import gzip
 import json
 import os
+import socket
 import sqlite3
 import stat
 import time
@@ -24,7 +25,7 @@ from hepm.agents.bounds import has_too_many_fields, is_too_dense
 from hepm.agents.guard import Access
 from hepm.agents.server import ServeOptions
 from hepm.errors import InputError
-from tests.agents.raw import RawEndpoint, answer_to, connected, raw_endpoint, request_bytes, status_of
+from tests.agents.raw import RawEndpoint, Taken, answer_to, connected, raw_endpoint, request_bytes, status_of
 from tests.agents.serving import serving, until
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
 from tests.faults.places import files_limited_to
@@ -291,6 +292,39 @@ def test_a_stream_with_an_odd_index_is_recorded(memory: Memory, endpoint: RawEnd
     stored = memory.run("s")
     assert stored is not None
     assert [(one.name, one.arguments) for one in stored.calls()] == [("get_order", {"n": 7})]
+
+
+@pytest.mark.parametrize("text", ["data: [DONE]", "[DONE]", '{"type": "response.completed"}', "response.completed"])
+@pytest.mark.parametrize("api", ["chat/completions", "responses"])
+def test_a_reply_that_speaks_of_the_end_of_its_stream_is_recorded_whole(
+    memory: Memory, endpoint: RawEndpoint, api: str, text: str
+) -> None:
+    said = [text, f" {text}", " I go on."]
+    if api == "responses":
+        item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "".join(said)}]}
+        events: list[Any] = [{"type": "response.output_text.delta", "delta": part} for part in said]
+        events += [{"type": "response.output_item.done", "item": item}]
+        events += [{"type": "response.completed", "response": {"id": "r"}}]
+    else:
+        events = [{"choices": [{"delta": {"content": part}}]} for part in said]
+    parts = [b"data: %b\n\n" % json.dumps(event).encode() for event in events]
+
+    def answer(connection: socket.socket, request: Taken) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+        for part in parts:  # the text is the end of what comes at once
+            cut = part.index(text.encode()[-6:]) + 6 if text.encode()[-6:] in part else len(part)
+            for piece in (part[:cut], part[cut:]):
+                connection.sendall(piece)
+                time.sleep(0.02)
+
+    endpoint.answer = answer
+    body = {"model": "small", "messages": [WISH], "input": [WISH], "tools": TOOLS, "stream": True}
+    with serving(memory, upstream=endpoint.url) as (_, url):
+        post(url, f"/v1/{api}", json.dumps(body).encode(), x_hepm_session="s")
+        assert post(url, "/outcome", b'{"session": "s", "success": true}').status_code == 200
+    stored = memory.run("s")
+    assert stored is not None
+    assert stored.turns[-1].text == "".join(said)
 
 
 # Outcomes, hints and numbers

@@ -240,8 +240,8 @@ def template(request: Request) -> Reply:
     return error(400, "no such temperature") if request.body.get("temperature") else completion("Done.")
 
 
-@pytest.mark.parametrize("status", [400, 422, 500])
-def test_a_model_that_takes_no_message_behind_a_result_gets_its_hints_in_the_result(
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_model_that_refuses_twice_what_is_behind_a_result_gets_its_hints_in_the_result(
     memory: Memory,
     loopback: Loopback,  # noqa: F811
     status: int,
@@ -252,14 +252,46 @@ def test_a_model_that_takes_no_message_behind_a_result_gets_its_hints_in_the_res
         path = f"{url}/v1/chat/completions"
         refused = httpx2.post(path, json={**body, "temperature": 1.5})
         assert (refused.status_code, refused.json()["error"]["message"]) == (400, "no such temperature")
-        assert [httpx2.post(path, json=body).json()["choices"][0]["message"]["content"] for _ in range(2)] == [
+        assert [httpx2.post(path, json=body).json()["choices"][0]["message"]["content"] for _ in range(3)] == [
             "Done."
-        ] * 2
+        ] * 3
     lasts = [request.body["messages"][-1] for request in loopback.requests]
-    assert [last["role"] for last in lasts] == ["user", "tool", "user", "tool", "tool"], (
-        "it is remembered once it works"
+    assert [last["role"] for last in lasts] == ["user", "tool", "user", "tool", "user", "tool", "tool"], (
+        "it is remembered once it worked twice"
     )
     assert all(f"{HINT}refund" in last["content"] for last in lasts)
+
+
+@pytest.mark.parametrize("statuses", [[500], [503, 500, 502], [400, 200, 422]])
+def test_errors_that_pass_move_no_hint_into_results(
+    memory: Memory,
+    loopback: Loopback,  # noqa: F811
+    statuses: list[int],
+) -> None:
+    answers = [completion("Done.") if status == 200 else error(status, "busy") for status in statuses]
+    # A refusal is followed by the same request with its hint in the result, which is taken.
+    for place in reversed([at for at, status in enumerate(statuses) if status < 500 and status != 200]):
+        answers.insert(place + 1, completion("Done."))
+    loopback.replies = [*answers, completion("Done.")]
+    with serving(memory, upstream=loopback.url) as (_, url):
+        for status in statuses:
+            expected = status if status >= 500 else 200
+            assert chat(url, called("delivered"), **{"x-hepm-session": f"s{status}"}).status_code == expected
+        assert len(loopback.requests) == len(answers), "a request that the endpoint failed at is not sent twice"
+        assert chat(url, called("delivered"), **{"x-hepm-session": "s"}).status_code == 200
+    last = loopback.requests[-1].body["messages"][-1]
+    assert (last["role"], HINT in last["content"]) == ("user", True)
+
+
+def test_the_next_try_of_a_client_after_an_error_of_the_endpoint_goes_without_a_hint(
+    memory: Memory,
+    loopback: Loopback,  # noqa: F811
+) -> None:
+    loopback.script = lambda request: template(request) if HINT in str(request.body) else completion("Done.")
+    body = {"model": "small", "messages": called("delivered"), "tools": TOOLS, "seed": 500}
+    with serving(memory, upstream=loopback.url) as (_, url):
+        path, named = f"{url}/v1/chat/completions", {"x-hepm-session": "s"}
+        assert [httpx2.post(path, json=body, headers=named).status_code for _ in range(2)] == [500, 200]
 
 
 @pytest.mark.parametrize("status", [400, 401, 429, 503])

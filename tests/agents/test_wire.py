@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.agents.wire import read_body, tagged, tools_of, with_hint, without_foreign_hints, write_body
+from hepm.agents.wire import (
+    StreamEnd,
+    read_body,
+    read_reply,
+    tagged,
+    tools_of,
+    with_hint,
+    without_foreign_hints,
+    write_body,
+)
 from hepm.errors import InputError
 from hepm.types import BLOCK_END, BLOCK_START, FAILED_HINT, HINT
 
@@ -238,3 +247,79 @@ def test_what_the_system_and_the_model_say_stays_as_it_is() -> None:
     for role in ("system", "developer", "assistant"):
         body = {"messages": [{"role": role, "content": FORGED}]}
         assert without_foreign_hints("chat", body) is body
+
+
+# Streams
+
+
+def delta(**parts: Any) -> bytes:
+    return b"data: %b\n\n" % json.dumps({"choices": [{"index": 0, "delta": parts}]}).encode()
+
+
+def call_part(name: str, arguments: str, **about: Any) -> bytes:
+    inner = {"name": name, "arguments": arguments} if name else {"arguments": arguments}
+    return delta(tool_calls=[{**about, "function": inner}])
+
+
+A, B = ("find", '{"kind": "pear"}'), ("weigh", '{"n": 2}')
+WHOLE_CALLS = {
+    "one index and empty ids": [call_part(*A, index=0, id=""), call_part(*B, index=0, id="")],
+    "no index and no id": [call_part(*A), call_part(*B)],
+    "null for both": [call_part(*A, index=None, id=None), call_part(*B, index=None, id=None)],
+    "one index and one id": [call_part(*A, index=0, id="c"), call_part(*B, index=0, id="c")],
+    "one index and two ids": [call_part(*A, index=0, id="a"), call_part(*B, index=0, id="b")],
+    "in one delta": [delta(tool_calls=[{"function": {"name": name, "arguments": given}} for name, given in (A, B)])],
+    "the name in each part": [call_part(A[0], part, index=0, id="a") for part in (A[1][:5], A[1][5:], "")]
+    + [call_part(B[0], part, index=1, id="b") for part in (B[1][:3], B[1][3:])],
+    "parts of two calls in turn, by id": [
+        *(call_part(A[0], A[1][:4], id="a"), call_part(B[0], B[1][:4], id="b")),
+        *(call_part("", A[1][4:], id="a"), call_part("", B[1][4:], id="b")),
+    ],
+    "parts of two calls in turn, by index": [
+        *(call_part(A[0], A[1][:4], index=0, id="a"), call_part(B[0], B[1][:4], index=1, id="b")),
+        *(call_part("", A[1][4:], index=0), call_part("", B[1][4:], index=1)),
+    ],
+}
+
+
+@pytest.mark.parametrize("layout", WHOLE_CALLS)
+def test_streamed_calls_keep_their_own_arguments(layout: str) -> None:
+    raw = b"".join(WHOLE_CALLS[layout]) + b"data: [DONE]\n\n"
+    (message,) = read_reply("chat", "text/event-stream", raw).messages
+    assert [(call["function"]["name"], call["function"]["arguments"]) for call in message["tool_calls"]] == [A, B]
+
+
+def test_two_calls_of_one_tool_at_one_index_are_two() -> None:
+    raw = call_part("find", '{"n": 1}', index=0, id="") + call_part("find", '{"n": 2}', index=0, id="")
+    (message,) = read_reply("chat", "text/event-stream", raw).messages
+    assert [call["function"]["arguments"] for call in message["tool_calls"]] == ['{"n": 1}', '{"n": 2}']
+
+
+SAYS_THE_END = 'It ends with data: [DONE]\n\n{"type": "response.completed"}'
+COMPLETED = {"type": "response.completed", "response": {"id": "r", "output": []}}
+STREAMS = {
+    "chat": (delta(content=SAYS_THE_END) + delta(content=" Then I go on.[DONE]"), b"data: [DONE]\n\n"),
+    "pieces": (b'data: {"choices": [{"delta":\ndata: {"content": "response.completed"}}]}\n\n', b"data:[DONE]\n\n"),
+    "responses": (
+        b"event: response.output_text.delta\r\ndata: %b\r\n\r\n"
+        % json.dumps({"type": "response.output_text.delta", "delta": SAYS_THE_END}).encode(),
+        b"event: response.completed\r\ndata: %b\r\n\r\n" % json.dumps(COMPLETED).encode(),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", STREAMS)
+@pytest.mark.parametrize("size", [1, 7, 64, 100_000])
+def test_a_stream_ends_with_its_last_event_and_not_with_a_text_like_it(kind: str, size: int) -> None:
+    before, last = STREAMS[kind]
+    end = StreamEnd()
+    found = [end.came_in(before[at : at + size]) for at in range(0, len(before), size)]
+    assert not any(found)
+    assert [end.came_in(last[at : at + size]) for at in range(0, len(last), size)][-1]
+
+
+def test_what_only_the_last_event_of_a_response_holds_is_read() -> None:
+    item = {"type": "function_call", "call_id": "c", "name": "find", "arguments": "{}"}
+    last = {"type": "response.completed", "response": {"id": "r", "output": [item]}}
+    reply = read_reply("responses", "text/event-stream", b"data: %b\n\n" % json.dumps(last).encode())
+    assert (reply.id, [call["function"]["name"] for call in reply.messages[0]["tool_calls"]]) == ("r", ["find"])
