@@ -10,7 +10,6 @@ given twice, and no hint twice in a row. SessionEnd stores the run.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -21,6 +20,7 @@ from hepm.agents.runs import LiveRuns
 from hepm.agents.wire import Object, objects
 from hepm.errors import StoreError
 from hepm.experience.prompt import without_repeats
+from hepm.ingest.formats.coding_session import project_of
 from hepm.ingest.formats.turns import OpenCall
 from hepm.ingest.shell.command_names import command_name
 from hepm.types import ToolCall, ToolName
@@ -47,7 +47,7 @@ class ClaudeCode:
             return {}
         if kind == "SessionEnd" and self._runs.is_over(session, namespace=namespace):
             return {}
-        project = _project(event)
+        project = project_of(str(event.get("cwd") or ""))
         tags: dict[str, str] = {}
         if project:
             tags["project"] = project
@@ -126,8 +126,3 @@ class ClaudeCode:
             calls.append(ToolCall(name, read.arguments, result, error is not None))
         self._runs.called(run, names)
         return calls
-
-
-def _project(event: Object) -> str:
-    """The last part of the folder, as readers of transcripts name projects."""
-    return re.split(r"[/\\]", str(event.get("cwd") or "").rstrip("/\\"))[-1]

@@ -67,7 +67,7 @@ def actions_of(call: ToolCall, *, project: str = "", failed: bool = False) -> li
     """What a call does: of a shell each command of its line; none that holds a secret.
 
     Args:
-        project: The name of its folder: paths are named from there.
+        project: Its folder: paths are named from there.
     """
     if is_shell(call.name):
         return list(_commands(call, project, failed))
@@ -109,9 +109,11 @@ def file_of(arguments: Mapping[str, JSON]) -> str:
 def relative(path: str, project: str) -> str:
     """A path from the folder of its project; a path outside of it by its last parts."""
     parts = [part for part in re.split(r"[/\\]", path) if part not in ("", ".")]
-    if project and project in parts:
-        within = parts[parts.index(project) + 1 :]
-        return "/".join(within) or project
+    # By its name: the same files lie elsewhere on another machine, or in a work tree beside it.
+    folder = re.split(r"[/\\]", project)[-1]
+    if folder and folder in parts:
+        within = parts[parts.index(folder) + 1 :]
+        return "/".join(within) or folder
     absolute = path.startswith(("/", "~", "\\")) or path[1:2] == ":"
     return "/".join(parts[-2:] if absolute else parts)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import date
@@ -32,6 +33,9 @@ MAX_DEPTH: Final = 100
 
 MAX_PARALLEL: Final = 256
 """Most different tools in one turn: no agent calls more, and every pair with the next turn is an edge."""
+
+PROJECT: Final = "project"
+"""Tag of the folder that a coding agent works in."""
 
 _HASHED: Final = "sha-"
 _OWN_TAGS: Final = (DISTRUSTED, LEVEL, OUTCOME_BY, OWN_STATES, RECORDED_BY, TRIAL)
@@ -107,7 +111,7 @@ def identified(
     if not turns:
         raise RecordError("the run holds no messages")
     model = about.get("model", "")
-    digested = (about.get("environment", ""), about.get("task", ""), model, about.get("tags", {}))
+    digested = (about.get("environment", ""), about.get("task", ""), model, _digested(about.get("tags", {})))
     turns, digest = _finite_and_digest(turns, digested)
     # Only for its UnicodeEncodeError: the digest encodes all other texts.
     "".join((own_id, file_model, about.get("user", ""))).encode()
@@ -125,7 +129,14 @@ def content_digest(trajectory: Trajectory) -> str:
         return _hash(_encode([t.id, t.environment, t.task]))
     # These tags are hepm's, not the run's.
     tags = {key: value for key, value in t.tags.items() if key not in _OWN_TAGS}
-    return _finite_and_digest(t.turns, (t.environment, t.task, t.model, tags))[1]
+    return _finite_and_digest(t.turns, (t.environment, t.task, t.model, _digested(tags)))[1]
+
+
+def _digested(tags: Mapping[str, str]) -> Mapping[str, str]:
+    """Tags with the last part of a project's path, which was all that was once stored: the run is the same."""
+    if PROJECT not in tags:
+        return tags
+    return {**tags, PROJECT: re.split(r"[/\\]", tags[PROJECT])[-1]}
 
 
 def check_calls(turns: Sequence[Turn], written: str, *, brackets: int = 2) -> None:

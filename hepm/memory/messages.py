@@ -38,6 +38,7 @@ class RecordedMessages:
         together: bool,
         hidden: bool,
         prefix: str,
+        refused: bool = False,
     ) -> None:
         """Add a call and its result (see `Session.record`); `prefix` begins the call's id.
 
@@ -54,8 +55,9 @@ class RecordedMessages:
         self._calls += 1
         id = f"{prefix}_{self._calls}"
         self._add_call({"id": id, "type": "function", "function": {"name": tool, "arguments": given}}, together, hidden)
-        if result is not None or error is not None:
-            self.messages.append({"role": "tool", "tool_call_id": id, "content": text, "is_error": error})
+        if result is not None or error is not None or refused:
+            answer = {"role": "tool", "tool_call_id": id, "content": text, "is_error": error, "refused": refused}
+            self.messages.append(answer)
 
     def _add_call(self, call: dict[str, Any], together: bool, hidden: bool) -> None:
         """Add a call to the message that it belongs to, or as a message of its own."""
@@ -82,7 +84,7 @@ class RecordedMessages:
 
 
 def as_messages(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
-    """Turns as chat messages, each result with whether its call failed."""
+    """Turns as chat messages, each result with whether its call failed or was refused."""
     number = 0
     for turn in turns:
         message: dict[str, Any] = {"role": turn.role, "content": turn.text}
@@ -92,9 +94,9 @@ def as_messages(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
             number += 1
             id = f"call_{number}"
             calls.append({"id": id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}})
-            if call.result is not None or call.error is not None:
-                content = call.result or ""
-                results.append({"role": "tool", "tool_call_id": id, "content": content, "is_error": call.error})
+            if call.result is not None or call.error is not None or call.refused:
+                answer = {"role": "tool", "tool_call_id": id, "content": call.result or "", "is_error": call.error}
+                results.append({**answer, "refused": call.refused})
         if calls:
             message["tool_calls"] = calls
         # A reward of 0 is one: None alone means that there is none.

@@ -419,7 +419,7 @@ class Session:
 
     @property
     def project(self) -> str:
-        """The name of the folder that a coding agent works in; "" if unknown."""
+        """The folder that a coding agent works in; "" if unknown."""
         return self._run.tags.get("project", "")
 
     @property
@@ -515,6 +515,7 @@ class Session:
         result: object = None,
         *,
         error: bool | None = None,
+        refused: bool = False,
         together: bool = False,
         hidden: bool = False,
     ) -> None:
@@ -522,6 +523,7 @@ class Session:
 
         Args:
             result, error: None if unknown. Results other than texts are stored as JSON.
+            refused: Whether it never ran: the user refused or interrupted it, or a rule or a hook blocked it.
             together: Whether it was issued in parallel with the previous call.
             hidden: Whether the agent's conversation does not contain it, so that it is no turn of the run.
         """
@@ -530,7 +532,8 @@ class Session:
             self._check_recorded()
             # Ids of calls before a crash begin with "call": those after it must differ.
             prefix = "again" if self._resumed else "call"
-            self._recorded.call(call, arguments, result, error, together=together, hidden=hidden, prefix=prefix)
+            about = {"together": together, "hidden": hidden, "refused": refused}
+            self._recorded.call(call, arguments, result, error, prefix=prefix, **about)
 
         if self._kept(append):
             self.keep()

@@ -1,4 +1,7 @@
-"""Transcripts of Claude Code. The format grows with the program: records of unknown types are skipped."""
+"""Transcripts of Claude Code, and what `claude -p --output-format stream-json` prints.
+
+The format grows with the program: records of unknown types are skipped.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,31 @@ CLAUDE_CODE: Final = "claude-code"
 _COMMANDS: Final = ("<command-name>", "<command-message>", "<local-command", "<bash-", "Caveat: The messages below")
 _REMINDER: Final = re.compile(r"<(system-reminder|ide_\w+)>.*?</\1>\s*", re.DOTALL)
 _SYNTHETIC: Final = "<synthetic>"
+_SIDE: Final = "side"
+_INTERRUPTED: Final = "[Request interrupted by user"
+_REJECTED: Final = "User rejected tool use"
+# What the user said when refusing a call stands in its result, with a note of the program behind it.
+_SAID: Final = "the user said:\n"
+_NOTE: Final = "\n\nNote: "
 _ABOUT_AGENT: Final = ".meta.json"
+_STREAMED: Final = ("system", "user", "assistant", "result")
 _OTHER_RECORDS: Final = ("summary", "system", "progress", "attachment", "queue-operation", "file-history-snapshot")
 
 
 def _is_transcript(document: Document) -> bool:
     keys = document.keys
     return {"sessionId", "uuid", "message"} <= keys and "type" in keys
+
+
+def _is_stream(document: Document) -> bool:
+    """Whether it is the output of `claude -p --output-format stream-json`."""
+    first = document.first
+    return (
+        fields.is_object(first)
+        and "session_id" in first
+        and first.get("type") in _STREAMED
+        and bool({"message", "subtype"} & first.keys())
+    )
 
 
 def _is_other_record(document: Document) -> bool:
@@ -39,62 +60,196 @@ def _is_other_record(document: Document) -> bool:
     return has_type and not document.is_list and bool(document.keys & {"sessionId", "leafUuid", "messageId"})
 
 
+class _Transcript:
+    """The sessions of one file: concatenated ones, and the sub-agents among them.
+
+    A record belongs to the session of its parent; without a known one, to that of its `sessionId`. A session that goes
+    on in another file begins with a copy of the first one, and its own records have parents in it.
+    """
+
+    def __init__(self) -> None:
+        self.sessions: list[CodingSession] = []
+        self._by_key: dict[str, CodingSession] = {}  # by session id, "/" and the id of an agent
+        self._of_record: dict[str, CodingSession] = {}  # by uuid, and by the ids of responses and calls of sidechains
+        self._side: CodingSession | None = None
+
+    def take(self, record: Object) -> None:
+        """Take a record: a message, or what the user typed while the agent worked."""
+        uuid = fields.text(record, "uuid")
+        # Others hold a copy of a message, too ("api-request-blob").
+        is_message = record.get("type") in ("user", "assistant") and bool(uuid)
+        if uuid in self._of_record or (is_message and (record.get("isMeta") or record.get("isSynthetic"))):
+            return
+        queued = _queued(record)
+        if not is_message and not queued:
+            parent = self._of_record.get(fields.text(record, "parentUuid"))
+            if uuid and parent is not None:
+                self._of_record[uuid] = parent  # a link in the chain of messages
+            if record.get("type") == "result":
+                _take_denials(record, self._by_key.get(_session_id(record)))
+            elif record.get("subtype") == "init":
+                id = _session_id(record)
+                self._known(id, id).folder = fields.text(record, "cwd")
+            return
+        session = self._session_of(record)
+        if uuid:
+            self._of_record[uuid] = session
+        if queued:
+            _take_queued(queued, str(record["type"]), session)
+        else:
+            _take(record, session)
+
+    def _session_of(self, record: Object) -> CodingSession:
+        id, agent = _session_id(record), fields.text(record, "agentId", "parent_tool_use_id")
+        if agent:
+            return self._known(f"/{agent}", id, agent)
+        parent = self._of_record.get(fields.text(record, "parentUuid"))
+        if record.get("isSidechain"):  # versions before agents had ids
+            return self._sidechain(record, id, parent)
+        if parent is None:
+            return self._known(id, id)
+        return self._by_key.setdefault(id, parent)
+
+    def _sidechain(self, record: Object, id: str, parent: CodingSession | None) -> CodingSession:
+        """The session of a sub-agent without an id. Several may work at once; each begins with a prompt."""
+        ids = _ids_in(record)
+        for known in (parent, *map(self._of_record.get, ids)):
+            if known is not None and known.agent:
+                self._side = known
+                break
+        else:
+            if self._side is None or _is_prompt(record):
+                count = sum(session.agent.startswith(_SIDE) for session in self.sessions)
+                self._side = self._known(f"/{_SIDE}{count}", id, f"{_SIDE}-{count + 1}" if count else _SIDE)
+        self._of_record.update(dict.fromkeys(ids, self._side))
+        return self._side
+
+    def _known(self, key: str, id: str, agent: str = "") -> CodingSession:
+        if key not in self._by_key:
+            self._by_key[key] = CodingSession(id=id, agent=agent)
+            self.sessions.append(self._by_key[key])
+        return self._by_key[key]
+
+
 def _read_transcript(document: Document, options: ReadOptions) -> Iterator[Item]:
-    sessions: dict[str, CodingSession] = {}
+    transcript = _Transcript()
     for number, value in document.records():
         try:
             if isinstance(value, RecordError):
                 raise value
-            record = fields.as_object(value, "the record")
-            # Others hold a copy of a message, too ("api-request-blob").
-            if record.get("type") in ("user", "assistant") and record.get("uuid") and not record.get("isMeta"):
-                agent = fields.text(record, "agentId")
-                if not agent and record.get("isSidechain"):  # versions before agents had ids
-                    agent = "side"
-                _take(record, sessions.setdefault(agent, CodingSession()))
+            transcript.take(fields.as_object(value, "the record"))
         except RecordError as error:
             yield document.rejected(number, str(error))
-    for agent, session in sessions.items():
+    for session in transcript.sessions:
         if any(message.text or message.response for message in session.messages):
-            build = partial(_run, agent=agent, session=session, document=document, options=options)
-            yield built(document.name, agent or 1, {}, build)
+            build = partial(_run, session=session, document=document, options=options)
+            yield built(document.name, session.agent or 1, {}, build)
+
+
+def _session_id(record: Object) -> str:
+    return fields.text(record, "sessionId", "session_id")
+
+
+def _ids_in(record: Object) -> list[str]:
+    """The ids of the response and of the calls in a record, and of the calls that it answers."""
+    message = fields.object_at(record, "message")
+    ids = [fields.text(message, "id")]
+    for block in _blocks(message.get("content")):
+        ids.append(fields.text(block, "tool_use_id", "id"))
+    return [f"id {id}" for id in ids if id]
+
+
+def _is_prompt(record: Object) -> bool:
+    content = fields.object_at(record, "message").get("content")
+    return record.get("type") == "user" and not any("tool_use_id" in block for block in _blocks(content))
+
+
+def _queued(record: Object) -> str:
+    """What the user typed while the agent worked; "" if the record holds nothing of that."""
+    if record.get("type") == "queue-operation" and record.get("operation") == "remove":
+        return _user_text(fields.plain_text(record.get("content")))
+    attached = record.get("attachment")
+    if not fields.is_object(attached) or attached.get("type") != "queued_command":
+        return ""
+    if attached.get("commandMode") != "prompt":  # such as the end of a task in the background
+        return ""
+    return _user_text(fields.plain_text(attached.get("prompt")))
+
+
+def _take_queued(text: str, kind: str, session: CodingSession) -> None:
+    """Take such a text: once, where both an attachment and an operation of the queue hold it."""
+    session.queued[text, kind] += 1
+    if session.queued[text, kind] > session.queued[text, ""]:
+        session.queued[text, ""] += 1
+        session.messages.append(SessionMessage("", text))
+
+
+def _take_denials(record: Object, session: CodingSession | None) -> None:
+    """Take the calls that were not allowed, which the last record of `claude -p` lists."""
+    for denial in fields.list_at(record, "permission_denials"):
+        call = session and session.by_id.get(fields.text(fields.as_object(denial, "a denial"), "tool_use_id"))
+        if call:
+            call.refused = True
 
 
 def _take(record: Object, session: CodingSession) -> None:
-    uuid = fields.text(record, "uuid")
     message = fields.object_at(record, "message")
-    if uuid in session.seen:
-        return
-    session.seen.add(uuid)
     # A session that goes on in another file begins with a copy of the first one's records.
-    session.id = fields.text(record, "sessionId") or session.id
+    session.id = _session_id(record) or session.id
     session.folder = session.folder or fields.text(record, "cwd")
     session.ended_at = fields.unix_time(record.get("timestamp")) or session.ended_at
     if record["type"] == "user":
-        text = _take_results(message.get("content"), session)
-        text = _REMINDER.sub("", text).strip()
-        if text and not text.startswith(_COMMANDS) and not record.get("isCompactSummary"):
-            session.messages.append(SessionMessage("", text))
-        return
-    if message.get("model") == _SYNTHETIC:  # "API Error: …", which no model said
-        return
-    session.model = session.model or fields.text(message, "model")
-    _take_response(message, fields.text(message, "id") or uuid, session)
+        _take_user(record, message.get("content"), session)
+    elif message.get("model") != _SYNTHETIC:  # "API Error: …", which no model said
+        session.model = session.model or fields.text(message, "model")
+        _take_response(message, fields.text(message, "id") or fields.text(record, "uuid"), session)
 
 
-def _take_results(content: Any, session: CodingSession) -> str:
-    """Take the results in a message of the user; the text beside them."""
+def _take_user(record: Object, content: Any, session: CodingSession) -> None:
     blocks = _blocks(content)
-    if not blocks:
-        return fields.plain_text(content)
-    text_parts: list[Object] = []
+    others: list[Object] = []
+    said: list[str] = []
     for block in blocks:
         if block.get("type") == "tool_result":
-            result = fields.plain_text(block.get("content"))
-            session.results.append((fields.text(block, "tool_use_id"), result, bool(block.get("is_error"))))
+            said.append(_take_result(record, block, session))
         else:
-            text_parts.append(block)
-    return fields.plain_text(text_parts)
+            others.append(block)
+    text = fields.plain_text(others if blocks else content)
+    if text.lstrip().startswith(_INTERRUPTED):
+        for call in session.by_id.values():
+            call.refused = call.refused or call.result is None
+        text = ""
+    if not record.get("isCompactSummary"):
+        said.append(_user_text(text))
+    text = "\n".join(filter(None, said))
+    # A copy under another uuid has the time of the first one.
+    time = fields.text(record, "timestamp")
+    if text and not (time and (time, text) in session.seen):
+        session.messages.append(SessionMessage("", text))
+        session.seen.add((time, text))
+
+
+def _user_text(text: str) -> str:
+    """What the user wrote in a message; "" if the program wrote it in the user's name."""
+    text = _REMINDER.sub("", text).strip()
+    return "" if text.startswith(_COMMANDS) else text
+
+
+def _take_result(record: Object, block: Object, session: CodingSession) -> str:
+    """Give a result to its call; what the user said when refusing the call."""
+    call = session.by_id.get(fields.text(block, "tool_use_id"))
+    # Results of the calls of a copied or compacted part have no call here, or it has its own.
+    if call is None or call.result is not None:
+        return ""
+    call.result = fields.plain_text(block.get("content"))
+    call.error = bool(block.get("is_error"))
+    outcome = record.get("toolUseResult")
+    interrupted = fields.is_object(outcome) and outcome.get("interrupted") is True
+    call.refused = interrupted or bool(record.get("toolDenialKind")) or outcome == _REJECTED
+    refused = call.made()
+    if refused is None or not refused.refused:
+        return ""
+    return call.result.partition(_SAID)[2].partition(_NOTE)[0].strip()
 
 
 def _blocks(content: Any) -> list[Object]:
@@ -113,14 +268,21 @@ def _take_response(message: Object, response: str, session: CodingSession) -> No
     text = fields.plain_text(content)
     calls: list[OpenCall] = []
     for block in blocks:
-        if block.get("type") == "tool_use":
-            calls.append(OpenCall(block.get("id"), block.get("name"), block.get("input")))
-    if text or calls:
+        if block.get("type") != "tool_use":
+            continue
+        call = OpenCall(block.get("id"), block.get("name"), block.get("input"))
+        if call.id in session.by_id:
+            continue
+        calls.append(call)
+        if call.id:
+            session.by_id[call.id] = call
+    if (text and (response, text) not in session.seen) or calls:
         session.messages.append(SessionMessage(response, text))
+        session.seen.add((response, text))
     session.calls.setdefault(response, []).extend(calls)
 
 
-def _run(_: Object, *, agent: str, session: CodingSession, document: Document, options: ReadOptions) -> Trajectory:
+def _run(_: Object, *, session: CodingSession, document: Document, options: ReadOptions) -> Trajectory:
     texts: dict[str, list[str]] = {}
     for message in session.messages:
         if message.response and message.text:
@@ -134,18 +296,11 @@ def _run(_: Object, *, agent: str, session: CodingSession, document: Document, o
         elif response not in added:
             added.add(response)
             builder.add("assistant", "\n".join(texts.get(response, ())), session.calls.get(response, []))
-    call_ids: set[str | None] = set()
-    for calls in session.calls.values():
-        call_ids.update([call.id for call in calls])
-    for id, text, failed in session.results:
-        # Results of the calls of a copied or compacted part have no call here; by their order they would find another.
-        if id in call_ids:
-            builder.add_result(id, text, failed)
     tags: dict[str, str] = {}
     own_id = session.id
-    if agent:
-        tags["subagent"] = _kind_of_agent(document) or agent
-        own_id = "/".join(filter(None, (session.id, agent)))
+    if session.agent:
+        tags["subagent"] = _kind_of_agent(document) or session.agent
+        own_id = "/".join(filter(None, (session.id, session.agent)))
     return coding_run(CLAUDE_CODE, own_id, builder.build(), session, document, options, tags)
 
 
@@ -162,5 +317,8 @@ def _kind_of_agent(document: Document) -> str:
 
 
 READER: Final = Reader(
-    CLAUDE_CODE, lambda it: _is_transcript(it) or _is_other_record(it), _read_transcript, command_names=True
+    CLAUDE_CODE,
+    lambda it: _is_transcript(it) or _is_stream(it) or _is_other_record(it),
+    _read_transcript,
+    command_names=True,
 )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hepm.ingest.formats.document import Document
 from hepm.ingest.formats.turns import OpenCall
-from hepm.ingest.records import ReadOptions, identified
+from hepm.ingest.records import PROJECT, ReadOptions, identified
 from hepm.types import Outcome, Trajectory, Turn
 
 
@@ -25,13 +25,25 @@ class CodingSession:
     """One session as it is read: a transcript may hold its sub-agents, too."""
 
     id: str = ""
+    agent: str = ""
+    """Name of the sub-agent that it is of; "" for the main one."""
     messages: list[SessionMessage] = field(default_factory=list[SessionMessage])
     calls: dict[str, list[OpenCall]] = field(default_factory=dict[str, list[OpenCall]])
-    results: list[tuple[str, str, bool]] = field(default_factory=list[tuple[str, str, bool]])
-    seen: set[str] = field(default_factory=set[str])
+    by_id: dict[str | None, OpenCall] = field(default_factory=dict[str | None, OpenCall])
+    """The calls by their ids: a copy of a call, under whatever uuid, is the same call."""
+    seen: set[object] = field(default_factory=set[object])
+    """What was taken: a copy of it counts once."""
+    queued: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    """How often what the user typed while the agent worked was read, by its text and the type of the record; and was
+    taken, by its text and ""."""
     model: str = ""
     folder: str = ""
     ended_at: float | None = None
+
+
+def project_of(folder: str) -> str:
+    """The name of the project in a folder: its whole path, as many are called "api"."""
+    return folder.rstrip("/\\") or folder
 
 
 def coding_run(
@@ -44,10 +56,9 @@ def coding_run(
     tags: dict[str, str],
 ) -> Trajectory:
     """The run of a session; its environment is the agent's name, its tag "project" the folder it worked in."""
-    # By either separator: the transcript may come from Windows.
-    project = re.split(r"[/\\]", session.folder.rstrip("/\\"))[-1]
+    project = project_of(session.folder)
     if project:
-        tags = {"project": project, **tags}
+        tags = {PROJECT: project, **tags}
     return identified(
         id if options.ids == "own" else "",
         turns,

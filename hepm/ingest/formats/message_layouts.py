@@ -19,7 +19,8 @@ from hepm.types import Trajectory
 
 _LANGCHAIN: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "function"}
 _PYDANTIC_AI_ERRORS: Final = {"success": False, "failed": True, "retried": True}
-"""Outcomes of calls; others, such as "denied", say nothing of the tool."""
+"""Outcomes of calls that ran."""
+_PYDANTIC_AI_REFUSALS: Final = ("denied", "interrupted")
 _ALTERNATIVES: Final = ("choices", "generations")
 """Keys of lists of answers to one request, of which the first one counts."""
 
@@ -154,8 +155,9 @@ def _of_pydantic_ai(value: Object) -> list[Object]:
             calls.append({"id": id, "function": function})
         elif kind.endswith("tool-return") or (kind == "retry-prompt" and part.get("tool_name")):
             # A retry-prompt has no outcome: the tool asked the model to call it again.
-            error = _PYDANTIC_AI_ERRORS.get(fields.text(part, "outcome") or "retried")
-            messages.append({"role": "tool", "tool_call_id": id, "content": _json_text(content), "is_error": error})
+            outcome = fields.text(part, "outcome") or "retried"
+            about = {"is_error": _PYDANTIC_AI_ERRORS.get(outcome), "refused": outcome in _PYDANTIC_AI_REFUSALS}
+            messages.append({"role": "tool", "tool_call_id": id, "content": _json_text(content), **about})
         elif kind in ("retry-prompt", "retry-feedback"):
             messages.append({"role": "user", "content": _json_text(content)})
         elif kind in ("user-prompt", "system-prompt"):

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from hepm.errors import InputError
 from hepm.ingest import fields
+from hepm.ingest.formats.refusals import is_refusal
 from hepm.ingest.records import DECODER, Object, RecordError, decoded
 from hepm.ingest.transitions import own_tool
 from hepm.types import SUMMARY_TOOL, Role, ToolCall, Turn
@@ -47,7 +48,10 @@ class OpenCall:
         own = own_tool(self.name, self.arguments)
         if own and own != SUMMARY_TOOL:
             return None
-        return ToolCall(own or self.name, self.arguments, self.result, self.error, self.latency_s, self.refused)
+        refused = self.refused
+        if not refused and self.error is not False and self.result:
+            refused = is_refusal(self.result)
+        return ToolCall(own or self.name, self.arguments, self.result, self.error, self.latency_s, refused)
 
 
 def _parsed_arguments(arguments: Any) -> Object:
@@ -99,8 +103,12 @@ class TurnBuilder:
                 # The first one wins: some models give one id to all calls of a turn, and results come in order.
                 self._by_id.setdefault(call.id, call)
 
-    def add_result(self, call_id: Any, text: str, error: Any = None) -> None:
-        """Give a result to its call, or drop it. An `error` that is no boolean is unknown."""
+    def add_result(self, call_id: Any, text: str, error: Any = None, *, refused: bool = False) -> None:
+        """Give a result to its call, or drop it. An `error` that is no boolean is unknown.
+
+        Args:
+            refused: Whether the record says that the call never ran; else its text may (see `is_refusal`).
+        """
         call = None
         if type(call_id) is str:
             call = self._by_id.pop(call_id, None)
@@ -113,6 +121,7 @@ class TurnBuilder:
                 return
             call = latest[self._answered]
         call.result = text
+        call.refused = refused
         call.error = None
         if type(error) is bool:
             call.error = error
@@ -159,6 +168,7 @@ class TurnBuilder:
             self._answered = answered
             for call in waiting:
                 call.result = call.error = None
+                call.refused = False
                 self._stale.add(call.turn)
             self._stale = {position for position in self._stale if position < turn_count}
 
@@ -170,7 +180,8 @@ AddResult: TypeAlias = Callable[[TurnBuilder, Object], None]
 
 def _add_result(builder: TurnBuilder, message: Object) -> None:
     text = fields.plain_text(message.get("content"))
-    builder.add_result(message.get("tool_call_id"), text, message.get("is_error"))
+    refused = message.get("refused") is True
+    builder.add_result(message.get("tool_call_id"), text, message.get("is_error"), refused=refused)
 
 
 def chat_turns(
@@ -179,7 +190,8 @@ def chat_turns(
     """The turns of chat messages: OpenAI's, old (`function_call`) and new (`tool_calls`), and calls in content blocks.
 
     Args:
-        add_result: Reads a message of the role "tool". OpenAI's do not say whether a call failed; `is_error` is ours.
+        add_result: Reads a message of the role "tool". OpenAI's do not say whether a call failed or was refused;
+            `is_error` and `refused` are ours.
         user_calls: Whether users have tools, too.
     """
     builder = TurnBuilder()
