@@ -308,6 +308,7 @@ class Recalled:
         after, before: Tools of the turn before it, and of the turn after it.
         similarity: Cosine with the text searched for, in [-1, 1].
         count: Number of near-identical states merged into it; `run` is the one whose text is kept.
+        succeeded, failed: Runs that went from `after` to `before`; of several tools the most.
     """
 
     summary: str
@@ -316,6 +317,8 @@ class Recalled:
     similarity: float
     count: int
     run: str
+    succeeded: int
+    failed: int
 
 
 @dataclass(frozen=True, slots=True)

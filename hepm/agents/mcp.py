@@ -193,18 +193,16 @@ class _Tools:
         with _explained():
             # Many more than k: among 50 situations there are often only a few ways to go on.
             matches = memory.search(query, k=_SEARCHED, namespace=namespace)
-            mirror = memory.mirror(namespace)
             ways: dict[tuple[tuple[ToolName, ...], tuple[ToolName, ...]], Situation] = {}
             for match in matches:
                 if (match.after, match.before) in ways or len(ways) == k:
                     continue
-                counts = [mirror.counts(match.after, tool) for tool in match.before]
                 ways[match.after, match.before] = Situation(
                     summary=match.summary,
                     after=[tool for tool in match.after if tool != START],
                     called_next=list(match.before),
-                    succeeded=max(succeeded for succeeded, _ in counts),
-                    failed=max(failed for _, failed in counts),
+                    succeeded=match.succeeded,
+                    failed=match.failed,
                     similarity=match.similarity,
                     run=match.run,
                 )

@@ -123,7 +123,8 @@ def _misuse(error: click.UsageError) -> str:
         if hint:
             names = hint if isinstance(hint, str) else " / ".join(hint)
             return f"{names}: ".replace("'", "") + error.message
-    return error.format_message().removeprefix("Invalid value: ")
+    # click lists choices below each other.
+    return error.format_message().removeprefix("Invalid value: ").replace("\n\t", " ")
 
 
 def _complain(text: str) -> None:

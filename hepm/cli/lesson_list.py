@@ -17,7 +17,7 @@ from hepm.text import count_of, on_one_line
 if TYPE_CHECKING:
     from hepm.experience.age import Age
     from hepm.experience.equal_lessons import EqualLessons
-    from hepm.graph.lessons.rows import Kind, LessonRow, StoredLesson
+    from hepm.graph.lessons.rows import Kind, LessonRow, Source, StoredLesson
     from hepm.memory import Memory
 
 LessonKind: TypeAlias = Literal["experience", "principle", "note"]
@@ -27,6 +27,7 @@ lesson_argument = click.argument(
     "lesson", cls=Argument, help="Id of a lesson or its beginning, or a user: the notes on them."
 )
 
+_ENDINGS: Final = {True: "succeeded", False: "failed", None: "no outcome yet"}
 _ENOUGH: Final = 1_000_000  # a limit that cuts no search
 _NOT_FOUND: Final = -2.0  # below every cosine
 
@@ -327,10 +328,19 @@ def show(place: Place, lesson: str, as_json: bool) -> None:
     if as_json:
         print_json(members)
         return
+    members["sources"] = [_source_line(source) for source in stored.row.sources]
+    members["shown_in"] = [f"{run} ({_ENDINGS[success]})" for run, success in shown_in.items()]
     for label, value in members.items():
         # Print 0 and false; leave out what is empty.
         if value not in ([], {}, ""):
             print(on_one_line(f"{label + ':':16}{_plain(value)}"))
+
+
+def _source_line(source: Source) -> str:
+    """`run-7 (reward 1)`."""
+    if source.reward is None:
+        return source.run
+    return f"{source.run} (reward {source.reward:g})"
 
 
 def _show_notes(newest: dict[str, Any], versions: Sequence[dict[str, Any]], *, as_json: bool) -> None:

@@ -36,6 +36,7 @@ STORE: Final = "memory.hepm"
 NAMESPACE: Final = "default"
 
 _DEFAULT: Final = "the default in this folder"
+_LINES_A_COUNT: Final = 100  # lines that are written between two counts of a bar
 
 speak_option = click.option(
     "--speak",
@@ -393,10 +394,13 @@ def write_lines(lines: Iterable[str], target: Path, what: str) -> int:
         lzma.LZMAFile(file, "wb") if suffix == ".xz" else nullcontext(file) as plain_or_xz,
         # No time: equal bytes give an equal file.
         gzip.GzipFile("", "wb", fileobj=file, mtime=0) if suffix == ".gz" else nullcontext(plain_or_xz) as stream,
+        Bar("lines written") as bar,
     ):
         for line in lines:
             stream.write(f"{line}\n".encode("utf-8", "backslashreplace"))
             count += 1
+            if not count % _LINES_A_COUNT:
+                bar.show(count)
     return count
 
 
@@ -436,30 +440,39 @@ def print_table(table: Table) -> None:
 
 
 class Bar:
-    """A spinner with a count; silent if stderr is not a terminal."""
+    """A bar with a count and the time; silent if stderr is not a terminal.
+
+    Attributes:
+        what: What is counted or done; it may change on the way.
+    """
 
     def __init__(self, what: str) -> None:
         from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         self.what = what
-        self._status = None
-        if sys.stderr.isatty():
-            self._status = Console(stderr=True).status(what)
+        text = TextColumn("{task.description}", markup=False)
+        # Until a total is known, the bar only shows that work goes on.
+        self._drawn = Progress(
+            text,
+            BarColumn(),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+            disable=not sys.stderr.isatty(),
+        )
+        self._task = self._drawn.add_task(what, total=None)
 
     def show(self, done: int, total: int | None = None) -> None:
         """Update the count."""
-        if self._status is None:
-            return
         progress = f"{done:,}"
         if total:
             progress += f" of {total:,}"
-        self._status.update(f"{progress} {self.what}")
+        self._drawn.update(self._task, description=f"{progress} {self.what}", completed=done, total=total)
 
     def __enter__(self) -> Self:
-        if self._status is not None:
-            self._status.start()
+        self._drawn.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._status is not None:
-            self._status.stop()
+        self._drawn.stop()

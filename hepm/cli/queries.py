@@ -29,8 +29,8 @@ from hepm.cli.options import (
     speak_option,
 )
 from hepm.graph.open_store import embedded_file
-from hepm.text import on_one_line
-from hepm.types import PolicyName
+from hepm.text import count_of, on_one_line
+from hepm.types import START, PolicyName
 
 if TYPE_CHECKING:
     from hepm.cypher import NamedQuery
@@ -143,7 +143,7 @@ def _suggestion_json(suggestion: Suggestion) -> dict[str, object]:
 @json_option
 @place_options
 def search(place: Place, text: str, k: int, as_json: bool) -> None:
-    """Find the states most similar to a text, over all tools, and what agents did next.
+    """Find the states most similar to a text, over all tools, what agents did next, and how their runs ended.
     Example: `hepm search "wants to return two items" --namespace retail`
     """
     with place.open() as memory:
@@ -152,8 +152,10 @@ def search(place: Place, text: str, k: int, as_json: bool) -> None:
         print_json({"found": [asdict(state) for state in states]})
         return
     for state in states:
-        calls = f"{', '.join(state.after)} → {', '.join(state.before)}"
-        print(on_one_line(f"{state.similarity:.2f}  {calls}  ({state.count}×, run {state.run})"))
+        after = ["the start" if tool == START else tool for tool in state.after]
+        calls = f"{', '.join(after)} → {', '.join(state.before)}"
+        ended = f"{state.succeeded:,} of {count_of(state.succeeded + state.failed, 'run')} that did so succeeded"
+        print(on_one_line(f"{state.similarity:.2f}  {calls}  ({ended}; seen {state.count}×, as in run {state.run})"))
         for line in state.summary.splitlines():
             print(on_one_line(f"      {line}"))
     if not states:

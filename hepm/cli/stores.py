@@ -186,7 +186,8 @@ def forget(
             options.confirm(f"forget {count_of(len(gone), 'run')} of {place.namespace} and all they added?")
         notes = _versions_of_notes(memory, user, place.namespace)
         if not dry_run:
-            gone = remove()
+            with Bar(f"forgetting {count_of(len(gone), 'run')}"):
+                gone = remove()
             notes -= _versions_of_notes(memory, user, place.namespace)
         elif trajectory or task or environment or token:
             # Notes go only with a user who is named alone.
@@ -246,18 +247,20 @@ def doctor(
         options.check_store(store)
         for what in mend_store(store):
             print(on_one_line(f"hepm: reset: {what}"), file=sys.stderr)
-    with options.open_existing(store) as memory, Bar("runs and states compared") as bar:
+    with options.open_existing(store) as memory:
         listed = [options.known_namespace(memory, name, store) for name in namespace or memory.namespaces()]
         # A store with damaged names lists none.
         names = listed or [options.NAMESPACE]
 
         def examine() -> dict[str, list[Finding]]:
             parts = part or None
-            return {name: memory.examine(namespace=name, parts=parts, on_progress=bar.show) for name in names}
+            with Bar("runs and states compared") as bar:
+                return {name: memory.examine(namespace=name, parts=parts, on_progress=bar.show) for name in names}
 
         by_namespace = examine()
         if repair and any(by_namespace.values()):
-            _repair(memory, by_namespace)
+            with Bar("repairing"):
+                _repair(memory, by_namespace)
             by_namespace = examine()
     _print_findings(by_namespace, as_json=as_json)
     if any(by_namespace.values()):

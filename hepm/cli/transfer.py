@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
@@ -190,8 +191,9 @@ def copy(source: str, target: str, namespace: tuple[str, ...], as_json: bool) ->
         namespaces = namespace or memory.namespaces()
         names = [options.known_namespace(memory, name, source, "SOURCE") for name in namespaces]
         # Opened after the names are checked: a wrong name must leave no empty store behind.
-        with _target(target, memory) as filled, Bar("runs compared and copied") as bar:
-            copies = list(memory.copy_to(filled, namespaces=names, on_progress=bar.show))
+        total = sum(memory.totals(namespace=name).trajectories for name in names)
+        with _target(target, memory) as filled, Bar("runs copied and compared") as bar:
+            copies = list(memory.copy_to(filled, namespaces=names, on_progress=partial(bar.show, total=total)))
     if as_json:
         print_json({"copied": [asdict(copied) for copied in copies]})
     else:

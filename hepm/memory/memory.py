@@ -713,15 +713,20 @@ class Memory:
         return at_level(level, suggestions)
 
     def search(self, text: str, *, k: int = 5, namespace: str = DEFAULT_NAMESPACE) -> list[Recalled]:
-        """The states similar to a text (cosine above 0), over all tools, and what agents did next; best first."""
+        """The states similar to a text (cosine above 0), what agents did next, and how it ended; best first."""
         if not text.strip():
             raise InputError("there is nothing to search for: say what the agent knows")
         (vector,) = self._embed([text])
+        mirror = self.mirror(namespace)
         similar: list[Recalled] = []
         for state, cosine in self.store.search_states(vector, namespace=namespace, limit=k):
             if cosine <= 0:  # it shares no word with the text, nor does any after it
                 break
-            similar.append(Recalled(state.summary, state.sources, state.targets, cosine, state.count, state.trajectory))
+            after, before = state.sources, state.targets
+            counts = [mirror.counts(after, tool) for tool in before]
+            succeeded, failed = map(max, zip(*counts, strict=True))
+            found = Recalled(state.summary, after, before, cosine, state.count, state.trajectory, succeeded, failed)
+            similar.append(found)
         return similar
 
     def cypher(

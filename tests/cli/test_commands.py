@@ -463,3 +463,16 @@ def test_the_command_line_stays_small() -> None:
     options = [option for command in commands for option in command.params if isinstance(option, click.Option)]
     assert len(commands) <= 38
     assert len(options) <= 220
+
+
+def test_a_search_says_how_the_runs_ended_that_went_on_so(store: Path) -> None:
+    query = ("search", "I want to cancel order cancel-1, please.", "-k", "9", "--store", store)
+    found = quick(*query, "--json").json["found"]
+    # 12 runs of two ways: 6 cancelled and gave up nothing; 6 gave up after the same two calls.
+    (went_on,) = {(one["succeeded"], one["failed"]) for one in found if one["before"] == ["cancel_order"]}
+    assert went_on == (6, 0)
+    (began,) = {(one["succeeded"], one["failed"]) for one in found if one["before"] == ["find_user"]}
+    assert began == (12, 12)
+    printed = quick(*query).out
+    assert "get_order → cancel_order  (6 of 6 runs that did so succeeded; seen" in printed
+    assert "the start → find_user  (12 of 24 runs that did so succeeded; seen" in printed

@@ -279,3 +279,11 @@ def test_who_writes_an_agents_file_hears_of_the_settings_where_there_are_none() 
     assert "hepm init config --write" in init("claude-code", "--write", "-n", "desk").err
     init("config", "--write", "-n", "desk")
     assert "hepm init config" not in init("claude-code", "--write").err
+
+
+def test_a_missing_client_is_answered_with_the_clients_in_a_readable_line() -> None:
+    answer = quick("init")
+    assert answer.code == 2
+    assert "\\n" not in answer.err
+    assert "\\t" not in answer.err
+    assert "Choose from: claude-code, codex, cursor, mcp" in answer.err

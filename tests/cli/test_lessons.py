@@ -72,6 +72,10 @@ def test_a_lesson_is_shown_by_the_beginning_of_its_id_with_the_runs_it_comes_fro
     assert shown["id"] == one["id"]
     assert shown["sources"] == one["sources"] != []
     assert "give_up" in quick("lesson", "show", one["id"], "--store", taught).out
+    printed = quick("lesson", "show", one["id"], "--store", taught).out
+    runs = [source["run"] for source in one["sources"]]
+    assert f"sources:        {'; '.join(runs)}\n" in printed
+    assert not {"None", "True", "False"} & set(re.findall(r"\w+", printed))
     for name in ("e-nothing", "e-", "nobody", ""):
         wrong = quick("lesson", "show", name, "--store", taught)
         assert wrong.code == 2
