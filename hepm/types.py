@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final, Literal, TypeAlias, overload
+from typing import Final, Literal, NamedTuple, TypeAlias, overload
 
 from hepm.errors import InputError
 from hepm.text import in_words, tool_in_prompt
@@ -50,6 +50,7 @@ OWN_STATES: Final = "hepm:own-states"  # tag of a run whose only states are the 
 OUTCOME_BY: Final = (
     "hepm:outcome-by"  # tag of a label that was not given: the rule ("tests") or "judge:MODEL" behind it
 )
+JUDGED_AT: Final = "hepm:judged_at"  # tag with the end of the part that the outcome of a joined run is of
 REMOVED: Final = "removed"  # its value if a label was removed by hand: no rule and no judge labels that run again
 USER_SIDE: Final = "user:"  # prefix of a tool that the simulated user called, if user-side calls are included
 
@@ -127,6 +128,20 @@ class ToolCall:
         _to_float(self, "latency_s", "the latency")
 
 
+class TurnMark(NamedTuple):
+    """By what a turn is known again where another file holds it too (see `hepm.ingest.joining`).
+
+    Attributes:
+        at: Unix time in seconds.
+        scope: What the keys are unique in, such as a trace. "" for a turn of earlier that a later request repeated.
+        keys: Of its calls, or the one of its message; ".2" is added to the key of an equal one that came before.
+    """
+
+    at: float
+    scope: str
+    keys: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One message. The calls of one turn were issued together: a set without order.
@@ -134,7 +149,8 @@ class Turn:
     A turn of role "user" has calls only if a simulated user has tools of its own. `reward` is for this turn alone.
     `recalled` are ids of the lessons that the agent searched for in this turn and read after it. `read` is what memory
     or the loop wrote to it after the turn, as it was sent. A `hidden` turn is not in the agent's conversation.
-    `hinted` are the tools that hints named since the calls before these: they show memory its own echo.
+    `hinted` are the tools that hints named since the calls before these: they show memory its own echo. With a `mark`
+    it can be joined with what other files hold of its run.
     """
 
     role: Role
@@ -145,6 +161,7 @@ class Turn:
     read: str = ""
     hidden: bool = False
     hinted: tuple[ToolName, ...] = ()
+    mark: TurnMark | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_step(self) -> bool:

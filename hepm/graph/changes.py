@@ -21,6 +21,7 @@ from hepm.graph.rows import (
     Float32Array,
     Known,
     RecordParser,
+    RunJoiner,
     Selection,
     StoredRun,
     TextEmbedder,
@@ -42,16 +43,17 @@ def add_runs(
     replay: RecordParser,
     *,
     relabel: bool = False,
+    join: RunJoiner | None = None,
 ) -> Added:
-    """Store those runs that are new or newly labelled (see `Store.add`)."""
+    """Store those runs that are new, newly labelled or joined (see `Store.add`)."""
     graded = [run.graded(write.header.success_from) for run in runs]
-    added, to_store, former_labels = _sort_out(write, graded, relabel=relabel)
+    added, former_labels = _sort_out(write, graded, replay, relabel=relabel, join=join)
     agreeing: list[RunRecord] = []
     rest: list[RunRecord] = []
     relabelled: list[str] = []
-    for run in to_store:
+    for run in added.runs:
         # A given label that agrees with a rule's changes no count.
-        if run.success is not None and former_labels.get(run.id) == run.success:
+        if run.success is not None and former_labels.get(run.id) == run.success and run.id not in added.joined:
             agreeing.append(run)
             continue
         rest.append(run)
@@ -61,6 +63,10 @@ def add_runs(
         write.lessons.drop_answers_about([run.id for run in agreeing])
         _set_outcome_records(write, agreeing)
         write.note_change()
+    if added.joined:
+        wholes = [run.record for run in rest if run.id in added.joined]
+        _, more = read_each(wholes, replay, write.aliases, success_from=write.header.success_from)
+        vectors = {**vectors, **more}
     _store(write, rest, relabelled, vectors, replay)
     return added
 
@@ -364,14 +370,21 @@ def replaces(run: RunRecord, known: Known) -> bool:
 
 
 def _sort_out(
-    write: Transaction, runs: Sequence[RunRecord], *, relabel: bool
-) -> tuple[Added, list[RunRecord], dict[str, bool | None]]:
-    """What happens to each run; the runs to store; and the former labels of those that are stored."""
+    write: Transaction,
+    runs: Sequence[RunRecord],
+    replay: RecordParser,
+    *,
+    relabel: bool,
+    join: RunJoiner | None,
+) -> tuple[Added, dict[str, bool | None]]:
+    """What happens to each run; and the former labels of those that are stored."""
     fresh: dict[str, RunRecord] = {}
     duplicates: list[str] = []
-    conflicts: list[str] = []
+    conflicts: list[RunRecord] = []
+    joined: list[str] = []
     former: dict[str, bool | None] = {}
     known = write.known([run.id for run in runs])
+    records = _records_to_join(write, runs, known, join)
     for run in runs:
         before = known.get(run.id)
         if before is None and run.id in fresh:
@@ -380,9 +393,18 @@ def _sort_out(
         if before is None:
             if not relabel:
                 fresh[run.id] = run
-        # Another run under the same id: the first one stays.
         elif before.digest != run.digest:
-            conflicts.append(run.id)
+            record = fresh[run.id].record if run.id in fresh else records.get(run.id)
+            whole = _whole(run, before, record, join, replay)
+            if whole is None:  # another run under the same id: the first one stays
+                conflicts.append(run)
+            elif whole.digest == before.digest and not replaces(whole, before):
+                duplicates.append(run.id)
+            else:
+                joined.append(run.id)
+                fresh[run.id] = whole.graded(write.header.success_from)
+                if known.pop(run.id, None) is not None:
+                    former[run.id] = before.success
         elif relabels_by_hand or replaces(run, before):
             # Taken out, so that the same run later in the batch is compared with this one.
             if known.pop(run.id, None) is not None:
@@ -390,7 +412,31 @@ def _sort_out(
             fresh[run.id] = run
         else:
             duplicates.append(run.id)
-    return Added(tuple(fresh), tuple(duplicates), tuple(conflicts)), list(fresh.values()), former
+    return Added(tuple(fresh.values()), tuple(duplicates), tuple(conflicts), tuple(joined)), former
+
+
+def _records_to_join(
+    write: Transaction, runs: Sequence[RunRecord], known: Mapping[str, Known], join: RunJoiner | None
+) -> dict[str, str]:
+    """The records of stored runs that come with other content, by id."""
+    changed: list[str] = []
+    for run in runs:
+        if join is not None and run.id in known and known[run.id].digest != run.digest:
+            changed.append(run.id)
+    return {stored.id: stored.record for stored in write.held(changed)} if changed else {}
+
+
+def _whole(
+    run: RunRecord, before: Known, record: str | None, join: RunJoiner | None, replay: RecordParser
+) -> RunRecord | None:
+    """A run joined with the stored one of its id; None if they do not belong together."""
+    if join is None or record is None:
+        return None
+    whole = join(run, before, record)
+    if whole is None:
+        return None
+    [again], _ = replay([whole])
+    return again._replace(tools=run.tools)
 
 
 def _elect(

@@ -37,6 +37,12 @@ class RecordParser(Protocol):
     ) -> tuple[Sequence[RunRecord], Mapping[str, Float32Array]]: ...
 
 
+class RunJoiner(Protocol):
+    """Joins a run with the record that is stored under its id; the record of the whole, None for another run."""
+
+    def __call__(self, run: RunRecord, known: Known, record: str, /) -> str | None: ...  # noqa: D102
+
+
 class TextEmbedder(Protocol):
     """The part of `hepm.embed.Embedder` that stores use."""
 
@@ -263,11 +269,23 @@ class RevisionChange(NamedTuple):
 
 
 class Added(NamedTuple):
-    """The trajectory ids of a batch by what happened to them."""
+    """What happened to the runs of a batch.
 
-    stored: tuple[str, ...] = ()
+    Attributes:
+        runs: Those that were stored, as they were stored last.
+        duplicates, joined: Ids, one for each; what was `joined` went into one of the runs.
+        conflicts: Runs with the id of another one.
+    """
+
+    runs: tuple[RunRecord, ...] = ()
     duplicates: tuple[str, ...] = ()
-    conflicts: tuple[str, ...] = ()
+    conflicts: tuple[RunRecord, ...] = ()
+    joined: tuple[str, ...] = ()
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        """Ids of the runs that were stored."""
+        return tuple([run.id for run in self.runs])
 
 
 @dataclass(frozen=True, slots=True)

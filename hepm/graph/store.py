@@ -23,6 +23,7 @@ from hepm.graph.rows import (
     Marks,
     RecordParser,
     RevisionChange,
+    RunJoiner,
     RunRow,
     Selection,
     StateBatch,
@@ -76,11 +77,13 @@ class Store(Backend):
         replay: RecordParser,
         embedder: str | None = None,
         relabel: bool = False,
+        join: RunJoiner | None = None,
     ) -> Added:
         """Store a batch: atomic, idempotent by trajectory id, safe with many writers.
 
-        A run whose id is stored with equal content is a duplicate; with other content a conflict, and is not stored. A
-        stored run is replaced when it comes again with another label, so that a correction or a late label counts.
+        A run whose id is stored with equal content is a duplicate; with other content a conflict, and is not stored,
+        unless `join` makes a whole of both. A stored run is replaced when it comes again with another label, so that a
+        correction or a late label counts.
 
         A label of a rule or a judge replaces no given one.
 
@@ -90,7 +93,7 @@ class Store(Backend):
         Raises:
             EmbedderMismatchError: as `write`, here and below.
         """
-        work = partial(add_runs, runs=runs, vectors=vectors, replay=replay, relabel=relabel)
+        work = partial(add_runs, runs=runs, vectors=vectors, replay=replay, relabel=relabel, join=join)
         return self.write(namespace, work, embedder=embedder, vectors=vectors.values())
 
     def describe(self, tools: Sequence[Tool], *, namespace: str) -> None:

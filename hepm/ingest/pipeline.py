@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from itertools import count
@@ -22,10 +22,11 @@ from hepm.errors import StoreError, StoreUnavailableError
 from hepm.graph.changes import replaces
 from hepm.graph.delta import RunRecord
 from hepm.graph.lessons.rows import Answer, Exposure, LessonRow, Reported
-from hepm.graph.rows import Added, Aliases, Float32Array, Known, RecordParser, Selection, ToolRow
+from hepm.graph.rows import Added, Aliases, Float32Array, Known, RecordParser, ToolRow
 from hepm.graph.store import Store
 from hepm.ingest.formats.exported import Carried, Content
-from hepm.ingest.formats.hepm import parse_run, parse_stored
+from hepm.ingest.formats.hepm import parse_run, parse_stored, write_run
+from hepm.ingest.joining import joined
 from hepm.ingest.prepare import Prepared, run_of
 from hepm.ingest.records import Rejection
 from hepm.ingest.seen_files import SeenFile
@@ -44,7 +45,7 @@ _CONFLICT: Final = (
 _CHARS_A_BATCH: Final = 16 << 20
 """Characters of records: 2,000 transcripts of an afternoon each would take half a gigabyte."""
 _SUFFIX: Final = ".runs"
-_IF_ANY: Final = ("distrusted", "queued", "by_rule", "lessons")
+_IF_ANY: Final = ("distrusted", "queued", "by_rule", "lessons", "joined")
 """Keys of a report that are left out while there are none."""
 _number = count()
 
@@ -61,6 +62,7 @@ class IngestReport:
         queued: Runs in the outbox, since the store did not answer.
         by_rule: Stored runs that a rule or a judge labelled, by its name.
         lessons: New lessons of an export.
+        joined: Parts, or longer versions, of runs that were stored or read before: those hold them now.
     """
 
     read: int = 0
@@ -74,6 +76,7 @@ class IngestReport:
     queued: int = 0
     by_rule: Counter[str] = field(default_factory=Counter[str])
     lessons: int = 0
+    joined: int = 0
 
     def __str__(self) -> str:
         stored = count_of(self.stored, "run")
@@ -81,6 +84,8 @@ class IngestReport:
             stored += f" and {count_of(self.lessons, 'lesson')}"
         by_format = [f"{count:,} {name}" for name, count in sorted(self.by_format.items())]
         read = ", ".join(by_format) or "nothing"
+        if self.joined:
+            stored += f" ({count_of(self.joined, 'part')} joined)"
         return f"{stored} stored, {self.duplicates:,} known before; read: {read}"
 
     def add_seen(self, files: Iterable[SeenFile]) -> None:
@@ -183,7 +188,8 @@ class Pipeline:
     Args:
         embedder: Makes the vectors of state summaries; None stores summaries alone, for `reembed` to catch up.
         outbox: Keeps runs while the store does not answer; without one that is an error.
-        replace_grown: Whether a longer version of a stored run replaces it, unless it has another label.
+        join: Whether a stored run is joined with further parts of it, and a longer version replaces it unless it has
+            another label.
         takes_carried: Whether what an export holds besides runs is stored, too.
     """
 
@@ -194,14 +200,14 @@ class Pipeline:
         *,
         namespace: str,
         outbox: Outbox | None = None,
-        replace_grown: bool = False,
+        join: bool = False,
         takes_carried: bool = False,
     ) -> None:
         self._store = store
         self._embedder = embedder
         self._namespace = namespace
         self._outbox = outbox
-        self._replace_grown = replace_grown
+        self._join = _whole_of if join else None
         self._takes_carried = takes_carried
         self.report = IngestReport()
 
@@ -324,13 +330,7 @@ class Pipeline:
         success_from = self._store.header.success_from
         # A run without a label has the one that its reward stands for, by the store's own threshold.
         runs = [run.graded(success_from) for run in runs]
-        known_runs = dict(self._store.find_known([run.id for run in runs], namespace=self._namespace))
-        if self._replace_grown:
-            for run_id in self._grown(runs, known_runs):
-                self._store.forget(
-                    Selection(trajectory=run_id), namespace=self._namespace, replay=replay_with(self._embedder)
-                )
-                del known_runs[run_id]
+        known_runs = self._store.find_known([run.id for run in runs], namespace=self._namespace)
         # What is stored already is not embedded again: that is most of the time of an ingest.
         new_runs: list[RunRecord] = []
         for run in runs:
@@ -342,54 +342,37 @@ class Pipeline:
             namespace=self._namespace,
             replay=replay_with(self._embedder),
             embedder=None if self._embedder is None else self._embedder.name,
+            join=self._join,
         )
-        self._report_added(runs, added)
+        self._report_added(added)
 
-    def _report_added(self, runs: Sequence[RunRecord], added: Added) -> None:
+    def _report_added(self, added: Added) -> None:
         report = self.report
         report.stored += len(added.stored)
         report.duplicates += len(added.duplicates)
-        for run in _last_labelled(runs, set(added.stored)):
+        report.joined += len(added.joined)
+        for run in added.runs:
             report.distrusted += not run.trusted
             report.unlabelled += run.success is None and run.trusted
             report.without_calls += not run.transitions
             if run.outcome_by:
                 report.by_rule[run.outcome_by] += 1
-        # A conflict names the file, so that people find the run in it.
-        sources = {run.id: run.source for run in runs}
-        for run_id in added.conflicts:
-            reason = f"a run with other content is stored under the id {run_id!r}, and stays as it is. {_CONFLICT}"
-            report.rejected.append(Rejection(sources[run_id] or "(a run that names no file)", run_id, reason))
-
-    def _grown(self, runs: Sequence[RunRecord], known_runs: Mapping[str, Known]) -> list[str]:
-        """Ids of stored runs of which a longer version comes."""
-        candidates: dict[str, RunRecord] = {}
-        for run in runs:
-            stored = known_runs.get(run.id)
-            if stored and stored.digest != run.digest and _may_be_replaced(stored, run):
-                candidates[run.id] = run
-        if not candidates:
-            return []
-        grown: list[str] = []
-        records = self._store.records_of(list(candidates), namespace=self._namespace)
-        for run_id, record in records.items():
-            if _continues(candidates[run_id], parse_stored(run_id, record)):
-                grown.append(run_id)
-        return grown
+        for run in added.conflicts:
+            reason = f"a run with other content is stored under the id {run.id!r}, and stays as it is. {_CONFLICT}"
+            report.rejected.append(Rejection(run.source or "(a run that names no file)", run.id, reason))
 
 
-def _last_labelled(runs: Sequence[RunRecord], stored_ids: Set[str]) -> Iterable[RunRecord]:
-    """The runs that were stored. One may come twice in a batch: it counts once, with its last label."""
-    stored: dict[str, RunRecord] = {}
-    for run in runs:
-        if run.id not in stored_ids:
-            continue
-        if run.id in stored:
-            before = Known.of(stored[run.id])
-            if before.digest != run.digest or not replaces(run, before):
-                continue
-        stored[run.id] = run
-    return stored.values()
+def _whole_of(run: RunRecord, known: Known, record: str) -> str | None:
+    """The record of a run joined with the one stored under its id; None for another run."""
+    before = parse_stored(run.id, record)
+    # From the records: the texts of both have been cut and redacted the same way.
+    after = parse_run(run.record)
+    whole = joined([before, after])
+    if whole is not None:
+        return write_run(whole)
+    if _may_be_replaced(known, run) and _continues(after, before):
+        return run.record
+    return None
 
 
 def _may_be_replaced(stored: Known, run: RunRecord) -> bool:
@@ -398,10 +381,8 @@ def _may_be_replaced(stored: Known, run: RunRecord) -> bool:
     return stored.derived or stored.success == run.success
 
 
-def _continues(run: RunRecord, before: Trajectory) -> bool:
+def _continues(after: Trajectory, before: Trajectory) -> bool:
     """Whether a run is a longer version of another: it has its calls, and its user said the same, and more follows."""
-    # From the records: both texts have been cut and redacted the same way.
-    after = parse_run(run.record)
     tools_before = [call.name for call in before.calls()]
     tools_after = [call.name for call in after.calls()]
     if len(after.turns) + len(tools_after) <= len(before.turns) + len(tools_before):
@@ -420,7 +401,7 @@ def deliver(outbox: Outbox, store: Store, embedder: Embedder | None) -> int:
     delivered = 0
     with contextlib.closing(outbox.batches()) as batches:
         for namespace, runs, tools in batches:
-            pipeline = Pipeline(store, embedder, namespace=namespace)
+            pipeline = Pipeline(store, embedder, namespace=namespace, join=True)
             pipeline.store(runs, tools)
             delivered += pipeline.report.stored
             for rejection in pipeline.report.rejected:

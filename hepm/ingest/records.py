@@ -17,7 +17,18 @@ from typing import Any, Final, Literal, Never, TypeAlias, cast
 from uuid import UUID
 
 from hepm.errors import FormatError
-from hepm.types import DISTRUSTED, LEVEL, OUTCOME_BY, OWN_STATES, RECORDED_BY, TRIAL, Outcome, Trajectory, Turn
+from hepm.types import (
+    DISTRUSTED,
+    JUDGED_AT,
+    LEVEL,
+    OUTCOME_BY,
+    OWN_STATES,
+    RECORDED_BY,
+    TRIAL,
+    Outcome,
+    Trajectory,
+    Turn,
+)
 
 Object: TypeAlias = dict[str, Any]
 """A JSON object as decoded."""
@@ -38,7 +49,7 @@ PROJECT: Final = "project"
 """Tag of the folder that a coding agent works in."""
 
 _HASHED: Final = "sha-"
-_OWN_TAGS: Final = (DISTRUSTED, LEVEL, OUTCOME_BY, OWN_STATES, RECORDED_BY, TRIAL)
+_OWN_TAGS: Final = (DISTRUSTED, JUDGED_AT, LEVEL, OUTCOME_BY, OWN_STATES, RECORDED_BY, TRIAL)
 _encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 

@@ -151,8 +151,10 @@ class Labels:
         try:
             vectors = embed_texts(prepared, embedder)
             replay = replay_with(embedder)
-            about = {"namespace": namespace, "embedder": embedder.name}
-            return len(self._store.add(prepared, vectors, replay=replay, relabel=True, **about).stored)
+            added = self._store.add(
+                prepared, vectors, namespace=namespace, replay=replay, embedder=embedder.name, relabel=True
+            )
+            return len(added.stored)
         finally:
             self._changed()
 

@@ -352,14 +352,12 @@ class Memory:
         embedder = None
         if options.vectors:
             embedder = self._agreed_embedder()
-        # A longer version of a stored run replaces it.
-        grown = not isinstance(source, Trajectory)  # sessions do it themselves
         pipeline = Pipeline(
             self.store,
             embedder,
             namespace=namespace,
             outbox=self._outbox,
-            replace_grown=grown,
+            join=not isinstance(source, Trajectory),  # sessions do it themselves
             takes_carried=reading.format == "hepm",
         )
         try:

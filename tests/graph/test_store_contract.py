@@ -93,7 +93,7 @@ def test_two_runs_under_one_id_are_a_conflict_and_the_first_stays(store: Store) 
     other = Shelf(trajectory("r", "b")).run("r")
     changed = other._replace(digest="other digest")
     added = store.add([changed], {}, namespace=NS, replay=Shelf().replay)
-    assert added.conflicts == ("r",)
+    assert [run.id for run in added.conflicts] == ["r"]
     assert [row.name for row in store.tools(namespace=NS)] == ["a"]
 
 

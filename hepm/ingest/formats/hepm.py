@@ -13,7 +13,7 @@ from hepm.errors import FormatError
 from hepm.graph.changes import damaged_run
 from hepm.ingest import fields
 from hepm.ingest.records import DECODER, Object, RecordError, check_calls, finite, graded
-from hepm.types import Outcome, Role, Tool, ToolCall, Trajectory, Turn
+from hepm.types import Outcome, Role, Tool, ToolCall, Trajectory, Turn, TurnMark
 
 VERSION: Final = 2
 """Raised when a reader of the old version would misread the new one; keys that it may ignore do not need that.
@@ -112,6 +112,8 @@ def _turn_record(turn: Turn) -> Object:
         record["hidden"] = True
     if turn.hinted:
         record["hinted"] = [*turn.hinted]
+    if turn.mark is not None:
+        record["mark"] = [turn.mark.at, turn.mark.scope, *turn.mark.keys]
     return record
 
 
@@ -185,7 +187,13 @@ def _turn(record: Object) -> Turn:
     reward = fields.number(record, "reward")
     hidden = flag_at(record, "hidden") is True
     # By position, which is faster than by keywords: this runs for every turn of every stored run.
-    return Turn(_ROLES[role], text_at(record, "text"), calls, reward, recalled, text_at(record, "read"), hidden, hinted)
+    mark = None
+    if record.get("mark"):
+        at, *texts = fields.list_at(record, "mark")
+        scope, *keys = fields.texts(texts)
+        mark = TurnMark(fields.as_number(at, "the time of a mark"), scope, tuple(keys))
+    read = text_at(record, "read")
+    return Turn(_ROLES[role], text_at(record, "text"), calls, reward, recalled, read, hidden, hinted, mark)
 
 
 def _call(record: Object) -> ToolCall:

@@ -69,7 +69,7 @@ def _add_langsmith(record: Object, spans: Spans) -> None:
     spans.add(span)
     _add_feedback(record, trace, spans)
     # A child run need not name its trace.
-    for child in record.get("child_runs") or ():
+    for child in fields.list_at(record, "child_runs"):
         _add_langsmith({"trace_id": trace, **fields.as_object(child, "a child run")}, spans)
 
 

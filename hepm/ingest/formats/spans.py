@@ -6,16 +6,19 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from hepm.ingest import fields
 from hepm.ingest.formats.chat import verdict
 from hepm.ingest.formats.document import Document, Reader, built
 from hepm.ingest.formats.message_layouts import chat_messages, langchain_content
 from hepm.ingest.formats.turns import ROLES, OpenCall, TurnBuilder, chat_calls
+from hepm.ingest.joining import joined, mark_key
 from hepm.ingest.records import Item, Object, ReadOptions, RecordError, graded, identified
 from hepm.ingest.tools import listed_tools
-from hepm.types import Outcome, Trajectory
+from hepm.types import Outcome, Trajectory, TurnMark
+
+_LATER_S: Final = 1e-6  # between the messages of one span, so that their order is kept
 
 
 @dataclass(slots=True)
@@ -94,7 +97,7 @@ class Spans:
         """A run for each conversation, or trace without one, in the order of their beginnings."""
         # Often only some spans of a trace name the session.
         sessions = {span.trace: span.session for span in self._spans.values() if span.session}
-        groups: dict[str, list[TraceSpan]] = {}
+        groups: dict[str, dict[str, list[TraceSpan]]] = {}
         for span in sorted(self._spans.values(), key=lambda span: (span.start, span.kind)):
             # Several traces of one session are one run.
             id = sessions.get(span.trace) or span.trace
@@ -102,8 +105,9 @@ class Spans:
             tool_span = self._tool_around(span)
             if tool_span:
                 id = f"{id}/{tool_span.id}"
-            groups.setdefault(id, []).append(span)
-        for id, spans in groups.items():
+            groups.setdefault(id, {}).setdefault(span.trace, []).append(span)
+        for id, traces in groups.items():
+            spans = [span for trace in traces.values() for span in trace]
             has_calls = any(map(_holds_calls, spans))
             has_models = any(span.kind == "model" for span in spans)
             is_run = has_calls or has_models
@@ -111,19 +115,33 @@ class Spans:
                 # A tool that only asks a model, or only calls functions, is no agent.
                 is_run = has_calls and has_models
             if is_run:
-                yield self._item(id, spans, source, options)
+                yield self._item(id, [*traces.values()], source, options)
 
-    def _item(self, id: str, spans: Sequence[TraceSpan], source: str, options: ReadOptions) -> Item:
+    def _item(self, id: str, traces: Sequence[Sequence[TraceSpan]], source: str, options: ReadOptions) -> Item:
         def build(_: Object) -> Trajectory:
-            return self._run(id, spans, source, options)
+            whole = joined([self._part(id, spans, options) for spans in traces])
+            if whole is None:
+                raise RecordError("its traces are of several users, disagree, or are too many for one conversation")
+            return identified(
+                id if options.ids == "own" else "",
+                whole.turns,
+                whole.outcome,
+                environment=whole.environment,
+                model=whole.model,
+                user=whole.user,
+                ended_at=whole.ended_at,
+                tags=whole.tags,
+                source=source,
+                tools=whole.tools,
+            )
 
         return built(source, id, {"id": id}, build)
 
-    def _run(self, id: str, spans: Sequence[TraceSpan], source: str, options: ReadOptions) -> Trajectory:
+    def _part(self, id: str, spans: Sequence[TraceSpan], options: ReadOptions) -> Trajectory:
+        """What one trace holds of a conversation."""
         about: dict[str, str] = {}
         scores: list[tuple[str, Any, Any]] = []
-        for trace in dict.fromkeys([span.trace for span in spans]):
-            scores += self._scores.get(trace, ())
+        scores += self._scores.get(spans[0].trace, ())
         for span in spans:
             scores += span.scores
             # The first one that says it counts: the agent's own span comes before those of its models.
@@ -133,11 +151,8 @@ class Spans:
         tags: dict[str, str] = {}
         if about.get("agent"):
             tags["agent"] = about["agent"]
-        own_id = ""
-        if options.ids == "own":
-            own_id = id
-        return identified(
-            own_id,
+        return Trajectory(
+            id,
             _Conversation(spans, self._marks).turns(),
             evaluated(scores, options),
             environment=about.get("environment", ""),
@@ -145,7 +160,6 @@ class Spans:
             user=about.get("user", ""),
             ended_at=max([span.end or span.start for span in spans]) or None,
             tags=tags,
-            source=source,
             tools=listed_tools(max([span.tools for span in spans], key=len)),
         )
 
@@ -202,7 +216,7 @@ def _verdict(value: Any, label: Any, key: str) -> bool | None:
 
 
 class _Conversation:
-    """The turns of one run, from its spans in order.
+    """The turns of one trace, from its spans in order.
 
     `marks` keeps what tells messages apart, by the `id` of each: every span repeats those before it.
     """
@@ -216,6 +230,8 @@ class _Conversation:
         self._executed: set[int] = set()
         self._latest: list[OpenCall] = []
         self._latest_end: float = 0.0
+        self._scope = mark_key(spans[0].trace)
+        self._at: float = 0.0
         self._has_models = any(span.kind == "model" for span in spans)
 
     def turns(self) -> Any:
@@ -231,29 +247,42 @@ class _Conversation:
                 root = span
         if root is not None and not models_record_input:
             self._add_all(root.given)
+        is_first = True
         for span in self._spans:
+            self._at = max(self._at, span.start)
             if span.kind == "model":
                 # The spans of tools that follow belong to the calls of this answer.
                 self._latest = []
-                self._add_all([*span.given, *span.answer])
+                self._add_all([*span.given, *span.answer], earlier=_earlier(span.given) if is_first else 0)
+                is_first = False
             elif span.kind == "tool":
                 self._execute(span)
         if root is not None and not models_record_output:
             self._add_all(root.answer)
         return self._builder.build()
 
-    def _add_all(self, messages: list[Object]) -> None:
-        """Add what is new. A conversation may hold equal messages: as many as the longest request has."""
+    def _add_all(self, messages: list[Object], *, earlier: int = 0) -> None:
+        """Add what is new. A conversation may hold equal messages: as many as the longest request has.
+
+        The `earlier` first ones are of before this trace; so is a system prompt, which each trace repeats.
+        """
         times_seen: Counter[str] = Counter()
-        for message in messages:
+        for number, message in enumerate(messages):
             # By `id`: equal messages are one object here (see `Spans.add`), and making a mark is slow.
             mark = self._marks.get(id(message)) or self._marks.setdefault(id(message), _mark(message))
             times_seen[mark] += 1
             if times_seen[mark] > self._times_added[mark]:
                 self._times_added[mark] += 1
-                self._add(message)
+                scope = self._scope
+                if number < earlier or message.get("role") in ("system", "developer"):
+                    scope = ""
+                self._add(message, self._mark(scope, mark_key(mark, times_seen[mark])))
 
-    def _add(self, message: Object) -> None:
+    def _mark(self, scope: str, key: str) -> TurnMark:
+        self._at += _LATER_S
+        return TurnMark(self._at, scope, (key,))
+
+    def _add(self, message: Object, mark: TurnMark) -> None:
         role = message.get("role")
         text = _text_of(message)
         calls = chat_calls(message)
@@ -273,7 +302,7 @@ class _Conversation:
             for call in calls:
                 if call.id:
                     self._by_id[call.id] = call
-        self._builder.add(turn_role, text, calls)
+        self._builder.add(turn_role, text, calls, mark=mark)
 
     def _add_result(self, id: Any, text: str, error: Any) -> None:
         if type(id) is not str or id not in self._by_id:
@@ -319,10 +348,18 @@ class _Conversation:
             self._latest.append(call)
         else:
             self._latest = [call]
-            self._builder.add("assistant", "", self._latest)
+            self._builder.add("assistant", "", self._latest, mark=self._mark(self._scope, mark_key(span.id)))
         if span.call_id:
             self._by_id[span.call_id] = call
         return call
+
+
+def _earlier(given: list[Object]) -> int:
+    """How many of the first messages of a trace are of before it: all but what the user said last."""
+    for number in range(len(given), 0, -1):
+        if given[number - 1].get("role") not in ("user", "system", "developer"):
+            return number
+    return 0
 
 
 def _mark(message: Object) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 from hepm.errors import InputError
 from hepm.ingest import fields
 from hepm.ingest.formats.refusals import is_refusal
+from hepm.ingest.joining import mark_of_calls
 from hepm.ingest.records import DECODER, Object, RecordError, decoded
 from hepm.ingest.transitions import own_tool
 from hepm.types import SUMMARY_TOOL, Role, ToolCall, Turn
@@ -90,7 +91,7 @@ class TurnBuilder:
         self._stale: set[int] = set()  # turns that are to be made again
 
     def add(self, role: Role, text: str, calls: list[OpenCall], **about: Any) -> None:
-        """Append a turn; `about` are further attributes of it."""
+        """Append a turn; `about` are further attributes of it. A `mark` has the message's key: calls get theirs."""
         self._stale.add(len(self._turns))
         self._turns.append((role, text, calls, about))
         if not calls:
@@ -137,13 +138,18 @@ class TurnBuilder:
 
     def _turn(self, role: Role, text: str, calls: list[OpenCall], about: dict[str, Any]) -> Turn | None:
         made: list[ToolCall] = []
+        ids: list[str] = []
         for open_call in calls:
             call = open_call.made()
             if call is not None:
                 made.append(call)
+                ids.append(open_call.id or "")
         # It held nothing but calls of hepm's own tools.
         if not made and not text and calls:
             return None
+        mark = about.get("mark")
+        if made and mark is not None:
+            about = {**about, "mark": mark_of_calls(mark, ids)}
         turn = Turn(role, text, tuple(made), **about)
         if self._change is None:
             return turn

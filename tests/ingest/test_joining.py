@@ -1,0 +1,124 @@
+"""What several files hold of one run is joined, in whatever order they come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hepm import Memory
+from hepm.ingest.joining import joined
+from hepm.ingest.prepare import IngestOptions
+from hepm.ingest.reading import read_value
+from hepm.ingest.records import ReadOptions
+from hepm.ingest.workers import parallel
+from hepm.types import Trajectory
+from tests.ingest import traces
+from tests.ingest.samples import write
+from tests.ingest.traces import GEN_AI, call, export, model, text, tool
+
+
+def request(number: int, **more: Any) -> dict[str, Any]:
+    """A trace of a session in Langfuse's layout, whose one call has the same id and arguments in each."""
+    trace = f"trace-{number}"
+
+    def observation(kind: str, second: int, **about: Any) -> dict[str, Any]:
+        at = {"startTime": f"2026-03-04T05:{number:02}:{second:02}Z", "endTime": f"2026-03-04T05:{number:02}:30Z"}
+        return {"id": f"{kind}{number}", "traceId": trace, "type": kind, **at, **about}
+
+    asked = [{"role": "user", "content": "And the next?"}]
+    calls = [{"id": "a", "function": {"name": f"look_{number}", "arguments": "{}"}}]
+    answer = {"role": "assistant", "tool_calls": calls}
+    observations = [
+        observation("GENERATION", 2, input=asked, output=answer),
+        observation("TOOL", 3, name=f"look_{number}", input={}, output="ok"),
+    ]
+    about = {"id": trace, "sessionId": "session-1", "userId": "ann", "timestamp": f"2026-03-04T05:{number:02}:01Z"}
+    return {**about, "observations": observations, **more}
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+@pytest.mark.parametrize("way", ["one command", "several commands", "worker processes"])
+def test_traces_of_a_session_in_several_files_are_one_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[int, ...], way: str
+):
+    monkeypatch.setattr(parallel, "WORTH_BYTES", 0)
+    files = [write(tmp_path / f"{number}.json", request(number)) for number in order]
+    commands = [[file] for file in files] if way == "several commands" else [files]
+    options = IngestOptions(processes=2 if way == "worker processes" else 1)
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        for command in commands:
+            assert memory.ingest(command, options=options).rejected == []
+        [run] = memory.runs()
+        assert [turn.text or turn.calls[0].name for turn in run.turns] == [
+            "And the next?", "look_0", "And the next?", "look_1", "And the next?", "look_2",
+        ]  # fmt: skip
+        assert memory.examine() == []
+        assert memory.ingest(files).duplicates == 3
+        assert [*memory.runs()] == [run]
+        memory.forget(trajectory="session-1")
+        assert memory.totals().trajectories == 0
+        assert memory.examine() == []
+
+
+AGAIN = [*traces.ASKED, text("assistant", "Not found."), text("user", "Again.")]
+SPANS = [
+    *GEN_AI[:-1],
+    model(7, 7, AGAIN, call("c", "find_order", {})),
+    tool(8, 8, "find_order", "c", about={"gen_ai.tool.call.result": "order 9"}),
+    traces.ROOT,
+]
+
+
+@given(st.integers(0, len(SPANS)), st.integers(0, len(SPANS)), st.permutations(range(3)))
+def test_spans_of_a_trace_in_rotated_files_are_the_run_of_one_file(first: int, second: int, order: list[int]):
+    start, stop = sorted((first, second))
+    by_end = sorted(SPANS, key=lambda span: span["endTimeUnixNano"])
+    files = [by_end[:start], by_end[start:stop], by_end[stop:]]
+    parts = [part_of(*files[number]) for number in order]
+    whole, expected = joined([part for part in parts if part is not None]), part_of(*SPANS)
+    assert whole is not None
+    assert expected is not None
+    assert whole.turns == expected.turns
+
+
+def part_of(*spans: Any) -> Trajectory | None:
+    """The run that a file of these spans gives."""
+    session = {"key": "gen_ai.conversation.id", "value": {"stringValue": "c-1"}}
+    named = [{**span, "attributes": [*span["attributes"], session]} for span in spans]
+    for _, run in read_value(export(*named), 1, ReadOptions()):
+        assert isinstance(run, Trajectory)
+        return run
+    return None
+
+
+def test_a_part_of_another_user_is_rejected_with_its_own_file(tmp_path: Path):
+    files = [write(tmp_path / "a.json", request(1)), write(tmp_path / "b.json", request(2, userId="bob"))]
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        [rejection] = memory.ingest(files).rejected
+        assert rejection.file.endswith("b.json")
+        assert [run.user for run in memory.runs()] == ["ann"]
+
+
+def test_the_outcome_of_a_session_is_that_of_its_latest_trace_that_has_one(tmp_path: Path):
+    scores = [[{"name": "reward", "value": reward}] for reward in (1, 0)]
+    requests = [request(0, scores=scores[0]), request(1, scores=scores[1]), request(2)]
+    for number, order in enumerate([requests, requests[::-1]]):
+        with Memory.open(tmp_path / f"{number}.hepm") as memory:
+            for record in order:
+                memory.ingest(record)
+            [run] = memory.runs()
+            assert run.outcome.success is False
+            assert memory.examine() == []
+
+
+def test_a_label_that_was_given_by_hand_stays_when_a_later_part_comes(tmp_path: Path):
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        memory.ingest(request(0))
+        memory.label("session-1", success=True)
+        memory.ingest(request(1))
+        [run] = memory.runs()
+        assert (run.outcome.success, len(run.turns)) == (True, 4)
