@@ -5,9 +5,10 @@ usage: python benchmarks/reliability.py [RUNS] [--domain NAME]... [--calls 300] 
 RUNS is a folder of recorded runs ($HEPM_RECORDED_RUNS, else ../shared/data). *Unseen*: the families of a run are out of
 memory, five folds; *seen*: the run alone is, ten folds. At `--calls` calls of successful runs of each domain the
 default policy is asked with speak="weighed", so that it names what has a chance of .1 or more. Printed are the share of
-calls at which it names a tool and the share of these that were right, from each chance on; and the calibration error
-(ECE): the mean difference of both in ten bins of equal width, weighted by calls. The baseline is the raw score of the
-same tools (speak="all"). --plot draws a reliability diagram.
+calls at which it names a tool and the share of these that were right, from each chance on: called next, or after rare
+detours (`hepm.policy.hybrid.held_out.is_right`), in brackets called next; and the calibration error (ECE): the mean
+difference of both in ten bins of equal width, weighted by calls. The baseline is the raw score of the same tools
+(speak="all"). --plot draws a reliability diagram.
 """
 
 from __future__ import annotations
@@ -29,11 +30,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.evals.baselines import Training
-from hepm.evals.domains import Split, by_family, by_request, by_run, counted, ten_domains
+from hepm.evals.domains import Event, Split, by_family, by_request, by_run, counted, ten_domains
 from hepm.evals.methods import FilledMemory
 from hepm.graph.rows import spread_over
 from hepm.ingest import Rejection, read_runs
-from hepm.policy import Floors, Hybrid, floors_of
+from hepm.policy import Floors, Hybrid, Query, floors_of
+from hepm.policy.hybrid.fitted import FittedMemory
+from hepm.policy.hybrid.held_out import is_right
+from hepm.types import ToolName
 
 FROM = (0.1, 0.4, 0.7, 0.9, 0.93, 0.95)
 BINS = 10
@@ -41,10 +45,11 @@ RAW = Floors(support=0, similarity=-1.0, chance=0.0, further=0.0)
 
 
 class Stated(NamedTuple):
-    """What a hint said of its first tool: its chance, and whether the run called it next."""
+    """What a hint said of its first tool: its chance, whether it was right, and whether the run called it next."""
 
     chance: float
     right: bool
+    next: bool
 
 
 class Asked(NamedTuple):
@@ -99,8 +104,24 @@ def added(asked: Asked, split: Split, calls: int) -> Asked:
         for event, query in zip(won, filled.queries(won), strict=True):
             hint = policy.suggest(filled.mirror, query)
             if hint:
-                stated[name].append(Stated(hint[0].score, hint[0].tool == event.next))
+                tool = hint[0].tool
+                stated[name].append(Stated(hint[0].score, came(tool, event, query, filled), tool == event.next))
     return Asked(asked.calls + len(won), asked.honest + stated["honest"], asked.raw + stated["raw"])
+
+
+def came(tool: ToolName, event: Event, query: Query, filled: FilledMemory) -> bool:
+    """Whether a hint was right there."""
+    fitted = filled.mirror.fits.of(FittedMemory)
+    ahead: defaultdict[int, set[int]] = defaultdict(set)
+    for later in event.run.all_events[event.position :]:
+        between = event.run.trajectory.turns[event.turn : later.turn]
+        if any(turn.role == "user" and turn.text for turn in between):
+            break
+        ahead[later.turn].add(fitted.number.get(later.next, -1))
+    encoded = fitted.encode(query, fitted.last_of(query.after)[0])
+    # One more for tools that memory does not know, which number -1 finds.
+    share_T = np.append(fitted.shares_of(encoded), np.float32(0))
+    return is_right(fitted.number[tool], ahead.values(), share_T)
 
 
 def figures(asked: Asked) -> dict[str, object]:
@@ -109,10 +130,13 @@ def figures(asked: Asked) -> dict[str, object]:
     return {"calls": asked.calls, "ece": ece(asked.honest), "ece raw": ece(asked.raw), "said, right": said}
 
 
-def said_from(asked: Asked, least: float) -> tuple[float, float]:
-    """The share of calls at which a tool with such a chance is named, and the share of these that were right."""
-    right = [one.right for one in asked.honest if one.chance >= least]
-    return round(len(right) / asked.calls, 3), round(float(np.mean(right)), 3) if right else 0.0
+def said_from(asked: Asked, least: float) -> tuple[float, float, float]:
+    """The share of calls at which a tool with such a chance is named, and of these the shares right and called next."""
+    said = [one for one in asked.honest if one.chance >= least]
+    if not said:
+        return 0.0, 0.0, 0.0
+    right, following = np.mean([(one.right, one.next) for one in said], axis=0).round(3).tolist()
+    return round(len(said) / asked.calls, 3), right, following
 
 
 def binned(stated: Sequence[Stated]) -> list[tuple[float, float, int]]:
@@ -132,9 +156,9 @@ def ece(stated: Sequence[Stated]) -> float:
 
 
 def markdown(found: dict[str, Asked]) -> list[str]:
-    lines = ["| from a stated chance of | unseen: said / right | seen: said / right |", "|---|---|---|"]
+    lines = ["| from a stated chance of | unseen: said / right (next) | seen: said / right (next) |", "|---|---|---|"]
     for least in FROM:
-        cells = [" / ".join(f"{share:.2f}" for share in said_from(asked, least)) for asked in found.values()]
+        cells = ["{:.2f} / {:.2f} ({:.2f})".format(*said_from(asked, least)) for asked in found.values()]
         lines.append(f"| {least:g} | {' | '.join(cells)} |")
     errors = ", ".join(f"{memory} {ece(asked.honest)} (raw {ece(asked.raw)})" for memory, asked in found.items())
     return [*lines, "", f"ECE {errors}; {found['unseen'].calls:,} and {found['seen'].calls:,} calls."]

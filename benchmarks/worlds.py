@@ -36,27 +36,29 @@ from parts.worlds.asked import Answers, answers_from_logs, calibration_error, wa
 from parts.worlds.clinic import CLINIC
 from parts.worlds.office import OFFICE
 from parts.worlds.online import ARMS, LEVEL_ARMS, learn_online
+from parts.worlds.rental import RENTAL
 from parts.worlds.shop import SHOP
 from parts.worlds.workflows import WORKFLOWS
 from parts.worlds.world import DONE, World
 
-WORLDS = {world.name: world for world in (SHOP, WORKFLOWS, OFFICE)}
+WORLDS = {world.name: world for world in (SHOP, WORKFLOWS, OFFICE, RENTAL)}
 HIDDEN = {CLINIC.name: CLINIC}
 PARTS = (10, 20, 30, 40)  # runs, one after another; the last part also has all further ones
 LAST = 60  # runs at the end
 
 
 def agents() -> Iterator[Agent]:
-    """Of each skill and with habits: agents that obey in .8 and in all of their turns, and that weigh."""
+    """With habits, with detours too, of each skill: agents that obey in .8 or all of their turns, and that weigh."""
     habits = Agent("habit", habits=True)
-    for agent in (habits, *(Agent(f"q{skill:g}", skill=skill) for skill in (0.5, 0.7, 0.9))):
+    strays = replace(habits, name="strays", detours=0.15)
+    for agent in (habits, strays, *(Agent(f"q{skill:g}", skill=skill) for skill in (0.5, 0.7, 0.9))):
         yield replace(agent, name=f"{agent.name} obeys .8", obedience=0.8)
         yield replace(agent, name=f"{agent.name} obeys")
         yield replace(agent, name=f"{agent.name} weighs", manner="weighs")
 
 
 AGENTS = {agent.name: agent for agent in agents()}
-QUICK_AGENT = AGENT_OF_LOGS = "habit obeys .8"
+QUICK_AGENT = "habit obeys .8"
 MAIN_AGENTS = (QUICK_AGENT, "habit weighs", "q0.5 obeys", "q0.9 obeys")
 ARMS_ASKED = ("sure", "weighed")
 
@@ -95,7 +97,7 @@ def main() -> None:
         for (world, agent), (arm, seed) in product(settings, arms_and_seeds)
     ]
     asked = [
-        Job(world, AGENT_OF_LOGS, arm, seed, sizes=tuple(arguments.logs))
+        Job(world, arguments.agent[0], arm, seed, sizes=tuple(arguments.logs))
         for world, (arm, seed) in product(arguments.world, arms_and_seeds)
         if arguments.logs and arm in ARMS_ASKED
     ]
@@ -251,7 +253,9 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true", help="one agent, 60 runs, one seed, logs of 150 runs")
     parser.add_argument("--world", action="append", default=[], choices=WORLDS)
-    parser.add_argument("--agent", action="append", default=[], choices=AGENTS, help="four of them by default")
+    parser.add_argument(
+        "--agent", action="append", default=[], choices=AGENTS, help="four by default; the first makes logs"
+    )
     parser.add_argument("--arm", action="append", default=[], choices=ARMS | LEVEL_ARMS)
     parser.add_argument(
         "--runs", type=int, help="of each arm and seed; 100 by default, 60 with --quick; 0 for logs alone"

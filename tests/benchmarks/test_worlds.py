@@ -17,12 +17,13 @@ from benchmarks.parts.worlds.asked import calibration_error, warned_of_right
 from benchmarks.parts.worlds.clinic import CLINIC
 from benchmarks.parts.worlds.office import OFFICE
 from benchmarks.parts.worlds.online import ARMS, learn_online
+from benchmarks.parts.worlds.rental import RENTAL
 from benchmarks.parts.worlds.shop import LIMIT, SHOP
 from benchmarks.parts.worlds.workflows import SCORE, SEATS, WORKFLOWS
 from benchmarks.parts.worlds.world import DONE, Progress, Task, World, follow
 from hepm.types import FailedWay, Suggestion, Suggestions
 
-WORLDS = (SHOP, WORKFLOWS, OFFICE, CLINIC)
+WORLDS = (SHOP, WORKFLOWS, OFFICE, CLINIC, RENTAL)
 KNOWS_ALL = Agent("knows all", skill=1.0)
 ERRS_BY_HABIT = Agent("habit", habits=True)
 

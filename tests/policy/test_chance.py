@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hepm import Memory
@@ -13,7 +15,7 @@ from hepm.graph.delta import request_of, words_of
 from hepm.policy.hybrid import fitted, held_out
 from hepm.policy.hybrid.chance import Curve, HeldOutHint, HonestChance
 from hepm.policy.hybrid.nearest_runs import NearestRuns
-from hepm.types import START, StateSummary, Suggestions, Trajectory
+from hepm.types import START, StateSummary, Suggestions, Trajectory, Turn
 from tests.runs import trajectory
 
 LOOK, REFUND, RESEND, CLOSE = range(1, 5)
@@ -202,3 +204,52 @@ def test_the_start_is_a_place_too(tmp_path: Path) -> None:
         memory.ingest(refunds(60))
         found = memory.suggest(START, state=StateSummary(said=("Refund parcel 99, it broke",)))
     assert found[0].tool == "look"
+
+
+def judged(folder: Path, runs: list[Trajectory], run: str) -> list[bool]:
+    """Of the calls of a run at which a memory of all runs names a tool: whether it was right."""
+    with Memory.open(folder) as memory:
+        memory.ingest(runs)
+        calls = memory.mirror().fits.of(fitted.FittedMemory).calls
+    rows = np.flatnonzero(calls.run_N == list(calls.run_ids).index(run))
+    return [hint.right for hint in held_out.held_out_hints(calls, calls, rows[1:2]) if hint]
+
+
+@pytest.mark.parametrize(
+    ("detour", "right"),
+    [
+        (["note"], True),
+        (["note", "note"], True),
+        (["note", "note", "note"], False),
+        (["note+refund"], True),
+    ],
+)
+def test_a_hint_is_right_if_its_tool_came_after_at_most_two_calls_that_few_runs_make(
+    tmp_path: Path, detour: list[str], right: bool
+) -> None:
+    strays = trajectory("strays", "look", *detour, "refund", "close", goal="Refund parcel 7, it broke")
+    assert judged(tmp_path, [*refunds(30), strays], "strays") == [right]
+
+
+def test_what_is_called_after_the_user_spoke_again_makes_no_hint_right(tmp_path: Path) -> None:
+    run = trajectory("strays", "look", "note", "refund", "close", goal="Refund parcel 7, it broke")
+    *before, refund, close = run.turns
+    run = replace(run, turns=(*before, Turn("user", "So what now?"), refund, close))
+    assert judged(tmp_path, [*refunds(30), run], "strays") == [False]
+
+
+def test_no_common_step_is_skipped_as_a_detour(tmp_path: Path) -> None:
+    asks = [
+        trajectory(f"asks {n}", "look", "ask", "refund", "close", goal=f"Refund parcel {n}, it broke")
+        for n in range(10)
+    ]
+    assert judged(tmp_path, [*refunds(30), *asks], "asks 3") == [False]
+
+
+def test_what_is_right_but_for_a_rare_detour_is_named(tmp_path: Path) -> None:
+    strays = [
+        trajectory(f"s{n}", "look", "note", "refund", "close", goal=f"Refund parcel {n}, it broke") for n in range(14)
+    ]
+    with Memory.open(tmp_path) as memory:
+        memory.ingest([*refunds(60), *strays])
+        assert [suggestion.tool for suggestion in asked(memory)] == ["refund"]

@@ -24,6 +24,7 @@ class Agent:
         manner: "obeys" takes the first named tool; "weighs" does so if the stated chance exceeds `skill`.
         obedience: The share of turns in which an agent that obeys does.
         heed: The share of warned calls that it thinks over.
+        detours: The share of its turns in which it looks something up that nobody needs, instead.
     """
 
     name: str
@@ -32,12 +33,15 @@ class Agent:
     manner: Literal["obeys", "weighs"] = "obeys"
     obedience: float = 1.0
     heed: float = 0.8
+    detours: float = 0.0
 
     def act(self, progress: Progress, advice: Suggestions, random: Random) -> tuple[ToolName, ...]:
         """The calls of its next turn. A turn takes the same draws whatever it hears."""
         obeys, heeds = random.random() < self.obedience, random.random() < self.heed
         chosen = self._own_calls(progress, random, habits=self.habits)
         thought_over = self._own_calls(progress, random, habits=False)
+        if self.detours and random.random() < self.detours:
+            chosen = (random.choice(sorted(progress.world.lookups)),)
         if advice and self._follows(advice, obeys):
             return chosen if advice[0].tool in chosen else (advice[0].tool,)
         warned = {way.tool for way in advice.warnings}

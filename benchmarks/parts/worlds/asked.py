@@ -10,10 +10,11 @@ from itertools import count, islice
 import numpy as np
 
 from hepm import Memory
-from hepm.types import Suggestions
+from hepm.ingest.formats.turns import read_messages
+from hepm.types import Outcome, Suggestions, Trajectory
 
-from .agents import Agent, Heard, heard_in, run, silent
-from .online import Arm, empty_memory, settle
+from .agents import Agent, Heard, Run, heard_in, run, silent
+from .online import Arm, empty_memory
 from .world import DONE, Message, Progress, Task, World, follow
 
 QUESTIONS = 40  # of each kind of branch
@@ -43,14 +44,18 @@ def answers_from_logs(world: World, agent: Agent, arm: Arm, *, sizes: Iterable[i
     held = 0
     with empty_memory(**arm.opened) as memory:
         for size in sorted(sizes):
-            for ended in islice(logged, size - held):
-                session = memory.session(id=ended.task.id, environment=world.name, tools=world.tools, **arm.session)
-                session.finish(success=ended.label, messages=ended.messages)
-            settle(memory)
+            memory.ingest(recorded(world, ended) for ended in islice(logged, size - held))
+            memory.refresh()
             held = size
             asked = Asked(world, agent, arm, memory, seed)
             branches = {kind: asked.at_branch(kind) for kind in world.branches}
             yield Answers(size, branches, asked.along_right_runs(), asked.in_successes())
+
+
+def recorded(world: World, ended: Run) -> Trajectory:
+    """A run as a log has it."""
+    outcome = Outcome(float(ended.label), ended.label)
+    return Trajectory(ended.task.id, read_messages(ended.messages), outcome, environment=world.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 _log = logging.getLogger("hepm")
 
-FORMAT: Final = 5  # raised when the files change: older ones are computed again
+FORMAT: Final = 6  # raised when the files change: older ones are computed again
 _ABOUT: Final = "about.json"  # what JSON can say about the arrays of a version
 PART: Final = ".part"  # ending of a file with arrays that are added later
 PARTS: Final = "parts-"  # beginning of the name of a folder with such files

@@ -139,6 +139,13 @@ class FittedMemory:
             return None
         return self.trees(encoded.before[0])
 
+    def shares_of(self, encoded: EncodedQuery) -> Float32Array:
+        """How likely each tool is to be called next, shape (T,), by the trees over facts; 1 each where none grow."""
+        trees = self.trees_for(encoded)
+        if trees is None:
+            return np.ones(self.tools, dtype=np.float32)
+        return trees.shares(encoded.facts, self.tools)
+
     @cached_property
     def families(self) -> list[str]:
         """The family of each run: its task; where no other run has that, or it has no name, the words of its request.

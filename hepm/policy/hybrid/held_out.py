@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.calls.call_matrix import IN_TURN, CallMatrix
 from hepm.graph.delta import AGENT_SPOKE, FAILED, USER_SPOKE, words_of
+from hepm.graph.rows import Float32Array
 from hepm.policy.hybrid.chance import HeldOutHint, HonestChance
 from hepm.policy.hybrid.evidence import WeighedTools
 from hepm.policy.hybrid.fitted import FittedMemory
@@ -14,6 +19,11 @@ from hepm.policy.hybrid.known_facts import known_before
 from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.policy.hybrid.outcomes import OutcomesHere
 from hepm.types import StateSummary
+
+MOST_DETOURS: Final = 2
+"""Calls that a run may make before the one that was named, so that the hint was right all the same."""
+RARE: Final = 0.2
+"""Share of the successful runs here that make a call, below which it is a detour: a step that most make is none."""
 
 
 def measure_chance(fitted: FittedMemory) -> HonestChance:
@@ -41,7 +51,7 @@ def _held_out_hint(fitted: FittedMemory, calls: CallMatrix, row: int) -> HeldOut
     if evidence.done or not named:
         return None
     first = named[0]
-    right = int(tools[first]) in _turn_of(calls, row)
+    right = is_right(int(tools[first]), _turns_ahead(calls, row), fitted.shares_of(encoded))
     likeness = 0.0
     if encoded.vote is not None:
         likeness = encoded.vote.likeness
@@ -69,13 +79,32 @@ def encoded_call(fitted: FittedMemory, calls: CallMatrix, row: int) -> EncodedQu
     )
 
 
-def _turn_of(calls: CallMatrix, row: int) -> set[int]:
-    """The tools of the turn that begins with a call."""
-    tools = {int(calls.next_N[row])}
-    for later in range(row + 1, len(calls.next_N)):
-        same_run = calls.run_N[later] == calls.run_N[row]
+def is_right(tool: int, ahead: Iterable[AbstractSet[int]], share_T: Float32Array) -> bool:
+    """Whether a hint was right: the tool was called next, or after no more than rare detours.
+
+    Args:
+        ahead: Of each turn with calls from here on, the tools called, until the user speaks or the run ends.
+        share_T: How likely each tool is to be called here by a run that succeeds.
+    """
+    detours = 0
+    for turn in ahead:
+        if tool in turn:
+            return True
+        detours += len(turn)
+        if detours > MOST_DETOURS or any(share_T[other] >= RARE for other in turn):
+            return False
+    return False
+
+
+def _turns_ahead(calls: CallMatrix, row: int) -> Iterator[set[int]]:
+    """The tools of each turn, from the one that begins with a call on, until the user speaks or the run ends."""
+    turn: set[int] = set()
+    for later in range(row, len(calls.next_N)):
         # IN_TURN marks each call but the first of a turn with parallel calls.
-        if not same_run or not calls.flags_N[later] & IN_TURN:
-            break
-        tools.add(int(calls.next_N[later]))
-    return tools
+        if turn and not calls.flags_N[later] & IN_TURN:
+            yield turn
+            turn = set()
+            if calls.run_N[later] != calls.run_N[row] or calls.flags_N[later] & USER_SPOKE:
+                return
+        turn.add(int(calls.next_N[later]))
+    yield turn
