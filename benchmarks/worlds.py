@@ -192,9 +192,16 @@ def log_rows(answered: Sequence[tuple[Job, Sequence[Answers]]]) -> list[dict[str
                 "at_end": right_of([one for one in heard if DONE in one.right])[1],
                 "warnings": warnings,
                 "warned_of_right": wrong,
+                "instead": instead_of(heard),
             }
         )
     return rows
+
+
+def instead_of(heard: Sequence[Heard]) -> tuple[int, int]:
+    """How often what warnings say that worked was right, of how many times that they said it."""
+    right = [one.instead in one.right for one in heard if one.instead]
+    return sum(right), len(right)
 
 
 def online_table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
@@ -218,8 +225,9 @@ def log_table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     if not rows:
         return
     yield "\nFrom logs: first tools at branches (right / wrong / silent) and along right runs; warnings in successes:\n"
-    yield "| world | arm | runs | branches | named right | at the end | ECE, at branches | warned of what is right |"
-    yield "|---" * 8 + "|"
+    measured = "branches | named right | at the end | ECE, at branches | warned of what is right | instead"
+    yield f"| world | arm | runs | {measured} |"
+    yield "|---" * 9 + "|"
     for row in rows:
         branches = "; ".join(
             f"{kind} {found['right']} / {found['wrong']} / {found['silent']}" for kind, found in row["branches"].items()
@@ -227,7 +235,7 @@ def log_table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
         right, named = row["hints"]
         hints = f"{right} of {named}, of {row['asked']} | {row['at_end']}"
         ece = ", ".join("–" if row[name] is None else f"{row[name]:.3f}" for name in ("ece", "ece_at_branches"))
-        warned = f"{row['warned_of_right']} of {row['warnings']}"
+        warned = f"{row['warned_of_right']} of {row['warnings']} | {row['instead'][0]} of {row['instead'][1]}"
         yield f"| {row['world']} | {row['arm']} | {row['logs']} | {branches} | {hints} | {ece} | {warned} |"
 
 

@@ -392,10 +392,10 @@ class Suggestion:
 class FailedWay:
     """A tool to avoid: `failures` of the labelled `runs` that called it from here failed.
 
-    `others` is how many like runs succeeded from here with another tool; 0 if that is not known. Which tool is not
-    said: unless a suggestion names it, it is not sure enough to be named. With `before`, it is one that has begun to
-    fail wherever it is called: calls of the last `runs` failed in `failures` of them, and before in that share, in
-    [0, 1].
+    `others` is how many like runs succeeded from here with another tool; 0 if that is not known. `instead` is the tool
+    with which most of these did, in `worked` of its `tried` runs; "" where none stands out. With `before`, it is one
+    that has begun to fail wherever it is called: calls of the last `runs` failed in `failures` of them, and before in
+    that share, in [0, 1].
     """
 
     tool: ToolName
@@ -403,10 +403,16 @@ class FailedWay:
     runs: int
     before: float | None = None
     others: int = 0
+    instead: ToolName = ""
+    worked: int = 0
+    tried: int = 0
 
     @property
     def counted(self) -> str:
-        """Its runs: "6 of 6 like runs here, while 9 with other tools succeeded"."""
+        """Its runs, and those that did better: "6 of 6 like runs here, while refund succeeded in 9 of 9"."""
+        if self.instead:
+            better = f"{tool_in_prompt(self.instead)} succeeded in {self.worked} of {self.tried}"
+            return f"{self.failures} of {self.runs} like runs here, while {better}"
         if self.others:
             return f"{self.failures} of {self.runs} like runs here, while {self.others} with other tools succeeded"
         return f"{self.failures} of {self.runs} runs from here"
@@ -433,8 +439,8 @@ class Suggestions(Sequence[Suggestion]):
     def prompt(self) -> str:
         """The line for a system prompt (H-EPM, appendix E.1), with unusual names quoted; empty without an opinion.
 
-        Such as "Suggested next tools: refund; close_ticket: failed in 6 of 6 like runs here, while 9 with other tools
-        succeeded". Of a tool that is suggested all the same, the warning stands in brackets behind it.
+        Such as "Suggested next tools: refund; close_ticket: failed in 6 of 6 like runs here, while refund succeeded in
+        9 of 9". Of a tool that is suggested all the same, the warning stands in brackets behind it.
         """
         if self.ranked:
             failed = {way.tool: way for way in self.warnings}

@@ -12,7 +12,7 @@ from hepm.errors import InputError
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
 from hepm.graph.tool_life import ToolNames
-from hepm.types import START, Speak, StateSummary, Suggestion, Suggestions, ToolName
+from hepm.types import START, FailedWay, Speak, StateSummary, Suggestion, Suggestions, ToolName
 
 SURE: Final = 0.93
 """The chance that a hint needs by default. At .9 an obedient simulated agent that is right in .9 of its calls lost .035
@@ -72,9 +72,12 @@ class Query:
         for suggestion in suggestions.ranked:
             if suggestion.tool not in names.retired:
                 ranked.append(replace(suggestion, tool=names.shown(suggestion.tool)))
-        warnings = tuple(replace(warning, tool=names.shown(warning.tool)) for warning in suggestions.warnings)
+        warnings: list[FailedWay] = []
+        for warning in suggestions.warnings:
+            instead = "" if warning.instead in names.retired else names.shown(warning.instead)
+            warnings.append(replace(warning, tool=names.shown(warning.tool), instead=instead))
         chances = {names.shown(tool): chance for tool, chance in suggestions.chances.items()}
-        return replace(suggestions, ranked=tuple(ranked), warnings=warnings, chances=chances)
+        return replace(suggestions, ranked=tuple(ranked), warnings=tuple(warnings), chances=chances)
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,7 +267,7 @@ def test_a_memory_learns_from_the_runs_before() -> None:
 
 
 def test_the_calibration_error_is_worked_out_by_hand() -> None:
-    right, wrong = (Heard("", frozenset({tool}), "a", 0.95, (), 0) for tool in "ab")
+    right, wrong = (Heard("", frozenset({tool}), "a", 0.95, (), "", 0) for tool in "ab")
     assert calibration_error([]) is None
     assert calibration_error([right]) == pytest.approx(0.05)
     assert calibration_error([right, wrong]) == pytest.approx(0.45)
@@ -279,7 +279,7 @@ def replace_chance(heard: Heard, chance: float) -> Heard:
 
 
 def test_warnings_of_the_right_call_are_counted() -> None:
-    heard = [Heard("", frozenset({"a"}), "", 0.0, ("a", "b"), 0), Heard("", frozenset({"a"}), "", 0.0, (), 1)]
+    heard = [Heard("", frozenset({"a"}), "", 0.0, ("a", "b"), "", 0), Heard("", frozenset({"a"}), "", 0.0, (), "", 1)]
     assert warned_of_right(heard) == (1, 2)
 
 

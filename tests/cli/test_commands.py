@@ -123,7 +123,10 @@ def test_a_suggestion_as_json_says_what_programs_are_promised(store: Path) -> No
         f"Suggested next tools: {named} (right in 19 of 20 such cases); "
         "give_up: failed in 12 of 12 like runs here, while 12 with other tools succeeded"
     )
-    assert found["warnings"] == [{"tool": "give_up", "failures": 12, "runs": 12, "before": None, "others": 12}]
+    assert found["warnings"] == [
+        {"tool": "give_up", "failures": 12, "runs": 12, "before": None, "others": 12}
+        | {"instead": "", "worked": 0, "tried": 0}
+    ]
 
 
 def test_calls_in_repeated_options_are_all_heard(store: Path) -> None:

@@ -63,10 +63,10 @@ def test_the_refund_case_is_answered_with_what_worked_and_a_warning_of_what_fail
         runs.append(trajectory(f"other {n}", "find_ticket", "close_ticket", goal=goal))
     found = answer(tmp_path, runs, "Refund parcel 77, broken glass")
     assert found[0].tool == "refund"
-    assert FailedWay("close_ticket", 10, 10, others=10) in found.warnings
+    assert FailedWay("close_ticket", 10, 10, others=10, instead="refund", worked=10, tried=10) in found.warnings
     assert found.prompt() == (
         "Suggested next tools: refund (right in 5 of 10 such cases); "
-        "close_ticket: failed in 10 of 10 like runs here, while 10 with other tools succeeded"
+        "close_ticket: failed in 10 of 10 like runs here, while refund succeeded in 10 of 10"
     )
 
 
@@ -103,6 +103,31 @@ def test_a_way_that_mostly_failed_is_not_named_though_no_like_run_did_better(tmp
 def test_one_failure_warns_of_nothing(tmp_path: Path) -> None:
     found = ask(tmp_path, calls("close", "broken", won=6, lost=1) + calls("refund", "broken", won=6), "broken")
     assert found.warnings == ()
+
+
+def test_two_failures_warn_and_say_what_worked(tmp_path: Path) -> None:
+    found = ask(tmp_path, calls("close", "broken", lost=2) + calls("refund", "broken", won=6), "broken")
+    assert found.warnings == (FailedWay("close", 2, 2, others=6, instead="refund", worked=6, tried=6),)
+
+
+def test_the_only_failed_run_of_a_tool_warns_of_nothing(tmp_path: Path) -> None:
+    found = ask(tmp_path, calls("close", "broken", lost=1) + calls("refund", "broken", won=6), "broken")
+    assert found.warnings == ()
+
+
+@pytest.mark.parametrize("resent", [2, 5])
+def test_a_warning_names_no_way_that_shares_its_successes_with_others(tmp_path: Path, resent: int) -> None:
+    runs = calls("close", "broken", lost=4) + calls("refund", "broken", won=5) + calls("resend", "broken", won=resent)
+    (warning,) = ask(tmp_path, runs, "broken").warnings
+    assert (warning.tool, warning.instead) == ("close", "refund" if resent == 2 else "")
+
+
+def test_what_worked_is_said_by_the_name_that_the_agent_has_it_under(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(calls("close", "broken", lost=6) + calls("refund", "broken", won=6))
+        memory.tools.add_alias("pay_back", "refund")
+        found = memory.suggest("get_order", state=request(99, "broken"), tools=["pay_back", "close"])
+    assert [warning.instead for warning in found.warnings] == ["pay_back"]
 
 
 def test_a_tool_that_mostly_succeeds_is_not_warned_of_for_its_failures(tmp_path: Path) -> None:
@@ -177,7 +202,7 @@ def test_after_parallel_calls_a_failed_way_is_warned_of_whichever_was_recorded_l
         memory.ingest(runs)
         found = memory.suggest(after, state=request(99, "broken"))
     assert [one.tool for one in found] == ["refund"]
-    assert found.warnings == (FailedWay("close", 12, 12, others=12),)
+    assert found.warnings == (FailedWay("close", 12, 12, others=12, instead="refund", worked=12, tried=12),)
 
 
 def test_a_tool_whose_runs_are_all_forgotten_is_as_unknown_as_to_a_fresh_memory(tmp_path: Path) -> None:

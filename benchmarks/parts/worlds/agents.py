@@ -23,7 +23,7 @@ class Agent:
         habits: Whether it makes its habitual call at each branch in a share of runs.
         manner: "obeys" takes the first named tool; "weighs" does so if the stated chance exceeds `skill`.
         obedience: The share of turns in which an agent that obeys does.
-        heed: The share of warned calls that it thinks over.
+        heed: The share of warned calls that it thinks over, or takes what the warning says that worked.
         detours: The share of its turns in which it looks something up that nobody needs, instead.
     """
 
@@ -47,6 +47,9 @@ class Agent:
         warned = {way.tool for way in advice.warnings}
         if not heeds or warned.isdisjoint(chosen):
             return chosen
+        better = [way.instead for way in advice.warnings if way.tool in chosen and way.instead]
+        if better:
+            return (better[0],)
         if warned.isdisjoint(thought_over):
             return thought_over
         others = [tool for tool in progress.world.tools if tool not in warned]
@@ -69,13 +72,17 @@ class Agent:
 
 
 class Heard(NamedTuple):
-    """What an agent heard before one of its turns, after so many calls, and what would have been right."""
+    """What an agent heard before one of its turns, after so many calls, and what would have been right.
+
+    `instead` is what its warnings say that worked; "" without.
+    """
 
     branch: str
     right: frozenset[ToolName]
     named: ToolName
     chance: float
     warned: tuple[ToolName, ...]
+    instead: ToolName
     calls: int
 
 
@@ -120,7 +127,8 @@ def run(world: World, task: Task, agent: Agent, advise: Advise, *, deaf: bool = 
 def heard_in(progress: Progress, advice: Suggestions) -> Heard:
     named, chance = (advice[0].tool, advice[0].score) if advice else ("", 0.0)
     warned = tuple(way.tool for way in advice.warnings)
-    return Heard(progress.step.branch, progress.right, named, chance, warned, len(progress.called))
+    instead = next((way.instead for way in advice.warnings if way.instead), "")
+    return Heard(progress.step.branch, progress.right, named, chance, warned, instead, len(progress.called))
 
 
 def silent(messages: Sequence[Message]) -> Suggestions:

@@ -8,8 +8,8 @@ their state was.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -46,6 +46,8 @@ MUCH_CHARGE: Final = 2.0
 """and for one that did, but clearly less than another one:"""
 FAILED_TIMES: Final = 3  # its charge is so many times its successes
 FEWEST_FAILURES: Final = 2  # of a tool that no similar run succeeded with, for it to count as one that only failed
+OUTSTANDING: Final = 0.65
+"""Share of the successes that no warning is of, from which on a warning names the tool that they were with."""
 FEWEST_KNOWN: Final = 3  # runs below which none are said to have failed all
 NEAREST: Final = 5
 """If at least 3 runs went on from here and the 5 most like this one failed, all known ways may have failed."""
@@ -114,15 +116,32 @@ class _LikeCounts:
 
     @property
     def only_failed_A(self) -> BoolArray:
-        """Tools that never succeeded here, and are charged with it, where as many runs succeeded with others."""
+        """Tools that never succeeded here, and are charged with it, where as many runs succeeded with others.
+
+        One failed run is no evidence: it may have failed for a reason that nobody recorded.
+        """
         others_A = self.others_A
-        charged_A = (self.won_A == 0) & (self.charge_A >= LEAST_CHARGE)
+        charged_A = (self.won_A == 0) & (self.charge_A >= LEAST_CHARGE) & (self.failures_A >= FEWEST_FAILURES)
         return charged_A & (others_A >= FEWEST_OTHERS) & (others_A >= self.failures_A)
 
     @property
     def mostly_failed_A(self) -> BoolArray:
         """Tools that rarely succeeded here, and are charged with that."""
         return (self.charge_A >= MUCH_CHARGE) & (self.charge_A >= FAILED_TIMES * self.won_A)
+
+    def outstanding(self, tool: int, warned: Collection[int]) -> tuple[int, int] | None:
+        """How many runs succeeded with a tool, of how many, if it is the way that worked here; else None.
+
+        It has most of the successes that no warning is of, and few failures that it is charged with.
+        """
+        place = int(np.searchsorted(self.available, tool))
+        won, charge = int(self.won_A[place]), float(self.charge_A[place])
+        of_warned = int(self.won_A[np.isin(self.available, list(warned))].sum())
+        if won < FEWEST_OTHERS or won < FAILED_TIMES * charge:
+            return None
+        if won < OUTSTANDING * (int(self.successes.sum()) - of_warned):
+            return None
+        return won, int(self.runs_A[place])
 
     def ways(self, names: Sequence[ToolName], chosen_A: BoolArray) -> Iterator[FailedWay]:
         """What to say of some of the tools."""
@@ -282,6 +301,23 @@ class OutcomesHere:
         nearly = self._counted(NEARLY_EQUAL)
         further_A = nearly.only_failed_A & ~warned_A
         return _most_failures([*self._alike.ways(names, warned_A), *nearly.ways(names, further_A)])
+
+    def with_better(
+        self, warnings: Sequence[FailedWay], names: Sequence[ToolName], likeliest: int
+    ) -> tuple[FailedWay, ...]:
+        """The warnings with what worked in like runs, if that is the likeliest tool.
+
+        Args:
+            likeliest: Number of the first tool that a hint may name.
+        """
+        warned = [names.index(way.tool) for way in warnings]
+        for counts in (self._alike, self._counted(NEARLY_EQUAL)):
+            outstanding = counts.outstanding(likeliest, warned)
+            if outstanding is not None:
+                worked, tried = outstanding
+                better = {"instead": names[likeliest], "worked": worked, "tried": tried}
+                return tuple(way if way.before is not None else replace(way, **better) for way in warnings)
+        return tuple(warnings)
 
     def all_failed(self) -> bool:
         """Whether all ways known from here failed in runs like this one.

@@ -79,6 +79,16 @@ class _WeighedQuery:
         """The name that the agent has it under."""
         return self.query.names.shown(self.tool_name(place))
 
+    def warnings(self) -> tuple[FailedWay, ...]:
+        """The tools to avoid, with what worked instead where that is known."""
+        warnings = self.evidence.warnings(self.fitted.names)
+        warned = {self.fitted.number[way.tool] for way in warnings}
+        nameable = self.evidence.nameable(self.encoded.again, warned)
+        if not warnings or not nameable:
+            return warnings
+        likeliest = int(self.evidence.tools[nameable[0]])
+        return self.evidence.outcomes.with_better(warnings, self.fitted.names, likeliest)
+
     def request_likeness(self) -> float | None:
         """Cosine of the request with the most similar one that memory knows; None if the state has no request."""
         if not words_of(request_of(said_text(self.encoded.summary))):
@@ -152,7 +162,7 @@ class Hybrid:
     def _answer(self, weighed: _WeighedQuery) -> Suggestions:
         """The tools that are sure enough, each with its reason; else why none is."""
         evidence = weighed.evidence
-        warnings = evidence.warnings(weighed.fitted.names)
+        warnings = weighed.warnings()
         compared = weighed.chances_by_state()
         if self._floors.chance:
             named, silence = self._sure_tools(weighed, warnings)
