@@ -5,6 +5,9 @@ Nearly all texts hold none, so a rule's pattern is searched only in texts that h
 
 from __future__ import annotations
 
+import base64
+import binascii
+import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +16,7 @@ from functools import lru_cache, partial
 from typing import Any, Final, TypeAlias, cast
 
 from hepm.errors import InputError
-from hepm.ingest.secret_rules import API_KEYS, DEFAULT_RULES, Rule
+from hepm.ingest.secret_rules import API_KEYS, DEFAULT_RULES, LONG_WORD, MAY_NAME_A_SECRET, Rule
 from hepm.types import Tool, ToolCall, Trajectory, Turn
 
 Hook: TypeAlias = Callable[[str], str]
@@ -23,16 +26,31 @@ _SECRET_KEY: Final = re.compile(
     r"|(?:set)?cookie|credentials?|authorization|(?:db|user|admin|root)pwd"
     r"|(?:.*(?:access|auth|refresh|bearer|session|id|api|bot|vault|security|private|hub|lab|csrf|slack|user))?token"
 )
-_KINDS: Final = ("password", "secret", "token")
+_KINDS: Final = {"password": "password", "secret": "secret", "token": "token", "pass": "password", "": "secret"}
+"""Of a name by what stands in it: the first that does."""
 
 _HIDING: Final = re.compile(
     "([\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
     "\ufeff\uffa0\U000e0000-\U000e0fff]+)|[\uff01-\uff5e\U0001d400-\U0001d7ff]+"
 )
 """Invisible characters; full-width letters and those of mathematics."""
+_ESCAPED: Final = re.compile(
+    r"(?:\\{1,16}u(?!00[01]|0022|005[cC]|[dD][89a-fA-F])[0-9a-fA-F]{4}"
+    r"|\\{1,16}u[dD][89abAB][0-9a-fA-F]{2}\\{1,16}u[dD][c-fC-F][0-9a-fA-F]{2})+"
+)
+"""Characters as JSON escapes them, but for those that it has to escape."""
+_ENCODED: Final = re.compile(
+    r"(?<![\w+/-])(?=[a-z_/-]*[A-Z0-9])[\w+/-]{24,}+(?:(?:\r?\n|\\{1,4}n)[\w+/-]{60,76}+(?![\w+/-]))*"
+    r"(?:(?:\r?\n|\\{1,4}n)[\w+/-]{1,76}+={1,2})?={0,2}",
+    re.ASCII,
+)
+"""What may be base64, over several lines."""
+_TO_A: Final = bytes([97 if chr(code).isalnum() else 32 for code in range(128)]) + 128 * b" "
+_FOUND: Final = re.compile(r"\[redacted:[\w-]+\]")
+_NAMED: Final = re.compile(r'": "\[redacted:([\w-]+)\]"$')
 _ASCII: Final = bytes(range(128))
 
-_TABLE_LINE: Final = re.compile(r"(\r?\n|\\{1,4}n)")
+_TABLE_LINE: Final = re.compile(r"""(\r?\n|\\{1,4}n|"(?:}|, "))""")
 _HEADINGS: Final = re.compile(r"(?:.*(?:name|user|login|e?mail|url|host|note|access ?key ?id))|id|site|service")
 
 _CELL: Final = re.compile(
@@ -40,8 +58,8 @@ _CELL: Final = re.compile(
 )
 _SEPARATORS: Final = ("\t", r"\\t", r"\t", "|", ",")
 _COLUMN_LITERALS: Final = frozenset(("passw", "passphrase", "passcode", "token", "secret", *API_KEYS))
-_VALUE_KEYS: Final = ("value", "Value")
-_NAME_KEYS: Final = ("name", "Name", "key", "Key")
+_VALUE_KEYS: Final = ("value", "Value", "text")
+_NAME_KEYS: Final = ("name", "Name", "key", "Key", "selector", "element", "label", "locator", "type")
 
 _COMMON: Final = " etainosrhldcumfpgy.w:0b\"v-*2k1'_435697xj8\\qz$/=~"
 """Letters, digits and signs of literals, the ones most common in recorded runs first."""
@@ -77,8 +95,7 @@ class Redactor:
 
     def __init__(self, rules: Sequence[Rule | tuple[str, str]] = DEFAULT_RULES, hook: Hook | None = None) -> None:
         self.rules = tuple([rule if isinstance(rule, Rule) else _compiled(*rule) for rule in rules])
-        self._literals, self._any_literal = _literals_of(self.rules)
-        self._kind: Callable[[str], str | None] = _kind_of_key if self.rules else lambda _: None
+        self._literals_in = _finder_of(self.rules)
         self._chosen: dict[frozenset[str], list[tuple[re.Pattern[str], partial[str]]]] = {}
         self.hook = hook
         self._seen = _Seen()
@@ -134,7 +151,7 @@ class Redactor:
         """
         text = self._replaced(text)
         shown = _shown(text)
-        if shown is not text:
+        if shown != text:
             clean = self._replaced(shown)
             if clean != shown:
                 return clean
@@ -144,17 +161,15 @@ class Redactor:
     def tool(self, tool: Tool) -> Tool:
         """A tool whose description and parameters hold no secret."""
         # Not by names: a schema names arguments such as "password", which are no secrets.
-        parameters = _rewritten(tool.parameters, self.text, lambda _: None)
+        parameters = _rewritten(tool.parameters, self.text, lambda _name, _value: None)
         return Tool(tool.name, self.text(tool.description), parameters, tool.aliases, tool.retired)
 
     def _replaced(self, text: str) -> str:
         # Bytes in lower case: `in` and `re` run over them faster than over text.
-        searched = text.encode("utf-8", "replace").lower()
-        literals: frozenset[str] = frozenset()
-        if self._any_literal.search(searched):
-            literals = frozenset([literal for literal, as_bytes in self._literals if as_bytes in searched])
-            if not literals.isdisjoint(_COLUMN_LITERALS):
-                text = _without_secret_columns(text)
+        searched = text.lower().encode("utf-8", "replace")
+        literals = self._literals_in(searched)
+        if not literals.isdisjoint(_COLUMN_LITERALS):
+            text = _without_secret_columns(text)
         patterns = self._chosen.get(literals)
         if patterns is None:
             patterns = self._patterns_for(literals)
@@ -162,7 +177,22 @@ class Redactor:
                 self._chosen[literals] = patterns
         for pattern, replacement in patterns:
             text = pattern.sub(replacement, text)
+        if LONG_WORD in literals:
+            text = _ENCODED.sub(self._decoded, text)
         return text
+
+    def _decoded(self, match: re.Match[str]) -> str:
+        """What is left of a word that may be base64: its first line, or all of it, may hold a secret."""
+        for encoded in (match[0], match[0].split()[0]):
+            plain = re.sub(r"\s|\\+n", "", encoded).rstrip("=").replace("-", "+").replace("_", "/")
+            try:
+                text = base64.b64decode(plain + -len(plain) % 4 * "=").replace(b"\0", b"").decode()
+            except (binascii.Error, UnicodeDecodeError):
+                continue
+            found = _FOUND.search(self.without_secrets(text))
+            if found and not _FOUND.search(text):
+                return match[0].replace(encoded, found[0])
+        return match[0]
 
     def _patterns_for(self, literals: frozenset[str]) -> list[tuple[re.Pattern[str], partial[str]]]:
         """What to search in a text that holds these literals: rules without literals are searched in every text."""
@@ -180,9 +210,20 @@ class Redactor:
                 texts.append(member)
             elif isinstance(member, (dict, list, tuple, Mapping)):
                 secret = self._collect(member, texts) or secret
-            if self._kind(name):
+            if self._kind(name, member):
                 secret = True
         return secret
+
+    def _kind(self, name: str, value: Any) -> str | None:
+        """What a value is by its name, and where that tells little, by both; None if it is no secret."""
+        if not name or not self.rules:
+            return None
+        kind = _kind_of_key(name)
+        if kind is None and type(value) is str and MAY_NAME_A_SECRET.search(name):
+            found = _NAMED.search(self.without_secrets(f'"{name}": {json.dumps(value, ensure_ascii=False)}'))
+            if found:
+                kind = found[1]
+        return kind
 
     def _rebuilt(self, t: Trajectory, seen: _Seen) -> Trajectory:
         def remembered(text: str) -> str:
@@ -213,7 +254,7 @@ class Redactor:
         return replace(t, turns=tuple(turns), tags=tags, **names)
 
 
-def _rewritten(value: Any, text: Callable[[str], str], kind: Callable[[str], str | None]) -> Any:
+def _rewritten(value: Any, text: Callable[[str], str], kind: Callable[[str, Any], str | None]) -> Any:
     """`value` with every text inside changed, and what is secret by its name replaced."""
     if isinstance(value, str):
         return text(value)
@@ -221,7 +262,7 @@ def _rewritten(value: Any, text: Callable[[str], str], kind: Callable[[str], str
         return value
     members: list[Any] = []
     for name, member in _named_members(value):
-        secret_kind = kind(name)
+        secret_kind = kind(name, member)
         # Neither null nor "" nor a truth value tells anything: {"token": null, "use_password": true}.
         if secret_kind is None or member is None or member == "" or isinstance(member, bool):
             members.append(_rewritten(member, text, kind))
@@ -239,7 +280,7 @@ def _named_members(value: Any) -> Iterable[tuple[str, Any]]:
     """
     if isinstance(value, (dict, Mapping)):
         members = cast("Mapping[str, Any]", value)
-        if "value" not in members and "Value" not in members:
+        if members.keys().isdisjoint(_VALUE_KEYS):
             return members.items()
         return _named_values(members)
     elements = cast("Sequence[Any]", value)
@@ -269,7 +310,9 @@ def _named_values(members: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _shown(text: str) -> str:
-    """The text as it is read: without invisible characters, and full-width letters as plain ones."""
+    """The text as it is read: no JSON escapes, no invisible characters, and full-width letters as plain ones."""
+    if "\\u" in text:
+        text = _ESCAPED.sub(lambda match: json.loads('"' + re.sub(r"\\+", r"\\", match[0]) + '"'), text)
     if text.isascii() or not _HIDING.search(text.encode("utf-8", "replace").translate(None, _ASCII).decode()):
         return text
     return _HIDING.sub(lambda match: "" if match[1] else unicodedata.normalize("NFKC", match[0]), text)
@@ -296,64 +339,60 @@ def _without_secret_columns(text: str) -> str:
         if separator and not (separator == "," and ", " in line):  # which is a sentence
             headings = [cell.strip(" \"'`*").lower() for cell in line.split(separator)]
             if any(map(_HEADINGS.fullmatch, headings)):
-                secret_columns = _secret_columns(headings)
+                kinds = enumerate(map(_kind_of_key, headings))
+                secret_columns = {column: kind for column, kind in kinds if kind is not None}
                 width = len(headings)
     return "".join(parts)
 
 
-def _secret_columns(headings: Sequence[str]) -> dict[int, str]:
-    """The kinds of secrets by column: {1: "password"} of name, password."""
-    kinds: dict[int, str] = {}
-    for column, heading in enumerate(headings):
-        kind = _kind_of_key(heading)
-        if kind is not None:
-            kinds[column] = kind
-    return kinds
+class _Finder:
+    """Finds which of many literals a text holds, several times as fast as looking for one after the other.
+
+    `re` runs quickly over letters that no alternative begins with, so each literal begins with one of a few letters
+    that are rare in texts, and what comes before that is looked back at last. Where it finds a literal, others may end
+    at the same place, or hold it: these are looked for one by one.
+    """
+
+    def __init__(self, literals: frozenset[str]) -> None:
+        shortest: list[str] = []
+        for literal in sorted(literals):
+            if not any(other != literal and other in literal for other in literals):
+                shortest.append(literal)
+        anchors = _rare_letters(shortest)
+        by_anchor: dict[str, list[str]] = {}
+        for literal in shortest:
+            anchor = next(letter for letter in reversed(anchors) if letter in literal)
+            by_anchor.setdefault(anchor, []).append(literal)
+        alternatives: list[str] = []
+        self._candidates: dict[bytes, list[tuple[str, bytes]]] = {}
+        for anchor, group in by_anchor.items():
+            ends = [f"{re.escape(one.partition(anchor)[2])}(?<={re.escape(one)})" for one in group]
+            alternatives.append(f"{re.escape(anchor)}(?={'|'.join(ends)})")
+            found = [one for one in literals if any(short in one for short in group)]
+            self._candidates[anchor.encode()] = [(one, one.encode()) for one in found]
+        self._pattern = re.compile("|".join(alternatives).encode())
+
+    def __call__(self, searched: bytes) -> frozenset[str]:
+        """The literals in a text, which is given in lower case; `LONG_WORD` if it holds a long word."""
+        found: set[str] = set()
+        for anchor in set(self._pattern.findall(searched)):
+            found.update(literal for literal, in_bytes in self._candidates.get(anchor, ()) if in_bytes in searched)
+        if LONG_WORD.encode() in searched.translate(_TO_A):
+            found.add(LONG_WORD)
+        return frozenset(found)
 
 
 @lru_cache(maxsize=8)  # a redactor is made for every prompt and ingest, nearly always with the default rules
-def _literals_of(rules: tuple[Rule, ...]) -> tuple[list[tuple[str, bytes]], re.Pattern[bytes]]:
-    """The literals of all rules, as text and as bytes, and what finds whether any is in a text."""
-    literals: frozenset[str] = frozenset()
-    for rule in rules:
-        literals = literals.union(rule.literals)
-    return [(literal, literal.encode()) for literal in sorted(literals)], _any_of(literals)
-
-
-def _any_of(literals: frozenset[str]) -> re.Pattern[bytes]:
-    """Finds whether any literal is in a text, several times as fast as looking for one after the other.
-
-    `re` runs quickly over letters that no alternative begins with, so each literal begins with one of a few letters
-    that are rare in texts, and what comes before that is looked back at last. A literal that holds another one is found
-    by it.
-    """
-    shortest: list[str] = []
-    for literal in sorted(literals):
-        if not any(other != literal and other in literal for other in literals):
-            shortest.append(literal)
-    anchors = _rare_letters(shortest)
-    # By anchor and what follows it: the patterns that look back at the whole literal, "" where it begins there.
-    by_anchor: dict[str, dict[str, list[str]]] = {}
-    for literal in shortest:
-        anchor = next(letter for letter in reversed(anchors) if letter in literal)
-        position = literal.index(anchor)
-        whole = by_anchor.setdefault(anchor, {}).setdefault(literal[position + 1 :], [])
-        whole.append(f"(?<={re.escape(literal)})" if position else "")
-    alternatives: list[str] = []
-    for anchor, ends in by_anchor.items():
-        after = [f"{re.escape(end)}(?:{'|'.join(whole)})" for end, whole in ends.items()]
-        alternatives.append(f"{re.escape(anchor)}(?:{'|'.join(after)})")
-    return re.compile("|".join(alternatives).encode())
+def _finder_of(rules: tuple[Rule, ...]) -> _Finder:
+    return _Finder(frozenset[str]().union(*(rule.literals for rule in rules)))
 
 
 def _rare_letters(literals: Sequence[str]) -> list[str]:
     """A few letters of which each literal holds one, the rarest in texts last."""
     # `find` gives -1 for a letter that is not among the common ones: % 999 puts it at the end.
-    letters = sorted(set("".join(literals)), key=lambda letter: _COMMON.find(letter) % 999)
-    anchors = list(letters)
-    for letter in letters:
-        others = set(anchors)
-        others.discard(letter)
+    anchors = sorted(set("".join(literals)), key=lambda letter: _COMMON.find(letter) % 999)
+    for letter in tuple(anchors):
+        others = set(anchors).difference(letter)
         if not any(others.isdisjoint(literal) for literal in literals):
             anchors.remove(letter)
     return anchors
@@ -381,9 +420,4 @@ def _kind_of_key(key: str) -> str | None:
     plain = re.sub(r"[^a-z0-9]", "", key.lower())
     if not _SECRET_KEY.fullmatch(plain):
         return None
-    for kind in _KINDS:
-        if kind in plain:
-            return kind
-    if "pass" in plain:  # "passphrase", "passcode"
-        return "password"
-    return "secret"
+    return next(kind for sign, kind in _KINDS.items() if sign in plain)

@@ -13,17 +13,12 @@ from hypothesis import strategies as st
 from hepm import Memory
 from hepm.ingest import DEFAULT_RULES, Redactor
 from hepm.ingest.prepare import IngestOptions
+from hepm.ingest.secret_rules import LONG_WORD
 from hepm.types import JSON, ToolCall, Trajectory, Turn
+from tests.ingest.made_up_secrets import PLACES, left_of, lines, samples
 
-
-def _lines(name: str) -> list[str]:
-    lines = (Path(__file__).parent / name).read_text(encoding="utf-8").splitlines()
-    return [line.replace("¦", "").replace("⏎", "\n") for line in lines if line and not line.startswith("#")]
-
-
-SAMPLES = [re.split("«(.*?)»", line, flags=re.DOTALL) for line in _lines("secrets.txt")]
-"""Each text in parts: what stays, a secret, what stays, …"""
-LOOK_ALIKES = _lines("look_alikes.txt")
+SAMPLES = samples()
+LOOK_ALIKES = [line for _, line in lines("look_alikes.txt")]
 KEY = "gh" + "p_1A2b3C4d5E6f7G8h9I0jK1l2M3n4O5p6Q7r8"
 
 
@@ -40,7 +35,7 @@ def test_there_are_enough_samples_to_speak_of() -> None:
 def test_every_secret_goes_and_what_stands_around_it_stays() -> None:
     redactor = Redactor()
     wrong: list[str] = []
-    for parts in SAMPLES:
+    for _, parts in SAMPLES:
         around = r"\[redacted:[a-z-]+\]".join(re.escape(as_read(part)) for part in parts[::2])
         clean = redactor.text("".join(parts))
         if not re.fullmatch(around, as_read(clean)):
@@ -48,12 +43,23 @@ def test_every_secret_goes_and_what_stands_around_it_stays() -> None:
     assert wrong == []
 
 
+@pytest.mark.parametrize("place", PLACES)
+def test_a_secret_goes_from_every_place_of_a_run(place: str) -> None:
+    redactor = Redactor()
+    left: dict[str, list[str]] = {}
+    for sample in SAMPLES:
+        found = left_of(sample.secrets, redactor(PLACES[place](sample.text)))
+        if found:
+            left[sample.text] = found
+    assert left == {}
+
+
 @pytest.mark.parametrize("levels", [1, 2])
 def test_a_secret_goes_from_json_within_json(levels: int) -> None:
     redactor = Redactor()
     left: list[str] = []
-    for parts in SAMPLES:
-        text, secrets = "".join(parts), parts[1::2]
+    for sample in SAMPLES:
+        text, secrets = sample.text, sample.secrets
         for _ in range(levels):
             text = json.dumps({"output": text}, ensure_ascii=False)
             secrets = [json.dumps(secret, ensure_ascii=False)[1:-1] for secret in secrets]
@@ -70,15 +76,15 @@ def test_look_alikes_stay() -> None:
 
 def test_what_was_replaced_stays_as_it_is() -> None:
     redactor = Redactor()
-    once = [redactor.text("".join(parts)) for parts in SAMPLES]
+    once = [redactor.text(sample.text) for sample in SAMPLES]
     assert [redactor.text(text) for text in once] == once
 
 
 def test_a_rule_that_finds_something_names_a_literal_of_it() -> None:
-    for text in [*map("".join, SAMPLES), *LOOK_ALIKES]:
+    for text in [*(sample.text for sample in SAMPLES), *LOOK_ALIKES]:
         for rule in DEFAULT_RULES:
             if rule.literals and rule.pattern.search(text):
-                assert any(literal in text.lower() for literal in rule.literals), (rule, text)
+                assert any(literal in text.lower() for literal in rule.literals) or LONG_WORD in rule.literals, text
 
 
 WORDS = r"""
@@ -162,8 +168,8 @@ def test_an_ingest_stores_no_secret(tmp_path: Path) -> None:
 
     with Memory.open(tmp_path / "s.hepm") as memory:
         memory.ingest(
-            [run(number, "".join(parts)) for number, parts in enumerate(SAMPLES)], options=IngestOptions(vectors=False)
+            [run(number, sample.text) for number, sample in enumerate(SAMPLES)], options=IngestOptions(vectors=False)
         )
     stored = b"".join(file.read_bytes() for file in tmp_path.glob("s.hepm*"))
-    secrets = {secret for parts in SAMPLES for secret in parts[1::2] if "\n" not in secret and len(secret) > 12}
+    secrets = {secret for sample in SAMPLES for secret in sample.secrets if "\n" not in secret and len(secret) > 12}
     assert [secret for secret in secrets if secret.encode() in stored] == []
