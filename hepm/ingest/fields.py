@@ -94,6 +94,17 @@ def as_number(value: Any, what: str) -> float:
     return number
 
 
+def at(value: Any, path: str) -> Any:
+    """The value under nested keys, "a.b" for b inside a; "a.b|c" is the first of several that is there and not null."""
+    for alternative in path.split("|"):
+        found: Any = value
+        for key in alternative.split("."):
+            found = found.get(key) if is_object(found) else None
+        if found is not None:
+            return found
+    return None
+
+
 def texts(value: Any) -> tuple[str, ...]:
     """The texts in a list; nothing of anything else."""
     if not is_list(value):

@@ -44,7 +44,7 @@ def joined(parts: Sequence[Trajectory]) -> Trajectory | None:
     for turn in sorted(turns, key=_place):
         if not conversation.add(turn):
             return None
-    first = min(parts, key=lambda part: (*map(_place, part.turns[:1]), part.source))
+    first = min(parts, key=lambda part: (not part.turns, [*map(_place, part.turns[:1])], part.source))
     tools: dict[str, Tool] = {}
     for part in parts:
         for tool in part.tools:

@@ -14,6 +14,7 @@ from hepm.ingest.files.source_file import Lines, SourceFile, printable
 from hepm.ingest.files.sources import open_source
 from hepm.ingest.formats import (
     agentdojo,
+    agents_sdk,
     atif,
     bfcl,
     chat,
@@ -48,6 +49,7 @@ READERS: Final = (
     openai_items.READER,
     message_layouts.LANGCHAIN,
     message_layouts.PYDANTIC_AI,
+    agents_sdk.READER,
     otlp.READER,
     langfuse.READER,
     langsmith.READER,
@@ -55,7 +57,9 @@ READERS: Final = (
 )
 """The first one that recognises a file reads it: the narrower a format is, the earlier."""
 
-KEYED: Final = frozenset({"chat", "responses", "langchain", "pydantic-ai", "otlp", "langfuse", "langsmith"})
+KEYED: Final = frozenset(
+    {"chat", "responses", "langchain", "pydantic-ai", "openai-agents", "otlp", "langfuse", "langsmith"}
+)
 """Formats whose outcomes are under keys that `ReadOptions` names."""
 
 _PYTHON: Final = "<python>"

@@ -90,9 +90,9 @@ def part_of(*spans: Any) -> Trajectory | None:
     session = {"key": "gen_ai.conversation.id", "value": {"stringValue": "c-1"}}
     named = [{**span, "attributes": [*span["attributes"], session]} for span in spans]
     for _, run in read_value(export(*named), 1, ReadOptions()):
-        assert isinstance(run, Trajectory)
-        return run
-    return None
+        if isinstance(run, Trajectory):
+            return run
+    return None  # of the agent's own span alone
 
 
 def test_a_part_of_another_user_is_rejected_with_its_own_file(tmp_path: Path):

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from hepm.ingest import fields
 from hepm.ingest.formats.chat import verdict
 from hepm.ingest.formats.document import Document, Reader, built
-from hepm.ingest.formats.message_layouts import chat_messages, langchain_content
 from hepm.ingest.formats.turns import ROLES, OpenCall, TurnBuilder, chat_calls
 from hepm.ingest.joining import joined, mark_key
 from hepm.ingest.records import Item, Object, ReadOptions, RecordError, graded, identified
 from hepm.ingest.tools import listed_tools
 from hepm.types import Outcome, Trajectory, TurnMark
 
+_NO_RUN: Final = (
+    "none of its {:,} spans is of a model or of an agent's tool by the conventions that hepm reads: OpenTelemetry's "
+    "(gen_ai.*), OpenInference, OpenLLMetry, the AI SDK's."
+)
+_SHOWN: Final = 5  # names of spans in a reason
 _LATER_S: Final = 1e-6  # between the messages of one span, so that their order is kept
 
 
@@ -25,10 +29,12 @@ _LATER_S: Final = 1e-6  # between the messages of one span, so that their order 
 class TraceSpan:
     """One span.
 
+    An "event" holds the messages of a span that are in a log.
+
     Attributes:
         session: The conversation that its trace belongs to; "" if it names none.
         start, end: Unix time in seconds; `end` is None if it did not end.
-        name, call_id, arguments, result, error: Of a tool's call. None if not recorded.
+        name, call_id, arguments, result, error, refused: Of a tool's call. None if not recorded.
         given, answer: What a model read and wrote, as chat messages. For other spans what went in and came out.
         about: Facts of the run: environment, user, model, agent.
         scores: Name, value and label of each evaluation.
@@ -40,12 +46,13 @@ class TraceSpan:
     session: str = ""
     start: float = 0.0
     end: float | None = None
-    kind: Literal["model", "tool", "other"] = "other"
+    kind: Literal["model", "tool", "other", "event"] = "other"
     name: str = ""
     call_id: str = ""
     arguments: Any = None
     result: str | None = None
     error: bool | None = None
+    refused: bool = False
     given: list[Object] = field(default_factory=list[Object])
     answer: list[Object] = field(default_factory=list[Object])
     about: dict[str, str] = field(default_factory=dict[str, str])
@@ -62,6 +69,7 @@ class Spans:
 
     def __init__(self) -> None:
         self._spans: dict[tuple[str, str], TraceSpan] = {}
+        self._events: dict[tuple[str, str], list[TraceSpan]] = {}
         self._messages: dict[str, Object] = {}
         self._marks: dict[int, str] = {}
         self._scores: dict[str, list[tuple[str, Any, Any]]] = {}
@@ -71,7 +79,10 @@ class Spans:
         # Each request repeats the messages before it: they are kept once.
         span.given = self._once(span.given)
         span.answer = self._once(span.answer)
-        self._spans[span.trace, span.id] = span
+        if span.kind == "event":
+            self._events.setdefault((span.trace, span.id), []).append(span)
+        else:
+            self._spans[span.trace, span.id] = span
 
     def __iter__(self) -> Iterator[TraceSpan]:
         return iter(self._spans.values())
@@ -80,6 +91,11 @@ class Spans:
     def traces(self) -> set[str]:
         """Ids of the traces."""
         return {trace for trace, _ in self._spans}
+
+    @property
+    def names(self) -> Counter[str]:
+        """How many spans there are of each name."""
+        return Counter([span.name for span in self._spans.values()])
 
     def take(self, others: Spans) -> None:
         """Take the spans of others, too."""
@@ -95,6 +111,7 @@ class Spans:
 
     def runs(self, source: str, options: ReadOptions) -> Iterator[Item]:
         """A run for each conversation, or trace without one, in the order of their beginnings."""
+        self._add_events()
         # Often only some spans of a trace name the session.
         sessions = {span.trace: span.session for span in self._spans.values() if span.session}
         groups: dict[str, dict[str, list[TraceSpan]]] = {}
@@ -116,6 +133,16 @@ class Spans:
                 is_run = has_calls and has_models
             if is_run:
                 yield self._item(id, [*traces.values()], source, options)
+
+    def _add_events(self) -> None:
+        """Give messages that were logged to their spans, which may be in another file."""
+        for key, events in self._events.items():
+            events.sort(key=lambda event: event.start)
+            span = self._spans.setdefault(key, TraceSpan(*key, start=events[0].start))
+            if span.kind != "tool" and not span.given and not span.answer:
+                span.kind = "model"
+                span.given = [message for event in events for message in event.given]
+                span.answer = [message for event in events for message in event.answer]
 
     def _item(self, id: str, traces: Sequence[Sequence[TraceSpan]], source: str, options: ReadOptions) -> Item:
         def build(_: Object) -> Trajectory:
@@ -287,13 +314,13 @@ class _Conversation:
         text = _text_of(message)
         calls = chat_calls(message)
         if role in ("tool", "function"):
-            self._add_result(message.get("tool_call_id"), text, None)
+            self._add_result(message.get("tool_call_id"), text, message.get("is_error"), message.get("refused"))
         content = message.get("content")
         if fields.is_list(content):
             for part in content:
                 if _is_result(part):
                     result = fields.plain_text(part.get("content"))
-                    self._add_result(part.get("tool_use_id"), result, part.get("is_error"))
+                    self._add_result(part.get("tool_use_id"), result, part.get("is_error"), None)
         if type(role) is not str or role not in ROLES or not (text or calls):
             return
         turn_role = ROLES[role]
@@ -304,7 +331,7 @@ class _Conversation:
                     self._by_id[call.id] = call
         self._builder.add(turn_role, text, calls, mark=mark)
 
-    def _add_result(self, id: Any, text: str, error: Any) -> None:
+    def _add_result(self, id: Any, text: str, error: Any, refused: Any) -> None:
         if type(id) is not str or id not in self._by_id:
             return
         call = self._by_id[id]
@@ -313,6 +340,7 @@ class _Conversation:
             call.result = text or None
             if call.error is None and type(error) is bool:
                 call.error = error
+            call.refused = call.refused or refused is True
 
     def _execute(self, span: TraceSpan) -> None:
         """Give a tool span to the call that it executes, or add one: models do not always record their answers."""
@@ -329,6 +357,7 @@ class _Conversation:
             call.result = span.result
         if span.error is not None:
             call.error = span.error
+        call.refused = call.refused or span.refused
         # Clocks may step back between the two.
         if span.end is not None and span.end >= span.start:
             call.latency_s = span.end - span.start
@@ -383,42 +412,30 @@ def _is_result(part: Any) -> bool:
     return fields.is_object(part) and part.get("type") == "tool_result"
 
 
-def text_of(value: Any) -> str | None:
-    """A tool's output as text; None if it was not recorded."""
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False)
+Add: TypeAlias = Callable[[Object, Spans, ReadOptions], Iterable[str]]
+"""Puts the spans of a record into a `Spans`; why some of them cannot be read."""
 
 
-def messages_in(value: Any, role: str) -> list[Object]:
-    """The messages of a model's input or output; none where they cannot be read: the rest of the span can."""
-    try:
-        return chat_messages(value, role)
-    except RecordError:
-        return []
-
-
-def read_tool_message(span: TraceSpan, message: Object) -> None:
-    """What LangChain's ToolMessage says of a call."""
-    inner = langchain_content(message)
-    span.call_id = fields.text(inner, "tool_call_id") or span.call_id
-    span.result = fields.plain_text(inner.get("content"))
-    if inner.get("status") == "error":
-        span.error = True
-
-
-def span_reader(name: str, recognises: Callable[[Document], bool], add: Callable[[Object, Spans], None]) -> Reader:
-    """A reader of a format whose records are spans: `add` puts those of a record into a `Spans`."""
+def span_reader(name: str, recognises: Callable[[Document], bool], add: Add) -> Reader:
+    """A reader of a format whose records are spans, or hold some."""
 
     def read(document: Document, options: ReadOptions) -> Iterator[Item]:
+        # All are collected first: the spans of a trace come in any order, over several lines.
         spans = Spans()
         for number, value in document.records():
             try:
                 if isinstance(value, RecordError):
                     raise value
-                add(fields.as_object(value, "the record"), spans)
+                for reason in add(fields.as_object(value, "the record"), spans, options):
+                    yield document.rejected(number, reason)
             except (RecordError, RecursionError) as error:
                 yield document.rejected(number, str(error) or "it is nested too deeply")
-        yield from spans.runs(document.name, options)
+        found = False
+        for item in spans.runs(document.name, options):
+            found = True
+            yield item
+        if not found and spans.names:
+            names = ", ".join([f"{name[:40]!r}" for name, _ in spans.names.most_common(_SHOWN)])
+            yield document.rejected(None, f"{_NO_RUN.format(spans.names.total())} They are named {names}")
 
     return Reader(name, recognises, read)

@@ -1,0 +1,57 @@
+"""Traces of the OpenAI Agents SDK, as its exporter sends them and `Span.export()` gives them: one a line, or in lists.
+
+https://openai.github.io/openai-agents-python/tracing/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hepm.ingest import fields
+from hepm.ingest.formats.conventions import SpanLayout
+from hepm.ingest.formats.document import Document
+from hepm.ingest.formats.spans import Spans, TraceSpan, span_reader
+from hepm.ingest.records import Object, ReadOptions, RecordError
+
+_OBJECTS: Final = ("trace", "trace.span")
+_LAYOUT: Final = SpanLayout(
+    parent="parent_id",
+    start="started_at",
+    end="ended_at",
+    name="span_data.name",
+    kind="span_data.type",
+    kinds={"function": "TOOL", "generation": "LLM", "response": "LLM"},
+    attributes={
+        "llm.model_name": "span_data.model|span_data.response.model",
+        "gen_ai.tool.definitions": "span_data.response.tools",
+        "exception.message": "error.message",
+        "input.value": "span_data.input",
+        "output.value": "span_data.output|span_data.response",
+    },
+)
+
+
+def _add(record: Object, spans: Spans, options: ReadOptions) -> Iterator[str]:
+    if record.get("object") == "trace.span":
+        span = _LAYOUT.read(record, options)
+        spans.add(span)
+    elif record.get("object") == "trace":
+        trace = fields.text(record, "id")
+        about = {"agent": fields.text(record, "workflow_name")}
+        spans.add(TraceSpan(trace, trace, session=fields.text(record, "group_id"), about=about))
+    elif fields.is_list(record.get("data")):
+        for inner in record["data"]:
+            yield from _add(fields.as_object(inner, "an element of 'data'"), spans, options)
+    else:
+        raise RecordError("it is neither a trace nor a span of the Agents SDK")
+
+
+def _recognises(document: Document) -> bool:
+    record = document.first
+    if fields.is_object(record) and fields.is_list(record.get("data")):
+        record = next(iter(record["data"]), None)
+    return fields.is_object(record) and record.get("object") in _OBJECTS
+
+
+READER: Final = span_reader("openai-agents", _recognises, _add)

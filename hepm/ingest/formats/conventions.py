@@ -1,0 +1,382 @@
+"""What the attributes of a span say, whichever convention wrote them: one table, and the reader over it.
+
+OpenTelemetry's GenAI conventions of all versions (https://github.com/open-telemetry/semantic-conventions-genai),
+OpenInference (https://github.com/Arize-ai/openinference), OpenLLMetry (https://github.com/traceloop/openllmetry), the
+AI SDK of Vercel, pydantic-ai, and Google's ADK. Langfuse, LangSmith and the OpenAI Agents SDK are given the names of
+OpenInference by their readers.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from hepm.ingest import fields
+from hepm.ingest.formats.message_layouts import chat_messages, is_langchain, langchain_content, parsed_json
+from hepm.ingest.formats.spans import TraceSpan
+from hepm.ingest.records import Object, ReadOptions, RecordError
+
+Kind: TypeAlias = Literal["model", "tool", "other"]
+
+_KINDS: Final[dict[str, dict[str, Kind]]] = {
+    "openinference.span.kind": {"LLM": "model", "TOOL": "tool"},
+    "gen_ai.operation.name": {
+        "CHAT": "model", "TEXT_COMPLETION": "model", "GENERATE_CONTENT": "model", "EXECUTE_TOOL": "tool",
+    },
+    "ai.operationId": {
+        "AI.GENERATETEXT.DOGENERATE": "model", "AI.STREAMTEXT.DOSTREAM": "model", "AI.TOOLCALL": "tool",
+        "AI.GENERATEOBJECT.DOGENERATE": "model", "AI.STREAMOBJECT.DOSTREAM": "model",
+    },
+    "traceloop.span.kind": {"TOOL": "tool"},
+    "llm.request.type": {"CHAT": "model", "COMPLETION": "model"},
+}  # fmt: skip
+"""Attributes that say what a span is of, surest first; any other value is none of a model and none of a tool."""
+_TOOL_NAMES: Final = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name")
+_ARGUMENTS: Final = (
+    "gen_ai.tool.call.arguments", "tool_call.function.arguments", "tool.parameters", "ai.toolCall.args",
+    "ai.toolCall.input", "tool_arguments", "gcp.vertex.agent.tool_call_args", "traceloop.entity.input", "input.value",
+)  # fmt: skip
+_RESULTS: Final = (
+    "gen_ai.tool.call.result", "ai.toolCall.result", "ai.toolCall.output", "tool_response",
+    "gcp.vertex.agent.tool_response", "traceloop.entity.output", "output.value",
+)  # fmt: skip
+_CALL_IDS: Final = ("gen_ai.tool.call.id", "tool_call.id", "ai.toolCall.id", "tool.id")
+_GIVEN: Final = (
+    "gen_ai.input.messages", "llm.input_messages.", "gen_ai.prompt.", "gen_ai.prompt", "ai.prompt.messages",
+    "ai.prompt", "events", "all_messages_events", "pydantic_ai.all_messages", "gcp.vertex.agent.llm_request",
+    "traceloop.entity.input", "input.value",
+)  # fmt: skip
+_ANSWERS: Final = (
+    "gen_ai.output.messages", "llm.output_messages.", "gen_ai.completion.", "gen_ai.completion", "ai.response.",
+    "ai.result.", "gcp.vertex.agent.llm_response", "final_result", "traceloop.entity.output", "output.value",
+)  # fmt: skip
+"""What a model, or an agent, read and wrote. Names that end in a dot begin those of its parts, an attribute each."""
+_OF_MODELS: Final = frozenset((*_GIVEN[:5], *_ANSWERS[:4], "gcp.vertex.agent.llm_request"))
+_TOOLS: Final = ("gen_ai.tool.definitions", "llm.tools.", "llm.request.functions.", "ai.prompt.tools")
+_SESSIONS: Final = (
+    "gen_ai.conversation.id", "session.id", "ai.telemetry.metadata.sessionId", "gcp.vertex.agent.session_id",
+    "traceloop.association.properties.session_id", "traceloop.association.properties.thread_id", "langfuse.session.id",
+)  # fmt: skip
+_USERS: Final = (
+    "user.id", "enduser.id", "ai.telemetry.metadata.userId", "traceloop.association.properties.user_id",
+    "langfuse.user.id",
+)  # fmt: skip
+_MODELS: Final = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "ai.model.id")
+_AGENTS: Final = ("gen_ai.agent.name", "agent.name", "agent_name")
+_EVALUATIONS: Final = ("gen_ai.evaluation", "annotation")
+_CANCELLED: Final = re.compile(r"Cancell?ed|Abort|Interrupt|Refused|Rejected|Denied")
+_RUNNING: Final = re.compile(r"(execute_tool|running tools?:|tool) (?=\S)|(running|executing) (\d+ )?tools?$")
+"""What tracers put before a tool's name; all of the name of a span around the calls of one turn."""
+_WRAPPERS: Final = frozenset({"inputs", "outputs", "output", "kwargs", "input_str", "args", "tags", "metadata", "name"})
+_NO_SERVICE: Final = "unknown_service"
+_READ_AS_PYTHON: Final = 100_000  # characters
+
+
+def read_span(
+    span: TraceSpan, about: Object, events: Iterable[tuple[str, Object]], resource: Object, options: ReadOptions
+) -> TraceSpan:
+    """Fill in what the attributes of a span and of its resource say, and its events of messages and evaluations."""
+    messages: list[Object] = []
+    for name, event in events:
+        if name.startswith("gen_ai.evaluation"):
+            span.scores += _scores(event)
+        elif name == "exception":
+            about.setdefault("exception.message", event.get("exception.message"))
+            about.setdefault("exception.type", event.get("exception.type"))
+        elif name.startswith("gen_ai."):
+            messages += event_messages(name, event)
+    span.scores += _scores(about)
+    for key in (options.reward_key, options.success_key, options.label_key):
+        if isinstance(about.get(key), bool | int | float | str):
+            span.scores.append((key, about[key], None))
+    span.kind = _kind_of(span, about)
+    if span.kind == "tool":
+        _read_tool(span, about, messages)
+    elif span.kind == "model" or not span.parent.strip("0"):  # a root's parent is empty, or zeros
+        _read_messages(span, about, messages)
+    service = _text(resource, "service.name")
+    if service.startswith(_NO_SERVICE):  # "unknown_service:python"
+        service = ""
+    span.session = span.session or _text(about, *_SESSIONS)
+    span.about = {
+        "environment": service,
+        "user": _text(about, *_USERS),
+        "model": _text(about, *_MODELS) if span.kind == "model" else "",
+        "agent": _text(about, *_AGENTS),
+    }
+    return span
+
+
+def _kind_of(span: TraceSpan, about: Object) -> Kind:
+    kind: Kind | None = None
+    for key, kinds in _KINDS.items():
+        if kind is None and about.get(key):
+            kind = kinds.get(str(about[key]).upper(), "other")
+    named = _text(about, *_TOOL_NAMES[:3])
+    output = parsed_json(about.get("output.value"))
+    if kind is None and (named or _text(about, *_CALL_IDS)):
+        kind = "tool"
+    elif kind is None and any(_value(about, name) is not None for name in _OF_MODELS) and span.parent.strip("0"):
+        kind = "model"
+    elif kind in (None, "other") and is_langchain(output) and langchain_content(output).get("tool_call_id"):
+        kind = "tool"  # LangGraph's tools are spans of no kind
+    around = _RUNNING.fullmatch(span.name)
+    if kind == "tool" and around is not None and not named:
+        kind = "other"
+    return kind or "other"
+
+
+def _read_tool(span: TraceSpan, about: Object, messages: list[Object]) -> None:
+    span.name = _text(about, *_TOOL_NAMES) or _RUNNING.sub("", span.name, count=1)
+    span.call_id = _text(about, *_CALL_IDS)
+    span.arguments = _arguments(_first(about, _ARGUMENTS))
+    result = _unwrapped(parsed_json(_first(about, _RESULTS)))
+    span.result = text_of(result)
+    if fields.is_object(result) and is_langchain(result):
+        inner = langchain_content(result)
+        span.call_id = fields.text(inner, "tool_call_id") or span.call_id
+        span.name = fields.text(inner, "name") or span.name
+        span.result = fields.plain_text(inner.get("content"))
+        if inner.get("status") == "error":
+            span.error = True
+    for message in messages:  # an event with what went in, and one with what came out
+        if message["role"] == "assistant":
+            span.result = span.result or fields.plain_text(message.get("content"))
+        elif span.arguments is None:
+            span.arguments = parsed_json(message.get("content"))
+    cause = _text(about, "error.type", "exception.type")
+    if cause and span.error is not False:
+        span.error = True
+        span.refused = _CANCELLED.search(cause) is not None
+    if span.error and not span.result:
+        span.result = _text(about, "exception.message", "error.message") or None
+
+
+def _read_messages(span: TraceSpan, about: Object, messages: list[Object]) -> None:
+    system = parsed_json(_first(about, ("gen_ai.system_instructions", "system_instructions")))
+    if fields.is_list(system):
+        system = [{"role": "system", "parts": system}]
+    given = messages_in(_first(about, _GIVEN), "user")
+    answer = messages_in(_first(about, _ANSWERS), "assistant")
+    if messages:
+        given = given or [message for message in messages if message.get("choice") is None]
+        answer = answer or [message for message in messages if message.get("choice")]
+    span.given = messages_in(system, "system") + given
+    span.answer = answer
+    tools = [parsed_json(tool) for name in _TOOLS for tool in _listed(about, name)]
+    span.tools = [tool.get("json_schema", tool) for tool in tools if fields.is_object(tool)]
+
+
+def event_messages(name: str, event: Object) -> list[Object]:
+    """The messages in an event, or a record of a log, of the GenAI conventions."""
+    body = {key: parsed_json(value) for key, value in event.items()}
+    role = name.removeprefix("gen_ai.").removesuffix(".message")
+    found: list[Object] = []
+    if name == "gen_ai.choice":
+        message = body.get("message", body)
+        if not fields.is_object(message):
+            message = {"content": message}
+        found = messages_in({"role": "assistant", "tool_calls": body.get("tool_calls"), **message}, "assistant")
+        found = [{**message, "choice": True} for message in found]
+    elif name.endswith(".message"):
+        message = {"role": role, "tool_call_id": body.get("id"), **body}
+        found = messages_in(message, role)
+    else:
+        span = TraceSpan("", "", name=name)
+        _read_messages(span, event, [])
+        found = [*span.given, *[{**message, "choice": True} for message in span.answer]]
+    return found
+
+
+def _scores(about: Object) -> list[tuple[str, Any, Any]]:
+    scores: list[tuple[str, Any, Any]] = []
+    for prefix in _EVALUATIONS:
+        value = _first(about, (f"{prefix}.score.value", f"{prefix}.score"))
+        label = _first(about, (f"{prefix}.score.label", f"{prefix}.label"))
+        if isinstance(value, int | float) or isinstance(label, str):
+            scores.append((_text(about, f"{prefix}.name") or "score", value, label))
+    return scores
+
+
+def _value(about: Object, name: str) -> Any:
+    """An attribute, or those whose names begin with one that ends in a dot, as the object or list that they spell."""
+    if not name.endswith("."):
+        return about.get(name)
+    root: Object = {}
+    for key, value in about.items():
+        if key.startswith(name):
+            *path, last = key[len(name) :].split(".")
+            place = root
+            for step in path:
+                inner = place.setdefault(step, {})
+                if not fields.is_object(inner):
+                    break
+                place = inner
+            else:
+                place[last] = value
+    if name in ("ai.response.", "ai.result."):
+        return _vercel_answer(root)
+    found = _with_lists(root)
+    if not fields.is_list(found) or name in _TOOLS:
+        return found or None
+    role = "assistant" if name in _ANSWERS else "user"
+    return [{"role": role, **_with_parts(message)} for message in found if fields.is_object(message)]
+
+
+def _with_parts(message: Object) -> Object:
+    """A message whose content is a list that it holds as text: of parts, or of calls (Koog's)."""
+    content = message.get("contents") or parsed_json(message.get("content"))
+    if not fields.is_list(content) or not all(fields.is_object(part) and part.get("type") for part in content):
+        return message
+    if any(part["type"] == "function" for part in content):
+        return {**message, "content": "", "tool_calls": content}
+    return {**message, "content": content}
+
+
+def _with_lists(value: Any) -> Any:
+    """Objects whose keys are numbers as lists; without what OpenInference puts around messages, calls and parts."""
+    if not fields.is_object(value):
+        return value
+    if value and all(map(str.isdecimal, value)):
+        return [_with_lists(value[key]) for key in sorted(value, key=lambda key: (len(key), key))]
+    if len(value) == 1:
+        [(key, inner)] = value.items()
+        if key in ("message", "tool_call", "message_content", "tool"):
+            return _with_lists(inner)
+    return {key: _with_lists(inner) for key, inner in value.items()}
+
+
+def _vercel_answer(answer: Object) -> Any:
+    calls: list[Object] = []
+    listed = parsed_json(answer.get("toolCalls"))
+    for call in listed if fields.is_list(listed) else ():
+        if fields.is_object(call):
+            function = {"name": call.get("toolName"), "arguments": call.get("input", call.get("args"))}
+            calls.append({"id": call.get("toolCallId"), "function": function})
+    text = answer.get("text", answer.get("object"))
+    if text is None and not calls:
+        return None
+    return {"role": "assistant", "content": text or "", "tool_calls": calls}
+
+
+def _first(about: Object, names: Iterable[str]) -> Any:
+    """The first value among the attributes that is not null."""
+    for name in names:
+        value = _value(about, name)
+        if value is not None:
+            return value
+    return None
+
+
+def _text(about: Object, *names: str) -> str:
+    """The first text among the attributes; "" without one."""
+    for name in names:
+        value = about.get(name)
+        if isinstance(value, str) and value:
+            return value
+    return ""
+
+
+def _listed(about: Object, name: str) -> list[Any]:
+    value = parsed_json(_value(about, name))
+    return value if fields.is_list(value) else []
+
+
+def _arguments(value: Any) -> Any:
+    value = _unwrapped(parsed_json(value))
+    if isinstance(value, str) and value[:1] == "{" and len(value) < _READ_AS_PYTHON:
+        try:
+            return ast.literal_eval(value)  # LangChain's tracers write a dictionary as Python does
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return value
+    return value
+
+
+def _unwrapped(value: Any) -> Any:
+    """What OpenLLMetry puts beside facts of its own: {"inputs": {…}, "tags": […]}."""
+    if fields.is_object(value) and value.keys() <= _WRAPPERS:
+        inner = fields.at(value, "inputs|outputs|output|kwargs|input_str")
+        if inner is not None:
+            return parsed_json(inner)
+    return value
+
+
+def text_of(value: Any) -> str | None:
+    """A tool's output as text; None if it was not recorded."""
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def messages_in(value: Any, role: str) -> list[Object]:
+    """The messages of a model's input or output; none where they cannot be read: the rest of the span can."""
+    value = parsed_json(value)
+    if fields.is_object(value) and value.get("object") == "response":  # OpenAI's, whole
+        value = value.get("output")
+    try:
+        return chat_messages(value, role)
+    except RecordError:
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class SpanLayout:
+    """Where the records of a tracer keep what a span has: paths of keys, as `fields.at` reads them.
+
+    Attributes:
+        kind, kinds: Where its type is, and what OpenInference calls the types; others have their own name, "" none.
+        attributes: By the names of conventions.
+        more: Where the attributes are that a span came to the tracer with.
+    """
+
+    trace: str = "trace_id"
+    id: str = "id"
+    parent: str = ""
+    session: str = ""
+    start: str = "start_time"
+    end: str = "end_time"
+    name: str = "name"
+    kind: str = ""
+    kinds: Mapping[str, str] = field(default_factory=dict[str, str])
+    attributes: Mapping[str, str] = field(default_factory=dict[str, str])
+    more: str = ""
+    service: str = ""
+
+    def read(self, record: Object, options: ReadOptions) -> TraceSpan:
+        """The span of a record; RecordError if it has no id."""
+        about: Object = {**fields.object_at({"attributes": parsed_json(fields.at(record, self.more))}, "attributes")}
+        for name, path in self.attributes.items():
+            value = parsed_json(fields.at(record, path))
+            if value is not None:
+                about[name] = value
+        kind = _id_at(record, self.kind)
+        about["openinference.span.kind"] = self.kinds.get(kind, kind)
+        span = TraceSpan(
+            _id_at(record, self.trace),
+            _id_at(record, self.id),
+            _id_at(record, self.parent),
+            _id_at(record, self.session),
+            fields.unix_time(fields.at(record, self.start)) or 0.0,
+            fields.unix_time(fields.at(record, self.end)),
+            name=_id_at(record, self.name),
+        )
+        if not span.trace or not span.id:
+            raise RecordError("a span has no id, or none of its trace")
+        failed = record.get("level") == "ERROR" or bool(record.get("error"))
+        if failed or span.end is not None or about.get("output.value") is not None:
+            span.error = failed  # of one that is under way nothing is known
+        service = _id_at(record, self.service)
+        if service == "default":  # what tracers write where none is set
+            service = ""
+        read_span(span, about, (), {"service.name": service}, options)
+        if kind.lower() == "agent":
+            span.about["agent"] = span.name
+        return span
+
+
+def _id_at(record: Object, path: str) -> str:
+    return fields.text({"value": fields.at(record, path)}, "value")
