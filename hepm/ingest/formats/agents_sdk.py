@@ -25,7 +25,7 @@ _LAYOUT: Final = SpanLayout(
     attributes={
         "llm.model_name": "span_data.model|span_data.response.model",
         "gen_ai.tool.definitions": "span_data.response.tools",
-        "exception.message": "error.message",
+        "exception.message": "error.data.error|error.message",
         "input.value": "span_data.input",
         "output.value": "span_data.output|span_data.response",
     },

@@ -168,7 +168,9 @@ def _read_messages(span: TraceSpan, about: Object, messages: list[Object]) -> No
     span.given = messages_in(system, "system") + given
     span.answer = answer
     tools = [parsed_json(tool) for name in _TOOLS for tool in _listed(about, name)]
-    span.tools = [tool.get("json_schema", tool) for tool in tools if fields.is_object(tool)]
+    for tool in tools:
+        if fields.is_object(tool):
+            span.tools.append({key: parsed_json(value) for key, value in tool.items()}.get("json_schema", tool))
 
 
 def event_messages(name: str, event: Object) -> list[Object]:
@@ -317,6 +319,9 @@ def messages_in(value: Any, role: str) -> list[Object]:
     value = parsed_json(value)
     if fields.is_object(value) and value.get("object") == "response":  # OpenAI's, whole
         value = value.get("output")
+    items = list(filter(fields.is_object, value)) if fields.is_list(value) else []
+    if any("event.name" in item for item in items):  # pydantic-ai's
+        return [message for item in items for message in event_messages(str(item.get("event.name")), item)]
     try:
         return chat_messages(value, role)
     except RecordError:

@@ -18,7 +18,7 @@ from hepm.ingest.tools import listed_tools
 from hepm.types import Outcome, Trajectory, TurnMark
 
 _NO_RUN: Final = (
-    "none of its {:,} spans is of a model or of an agent's tool by the conventions that hepm reads: OpenTelemetry's "
+    "none of its spans ({:,}) is of a model or of an agent's tool by the conventions that hepm reads: OpenTelemetry's "
     "(gen_ai.*), OpenInference, OpenLLMetry, the AI SDK's."
 )
 _SHOWN: Final = 5  # names of spans in a reason
