@@ -196,7 +196,7 @@ def test_what_was_known_before_a_stored_call_is_what_the_agent_knew_then(tmp_pat
     lived = with_calls(agent_state(opening(customer, order, said)).state().facts, {"find": 1, "get_order": 1})
     first = int(np.flatnonzero(calls.run_N == calls.run_ids.index("the user's words-1"))[0])
     row = first + 2  # the call after `get_order`
-    assert known_before(calls, row) == lived
+    assert known_before(calls, np.array([row])) == [lived]
 
 
 @pytest.mark.parametrize(

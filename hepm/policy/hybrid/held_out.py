@@ -18,7 +18,7 @@ from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.known_facts import known_before
 from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.policy.hybrid.outcomes import OutcomesHere
-from hepm.types import StateSummary
+from hepm.types import Facts, StateSummary
 
 MOST_DETOURS: Final = 2
 """Calls that a run may make before the one that was named, so that the hint was right all the same."""
@@ -34,11 +34,14 @@ def measure_chance(fitted: FittedMemory) -> HonestChance:
 def held_out_hints(left: CallMatrix, calls: CallMatrix, rows: NDArray[np.intp]) -> list[HeldOutHint | None]:
     """The first tool that would have been named at some calls, and whether it was called; None where none would."""
     fitted = FittedMemory(left)
-    return [_held_out_hint(fitted, calls, row) for row in rows.tolist()]
+    hints: list[HeldOutHint | None] = []
+    for row, facts in zip(rows.tolist(), known_before(calls, rows), strict=True):
+        hints.append(_held_out_hint(fitted, calls, row, facts))
+    return hints
 
 
-def _held_out_hint(fitted: FittedMemory, calls: CallMatrix, row: int) -> HeldOutHint | None:
-    encoded = encoded_call(fitted, calls, row)
+def _held_out_hint(fitted: FittedMemory, calls: CallMatrix, row: int, facts: Facts) -> HeldOutHint | None:
+    encoded = encoded_call(fitted, calls, row, facts)
     tools = fitted.candidates_of([encoded])
     if not len(tools) or not fitted.knows_number(encoded.before[0]):
         return None
@@ -58,8 +61,8 @@ def _held_out_hint(fitted: FittedMemory, calls: CallMatrix, row: int) -> HeldOut
     return HeldOutHint(evidence.score(first), right, likeness)
 
 
-def encoded_call(fitted: FittedMemory, calls: CallMatrix, row: int) -> EncodedQuery:
-    """The query of an agent before a call of the matrix. Of its words the vectors are known, not the texts."""
+def encoded_call(fitted: FittedMemory, calls: CallMatrix, row: int, facts: Facts) -> EncodedQuery:
+    """The query of an agent before a call of the matrix, which knew these facts. Of its words the vectors are known."""
     # Calls of a run lie side by side, so that its first one is `position` rows above.
     first = row - int(calls.position_N[row])
     past: list[int] = calls.next_N[first:row].tolist()
@@ -75,7 +78,7 @@ def encoded_call(fitted: FittedMemory, calls: CallMatrix, row: int) -> EncodedQu
         state_D=np.asarray(calls.states_SD[calls.state_N[row]], dtype=np.float32),
         said_D=calls.said_RD[calls.run_N[row]],
         words=words_of(calls.request_R[calls.run_N[row]]),
-        summary=StateSummary(earlier=earlier, facts=known_before(calls, row)),
+        summary=StateSummary(earlier=earlier, facts=facts),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -19,6 +19,7 @@ CALLED: Final = "<CALLED>"
 MOST_TESTS: Final = 300
 """Tests that are tried at one place: those that tell the next calls apart best by themselves."""
 _FEWEST_REQUESTS: Final = 3  # unlike ones of a user; of one with fewer, the request may decide
+_PRESENT: Final = 0.5  # the limit of a value or a word: 1 where it is there
 _MOST_LIMITS: Final = 32  # numbers that one fact is compared with
 
 
@@ -129,13 +130,15 @@ def tested(calls: CallMatrix, rows_N: NDArray[np.intp], *, fewest: int) -> Teste
     last_tools = {calls.names[tool] for tool in before if tool >= 0}
     tests: list[FactTest] = []
     columns: list[NDArray[np.bool_]] = []
-    for name, call_X, value_X in _by_fact(calls, rows_N):
+    for name, call_X, value_X in _by_fact(calls, rows_N, fewest=fewest):
         if name.source == USER and _requests(calls, rows_N[call_X]) < _FEWEST_REQUESTS:
             continue
-        for test, column in _tests_of(name, call_X, value_X, len(rows_N)):
-            true = int(column.sum())
-            if fewest <= true <= len(rows_N) - fewest:
-                tests.append(test)
+        for limit in _limits_of(name, value_X):
+            true_X = call_X[value_X > limit]
+            if fewest <= len(true_X) <= len(rows_N) - fewest:
+                column = np.zeros(len(rows_N), dtype=np.bool_)
+                column[true_X] = True
+                tests.append(FactTest(*name, limit))
                 columns.append(column)
     chosen = _distinct_columns(tests, columns, last_tools)
     true_NF = np.zeros((len(rows_N), len(chosen)), dtype=np.float32)
@@ -162,8 +165,8 @@ def words_said(calls: CallMatrix, rows_N: NDArray[np.intp], *, fewest: int) -> t
     """Words that users had said before at least `fewest` of these calls, and before which, shape (N, W)."""
     words: list[str] = []
     columns: list[NDArray[np.bool_]] = []
-    for name, call_X, _ in _by_fact(calls, rows_N):
-        if name.source == SAID and len(call_X) >= fewest:
+    for name, call_X, _ in _by_fact(calls, rows_N, fewest=fewest):
+        if name.source == SAID:
             column = np.zeros(len(rows_N), dtype=np.bool_)
             column[call_X] = True
             words.append(name.fact.removeprefix("~"))
@@ -179,18 +182,19 @@ def answered(calls: CallMatrix, rows_N: NDArray[np.intp], tests: Sequence[FactTe
     for column, test in enumerate(tests):
         by_name.setdefault(FactName(test.source, test.fact), []).append(column)
     true_NF = np.zeros((len(rows_N), len(tests)), dtype=np.bool_)
-    for name, call_X, value_X in _by_fact(calls, rows_N):
+    for name, call_X, value_X in _by_fact(calls, rows_N, only=by_name):
         for column in by_name.get(name, ()):
             true_NF[call_X, column] = value_X > tests[column].above
     return true_NF
 
 
-def known_before(calls: CallMatrix, row: int) -> Facts:
-    """The facts that were known before one call."""
-    known: dict[str, dict[str, float]] = {}
-    for name, _, value_X in _by_fact(calls, np.array([row], dtype=np.intp)):
-        known.setdefault(name.source, {})[name.fact] = float(value_X[0])
-    return known
+def known_before(calls: CallMatrix, rows_N: NDArray[np.intp]) -> list[Facts]:
+    """The facts that were known before each of these calls."""
+    known_N = [dict[str, dict[str, float]]() for _ in rows_N.tolist()]
+    for name, call_X, value_X in _by_fact(calls, rows_N):
+        for call, value in zip(call_X.tolist(), value_X.tolist(), strict=True):
+            known_N[call].setdefault(name.source, {})[name.fact] = value
+    return [*known_N]
 
 
 def with_calls(facts: Facts, called: Mapping[ToolName, int]) -> Facts:
@@ -216,24 +220,10 @@ def _rank(test: FactTest, last_tools: set[ToolName]) -> int:
     return {CALLED: 2, SAID_LAST: 3, SAID: 4, USER: 5}.get(test.source, 1)
 
 
-def _tests_of(
-    name: FactName, call_X: NDArray[np.intp], value_X: Float32Array, calls: int
-) -> list[tuple[FactTest, NDArray[np.bool_]]]:
-    """The tests of one fact, each with the calls that it is true of."""
-    present = FactTest(name.source, name.fact, 0.5)
-    limits = [0.5]
-    if not present.presence:
-        limits = _limits(value_X)
-    tests: list[tuple[FactTest, NDArray[np.bool_]]] = []
-    for limit in limits:
-        column = np.zeros(calls, dtype=np.bool_)
-        column[call_X] = value_X > limit
-        tests.append((FactTest(name.source, name.fact, limit), column))
-    return tests
-
-
-def _limits(value_X: Float32Array) -> list[float]:
-    """Numbers half-way between values, spread evenly over them."""
+def _limits_of(name: FactName, value_X: Float32Array) -> list[float]:
+    """What the values of a fact are compared with: numbers half-way between them, spread evenly over them."""
+    if FactTest(*name, _PRESENT).presence:
+        return [_PRESENT]
     distinct = np.unique(value_X)
     between = (distinct[1:] + distinct[:-1]) / 2
     if len(between) > _MOST_LIMITS:
@@ -243,28 +233,47 @@ def _limits(value_X: Float32Array) -> list[float]:
     return [float(distinct[0]) - 0.5, *map(float, between)]
 
 
-def _by_fact(calls: CallMatrix, rows_N: NDArray[np.intp]) -> list[tuple[FactName, NDArray[np.intp], Float32Array]]:
-    """Each fact that is known before some of the calls: of which of them, and its values."""
+def _by_fact(
+    calls: CallMatrix, rows_N: NDArray[np.intp], *, fewest: int = 1, only: Collection[FactName] = ()
+) -> Iterator[tuple[FactName, NDArray[np.intp], Float32Array]]:
+    """Each fact that is known before at least `fewest` of the calls: of which of them, and its values.
+
+    With `only`, of what results and users said, no more than these facts (and where one of a name is said, its like).
+    """
     names = calls.facts.names()
-    by_fact: list[tuple[FactName, NDArray[np.intp], Float32Array]] = []
+    numbers = [calls.facts.numbers.get(_as_stored(name), -1) for name in only]
     results, said, said_last, called = _entries(calls, rows_N)
     for entries, source in ((results, ""), (said, SAID), (said_last, SAID_LAST), (called, CALLED)):
-        order = np.lexsort((entries.call_X, entries.fact_X))
-        facts_U, starts = np.unique(entries.fact_X[order], return_index=True)
-        groups = np.split(order, starts[1:])
-        distinct: list[int] = facts_U.tolist()
-        for fact, group in zip(distinct, groups, strict=False):
+        times_F = np.bincount(entries.fact_X, minlength=len(names))
+        if only and source != CALLED:
+            times_F[np.setdiff1d(np.arange(len(names)), numbers)] = 0
+        # Most facts are names and numbers of one run: they are left out before the rest is sorted.
+        kept_X = np.flatnonzero(times_F[entries.fact_X] >= fewest)
+        fact_X, call_X = entries.fact_X[kept_X], entries.call_X[kept_X]
+        order = np.argsort(fact_X * len(rows_N) + call_X, kind="stable")
+        call_X, value_X = call_X[order], entries.value_X[kept_X[order]]
+        facts_U = np.flatnonzero(times_F >= fewest)
+        ends: list[int] = np.cumsum(times_F[facts_U]).tolist()
+        start = 0
+        for fact, end in zip(facts_U.tolist(), ends, strict=True):
             if source == CALLED:
                 name = FactName(CALLED, calls.names[fact])
             else:
                 # All that was said is stored once: whether it was said last depends on the call.
                 name = FactName(source or names[fact].source, names[fact].fact)
-            by_fact.append((name, entries.call_X[group], entries.value_X[group]))
+            yield name, call_X[start:end], value_X[start:end]
+            start = end
     users_N = np.array([calls.user_R[run] for run in calls.run_N[rows_N].tolist()], dtype=np.str_)
     for user in np.unique(users_N[users_N != ""]).tolist():
         of_user_X = np.flatnonzero(users_N == user)
-        by_fact.append((FactName(USER, f"={user}"), of_user_X, np.ones(len(of_user_X), dtype=np.float32)))
-    return by_fact
+        yield FactName(USER, f"={user}"), of_user_X, np.ones(len(of_user_X), dtype=np.float32)
+
+
+def _as_stored(name: FactName) -> FactName:
+    """All that was said is stored once, also what was said last."""
+    if name.source == SAID_LAST:
+        return FactName(SAID, name.fact)
+    return name
 
 
 def _entries(calls: CallMatrix, rows_N: NDArray[np.intp]) -> tuple[_Entries, _Entries, _Entries, _Entries]:
@@ -301,8 +310,8 @@ def _entries(calls: CallMatrix, rows_N: NDArray[np.intp]) -> tuple[_Entries, _En
 
 def _distinct(entries: _Entries) -> _Entries:
     """Without repeats of a fact at a call."""
-    pairs = np.stack([entries.call_X, entries.fact_X])
-    _, first = np.unique(pairs, axis=1, return_index=True)
+    pair_X = entries.call_X * (int(entries.fact_X.max(initial=0)) + 1) + entries.fact_X
+    _, first = np.unique(pair_X, return_index=True)
     return _Entries(entries.call_X[first], entries.fact_X[first], entries.value_X[first])
 
 
