@@ -70,9 +70,10 @@ def _table(report: UpliftReport) -> Table:
 
 
 def _remarks(report: UpliftReport) -> Iterator[str]:
-    # Without kinds of requests to adjust for there is one figure alone.
-    if report.success is not None and report.raw is not None:
-        yield f"adjusted for {count_of(report.kinds, 'kind')} of requests; 95 % intervals that hold at every look"
+    from hepm.uplift.effect_text import ADJUSTED
+
+    if report.success is not None:
+        yield f"{ADJUSTED} ({count_of(report.kinds, 'kind')} of requests)"
     waiting = sum(report.without_outcome.values())
     if waiting:
         by_arm = ", ".join(f"{number:,} {arm}" for arm, number in report.without_outcome.items())

@@ -12,8 +12,13 @@ from typing import Final, NamedTuple
 from hepm.text import count_of
 from hepm.uplift.sequence import Effect
 
-COLUMNS: Final = ("without", "with", "difference", "95 %")
+COLUMNS: Final = ("without", "with", "difference", "adjusted, 95 %")
 """Of a table of differences, after what was measured and before how much stands behind it."""
+ADJUSTED: Final = (
+    "adjusted: each session is compared with what the earlier ones of its kind lead to expect, so that this is not the "
+    "difference of the means; the sentence says this figure, and its interval holds at every look"
+)
+"""What the last column has, where sessions are compared."""
 DIFFERENCES: Final = (0.05, 0.1)
 """True differences of which it is said how many more sessions would show them."""
 _WORDS: Final = {1: "raised", -1: "lowered"}
@@ -37,18 +42,23 @@ class MeasuredInBothArms(NamedTuple):
     @property
     def cells(self) -> tuple[str, ...]:
         """Its name and `COLUMNS`."""
-        means = (self._mean_text(self.without), self._mean_text(self.with_memory))
-        if self.effect is None:
-            return (self.name, *means, "–", "–")
-        value, low, high = figures(self.effect, share=self.share)
-        if value != "0" and not value.startswith("−"):
-            value = f"+{value}"
-        return (self.name, *means, value, f"{low} to {high}")
-
-    def _mean_text(self, mean: float) -> str:
+        digits, scale, unit = 2, 1, ""
         if self.share:
-            return f"{100 * mean:.1f} %"
-        return f"{mean:,.2f}"
+            digits, scale, unit = 1, 100, " %"
+        # Rounded first: the three figures agree to the last digit.
+        without, with_memory = round(scale * self.without, digits), round(scale * self.with_memory, digits)
+        means = (f"{without:,.{digits}f}{unit}", f"{with_memory:,.{digits}f}{unit}")
+        difference = _signed(_figure(with_memory - without, digits))
+        if self.effect is None:
+            return (self.name, *means, difference, "–")
+        value, low, high = figures(self.effect, share=self.share)
+        return (self.name, *means, difference, f"{_signed(value)} ({low} to {high})")
+
+
+def _signed(figure: str) -> str:
+    if figure == "0" or figure.startswith("−"):
+        return figure
+    return f"+{figure}"
 
 
 def figures(effect: Effect, *, share: bool = True) -> tuple[str, str, str]:

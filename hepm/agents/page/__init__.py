@@ -36,7 +36,7 @@ from hepm.ingest.fields import is_list
 from hepm.ingest.formats.hepm import parse_stored
 from hepm.memory.latest import latest_trajectories, read_latest
 from hepm.types import Trajectory, Turn
-from hepm.uplift.effect_text import COLUMNS, figures
+from hepm.uplift.effect_text import ADJUSTED, COLUMNS, figures
 
 Json: TypeAlias = dict[str, Any]
 _Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
@@ -230,6 +230,7 @@ class _Page:
             "controls": uplift.controls,
             "rows": rows,
             "columns": COLUMNS,
+            "adjusted": ADJUSTED,
             "points": [point._asdict() for point in uplift.points],
             "followed": uplift.followed._asdict(),
             "shadow": None,

@@ -40,7 +40,7 @@ function fillUplift(uplift) {
   more.hidden = !uplift.rows.length;
   if (!plot.hidden) plot.replaceChildren(upliftPlot(uplift), make("figcaption", {}, "Points of success more with memory, by sessions with an outcome; the band is right 95 % of the time at every look."));
   const head = make("tr", {}, make("th", {}, ""), ...uplift.columns.map((name) => make("th", {}, name)));
-  document.getElementById("uplift-table").replaceChildren(head, ...uplift.rows.map((row) => make("tr", {}, ...row.map((cell) => make("td", {}, cell)))));
+  document.getElementById("uplift-table").replaceChildren(make("caption", {}, uplift.adjusted), head, ...uplift.rows.map((row) => make("tr", {}, ...row.map((cell) => make("td", {}, cell)))));
 }
 
 /** The difference with its band, session by session. */

@@ -451,7 +451,7 @@ def endings(report: BenchReport, run: str, task: str) -> Iterator[Text]:
 def _differences(report: BenchReport) -> Table | Text:
     if len(report.arms) < 2:
         return Text("")
-    title = f"memory beside {report.reference}, paired by task"
+    title = f"memory beside {report.reference}; adjusted: paired by task, turns and calls where both arms solved it"
     table = table_of(title, "arm", *COLUMNS, "won", "lost")
     without = report.arms[report.reference].means
     for arm, scores in report.arms.items():

@@ -58,7 +58,7 @@ def test_hints_help_an_agent_that_guesses_and_the_sentence_says_so(clerks: Loopb
     shown = bench(tmp_path, clerks.url)
     assert len(clerks.requests) == 2 * 24 * 3
     for part in (
-        "memory beside off, paired by task",
+        "memory beside off; adjusted: paired by task",
         "hybrid: success",
         "won with hybrid",
         "memory said: Suggested next tools:",
