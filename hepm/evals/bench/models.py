@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from threading import Event, Lock
-from typing import Final
+from typing import Any, Final
 
 from hepm.agents.loop import ChatModel, Complete
 from hepm.agents.wire import Object
@@ -163,7 +163,8 @@ def tokens_of(part: object) -> int:
     return estimate_tokens(json.dumps(part, ensure_ascii=False))
 
 
-def _completion(text: str, *calls: Object) -> Object:
+def completion(text: str, *calls: Object) -> Object:
+    """An answer of a model, of a text and calls."""
     message: Object = {"role": "assistant", "content": text}
     if calls:  # servers refuse an empty list of calls in a message that is sent back
         message["tool_calls"] = list(calls)
@@ -172,36 +173,41 @@ def _completion(text: str, *calls: Object) -> Object:
 
 def _none(body: Object) -> Object:
     del body
-    return _completion("")
+    return completion("")
 
 
 def _in_tags(step: Object) -> Object:
     """A completion as a `TaggedAgent` reads it, which is offered no tools."""
     message = step["choices"][0]["message"]
     if not message.get("tool_calls"):
-        return _completion(f"<answer>{message['content'] or 'Done.'}</answer>")
+        return completion(f"<answer>{message['content'] or 'Done.'}</answer>")
     function = message["tool_calls"][0]["function"]
-    return _completion(f"<search_knowledge>{function['name']} {function['arguments']}</search_knowledge>")
+    return completion(f"<search_knowledge>{function['name']} {function['arguments']}</search_knowledge>")
 
 
 def _gold(task: Task | None) -> Complete:
     """The gold actions of a task one after another, then nothing."""
-    steps: list[Object] = []
-    if task:
-        steps = _gold_steps(task)
 
     def complete(body: Object) -> Object:
         if body.get("tool_choice") == "none":
-            return _completion("No")  # asked whether a summary is due
-        done = sum(message["role"] == "assistant" for message in body["messages"])
-        step = _completion("")
-        if done < len(steps):
-            step = steps[done]
-        if "tools" not in body:
-            return _in_tags(step)
-        return step
+            return completion("No")  # asked whether a summary is due
+        return gold_step(task, body)
 
     return complete
+
+
+def gold_step(task: Task | None, body: Object, *, others: int = 0) -> Object:
+    """The gold action that is due in a conversation, in which `others` of the agent's messages were no gold actions."""
+    steps: list[Object] = []
+    if task:
+        steps = _gold_steps(task)
+    done = sum(message["role"] == "assistant" for message in body["messages"]) - others
+    step = completion("")
+    if done < len(steps):
+        step = steps[done]
+    if "tools" not in body:
+        return _in_tags(step)
+    return step
 
 
 def _gold_steps(task: Task) -> list[Object]:
@@ -209,7 +215,12 @@ def _gold_steps(task: Task) -> list[Object]:
     steps: list[Object] = []
     for turn in task.gold:
         for call in turn.calls:
-            function = {"name": call.tool, "arguments": json.dumps(call.arguments)}
-            steps.append(_completion("", {"id": f"call_{len(steps)}", "type": "function", "function": function}))
-        steps.append(_completion(turn.text))
+            steps.append(completion("", tool_call(call.tool, call.arguments, len(steps))))
+        steps.append(completion(turn.text))
     return steps
+
+
+def tool_call(tool: str, arguments: Mapping[str, Any], number: int) -> Object:
+    """A call in a message of a model, the so-manieth of its run."""
+    function = {"name": tool, "arguments": json.dumps(arguments)}
+    return {"id": f"call_{number}", "type": "function", "function": function}

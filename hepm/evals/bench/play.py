@@ -24,7 +24,7 @@ from hepm.agents.wire import Object
 from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, HepmError
 from hepm.evals.bench.arms import ARMS, OFF, Arm, KnownMemory, ScratchMemory, advice, reflection_on
 from hepm.evals.bench.folder import Ended, Facts, Folder, Key
-from hepm.evals.bench.models import Model, StoppedError, tokens_of
+from hepm.evals.bench.models import Model, StoppedError
 from hepm.evals.domains import fold_of
 from hepm.evals.environments import Environment, Episode, PlayedUser, Task, place_of
 from hepm.evals.metrics import entropy_of
@@ -185,46 +185,34 @@ class Bench:
     def estimate(self, keys: Sequence[Key] | None = None, *, like: str = OFF) -> tuple[int, Usage]:
         """How many runs are to be made, and about what they take: as those of the folder did, if there are any.
 
-        Else a run takes the calls of the gold actions, or the maximum number of turns, and the tokens are those of the
-        task and the tools, without what tools return.
+        Else as a few of them that are rehearsed, with all that is asked beside the conversation (see `rehearsal`).
 
         Args:
             keys: The runs; None for those of `plan`.
             like: The arm whose runs they are compared with.
         """
+        from hepm.evals.bench import rehearsal
+
         if keys is None:
             first, second = self.plan()
             keys = [*first, *second]
         waiting = [key for key in keys if key not in self.ended]
         done = [ended.facts for key, ended in self.ended.items() if key.arm == like]
+        if not done:
+            return len(waiting), rehearsal.estimate(self, waiting)
+        # What such runs took in the mean is better than a guess.
+        turns = round(fmean(facts.turns for facts in done))
+        used = round(fmean(facts.usage.tokens for facts in done))
         calls = tokens = 0
         for key in waiting:
-            if done:  # what such runs took in the mean is better than a guess
-                turns = round(fmean(facts.turns for facts in done))
-                used = round(fmean(facts.usage.tokens for facts in done))
-            else:
-                turns, used = self._guess(self.tasks[key.task])
-            # One question a turn, and more for summaries; a played user answers at most each turn.
+            # One question a turn, and two for summaries; a played user answers at most each turn.
             arm = ARMS[key.arm]
-            times = 1 + (arm.strategy in ("explicit", "always")) + isinstance(self.environment, PlayedUser)
+            times = 1 + 2 * (arm.strategy in ("explicit", "always")) + isinstance(self.environment, PlayedUser)
             calls += times * turns + bool(arm.plans)
             tokens += times * used
         digesting = [arm for arm in self.options.arms if arm.digests]
         digested = len(digesting) * self._learned_runs()
         return len(waiting), Usage(calls + digested, tokens + digested * DIGEST_TOKENS, estimated=True)
-
-    def _guess(self, task: Task) -> tuple[int, int]:
-        """About how many turns a run of a task takes, and how many tokens."""
-        turns = 0
-        for gold_turn in task.gold:
-            turns += len(gold_turn.calls) + 1  # its calls, one at a time, and the text that ends it
-        most = self.options.max_turns
-        turns = min(turns or most, most)
-        episode = self.environment.start(task, seed=self.options.seed)
-        try:
-            return turns, turns * tokens_of([task.system, task.request, list(episode.tools)])
-        finally:
-            episode.close()
 
     def _learned_runs(self) -> int:
         """How many runs each memory without summaries learns from."""

@@ -176,7 +176,8 @@ def test_arms_with_summaries_learn_from_three_rollouts_that_the_summary_tool_mad
 
 def test_the_cost_of_a_dry_run_is_that_of_its_tokens(loopback: Loopback, tmp_path: Path) -> None:  # noqa: F811
     planned = report(bench(tmp_path, loopback.url, "--tasks", "2", "--dry-run", "--prices", "2,8", "--json"))
-    assert planned["cost_usd"] == pytest.approx(planned["tokens"] * 2 / 1e6)
+    # Most tokens are sent, and some answered, which cost more.
+    assert planned["tokens"] * 2 / 1e6 < planned["cost_usd"] < planned["tokens"] * 3 / 1e6
 
 
 def test_the_entropy_of_two_equal_tokens_is_ln_2_and_of_a_sure_one_is_0() -> None:
