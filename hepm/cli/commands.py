@@ -59,6 +59,14 @@ class Command(click.Command):
         text = re.sub(r"\s+Example: ", "\n\nExample: ", text)
         super().__init__(name, help=text, **settings)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; a misuse names this command, where click leaves it out."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
+
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """The parameters, with `--help-all`."""
         return [*super().get_params(ctx), _HELP_ALL]

@@ -18,6 +18,7 @@ from hepm.cli import options
 from hepm.cli.commands import PATH, Argument, Command, options_as
 from hepm.cli.model import ModelChoice, cost_of, model_option, tell_cost
 from hepm.cli.options import (
+    Bar,
     Place,
     json_option,
     place_options,
@@ -105,7 +106,9 @@ def suggest(
             "history": _split_names(history) or [],
             **calls.names(),
         }
-        suggestions = memory.suggest(namespace=place.namespace, **about)
+        # The first suggestion of a memory measures how often its hints are right.
+        with Bar("reading the memory"):
+            suggestions = memory.suggest(namespace=place.namespace, **about)
         if as_json:
             print_json(_to_json(suggestions))
             return

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
@@ -20,6 +19,7 @@ from hepm.text import count_of, on_one_line
 if TYPE_CHECKING:
     from hepm.evals.domains import Domain, Record, SplitName
     from hepm.ingest import Rejection
+    from hepm.ingest.records import Item
     from hepm.memory import Memory
 
 
@@ -137,6 +137,7 @@ def eval_runs(
     from hepm.evals.evaluate import EvalOptions, evaluate
     from hepm.evals.methods import KS, all_methods, find_methods
     from hepm.evals.report import tables
+    from hepm.ingest.workers.parallel import usable_cores
 
     # All misuse is said before anything is read, which may take minutes.
     split = source.split()
@@ -151,9 +152,8 @@ def eval_runs(
     if "k" in ablation:
         other_lengths = tuple(length for length in KS if length != settings.k)
         settings = replace(settings, ks=other_lengths)
-    with Bar("domains measured") as bar:
-        measured = count(1)
-        report = evaluate(domains, methods, settings, on_progress=lambda _: bar.show(next(measured), len(domains)))
+    with Bar("memories asked") as bar:
+        report = evaluate(domains, methods, settings, processes=usable_cores(), on_progress=bar.show)
     if as_json:
         print_json(report.to_json())
     else:
@@ -168,14 +168,19 @@ def read_records(
     most_chars: int | None = None,
 ) -> tuple[list[Record], list[Rejection]]:
     """Runs with the names of their readers, and what could not be read, which is reported on stderr."""
-    from hepm.evals.sampling import reading_cost
+    from hepm.evals.sampling import SampledReading
     from hepm.ingest import ReadOptions, Rejection, read_runs
     from hepm.ingest.formats.exported import Carried
 
-    read = 0
+    options_of_reading = ReadOptions(format=format)
+    sample = SampledReading()
+    read: Iterable[tuple[str, Item]] = read_runs(sources, options_of_reading)
+    # A sample of a large archive need not read all of it.
+    if most_chars is not None and bar is not None:
+        read = sample.read(sources, options_of_reading, most_chars, on_run=bar.show)
     records: list[Record] = []
     rejected: list[Rejection] = []
-    for name, item in read_runs(sources, ReadOptions(format=format)):
+    for name, item in read:
         # A lesson or the like, in an export.
         if isinstance(item, Carried):
             continue
@@ -185,11 +190,9 @@ def read_records(
             records.append((name, item))
             if bar is not None:
                 bar.show(len(records))
-            read += reading_cost(item)
-            # A sample of a large archive need not read all of it.
-            if most_chars is not None and read > most_chars:
-                print(f"only the first {len(records):,} runs were read; --all reads every run", file=sys.stderr)
-                break
+    if not sample.complete:
+        read_of = f"a sample of {count_of(len(records), 'run')} was read ({sample})"
+        print(on_one_line(f"{read_of}, of a large file its first ones; --all reads all"), file=sys.stderr)
     if rejected:
         sentence = f"hepm: {options.unusable(rejected)}"
         if len(rejected) > 1:

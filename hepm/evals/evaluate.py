@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from hepm.errors import InputError
-from hepm.evals.baselines import Method, Predictor, Training
+from hepm.evals.baselines import Hint, Method, Predictor, Training
 from hepm.evals.domains import Domain, DomainRun, Event, Split, by_request, by_run, counted, splits_of
 from hepm.evals.metrics import (
     METRICS,
@@ -36,9 +37,12 @@ from hepm.evals.report import (
     verdict,
 )
 from hepm.evals.sampling import FOLDS, Sample
+from hepm.evals.side_by_side import answers_in_order
 
 HintsByK: TypeAlias = defaultdict[tuple[str, int], Hints]
 """By name of the method and maximum number of tools in a hint."""
+_WORTH_RUNS: Final = 2_000
+"""Runs in all memories together, from which on several processes are worth their start."""
 
 
 def evaluate(
@@ -46,10 +50,14 @@ def evaluate(
     methods: Sequence[Method],
     options: EvalOptions = EvalOptions(),
     *,
-    on_progress: Callable[[str], None] = lambda _: None,
+    processes: int = 1,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> EvalReport:
     """Measure every method on every domain.
 
+    Args:
+        processes: How many work side by side where there are many runs. The figures are the same.
+        on_progress: Called with how many memories were asked, and of how many.
     Raises:
         InputError: nothing could be measured; the sentence says why.
     """
@@ -67,15 +75,24 @@ def evaluate(
     if all(method.name != options.reference for method in methods):
         options = replace(options, reference=methods[0].name)
 
+    results = [_Measured(domain, options, sample) for domain in sample.domains]
+    to_ask: list[tuple[_Measured, _Questions]] = []
+    for result in results:
+        to_ask += [(result, questions) for questions in result.to_ask]
+    if sum(len(questions.split.train) for _, questions in to_ask) < _WORTH_RUNS:
+        processes = 1
+    answers_of = partial(_answers, methods)
+    answered = answers_in_order(answers_of, [questions for _, questions in to_ask], processes=processes)
+    for number, ((result, questions), answers) in enumerate(zip(to_ask, answered, strict=True), 1):
+        result.take(questions, answers)
+        on_progress(number, len(to_ask))
     measured: dict[str, _Measured] = {}
     skipped: dict[str, str] = {}
-    for domain in sample.domains:
-        on_progress(domain.name)
-        result = _Measured(domain, methods, options, sample)
+    for result in results:
         if result.events:
-            measured[domain.name] = result
+            measured[result.domain.name] = result
         else:
-            skipped[domain.name] = _why_nothing(domain, options)
+            skipped[result.domain.name] = _why_nothing(result.domain, options)
     if not measured:
         reasons = "; ".join(f"{name}: {why}" for name, why in skipped.items())
         raise InputError(f"nothing could be evaluated: {reasons}")
@@ -146,18 +163,73 @@ def _report(
     return replace(report, verdict=verdict(report, events=events, families=families))
 
 
-class _Measured:
-    """What was ranked in one domain.
+@dataclass(frozen=True)
+class _Questions:
+    """What the memory of one split is asked.
 
     Attributes:
+        rank: Whether the calls of `won` are ranked; those of failed runs only show whether hints agree with bad runs.
+        ks: Maximum numbers of tools in hints.
+        all_won: How many calls of successful runs the split has; `won` is a sample of them.
+    """
+
+    split: Split
+    won: Sequence[Event]
+    lost: Sequence[Event]
+    divergences: Sequence[DivergencePoint]
+    ks: Sequence[int]
+    rank: bool
+    all_won: int
+    hinting: bool
+
+    @property
+    def hinted(self) -> list[Event]:
+        """The calls that hints are asked for."""
+        if not self.hinting:
+            return []
+        return [*(divergence.event for divergence in self.divergences), *self.won, *self.lost]
+
+
+class _Answers(NamedTuple):
+    """What a method says: the rank of each call of `won`, and by k the hints at `hinted`."""
+
+    ranks: list[int]
+    hints: dict[int, Sequence[Hint]]
+
+
+def _answers(methods: Sequence[Method], questions: _Questions) -> dict[str, _Answers]:
+    """Let each method learn from a split, then ask it; none where there is nothing to learn from, or to ask."""
+    training = Training(questions.split.train)
+    hinted = questions.hinted
+    if not training.events or not (hinted or (questions.rank and questions.won)):
+        return {}
+    answers: dict[str, _Answers] = {}
+    for method in methods:
+        predictor = method.fit(training)
+        ranks: list[int] = []
+        if questions.rank:
+            ranks = _ranks(predictor, questions.won)
+        hints: dict[int, Sequence[Hint]] = {}
+        if hinted:
+            hints = {k: predictor.hints(hinted, k) for k in questions.ks}
+        answers[method.name] = _Answers(ranks, hints)
+    return answers
+
+
+class _Measured:
+    """What is ranked in one domain.
+
+    Attributes:
+        to_ask: What its memories are asked; `take` has the answers, in this order.
         events: The predicted calls, in order of the rows of `ranks`.
         unseen: Hints with the families out of memory; none if failed runs are not looked at.
         seen: With the failed run alone out of memory.
         untested: Calls of successful runs whose fold had no memory to predict from.
     """
 
-    def __init__(self, domain: Domain, methods: Sequence[Method], options: EvalOptions, sample: Sample) -> None:
+    def __init__(self, domain: Domain, options: EvalOptions, sample: Sample) -> None:
         self.domain = domain
+        self.to_ask: list[_Questions] = []
         self._sample = sample
         self.events: list[Event] = []
         self.unseen: HintsByK = defaultdict(Hints)
@@ -174,48 +246,46 @@ class _Measured:
         chosen = sample.some_splits(splits, diverged)
         self.untested = _calls_to_predict(domain, splits, chosen)
         for split in chosen:
-            self._measure(split, methods, self.unseen, (options.k, *options.ks), rank=True)
+            self._ask(split, (options.k, *options.ks), rank=True)
         # Once more with the other runs of each task in memory: what memory is worth where tasks come again.
         if self._failures and options.seen and options.split == "families":
             by_runs = by_run(domain.runs, FOLDS) if sample.folds else by_run(domain.runs)
             for split in sample.some_splits([*by_runs], diverged):
-                self._measure(split, methods, self.seen, (options.k,), rank=False)
+                self._ask(split, (options.k,), rank=False)
 
-    def _measure(
-        self, split: Split, methods: Sequence[Method], hints: HintsByK, ks: Sequence[int], *, rank: bool
-    ) -> None:
-        """Let each method learn from one split, then rank its calls (if `rank`) and collect hints for each k."""
-        training = Training(split.train)
+    def _ask(self, split: Split, ks: Sequence[int], *, rank: bool) -> None:
         all_won = _events_of(split.test, success=True)
-        # The calls to rank; those of failed runs only show whether hints agree with bad runs, too.
-        won = self._sample.some_calls(all_won)
-        lost = self._sample.some_calls(_events_of(split.test, success=False))
         tested = set(split.test)
         divergences = [divergence for divergence in self._divergences if divergence.event.run in tested]
-        divergences = self._sample.some_divergences(divergences)
-        hinted: list[Event] = []
-        if self._failures:
-            hinted = [*(divergence.event for divergence in divergences), *won, *lost]
-        # Nothing to learn from, or nothing to ask.
-        if not training.events or not (hinted or (rank and won)):
-            return
+        questions = _Questions(
+            split,
+            self._sample.some_calls(all_won),
+            self._sample.some_calls(_events_of(split.test, success=False)),
+            self._sample.some_divergences(divergences),
+            ks,
+            rank,
+            len(all_won),
+            hinting=bool(self._failures),
+        )
+        self.to_ask.append(questions)
 
-        if rank:
-            self.events.extend(won)
-            self.untested -= len(all_won)
-        for method in methods:
-            predictor = method.fit(training)
-            if rank:
-                self._ranks[method.name].extend(_ranks(predictor, won))
-            if not hinted:
-                continue
-            for k in ks:
+    def take(self, questions: _Questions, answers: Mapping[str, _Answers]) -> None:
+        """Keep what the methods said to one memory's questions."""
+        hints_by_k = self.seen
+        if questions.rank:
+            hints_by_k = self.unseen
+        if answers and questions.rank:
+            self.events.extend(questions.won)
+            self.untested -= questions.all_won
+        for name, answer in answers.items():
+            self._ranks[name].extend(answer.ranks)
+            for k, hints in answer.hints.items():
                 # One list in the order of `hinted`, dealt out part by part.
-                answers = iter(predictor.hints(hinted, k))
-                collected = hints[method.name, k]
-                collected.at_divergences.extend(zip(divergences, answers, strict=False))
-                collected.in_successes.extend(zip(won, answers, strict=False))
-                collected.in_failures.extend(zip(lost, answers, strict=False))
+                dealt = iter(hints)
+                collected = hints_by_k[name, k]
+                collected.at_divergences.extend(zip(questions.divergences, dealt, strict=False))
+                collected.in_successes.extend(zip(questions.won, dealt, strict=False))
+                collected.in_failures.extend(zip(questions.lost, dealt, strict=False))
 
     def resample(self, seed: Sequence[int]) -> None:
         """Draw families; the draws are the same for every method."""

@@ -5,18 +5,26 @@ What takes the time is to fill memories and to ask them. The limits keep `hepm e
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import os
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import md5
+from operator import itemgetter
+from pathlib import Path
 from random import Random
 from typing import Final, TypeVar
 
 from hepm.evals.domains import Domain, DomainRun, Split
+from hepm.ingest import ReadOptions, read_runs
+from hepm.ingest.files.sources import regular_files
+from hepm.ingest.records import Item
 from hepm.types import Trajectory
 
 READ_CHARS: Final = 30_000_000
-"""Characters of runs that are read; a run counts `_RUN_CHARS` more."""
+"""Characters of runs that are read, as many of each source; a run counts `_RUN_CHARS` more."""
+MOST_SOURCES: Final = 64
+"""Sources that are read side by side; of more, the files are read in one order for all."""
 REMEMBERED: Final = 16_000.0
 """Cost of all memories together: a call is 1, and `_CALL_CHARS` characters of text are another."""
 PREDICTED: Final = 600
@@ -43,9 +51,81 @@ def chars_of(run: Trajectory) -> int:
     return chars
 
 
-def reading_cost(run: Trajectory) -> int:
-    """What a run adds to READ_CHARS."""
-    return chars_of(run) + _RUN_CHARS
+@dataclass
+class SampledReading:
+    """Runs read from all sources alike, in an order that their names decide, up to a number of characters.
+
+    A source is what the folder of all files holds: a folder, or a file.
+
+    Attributes:
+        runs: How many were read of each source.
+        whole: Sources of which every run was read.
+        complete: Whether all were.
+    """
+
+    runs: Counter[str] = field(default_factory=Counter[str])
+    whole: set[str] = field(default_factory=set[str])
+    complete: bool = True
+
+    def read(
+        self, names: Sequence[str], options: ReadOptions, most_chars: int, *, on_run: Callable[[int], object]
+    ) -> list[tuple[str, Item]]:
+        """The runs, and what could not be read, in the order of the files.
+
+        Args:
+            on_run: Called with how many runs were read.
+        """
+        files = regular_files(names)
+        streams: dict[str, Iterator[tuple[int, tuple[str, Item]]]] = {}
+        if files:
+            streams = self._streams(files, options)
+        else:
+            # What comes through a pipe can be read in its own order alone.
+            streams[", ".join(names)] = ((0, named) for named in read_runs(names, options))
+        chars = dict.fromkeys(streams, 0)
+        taken: list[tuple[int, tuple[str, Item]]] = []
+        while streams and sum(chars.values()) <= most_chars:
+            # The source of which least was read, so that no one decides for all.
+            source = min(streams, key=chars.__getitem__)
+            numbered = next(streams[source], None)
+            if numbered is None:
+                del streams[source]
+                self.whole.add(source)
+                continue
+            taken.append(numbered)
+            item = numbered[1][1]
+            if isinstance(item, Trajectory):
+                self.runs[source] += 1
+                chars[source] += chars_of(item) + _RUN_CHARS
+                on_run(self.runs.total())
+        self.complete = not streams
+        return [named for _, named in sorted(taken, key=itemgetter(0))]
+
+    def __str__(self) -> str:
+        """`agentdojo 512, tau-bench 315 (all)`."""
+        return ", ".join(
+            f"{source} {runs:,} (all)" if source in self.whole else f"{source} {runs:,}"
+            for source, runs in sorted(self.runs.items())
+        )
+
+    def _streams(
+        self, files: Sequence[Path], options: ReadOptions
+    ) -> dict[str, Iterator[tuple[int, tuple[str, Item]]]]:
+        """By source its runs, with the number of their file."""
+        folder = os.path.commonpath([file.absolute().parent for file in files])
+        below = [file.absolute().relative_to(folder) for file in files]
+        by_source: defaultdict[str, list[int]] = defaultdict(list)
+        for number, path in enumerate(below):
+            by_source[path.parts[0]].append(number)
+        if len(by_source) > MOST_SOURCES:
+            by_source = defaultdict(list, {os.path.basename(folder): [*range(len(files))]})
+
+        def runs(numbers: Sequence[int]) -> Iterator[tuple[int, tuple[str, Item]]]:
+            for number in sorted(numbers, key=lambda number: _hash(below[number].as_posix())):
+                for named in read_runs(files[number], options):
+                    yield number, named
+
+        return {source: runs(numbers) for source, numbers in by_source.items()}
 
 
 @dataclass(frozen=True)

@@ -287,3 +287,7 @@ def test_a_missing_client_is_answered_with_the_clients_in_a_readable_line() -> N
     assert "\\n" not in answer.err
     assert "\\t" not in answer.err
     assert "Choose from: claude-code, codex, cursor, mcp" in answer.err
+
+
+def test_a_missing_value_names_the_command_whose_help_says_more() -> None:
+    assert "Try `hepm init --help`." in quick("init", "codex", "--scope").err

@@ -22,6 +22,7 @@ COMMANDS = {
     "doctor": ("doctor", "--store", "s.hepm"),
     "reembed": ("reembed", "--store", "s.hepm"),
     "eval": ("eval", "runs.jsonl", "--method", "first-order"),
+    "suggest": ("suggest", "--after", "get_order", "--store", "s.hepm"),
 }
 WORDS = {
     "ingest": "runs read",
@@ -31,7 +32,8 @@ WORDS = {
     "forget": "forgetting 24 runs",
     "doctor": "runs and states compared",
     "reembed": "texts embedded",
-    "eval": "domains measured",
+    "eval": "memories asked",
+    "suggest": "reading the memory",
 }
 
 

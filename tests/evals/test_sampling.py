@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from hepm.evals.domains import Split
-from hepm.evals.sampling import FOLDS, PREDICTED, REMEMBERED, Sample
+from hepm.evals.sampling import FOLDS, PREDICTED, REMEMBERED, Sample, SampledReading
+from hepm.ingest import ReadOptions, read_runs
+from hepm.types import Trajectory
 from tests.cli.chats import chats, write
 from tests.evals.logs import domain, run
 from tests.faults.command import quick
@@ -56,7 +59,10 @@ def test_reading_ends_where_it_would_take_long(many: Path, monkeypatch: pytest.M
     part = quick("eval", many, "--json", "--method", "first-order")
     runs = part.json["settings"]["runs"]
     assert 100 < runs < 130
-    assert part.err == f"only the first {runs} runs were read; --all reads every run\n"
+    assert (
+        part.err
+        == f"a sample of {runs} runs was read (many.jsonl {runs}), of a large file its first ones; --all reads all\n"
+    )
     assert quick("eval", many, "--json", "--method", "first-order", "--all").json["settings"]["runs"] == 600
 
 
@@ -90,3 +96,42 @@ def test_a_sample_is_the_same_in_any_order() -> None:
     runs = [run(f"r{n}", *"abcdefghij", task=f"t{n}") for n in range(3_000)]
     one, other = (Sample.of([domain(*order)]).domains[0] for order in (runs, runs[::-1]))
     assert {r.id for r in one.runs} == {r.id for r in other.runs}
+
+
+def test_a_reading_that_is_cut_short_takes_as_much_of_each_source_and_says_how_many(tmp_path: Path) -> None:
+    for folder, tasks in (("a", 200), ("b/deep", 200), ("c", 2)):
+        (tmp_path / folder).mkdir(parents=True)
+        for number, record in enumerate(chats(tasks)):
+            write(tmp_path / folder / f"{number}.jsonl", [{**record, "id": f"{folder}-{number}"}])
+
+    def read(most_chars: int) -> tuple[SampledReading, list[str]]:
+        sample, counted = SampledReading(), list[int]()
+        items = sample.read([str(tmp_path)], ReadOptions(), most_chars, on_run=counted.append)
+        assert counted == [*range(1, len(items) + 1)]
+        return sample, [item.id for _, item in items if isinstance(item, Trajectory)]
+
+    sample, ids = read(400_000)
+    assert not sample.complete
+    assert sample.whole == {"c"}
+    assert sample.runs["c"] == 4
+    assert abs(sample.runs["a"] - sample.runs["b"]) <= 1
+    assert 40 < sample.runs["a"] < 100
+    assert str(sample) == f"a {sample.runs['a']}, b {sample.runs['b']}, c 4 (all)"
+    # Not the first of a folder, and the same ones each time.
+    assert max(int(id.rpartition("-")[2]) for id in ids) > 300
+    assert read(400_000)[1] == ids
+    whole, every = read(100_000_000)
+    assert whole.complete
+    assert every == [run.id for _, run in read_runs([str(tmp_path)]) if isinstance(run, Trajectory)]
+
+
+def test_a_sample_of_a_folder_is_told_by_source_on_stderr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hepm.evals.sampling.READ_CHARS", 200_000)
+    for folder in ("first", "second"):
+        (tmp_path / folder).mkdir()
+        write(tmp_path / folder / "runs.jsonl", [{**one, "id": f"{folder} {one['id']}"} for one in chats(60)])
+    answer = quick("eval", tmp_path, "--method", "first-order", "--json")
+    assert answer.json["settings"]["runs"] < 120
+    assert re.search(r"a sample of \d+ runs was read \(first \d+, second \d+\), of a large", answer.err)
+    whole = quick("eval", tmp_path, "--method", "first-order", "--json", "--all")
+    assert (whole.json["settings"]["runs"], whole.err) == (240, "")

@@ -114,13 +114,14 @@ def workers_for(files: Sequence[str], options: IngestOptions) -> int:
         return 1
     process_count = options.processes
     if process_count is None:
-        process_count = _usable_cores()
+        process_count = usable_cores()
     if process_count < 2 or not sys.executable or sum(map(size_of, files)) < WORTH_BYTES:
         return 0
     return min(process_count, MOST_WORKERS)
 
 
-def _usable_cores() -> int:
+def usable_cores() -> int:
+    """How many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):  # on Linux; a container may have fewer than the machine
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,0 +1,63 @@
+"""An evaluation whose memories are asked in several processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from hepm.errors import InputError
+from hepm.evals.domains import domains_of
+from hepm.evals.evaluate import evaluate
+from hepm.evals.methods import find_methods
+from hepm.evals.side_by_side import answers_in_order
+from hepm.ingest import read_runs
+from hepm.types import Trajectory
+from tests.cli.chats import chats, write
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux alone")
+
+
+def test_figures_do_not_depend_on_how_many_processes_work(tmp_path: Path) -> None:
+    file = write(tmp_path / "runs.jsonl", chats(tasks=80))
+    records = [(name, item) for name, item in read_runs([str(file)]) if isinstance(item, Trajectory)]
+    methods = find_methods(["first-order", "episodic"])
+    steps: list[tuple[int, int]] = []
+    alone = evaluate(domains_of(records), methods)
+    together = evaluate(domains_of(records), methods, processes=3, on_progress=lambda *step: steps.append(step))
+    assert together.to_json() == alone.to_json()
+    assert steps == [(number, len(steps)) for number in range(1, len(steps) + 1)]
+    assert len(steps) == 15
+
+
+def test_answers_come_in_order_and_what_one_raises_is_raised() -> None:
+    assert [*answers_in_order(lambda part: (part, os.getpid()) and part * 2, range(7), processes=3)] == [
+        0, 2, 4, 6, 8, 10, 12,
+    ]  # fmt: skip
+
+    def broken(part: int) -> int:
+        if part == 4:
+            raise ValueError("the fifth is broken")
+        return part
+
+    with pytest.raises(ValueError, match="the fifth is broken"):
+        list(answers_in_order(broken, range(7), processes=2))
+
+
+def test_a_process_that_is_killed_ends_the_command_with_a_sentence() -> None:
+    with pytest.raises(InputError, match="too little memory is the likeliest reason"):
+        list(answers_in_order(lambda part: os._exit(9), range(4), processes=2))
+
+
+def test_a_command_that_stops_early_leaves_no_folder() -> None:
+    def slow(part: int) -> int:
+        with tempfile.TemporaryDirectory(prefix="hepm-test-side-"):
+            return part + sum(range(3_000_000))
+
+    answers = answers_in_order(slow, range(40), processes=2)
+    next(answers)
+    answers.close()
+    assert not list(Path(tempfile.gettempdir()).glob("hepm-test-side-*"))
