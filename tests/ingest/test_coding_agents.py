@@ -238,3 +238,79 @@ def test_projects_are_told_apart_by_their_whole_path(tmp_path: Path):
 def test_a_run_is_the_one_that_was_stored_with_the_last_part_of_its_folder_alone(tmp_path: Path):
     run = read_one(write(tmp_path / "s.jsonl", *session_of("a", first=1, cwd="/home/ann/shop/api")))
     assert content_digest(run) == content_digest(replace(run, tags={"project": "api"}))
+
+
+def event(kind: str, **more: Any) -> dict[str, Any]:
+    """One record of a Codex rollout with an event."""
+    return {"timestamp": "2026-03-04T05:06:07.123Z", "type": "event_msg", "payload": {"type": kind, **more}}
+
+
+def meta(id: str, at: int, **more: Any) -> dict[str, Any]:
+    """The first record of a Codex rollout."""
+    payload = {"id": id, "cwd": "/w/shop", "timestamp": f"2026-03-04T05:06:{at:02}Z", **more}
+    return {"timestamp": "2026-03-04T05:06:07.123Z", "type": "session_meta", "payload": payload}
+
+
+def shell(id: str, output: str | None = None) -> list[dict[str, Any]]:
+    """A call of a shell, and its output if there was one."""
+    call = item("function_call", call_id=id, name="shell", arguments='{"command": ["make", "deploy"]}')
+    if output is None:
+        return [call]
+    return [call, item("function_call_output", call_id=id, output=output)]
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        shell("a", "exec command rejected by user"),
+        shell("a", "aborted by user after 3.1s"),
+        shell("a", '{"output": "exec command rejected by user", "metadata": {"exit_code": 1}}'),
+        [*shell("a"), event("exec_command_end", call_id="a", exit_code=-1, status="declined"), shell("a", "no")[1]],
+        [*shell("a"), event("patch_apply_end", call_id="a", success=False, status="declined"), shell("a", "no")[1]],
+        [*shell("a"), event("turn_aborted", reason="interrupted")],
+    ],
+)
+def test_a_call_that_was_declined_or_aborted_in_codex_never_ran(tmp_path: Path, records: list[dict[str, Any]]):
+    run = read_one(write(tmp_path / "rollout.jsonl", meta("r", 1), said("user", "Deploy."), *records))
+    [turn] = [turn for turn in run.turns if turn.calls]
+    assert (turn.refused, turn.calls[0].error) == (("shell make",), None)
+
+
+def test_what_codex_exec_prints_is_a_run(tmp_path: Path):
+    def done(kind: str, **more: Any) -> dict[str, Any]:
+        return {"type": "item.completed", "item": {"id": f"i{kind}", "type": kind, **more}}
+
+    ls = {"command": "bash -lc ls", "aggregated_output": "a"}
+    records = [
+        {"type": "thread.started", "thread_id": "t"},
+        {"type": "turn.started"},
+        done("reasoning", text="I look."),
+        {"type": "item.started", "item": {"id": "i1", "type": "command_execution", **ls, "status": "in_progress"}},
+        done("command_execution", **ls, exit_code=2, status="failed"),
+        done("file_change", changes=[{"path": "a", "kind": "update"}], status="declined"),
+        done("mcp_tool_call", server="desk", tool="look", arguments={"n": 1}, status="completed",
+             result={"content": [{"type": "text", "text": "found"}]}),
+        done("agent_message", text="ok"),
+        {"type": "turn.completed", "usage": {}},
+    ]  # fmt: skip
+    run = read_one(write(tmp_path / "out.jsonl", *records))
+    calls = [(call.name, call.result, call.error, call.refused) for turn in run.turns for call in turn.calls]
+    assert (run.id, calls, run.turns[-1].text) == (
+        "t",
+        [
+            ("exec_command ls", "a", True, False),
+            ("apply_patch", "", None, True),
+            ("mcp__desk__look", "found", False, False),
+        ],
+        "ok",
+    )
+
+
+def test_concatenated_rollouts_are_runs_and_a_fork_is_one_with_its_origin(tmp_path: Path):
+    first, second = [meta("a", 1), *shell("a", "ok")], [meta("b", 5), *shell("b", "ok")]
+    runs, _ = read(write(tmp_path / "two.jsonl", *first, *second))
+    assert [run.id for run in runs] == ["a", "b"]
+    for number, about in enumerate([{"forked_from_id": "a"}, {}]):
+        fork = [meta("b", 5, **about), *first, *shell("b", "ok")]
+        run = read_one(write(tmp_path / f"fork-{number}.jsonl", *fork))
+        assert (run.id, len(list(run.calls()))) == ("b", 2)

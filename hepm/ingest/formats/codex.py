@@ -1,16 +1,21 @@
-"""Rollouts of Codex. The format grows with the program: records of unknown types are skipped."""
+"""Rollouts of Codex, and what `codex exec --json` prints.
+
+The format grows with the program: records of unknown types are skipped.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from hepm.ingest import fields
 from hepm.ingest.formats.coding_session import CodingSession, coding_run
 from hepm.ingest.formats.document import Document, Reader, built
-from hepm.ingest.formats.openai_items import item_messages
+from hepm.ingest.formats.openai_items import REFUSED, item_messages
 from hepm.ingest.formats.turns import chat_turns
 from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError
 from hepm.types import Trajectory
@@ -22,10 +27,19 @@ _CONTEXT: Final = ("<environment_context>", "<user_instructions>", "<permissions
 _EXIT_CODE: Final = re.compile(r"^(?:Exit code:|Process exited with code) *(-?\d+)", re.MULTILINE)
 _OUTPUT: Final = re.compile(r"^Output:\n", re.MULTILINE)
 _CODE_MODE: Final = "exec"
+_PRINTED: Final = ("thread.", "turn.", "item.")
+_PRINTED_CALLS: Final = {
+    "command_execution": ("exec_command", "command"),
+    "file_change": ("apply_patch", "changes"),
+    "web_search": ("web_search", "query"),
+}
+"""Of what `codex exec --json` prints, the tool's name in rollouts, and the keys of its arguments."""
 
 
 def _is_rollout(document: Document) -> bool:
     first = document.first
+    if fields.is_object(first) and str(first.get("type")).startswith(_PRINTED):
+        return bool({"thread_id", "item", "usage"} & first.keys()) or len(first) == 1
     return (
         {"type", "payload", "timestamp"} <= document.keys
         and fields.is_object(first)
@@ -37,8 +51,13 @@ def _is_rollout(document: Document) -> bool:
 class _Rollout:
     """A rollout as it is read: items of the Responses API, and what events say of the commands in them."""
 
+    session: CodingSession = field(default_factory=CodingSession)
+    begun_at: float = 0.0
     items: list[Object] = field(default_factory=list[Object])
     failed: dict[str, bool] = field(default_factory=dict[str, bool])
+    refused: set[str] = field(default_factory=set[str])
+    open_calls: dict[str, str] = field(default_factory=dict[str, str])
+    """Those without an output: the types of their items, by their ids."""
     script: str = ""
     commands: dict[str, list[Object]] = field(default_factory=dict[str, list[Object]])
 
@@ -47,6 +66,10 @@ class _Rollout:
         item = _codex_item(payload)
         self.items.append(item)
         id = item.get("call_id")
+        if type(id) is str and "output" in item:
+            self.open_calls.pop(id, None)
+        elif type(id) is str:
+            self.open_calls[id] = fields.text(item, "type")
         if item.get("name") == _CODE_MODE and type(id) is str:
             self.script = id
         elif "output" in item and id == self.script:
@@ -55,12 +78,19 @@ class _Rollout:
     def note(self, event: Object) -> None:
         """Take an exit code, and a command that a script runs: "code mode" hides many in one call of `exec`."""
         item = event.get("item")
-        if event.get("type") == "item_completed" and fields.is_object(item) and item.get("type") == "CommandExecution":
+        kind = fields.text(event, "type")
+        if kind == "turn_aborted":
+            for id, call in self.open_calls.items():
+                self.items.append({"type": f"{call}_output", "call_id": id, "output": "", "status": "aborted"})
+            self.open_calls.clear()
+        elif kind == "item_completed" and fields.is_object(item) and item.get("type") == "CommandExecution":
             if self.script:
                 self.commands.setdefault(self.script, []).append(item)
             event = {**item, "call_id": fields.text(item, "call_id", "id")}
-        elif event.get("type") != "exec_command_end":
+        elif not kind.endswith("_end"):
             return
+        if str(event.get("status")).lower() in REFUSED:
+            self.refused.add(fields.text(event, "call_id"))
         if type(event.get("exit_code")) is int:
             self.failed[fields.text(event, "call_id")] = event["exit_code"] != 0
 
@@ -75,6 +105,8 @@ class _Rollout:
             if id in self.commands:
                 if "output" not in item:  # the script's own output repeats those of its commands
                     yield from self._commands_of(id)
+            elif id in self.refused and "output" in item:
+                yield {**item, "status": REFUSED[0]}
             elif id in self.failed and "output" in item:
                 yield {**item, "is_error": self.failed[id]}
             else:
@@ -83,49 +115,101 @@ class _Rollout:
     def _commands_of(self, script: str) -> Iterator[Object]:
         """A call and its output for each command of a script."""
         for number, command in enumerate(self.commands[script]):
-            call: Object = {
-                "call_id": f"{script}/{number}",
-                "is_error": self.failed.get(fields.text(command, "call_id", "id")),
-            }
+            id = fields.text(command, "call_id", "id")
+            call: Object = {"call_id": f"{script}/{number}", "is_error": self.failed.get(id)}
+            if id in self.refused:
+                call["status"] = REFUSED[0]
             arguments = {"command": command.get("command")}
             yield {**call, "type": "function_call", "name": "exec_command", "arguments": arguments}
             output = fields.plain_text(command.get("aggregated_output"))
             yield {**call, "type": "function_call_output", "output": output}
 
+    def begins_anew(self, meta: Object) -> bool:
+        """Whether the description of a session is of another one. A fork begins with a copy of its origin."""
+        id, at = fields.text(meta, "id"), fields.unix_time(meta.get("timestamp")) or self.begun_at
+        return bool(self.session.id) and id not in ("", self.session.id) and at >= self.begun_at
+
+    def begin(self, meta: Object) -> None:
+        """Take the description of the session."""
+        session = self.session
+        self.begun_at = self.begun_at or fields.unix_time(meta.get("timestamp")) or 0.0
+        if meta.get("forked_from_id"):
+            self.begun_at = math.inf
+        session.id = session.id or fields.text(meta, "id")
+        session.folder = session.folder or fields.text(meta, "cwd")
+
 
 def _read_rollout(document: Document, options: ReadOptions) -> Iterator[Item]:
-    session = CodingSession()
-    rollout = _Rollout()
+    rollouts = [_Rollout()]
     for number, value in document.records():
         try:
             if isinstance(value, RecordError):
                 raise value
-            record = fields.as_object(value, "the record")
-            session.ended_at = fields.unix_time(record.get("timestamp")) or session.ended_at
-            kind = record.get("type")
-            payload = fields.object_at(record, "payload")
-            if kind == "session_meta":
-                session.id = session.id or fields.text(payload, "id")
-                session.folder = session.folder or fields.text(payload, "cwd")
-            elif kind == "turn_context":
-                session.model = session.model or fields.text(payload, "model")
-            elif kind == "response_item":
-                rollout.add(payload)
-            elif kind == "event_msg":
-                rollout.note(payload)
+            _take(fields.as_object(value, "the record"), rollouts)
         except RecordError as error:
             yield document.rejected(number, str(error))
-    try:
-        messages = item_messages(list(rollout.conversation()))
-    except RecordError as error:
-        yield document.rejected(None, str(error))
-        return
+    for rollout in rollouts:
+        try:
+            messages = item_messages(list(rollout.conversation()))
+        except RecordError as error:
+            yield document.rejected(None, str(error))
+            continue
+        if messages:
+            build = partial(_run, messages=messages, session=rollout.session, document=document, options=options)
+            yield built(document.name, 1, {}, build)
 
-    def build(_: Object) -> Trajectory:
-        return coding_run(CODEX, session.id, chat_turns(messages), session, document, options, {})
 
-    if messages:
-        yield built(document.name, 1, {}, build)
+def _run(
+    _: Object, *, messages: list[Object], session: CodingSession, document: Document, options: ReadOptions
+) -> Trajectory:
+    return coding_run(CODEX, session.id, chat_turns(messages), session, document, options, {})
+
+
+def _take(record: Object, rollouts: list[_Rollout]) -> None:
+    """Take a record of a rollout, or an event that `codex exec --json` prints."""
+    kind = record.get("type")
+    meta: Object = {}
+    if kind == "session_meta":
+        meta = fields.object_at(record, "payload")
+    elif kind == "thread.started":
+        meta = {"id": record.get("thread_id")}
+    if rollouts[-1].begins_anew(meta):
+        rollouts.append(_Rollout())
+    rollout = rollouts[-1]
+    session = rollout.session
+    session.ended_at = fields.unix_time(record.get("timestamp")) or session.ended_at
+    if meta:
+        rollout.begin(meta)
+    elif kind == "item.completed":
+        rollout.items.extend(_printed(fields.object_at(record, "item")))
+    elif kind == "turn_context":
+        session.model = session.model or fields.text(fields.object_at(record, "payload"), "model")
+    elif kind == "response_item":
+        rollout.add(fields.object_at(record, "payload"))
+    elif kind == "event_msg":
+        rollout.note(fields.object_at(record, "payload"))
+
+
+def _printed(item: Object) -> list[Object]:
+    """The items of the Responses API for one that `codex exec --json` prints: a message, or a call and its output."""
+    kind, status, error = fields.text(item, "type"), item.get("status"), item.get("error")
+    if kind == "agent_message":
+        return [{"type": "message", "role": "assistant", "content": fields.text(item, "text")}]
+    if kind == "mcp_tool_call":
+        name = f"mcp__{fields.text(item, 'server')}__{fields.text(item, 'tool')}"
+        arguments, output = item.get("arguments"), item.get("result") or error
+    elif kind in _PRINTED_CALLS:
+        name, *keys = _PRINTED_CALLS[kind]
+        arguments, output = {key: item.get(key) for key in keys}, item.get("aggregated_output") or error
+    else:
+        return []
+    if fields.is_object(output):
+        output = fields.plain_text(output.get("content") or output.get("message"))
+    id = fields.text(item, "id")
+    answer: Object = {"type": "function_call_output", "call_id": id, "output": output or "", "status": status}
+    if status in ("completed", "failed"):
+        answer["is_error"] = status == "failed" or bool(error) or item.get("exit_code") not in (0, None)
+    return [{"type": "function_call", "call_id": id, "name": name, "arguments": arguments}, answer]
 
 
 def is_context(item: Object) -> bool:

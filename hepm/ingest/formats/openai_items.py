@@ -29,6 +29,8 @@ _OWN_CALLS: Final = frozenset((
 ))  # fmt: skip
 """Calls of tools that OpenAI defines; their arguments are an action, an operation, queries or code."""
 _OWN_ARGUMENTS: Final = ("action", "operation", "queries", "code")
+REFUSED: Final = ("declined", "denied", "cancelled", "canceled", "aborted", "interrupted", "rejected")
+"""Statuses of calls that never ran."""
 _LISTS: Final = ("items", "input", "output")
 _PARTS: Final = frozenset({"input_text", "output_text", "text", "input_image", "input_file"})
 """Types of the parts of an output. Images and files fall away, as in messages."""
@@ -52,7 +54,8 @@ def item_messages(items: Sequence[Object]) -> list[Object]:
                 messages.append(_result(call["id"], item.get("output") or item.get("error"), bool(item.get("error"))))
         # function_call_output, custom_tool_call_output, shell_call_output, …
         elif kind.endswith("_call_output") and "call_id" in item:
-            messages.append(_result(_text(item.get("call_id")), item.get("output"), _failed(item)))
+            refused = item.get("status") in REFUSED
+            messages.append(_result(_text(item.get("call_id")), item.get("output"), _failed(item), refused=refused))
         elif kind == "message" and "role" in item:
             content = item.get("content")
             if fields.is_list(content):
@@ -95,8 +98,10 @@ def _failed(item: Object) -> bool | None:
     return failed
 
 
-def _result(call: str, output: Any, error: bool | None) -> Object:
+def _result(call: str, output: Any, error: bool | None, *, refused: bool = False) -> Object:
     text = _output_text(output)
+    if refused:
+        return {"role": "tool", "tool_call_id": call, "content": text, "refused": True}
     # OpenAI's own messages cannot say that a call failed, so that Anthropic's form carries it.
     if error is None:
         return {"role": "tool", "tool_call_id": call, "content": text}
