@@ -395,7 +395,7 @@ class FailedWay:
     `others` is how many like runs succeeded from here with another tool; 0 if that is not known. `instead` is the tool
     with which most of these did, in `worked` of its `tried` runs; "" where none stands out. With `before`, it is one
     that has begun to fail wherever it is called: calls of the last `runs` failed in `failures` of them, and before in
-    that share, in [0, 1].
+    that share, in [0, 1]. A `refused` one never ran in these runs: users refused it, or a rule or a hook did.
     """
 
     tool: ToolName
@@ -406,6 +406,7 @@ class FailedWay:
     instead: ToolName = ""
     worked: int = 0
     tried: int = 0
+    refused: bool = False
 
     @property
     def counted(self) -> str:
@@ -421,6 +422,14 @@ class FailedWay:
         if self.before is not None:
             return f"fails now, in {self.failures} of its last {self.runs} runs"
         return f"failed in {self.counted}"
+
+    @property
+    def named(self) -> str:
+        """The same with the tool: "close_ticket: failed in 6 of 7 runs from here"."""
+        tool = tool_in_prompt(self.tool)
+        if self.refused:
+            return f"users refused {tool} here ({self.failures} of {self.runs})"
+        return f"{tool}: {self}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,10 +459,11 @@ class Suggestions(Sequence[Suggestion]):
                 about = [in_words(suggestion.score)] if suggestion.measured else []
                 about += [str(way)] if way is not None else []
                 tools.append(tool_in_prompt(suggestion.tool) + (f" ({'; '.join(about)})" if about else ""))
-            return HINT + ", ".join(tools) + "".join(f"; {tool_in_prompt(way.tool)}: {way}" for way in failed.values())
-        warned = [
-            f"{tool_in_prompt(way.tool)} ({way if way.before is not None else way.counted})" for way in self.warnings
-        ]
+            return HINT + ", ".join(tools) + "".join([f"; {way.named}" for way in failed.values()])
+        warned: list[str] = []
+        for way in self.warnings:
+            about = way.counted if way.before is None else str(way)
+            warned.append(way.named if way.refused else f"{tool_in_prompt(way.tool)} ({about})")
         return FAILED_HINT + ", ".join(warned) if warned else ""
 
     def without(self, tools: Collection[ToolName], why: str) -> Suggestions:

@@ -17,6 +17,7 @@ from hepm.types import DEFAULT_NAMESPACE
 
 _LATER = ("described_at", "changed_at", "former_description", "former_parameters", "retired", "aliases")
 TO_VERSION_11 = (
+    "DROP INDEX trajectory_refused; ALTER TABLE trajectory DROP COLUMN refused;"
     "DROP INDEX trajectory_arm; ALTER TABLE trajectory DROP COLUMN arm; ALTER TABLE trajectory DROP COLUMN trial;"
     "PRAGMA user_version = 11;"
 )

@@ -1,10 +1,10 @@
 """Claude Code's HTTP hooks: what an agent does is recorded, and what memory says comes as additional context.
 
-Events: UserPromptSubmit, PreToolUse, PostToolBatch, PostToolUseFailure, Stop and SessionEnd. PostToolBatch comes once
-after all parallel calls of a turn. Memory speaks before a call that is known to fail, after an error that runs got
-over, and at the start, if runs began alike (`hepm.agents.coding_advice`). It suggests tools of MCP servers alone: that
-a file should be read next says nothing without the file. What a hook adds stays in the agent's context, so no lesson is
-given twice, and no hint twice in a row. SessionEnd stores the run.
+Events: UserPromptSubmit, PreToolUse, PostToolBatch, PostToolUseFailure, PermissionDenied, Stop and SessionEnd.
+PostToolBatch comes once after all parallel calls of a turn. Memory speaks before a call that is known to fail or that
+users refused, after an error that runs got over, and at the start, if runs began alike (`hepm.agents.coding_advice`).
+It suggests tools of MCP servers alone: that a file should be read next says nothing without the file. What a hook adds
+stays in the agent's context, so no lesson is given twice, and no hint twice in a row. SessionEnd stores the run.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from hepm.agents.wire import Object, objects
 from hepm.errors import StoreError
 from hepm.experience.prompt import without_repeats
 from hepm.ingest.formats.coding_session import project_of
+from hepm.ingest.formats.refusals import is_refusal
 from hepm.ingest.formats.turns import OpenCall
 from hepm.ingest.shell.command_names import command_name
 from hepm.types import ToolCall, ToolName
@@ -77,6 +78,10 @@ class ClaudeCode:
             run.session.say("user", str(event.get("prompt") or ""))
         elif kind == "PostToolUseFailure":
             run.failed[str(event.get("tool_use_id"))] = str(event.get("error") or "error")
+            if event.get("is_interrupt") is True:
+                run.refused.add(str(event.get("tool_use_id")))
+        elif kind == "PermissionDenied":
+            self._deny(run, event)
         elif kind == "PostToolBatch":
             return self._record(run, event)
         elif kind == "Stop" and event.get("last_assistant_message"):
@@ -89,13 +94,26 @@ class ClaudeCode:
             return ""
         kind = event.get("hook_event_name")
         if kind == "PreToolUse":
-            return self._advice.before(run, str(event.get("tool_name") or ""), event.get("tool_input"))
+            name, given = str(event.get("tool_name") or ""), event.get("tool_input")
+            return "\n".join(
+                filter(None, (self._advice.before(run, name, given), self._advice.refused(run, name, given)))
+            )
         own = ""
         if calls:
             own = self._advice.after(run, calls)
         elif begins:
             own = self._advice.at_start(run, str(event.get("prompt") or ""))
         return "\n".join(filter(None, (own, self._hint(run))))
+
+    def _deny(self, run: LiveRun, event: Object) -> None:
+        """Record a call that was not allowed to run. The batch may hold it, too."""
+        id = str(event.get("tool_use_id"))
+        if id in run.refused:
+            return
+        run.refused.add(id)
+        read = OpenCall(id, event.get("tool_name"), event.get("tool_input"))
+        reason = str(event.get("reason") or "denied")
+        run.session.record(command_name(read.name, read.arguments), read.arguments, reason, refused=True)
 
     def _hint(self, run: LiveRun) -> str:
         """What memory says about tools of MCP servers, if runs called any."""
@@ -114,6 +132,9 @@ class ClaudeCode:
             name = command_name(read.name, read.arguments)
             # Another hook reported the error before this one, which has an empty response then.
             error = run.failed.pop(str(read.id), None)
+            refused = str(read.id) in run.refused
+            if refused and error is None:
+                continue  # it was recorded when it was denied
             response: Any = call.get("tool_response")
             if error is not None:
                 result = error
@@ -121,8 +142,11 @@ class ClaudeCode:
                 result = response
             else:
                 result = json.dumps(response)
-            run.session.record(name, read.arguments, result, error=error is not None, together=bool(names))
+            refused = refused or (error is not None and is_refusal(error))
+            refused = refused or (isinstance(response, dict) and response.get("interrupted") is True)  # pyright: ignore[reportUnknownMemberType]
+            about: dict[str, Any] = {"error": error is not None, "refused": refused}
+            run.session.record(name, read.arguments, result, **about, together=bool(names))
             names.append(name)
-            calls.append(ToolCall(name, read.arguments, result, error is not None))
+            calls.append(ToolCall(name, read.arguments, result, **about))
         self._runs.called(run, names)
         return calls

@@ -14,7 +14,10 @@ from hepm.experience.content import ContentHere, Where
 from hepm.experience.lessons import in_brackets
 from hepm.experience.run_steps import step_of
 from hepm.graph.lessons.rows import StoredLesson
+from hepm.ingest.shell.command_names import command_name
+from hepm.ingest.transitions import agent_state
 from hepm.memory import Memory
+from hepm.policy.refused import is_warning
 from hepm.text import on_one_line
 from hepm.types import BLOCK_END, BLOCK_START, ToolCall, ToolName
 
@@ -60,6 +63,17 @@ class CodingAdvice:
         lessons = content.traps(actions_of(call, project=where.project), where)
         lessons += content.checks(tool, run.session.calls, where)
         return self._told(run, lessons)
+
+    def refused(self, run: LiveRun, tool: ToolName, arguments: Any) -> str:
+        """That users refused such a call where this run is, if they did in most runs that came to make it."""
+        name = command_name(tool, arguments if isinstance(arguments, dict) else {})  # pyright: ignore[reportUnknownArgumentType]
+        if name in run.said:
+            return ""
+        for way in self._memory.mirror(run.namespace).refused(agent_state(run.session.so_far.turns).last):
+            if way.tool == name and is_warning(way):
+                run.said[name] = way.named
+                return "\n".join([BLOCK_START, _INTRODUCTION, f"- {way.named}", BLOCK_END])
+        return ""
 
     def after(self, run: LiveRun, calls: Iterable[ToolCall]) -> str:
         """What helped runs that succeeded after the errors of these calls."""

@@ -54,6 +54,7 @@ class LiveRun:
         kept: How many messages were on disk after the last reply.
         name: The id that the client gave; another one than the run's if that was taken by a run with an outcome.
         failed: Errors of calls that a hook sent before the calls, by their id.
+        refused: Ids of calls that a hook said were denied or interrupted.
         said: What hooks' answers held, see `without_repeats`.
         resumed: Whether it began before this process did.
         before: Marks of the same conversation that are another run's, which has its outcome.
@@ -73,6 +74,7 @@ class LiveRun:
     kept: int = 0
     name: str = ""
     failed: dict[str, str] = field(default_factory=dict[str, str])
+    refused: set[str] = field(default_factory=set[str])
     said: dict[str, str] = field(default_factory=dict[str, str])
     resumed: bool = False
     before: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import click
 from hepm.cli import options
 from hepm.cli.commands import Argument, Command
 from hepm.cli.options import Place, json_option, place_options, plain, print_json
-from hepm.text import on_one_line
+from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
     from hepm.graph.rows import ToolRow
@@ -62,18 +63,24 @@ def list_(place: Place, as_json: bool) -> None:
 
 
 def remarks(memory: Memory, rows: Sequence[ToolRow], namespace: str) -> dict[ToolName, list[str]]:
-    """Which tools have begun to fail, and what changed in their descriptions, in sentences without the tool."""
+    """Which tools have begun to fail or were refused, and what changed in their descriptions, in sentences without the
+    tool."""
     from hepm.graph.tool_life import what_changed
     from hepm.text import day_of
 
     # One query for all: a store may know thousands of tools.
     drifts = memory.mirror(namespace).drifts([row.name for row in rows])
+    refused: Counter[ToolName] = Counter()
+    for runs_by_tool in memory.store.refusals(namespace=namespace).values():
+        refused |= runs_by_tool  # the most after one tool: a run may have been refused it after several
     by_tool: dict[ToolName, list[str]] = {}
     for row in rows:
         sentences: list[str] = []
         drift = drifts.get(row.name)
         if drift:
             sentences.append(str(drift))
+        if refused[row.name]:
+            sentences.append(f"users refused it in {count_of(refused[row.name], 'run')}")
         if row.changed_at:
             changed = what_changed(row)
             if changed:

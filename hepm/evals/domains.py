@@ -75,7 +75,7 @@ class DomainRun:
                 events.append(Event(self, len(events), index, tool, user, result))
             if turn.role == "user" and turn.text:
                 user = turn.text
-            for call in turn.calls:
+            for call in turn.ran:
                 if call.result is not None:
                     result = call.result[:RESULT_CHARS]
         return tuple(events)

@@ -573,7 +573,7 @@ def replay(
     for turn in run.turns:
         if turn.role == "user" and turn.text:
             known.say(turn.text)
-        own = [call for call in turn.calls if call.name != SUMMARY_TOOL]
+        own = [call for call in turn.ran if call.name != SUMMARY_TOOL]
         for call in own:
             if turn.role != "user" and not went_wrong(call):
                 at_call(known, call)

@@ -354,8 +354,10 @@ def _quoted_call(call: ToolCall, limit: int) -> str:
     result = "no result"
     if call.result is not None:
         result = quoted(without_hints(call.result), limit)
-    failed = ", which failed" if call.error else ""
-    return f"{quoted(call.name, 64)} with {quoted(arguments, limit)}{failed}: {result}"
+    ended = ", which failed" if call.error else ""
+    if call.refused:
+        ended = ", which the user refused"
+    return f"{quoted(call.name, 64)} with {quoted(arguments, limit)}{ended}: {result}"
 
 
 def _on_one_line(value: Any) -> Any:

@@ -138,7 +138,7 @@ def steps_of_run(run: Trajectory, *, task: str) -> RunSteps | None:
         if turn.role == "user":
             request = request or turn.text
             continue
-        for call in turn.calls:
+        for call in turn.ran:
             if call.name != SUMMARY_TOOL and not own_tool(call.name):
                 steps.append(step_of(call, number, project))
     day = ""

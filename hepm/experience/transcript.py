@@ -53,7 +53,7 @@ def moves_of(run: Trajectory) -> list[Move]:
         turns += turn.is_step
         calls: tuple[ToolCall, ...] = ()
         if turn.role != "user":
-            calls = tuple(call for call in turn.calls if call.name != SUMMARY_TOOL)
+            calls = tuple(call for call in turn.ran if call.name != SUMMARY_TOOL)
         if calls:
             before: tuple[ToolName, ...] = ()
             if moves:

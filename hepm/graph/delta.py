@@ -151,6 +151,7 @@ class RunRecord(NamedTuple):
         token: Name of the token that recorded it at a server; "" if none did.
         level: What the guard drew for its session (see `hepm.memory.levels`); "" if it drew nothing.
         arm, trial: The arm of its session in an experiment, and what is kept to compare arms (see `hepm.graph.trials`).
+        refused: The calls that were refused, each with a tool of the turn with calls before it, as JSON; "" for none.
     """
 
     id: str
@@ -177,6 +178,7 @@ class RunRecord(NamedTuple):
     level: str = ""
     arm: str = ""
     trial: str = ""
+    refused: str = ""
 
     @classmethod
     def of(cls, trajectory: Trajectory, transitions: Sequence[Transition], *, digest: str, record: str) -> RunRecord:
@@ -214,6 +216,7 @@ class RunRecord(NamedTuple):
             given=t.outcome.success,
             token=t.tags.get(RECORDED_BY, ""),
             level=t.tags.get(LEVEL, ""),
+            refused=_refused_in(t) if t.trusted else "",
             **trial_columns(t),
         )
 
@@ -245,6 +248,19 @@ class RunRecord(NamedTuple):
         return columns
 
 
+def _refused_in(run: Trajectory) -> str:
+    """The pairs of the calls that ran last and of those that were refused, each pair once, as JSON; "" for none."""
+    pairs: dict[Edge, None] = {}
+    last: tuple[ToolName, ...] = (START,)
+    for turn in run.turns:
+        if turn.role == "user" or not turn.calls:
+            continue
+        for source in last:
+            pairs.update(dict.fromkeys([(source, target) for target in turn.refused]))
+        last = tuple([call.name for call in turn.ran if call.name != SUMMARY_TOOL]) or last
+    return _encode(list(pairs)) if pairs else ""
+
+
 def _transition_row(passed: Transition, *, own_only: bool) -> TransitionRow:
     state = passed.state
     text = state.own if own_only else state.text
@@ -274,7 +290,15 @@ def key_texts(keys: Iterable[int]) -> list[str]:
     return [f",{key}]" for key in keys]
 
 
-_COLUMNS: Final = (*RunRecord._fields[: RunRecord._fields.index("calls")], "said", "token", "level", "arm", "trial")
+_COLUMNS: Final = (
+    *RunRecord._fields[: RunRecord._fields.index("calls")],
+    "said",
+    "token",
+    "level",
+    "arm",
+    "trial",
+    "refused",
+)
 
 
 @dataclass(slots=True)

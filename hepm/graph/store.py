@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -47,6 +48,7 @@ from hepm.graph.transaction import Transaction
 from hepm.graph.trials import TrialSession, trial_session
 from hepm.types import Tool, ToolName
 
+_MOST_REFUSALS: Final = 5_000  # runs with refusals that are read
 _REEMBED_BATCH: Final = 1000  # texts that are embedded and written in one transaction
 
 
@@ -308,6 +310,15 @@ class Store(Backend):
     def trial_sessions(self, *, namespace: str) -> list[TrialSession]:
         """Sessions of experiments, in order of arrival."""
         return list(map(trial_session, self.read("trial_sessions", namespace=namespace)))
+
+    def refusals(self, *, namespace: str) -> dict[ToolName, Counter[ToolName]]:
+        """By tool, the calls that were refused after it, in how many of the latest runs with refusals."""
+        refused: defaultdict[ToolName, Counter[ToolName]] = defaultdict(Counter)
+        for (pairs,) in self.read("refusals", namespace=namespace, most=_MOST_REFUSALS):
+            with suppress(ValueError, TypeError):  # of a damaged record `hepm doctor` says more
+                for source, target in json.loads(pairs):
+                    refused[source][target] += 1
+        return dict(refused)
 
     def requests_before(self, *, namespace: str, most: int) -> list[tuple[int, str, str, str]]:
         """Row number, environment, task and words of users of the `most` latest labelled runs of no experiment."""

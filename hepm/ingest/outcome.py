@@ -31,7 +31,7 @@ def by_tests(run: Trajectory) -> bool | None:
     for position, turn in enumerate(run.turns):
         if turn.role == "user":  # users have tools, too, in tau2-bench
             continue
-        for call in turn.calls:
+        for call in turn.ran:
             last_call_turn = position
             for event in events_of(call):
                 events.append(event)

@@ -25,6 +25,7 @@ from hepm.memory.query import as_tools, for_user, query_of
 from hepm.memory.sessions import Sessions
 from hepm.memory.tool_catalog import ToolCatalog
 from hepm.policy import POLICIES, Floors, Policy, PolicySettings, floors_of
+from hepm.policy.refused import without_refused
 from hepm.types import (
     DEFAULT_NAMESPACE,
     RECORDED_BY,
@@ -594,7 +595,7 @@ class Memory:
         if getattr(policy, "compares_texts", True):
             embed = self._embed
         query = query_of(mirror, after, history, summary, available, embed=embed, k=k, advice=advice)
-        return query.answer(policy.suggest(mirror, query))
+        return query.answer(without_refused(policy.suggest(mirror, query), mirror, query))
 
     def _policy(self, name: str, c: float, floors: Floors, mirror: NamespaceMirror) -> Policy:
         if name == "gnn":

@@ -105,7 +105,7 @@ def _like(run: Trajectory, request: str) -> str:
         if turn.role != "user":
             for call in turn.calls:
                 result = _DIGITS.sub("0", call.result or "")
-                calls.append([call.name, dict(call.arguments), result, call.error])
+                calls.append([call.name, dict(call.arguments), result, call.error, *["refused"] * call.refused])
     if not calls or not (run.task or request):
         return ""
     about = [run.environment, run.task or request, calls]

@@ -159,7 +159,7 @@ def _ending_in(turn: Turn, line: str) -> Turn:
 def _without_own(turns: Iterable[Turn]) -> Iterator[Turn]:
     """The turns of the conversation, without calls of hepm's own tools and turns that have nothing else."""
     for turn in turns:
-        calls = tuple(call for call in turn.calls if not own_tool(call.name, call.arguments))
+        calls = tuple(call for call in turn.ran if not own_tool(call.name, call.arguments))
         if not turn.hidden and (calls or not turn.calls):
             yield replace(turn, calls=calls)
 

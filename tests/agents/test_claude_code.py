@@ -130,3 +130,46 @@ def test_a_result_with_a_forged_hint_is_recorded_whole(memory: Memory) -> None: 
     stored = memory.run("c1")
     assert stored is not None
     assert [call.result for call in stored.calls()] == [forged]
+
+
+def test_calls_that_were_denied_interrupted_or_blocked_are_recorded_as_refused_and_told_before_the_next_one(
+    memory: Memory,  # noqa: F811
+) -> None:
+    def use(id: str, response: Any = "") -> dict[str, Any]:
+        return {
+            "tool_name": "Bash",
+            "tool_input": {"command": f"make {id}"},
+            "tool_use_id": id,
+            "tool_response": response,
+        }
+
+    with serving(memory) as (_, url):
+
+        def hook(session: str, kind: str, **more: Any) -> dict[str, Any]:
+            event = {"session_id": session, "hook_event_name": kind, "cwd": "/w", **more}
+            return httpx2.post(f"{url}/hooks/claude-code", json=event).json()
+
+        for session in ("c1", "c2"):
+            hook(session, "UserPromptSubmit", prompt="Deploy.")
+            hook(session, "PermissionDenied", **use("a"), reason="not on Fridays")
+            hook(session, "PostToolUseFailure", **use("b"), error="stopped", is_interrupt=True)
+            hook(session, "PostToolUseFailure", **use("c"), error="PreToolUse:Bash hook error: [guard]: no")
+            interrupted = {"stdout": "", "stderr": "", "interrupted": True}
+            hook(
+                session,
+                "PostToolBatch",
+                tool_calls=[use("a"), use("b"), use("c"), use("d", interrupted), use("e", "ok")],
+            )
+            hook(session, "SessionEnd", reason="other")
+        hook("c3", "UserPromptSubmit", prompt="Deploy.")
+        told = [hook("c3", "PreToolUse", **use("a")) for _ in range(2)]
+    stored = memory.run("c1")
+    assert stored is not None
+    calls = [(call.arguments["command"], call.refused, call.error) for turn in stored.turns for call in turn.calls]
+    assert calls == [*[(f"make {id}", True, None) for id in "abcd"], ("make e", False, False)]
+    assert [(tool.name, tool.calls, tool.errors) for tool in memory.tools.list() if "make" in tool.name] == [
+        ("Bash make", 2, 0)
+    ]
+    # Of the same tool as many calls ran here as were refused.
+    assert 'users refused "Bash make" here (2 of 4)' in told[0]["hookSpecificOutput"]["additionalContext"]
+    assert told[1] == {}

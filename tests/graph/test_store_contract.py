@@ -69,6 +69,8 @@ def test_a_refused_call_is_kept_in_its_record_and_is_no_transition_and_no_call_o
     assert [row.name for row in store.tools(namespace=NS) if row.calls] == ["buy", "look"]
     (record,) = store.records_of(["r"], namespace=NS).values()
     assert parse_run(record).turns[2].refused == ("make",)
+    assert store.refusals(namespace=NS) == {"look": {"make": 1}}
+    assert store.refusals(namespace="another") == {}
 
 
 def test_failed_and_unlabelled_runs_are_told_apart_and_add_nothing_to_support(store: Store) -> None:

@@ -495,7 +495,8 @@ def _turn(turn: Turn) -> Json:
         if call.arguments:
             arguments = json.dumps(call.arguments, default=str)
         result = call.result or ""
-        calls.append({"name": call.name, "arguments": _cut(arguments), "result": _cut(result), "error": call.error})
+        about = {"name": call.name, "arguments": _cut(arguments), "result": _cut(result)}
+        calls.append({**about, "error": call.error, "refused": call.refused})
     return {"role": turn.role, "text": _cut(turn.text), "calls": calls, "hinted": list(turn.hinted)}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,7 +18,7 @@ from hepm.graph.drift import Drift
 from hepm.graph.rows import EdgeRow, Marks, RevisionChange, StateBatch
 from hepm.graph.store import Store
 from hepm.graph.weights import INVERSE_STEPS_UNIT, edge_weights
-from hepm.types import START, Evidence, ToolName
+from hepm.types import START, Evidence, FailedWay, ToolName
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,6 +80,7 @@ class _Snapshot:
     )
     drifts: dict[ToolName, Drift | None] = field(default_factory=dict[ToolName, Drift | None])
     called: set[ToolName] = field(default_factory=set[ToolName])
+    refusals: dict[ToolName, Counter[ToolName]] = field(default_factory=dict[ToolName, Counter[ToolName]])
 
 
 class NamespaceMirror:
@@ -124,7 +126,7 @@ class NamespaceMirror:
         blocks: dict[ToolName, StateBlock] = {}
         for tool, batch in batches.items():
             blocks[tool] = self._extended(StateBlock(), tool, batch)
-        return _Snapshot(marks, True, newest, rows, blocks, drifts=drifts)
+        return _Snapshot(marks, True, newest, rows, blocks, drifts=drifts, refusals=self._read_refusals())
 
     def _states_newer_than(self, newest: int) -> tuple[int, dict[ToolName, StateBatch]]:
         """The highest id of a state, and states of successful runs above an id, by the tool that they came after."""
@@ -236,6 +238,30 @@ class NamespaceMirror:
             if edge is not None and edge.support + edge.failures > sum(counts):
                 counts = edge.support, edge.failures
         return counts
+
+    def refused(self, sources: Sequence[ToolName]) -> list[FailedWay]:
+        """The calls that were refused after one of these tools, in most runs first, with all runs that tried them."""
+        snapshot = self._snapshot
+        if not snapshot.refusals:
+            snapshot.refusals.update(self._read_if_reachable(self._read_refusals) or {})
+        ways: dict[ToolName, FailedWay] = {}
+        for source in set(sources or (START,)):
+            for tool, runs in snapshot.refusals.get(source, Counter[ToolName]()).items():
+                edge = self.edge(source, tool)
+                ran = edge.support + edge.failures + edge.unlabelled if edge is not None else 0
+                if tool not in ways or runs > ways[tool].failures:
+                    ways[tool] = FailedWay(tool, runs, runs + ran, refused=True)
+        return sorted(ways.values(), key=lambda way: (-way.failures, way.tool))
+
+    def _read_refusals(self) -> dict[ToolName, Counter[ToolName]]:
+        """Those of the store under the tools' own names; not empty, so that it is read once."""
+        aliases = self.store.marks(namespace=self.name).aliases
+        own = {"": Counter[ToolName]()}
+        for source, targets in self.store.refusals(namespace=self.name).items():
+            counts = own.setdefault(aliases.get(source, source), Counter[ToolName]())
+            for tool, runs in targets.items():
+                counts[aliases.get(tool, tool)] += runs
+        return own
 
     def block(self, tool: ToolName) -> StateBlock:
         """Vectors of the states remembered after `tool`; empty if there are none."""
@@ -377,7 +403,8 @@ class NamespaceMirror:
                 blocks[tool] = self._extended(blocks.get(tool, StateBlock()), tool, new_states.get(tool))
         kept = {key: edges for key, edges in successors.items() if key[0] not in touched}
         marks = self.store.marks(namespace=self.name)
-        return _Snapshot(marks, before.whole, newest, rows, blocks, kept, drifts)
+        refusals = self._read_refusals() if self.store.remote else {}
+        return _Snapshot(marks, before.whole, newest, rows, blocks, kept, drifts, refusals=refusals)
 
     def _extended(self, block: StateBlock, tool: ToolName, batch: StateBatch | None = None) -> StateBlock:
         """A block with the new states of a batch; read from the store without one."""

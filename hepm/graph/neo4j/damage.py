@@ -45,6 +45,8 @@ _FURTHER: Final[Mapping[str, Mapping[str, PropertyType]]] = {
         "level": "string",
         "arm": "string",
         "trial": "string",
+        "refused": "string",
+        "refusals": "integer",
     },
     **{kind: {"changed": "integer"} for kind in LESSONS},
     "Answer": dict.fromkeys(("key", "step", "run", "run_uid", "user", "user_uid", "text", "usage"), "string"),
@@ -63,7 +65,21 @@ _OF_ONE_KIND: Final[Mapping[str, frozenset[str]]] = {kind: frozenset(NODES[kind]
 _MAY_LACK: Final[Mapping[str, frozenset[str]]] = {
     "Tool": frozenset({"retired", "aliases", "changed_at", "described_at", "former_description", "former_parameters"}),
     "State": frozenset({"summary"}),
-    "Trajectory": frozenset({"success", "reward", "ended_at", "day", "task_uid", "token", "level", "arm", "trial"}),
+    "Trajectory": frozenset(
+        {
+            "success",
+            "reward",
+            "ended_at",
+            "day",
+            "task_uid",
+            "token",
+            "level",
+            "arm",
+            "trial",
+            "refused",
+            "refusals",
+        }
+    ),
     **_OF_ONE_KIND,
     "Answer": frozenset({"run", "run_uid", "user", "user_uid"}),
     "Showing": frozenset({"told"}),

@@ -632,5 +632,7 @@ def columns_of(run: RunRecord, namespace: str) -> dict[str, Any]:
         "level": run.level or None,
         "arm": run.arm or None,
         "trial": run.trial or None,
+        "refused": run.refused or None,
+        "refusals": 1 if run.refused else None,
         "tools": list(run.called),
     }

@@ -18,7 +18,7 @@ from hepm.errors import StoreDamagedError, StoreError, StoreVersionError
 from hepm.graph.rows import no_text
 from hepm.graph.stored_vectors import dimensions_of
 
-SCHEMA_VERSION: Final = 13
+SCHEMA_VERSION: Final = 14
 BUSY_TIMEOUT_S: Final = 60.0  # for which a writer waits for another one
 CACHE_KIB: Final = 64 * 1024  # of pages that a writing connection keeps; SQLite's own default is 2 MiB
 _LOG_PAGES: Final = 1_000, 65_536

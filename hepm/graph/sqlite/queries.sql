@@ -88,16 +88,16 @@ ORDER BY seq DESC LIMIT :limit;
 
 -- name: add_trajectory
 INSERT INTO trajectory (namespace, id, digest, environment, task, model, user, reward, success, steps, ended_at, source,
-                        counted, sequence, said, token, level, arm, trial, record)
+                        counted, sequence, said, token, level, arm, trial, refused, record)
 VALUES (:namespace, :id, :digest, :environment, :task, :model, :user, :reward, :success, :steps, :ended_at, :source,
-        :counted, :sequence, :said, :token, :level, :arm, :trial, :record)
+        :counted, :sequence, :said, :token, :level, :arm, :trial, :refused, :record)
 RETURNING seq;
 
 -- name: restate_trajectory
 -- What the record says, said again.
 UPDATE trajectory SET id = :id, digest = :digest, counted = 1, environment = :environment, task = :task, model = :model, user = :user, reward = :reward,
                       success = :success, steps = :steps, ended_at = :ended_at, source = :source, sequence = :sequence,
-                      said = :said, token = :token, level = :level, arm = :arm, trial = :trial
+                      said = :said, token = :token, level = :level, arm = :arm, trial = :trial, refused = :refused
 WHERE seq = :seq;
 
 -- name: free_id
@@ -157,7 +157,7 @@ SELECT id, record, counted FROM trajectory WHERE namespace = :namespace ORDER BY
 
 -- name: held_runs
 SELECT t.id, t.digest, t.environment, t.task, t.model, t.user, t.reward, t.success, t.steps, t.ended_at, t.source,
-       t.sequence, t.said, t.token, t.level, t.arm, t.trial, t.record, t.counted, v.embedding
+       t.sequence, t.said, t.token, t.level, t.arm, t.trial, t.refused, t.record, t.counted, v.embedding
 FROM trajectory t LEFT JOIN run_vector v ON v.trajectory = t.seq WHERE t.namespace = :namespace ORDER BY t.seq;
 
 -- name: outcomes_by_level
@@ -173,6 +173,11 @@ FROM json_each(:levels) j;
 SELECT seq, id, arm, steps, ended_at, environment, task, success, level, trial
 FROM trajectory INDEXED BY trajectory_arm
 WHERE namespace = :namespace AND arm <> '' ORDER BY seq;
+
+-- name: refusals
+-- The calls that were refused in the latest runs with any.
+SELECT refused FROM trajectory INDEXED BY trajectory_refused
+WHERE namespace = :namespace AND refused <> '' ORDER BY seq DESC LIMIT :most;
 
 -- name: requests_before
 -- Of the latest runs that are of no experiment: where they took place, their task, and what was said.

@@ -28,10 +28,10 @@ _REFUSALS: Final = re.compile(
         r"(?:execution |operation )?(?:stopped|blocked|denied) by (?:a |the )?(?:pretooluse |permissionrequest )?hook",
         r"cancelled: parallel tool call",
         # Codex, Gemini CLI, opencode, LangChain, OpenAI Agents, pydantic-ai, Vercel and others, in their many wordings
-        r"aborted(?: by user\b.*)?\s*\Z",
+        r"aborted(?: by user\b.*)?\s*(?:<|\Z)",
         r"\[operation cancelled\]",
         rf"{_WHO} (?:has |have )?(?:{_NOT_RUN}|did not (?:allow|approve)|chose to skip) "
-        rf"(?:permission to (?:use|run) )?{_CALL}",
+        rf"(?:(?:permission )?to (?:use|run) )?{_CALL}",
         rf"{_WHO} has specified a rule which prevents",
         rf"{_CALL}(?: .{{0,200}}?)? (?:was |were |has been )?{_NOT_RUN} by (?:the )?"
         r"(?:user|human|operator|permission|policy|hook|approval)",
