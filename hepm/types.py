@@ -424,6 +424,11 @@ class FailedWay:
         return f"failed in {self.counted}"
 
     @property
+    def refused_often(self) -> bool:
+        """Whether users refused it in two runs or more, and in as many as made it."""
+        return self.refused and self.failures >= 2 and 2 * self.failures >= self.runs
+
+    @property
     def named(self) -> str:
         """The same with the tool: "close_ticket: failed in 6 of 7 runs from here"."""
         tool = tool_in_prompt(self.tool)

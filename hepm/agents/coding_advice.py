@@ -17,7 +17,6 @@ from hepm.graph.lessons.rows import StoredLesson
 from hepm.ingest.shell.command_names import command_name
 from hepm.ingest.transitions import agent_state
 from hepm.memory import Memory
-from hepm.policy.refused import is_warning
 from hepm.text import on_one_line
 from hepm.types import BLOCK_END, BLOCK_START, ToolCall, ToolName
 
@@ -70,7 +69,7 @@ class CodingAdvice:
         if name in run.said:
             return ""
         for way in self._memory.mirror(run.namespace).refused(agent_state(run.session.so_far.turns).last):
-            if way.tool == name and is_warning(way):
+            if way.tool == name and way.refused_often:
                 run.said[name] = way.named
                 return "\n".join([BLOCK_START, _INTRODUCTION, f"- {way.named}", BLOCK_END])
         return ""

@@ -7,29 +7,19 @@ from typing import Final
 
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.policy.query import Query, place_of
-from hepm.types import FailedWay, Suggestions
+from hepm.types import Suggestions
 
-FEWEST: Final = 2  # runs with a refusal, for a warning
 _MOST_WARNINGS: Final = 3
 
 
 def without_refused(suggestions: Suggestions, mirror: NamespaceMirror, query: Query) -> Suggestions:
     """The suggestions without tools that users refused from here as often as they ran, and with warnings of these."""
-    ways = [way for way in mirror.refused(query.after) if _is_against(way) and query.allows(way.tool)]
+    ways = [way for way in mirror.refused(query.after) if 2 * way.failures >= way.runs and query.allows(way.tool)]
     if not ways:
         return suggestions
     refused = {way.tool for way in ways}
     if any(suggestion.tool in refused for suggestion in suggestions.ranked):
         suggestions = suggestions.without(refused, f"users refused what is known {place_of(query)}")
-    told = list(filter(is_warning, ways))[:_MOST_WARNINGS]
+    told = [way for way in ways if way.refused_often][:_MOST_WARNINGS]
     others = [way for way in suggestions.warnings if way.tool not in refused]
     return replace(suggestions, warnings=(*told, *others))
-
-
-def is_warning(way: FailedWay) -> bool:
-    """Whether users refused a call often enough for others to be told so."""
-    return way.failures >= FEWEST and _is_against(way)
-
-
-def _is_against(way: FailedWay) -> bool:
-    return 2 * way.failures >= way.runs

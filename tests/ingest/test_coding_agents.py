@@ -160,7 +160,7 @@ def test_concatenated_sessions_are_runs_of_their_own(tmp_path: Path):
 def test_a_session_that_goes_on_under_another_id_is_one_run(tmp_path: Path):
     later = {**claude("user", "11", "Go on."), "sessionId": "b", "parentUuid": "3"}
     [run], _ = read(write(tmp_path / "s.jsonl", *session_of("a", first=1), later))
-    assert (run.id, [turn.text for turn in run.turns if turn.role == "user"]) == ("b", ["Test it.", "Go on."])
+    assert (run.id, [turn.text for turn in run.turns if turn.role == "user"]) == ("a", ["Test it.", "Go on."])
 
 
 def test_a_copy_under_new_uuids_counts_once(tmp_path: Path):
@@ -313,4 +313,4 @@ def test_concatenated_rollouts_are_runs_and_a_fork_is_one_with_its_origin(tmp_pa
     for number, about in enumerate([{"forked_from_id": "a"}, {}]):
         fork = [meta("b", 5, **about), *first, *shell("b", "ok")]
         run = read_one(write(tmp_path / f"fork-{number}.jsonl", *fork))
-        assert (run.id, len(list(run.calls()))) == ("b", 2)
+        assert (run.id, len(list(run.calls()))) == ("a", 2)

@@ -15,7 +15,7 @@ from hepm.ingest.formats.coding_session import CodingSession, SessionMessage, co
 from hepm.ingest.formats.document import Document, Reader, built
 from hepm.ingest.formats.turns import OpenCall, TurnBuilder
 from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError
-from hepm.types import Trajectory
+from hepm.types import Trajectory, TurnMark
 
 CLAUDE_CODE: Final = "claude-code"
 
@@ -64,7 +64,8 @@ class _Transcript:
     """The sessions of one file: concatenated ones, and the sub-agents among them.
 
     A record belongs to the session of its parent; without a known one, to that of its `sessionId`. A session that goes
-    on in another file begins with a copy of the first one, and its own records have parents in it.
+    on in another file begins with a copy of the first one, and its own records have parents in it: both are one run,
+    under the id of the first.
     """
 
     def __init__(self) -> None:
@@ -95,7 +96,7 @@ class _Transcript:
         if uuid:
             self._of_record[uuid] = session
         if queued:
-            _take_queued(queued, str(record["type"]), session)
+            _take_queued(queued, record, session)
         else:
             _take(record, session)
 
@@ -147,7 +148,10 @@ def _read_transcript(document: Document, options: ReadOptions) -> Iterator[Item]
 
 
 def _session_id(record: Object) -> str:
-    return fields.text(record, "sessionId", "session_id")
+    """The session of a record. Of a copy in a fork that it was copied from: both are one run."""
+    return fields.text(fields.object_at(record, "forkedFrom"), "sessionId") or fields.text(
+        record, "sessionId", "session_id"
+    )
 
 
 def _ids_in(record: Object) -> list[str]:
@@ -176,12 +180,14 @@ def _queued(record: Object) -> str:
     return _user_text(fields.plain_text(attached.get("prompt")))
 
 
-def _take_queued(text: str, kind: str, session: CodingSession) -> None:
+def _take_queued(text: str, record: Object, session: CodingSession) -> None:
     """Take such a text: once, where both an attachment and an operation of the queue hold it."""
+    kind = str(record["type"])
     session.queued[text, kind] += 1
     if session.queued[text, kind] > session.queued[text, ""]:
         session.queued[text, ""] += 1
-        session.messages.append(SessionMessage("", text))
+        mark = session.mark(record.get("timestamp"), f"{session.queued[text, '']} {text}")
+        session.messages.append(SessionMessage("", text, mark))
 
 
 def _take_denials(record: Object, session: CodingSession | None) -> None:
@@ -194,15 +200,13 @@ def _take_denials(record: Object, session: CodingSession | None) -> None:
 
 def _take(record: Object, session: CodingSession) -> None:
     message = fields.object_at(record, "message")
-    # A session that goes on in another file begins with a copy of the first one's records.
-    session.id = _session_id(record) or session.id
     session.folder = session.folder or fields.text(record, "cwd")
-    session.ended_at = fields.unix_time(record.get("timestamp")) or session.ended_at
     if record["type"] == "user":
         _take_user(record, message.get("content"), session)
     elif message.get("model") != _SYNTHETIC:  # "API Error: …", which no model said
         session.model = session.model or fields.text(message, "model")
-        _take_response(message, fields.text(message, "id") or fields.text(record, "uuid"), session)
+        response = fields.text(message, "id") or fields.text(record, "uuid")
+        _take_response(message, response, session, session.mark(record.get("timestamp"), response))
 
 
 def _take_user(record: Object, content: Any, session: CodingSession) -> None:
@@ -224,8 +228,9 @@ def _take_user(record: Object, content: Any, session: CodingSession) -> None:
     text = "\n".join(filter(None, said))
     # A copy under another uuid has the time of the first one.
     time = fields.text(record, "timestamp")
+    mark = session.mark(time, f"{time or fields.text(record, 'uuid')} {text}")
     if text and not (time and (time, text) in session.seen):
-        session.messages.append(SessionMessage("", text))
+        session.messages.append(SessionMessage("", text, mark))
         session.seen.add((time, text))
 
 
@@ -259,7 +264,7 @@ def _blocks(content: Any) -> list[Object]:
     return [part for part in content if fields.is_object(part)]
 
 
-def _take_response(message: Object, response: str, session: CodingSession) -> None:
+def _take_response(message: Object, response: str, session: CodingSession, mark: TurnMark | None) -> None:
     """Take a part of a response: it comes in several records, one for each block, and its calls are parallel."""
     content = message.get("content")
     blocks = _blocks(content)
@@ -277,7 +282,7 @@ def _take_response(message: Object, response: str, session: CodingSession) -> No
         if call.id:
             session.by_id[call.id] = call
     if (text and (response, text) not in session.seen) or calls:
-        session.messages.append(SessionMessage(response, text))
+        session.messages.append(SessionMessage(response, text, mark))
         session.seen.add((response, text))
     session.calls.setdefault(response, []).extend(calls)
 
@@ -292,10 +297,11 @@ def _run(_: Object, *, session: CodingSession, document: Document, options: Read
     for message in session.messages:
         response = message.response
         if not response:
-            builder.add("user", message.text, [])
+            builder.add("user", message.text, [], mark=message.mark)
         elif response not in added:
             added.add(response)
-            builder.add("assistant", "\n".join(texts.get(response, ())), session.calls.get(response, []))
+            text = "\n".join(texts.get(response, ()))
+            builder.add("assistant", text, session.calls.get(response, []), mark=message.mark)
     tags: dict[str, str] = {}
     own_id = session.id
     if session.agent:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -61,10 +62,10 @@ class _Rollout:
     script: str = ""
     commands: dict[str, list[Object]] = field(default_factory=dict[str, list[Object]])
 
-    def add(self, payload: Object) -> None:
-        """Take an item."""
+    def add(self, payload: Object, at: Any) -> None:
+        """Take an item of some time."""
         item = _codex_item(payload)
-        self.items.append(item)
+        self.items.append({**item, "at": at})
         id = item.get("call_id")
         if type(id) is str and "output" in item:
             self.open_calls.pop(id, None)
@@ -116,7 +117,7 @@ class _Rollout:
         """A call and its output for each command of a script."""
         for number, command in enumerate(self.commands[script]):
             id = fields.text(command, "call_id", "id")
-            call: Object = {"call_id": f"{script}/{number}", "is_error": self.failed.get(id)}
+            call: Object = {"call_id": f"{script}/{number}", "is_error": self.failed.get(id), "at": command.get("at")}
             if id in self.refused:
                 call["status"] = REFUSED[0]
             arguments = {"command": command.get("command")}
@@ -125,7 +126,8 @@ class _Rollout:
             yield {**call, "type": "function_call_output", "output": output}
 
     def begins_anew(self, meta: Object) -> bool:
-        """Whether the description of a session is of another one. A fork begins with a copy of its origin."""
+        """Whether the description of a session is of another one. A fork holds a copy of its origin: both are one run,
+        under the id of the origin."""
         id, at = fields.text(meta, "id"), fields.unix_time(meta.get("timestamp")) or self.begun_at
         return bool(self.session.id) and id not in ("", self.session.id) and at >= self.begun_at
 
@@ -135,7 +137,7 @@ class _Rollout:
         self.begun_at = self.begun_at or fields.unix_time(meta.get("timestamp")) or 0.0
         if meta.get("forked_from_id"):
             self.begun_at = math.inf
-        session.id = session.id or fields.text(meta, "id")
+        session.id = fields.text(meta, "forked_from_id", "id")
         session.folder = session.folder or fields.text(meta, "cwd")
 
 
@@ -162,6 +164,11 @@ def _read_rollout(document: Document, options: ReadOptions) -> Iterator[Item]:
 def _run(
     _: Object, *, messages: list[Object], session: CodingSession, document: Document, options: ReadOptions
 ) -> Trajectory:
+    times: Counter[str] = Counter()
+    for message in messages:
+        said = f"{message.get('role')} {message.get('content')}"
+        times[said] += 1
+        message["mark"] = session.mark(message.get("at"), f"{times[said]} {said}")
     return coding_run(CODEX, session.id, chat_turns(messages), session, document, options, {})
 
 
@@ -185,7 +192,7 @@ def _take(record: Object, rollouts: list[_Rollout]) -> None:
     elif kind == "turn_context":
         session.model = session.model or fields.text(fields.object_at(record, "payload"), "model")
     elif kind == "response_item":
-        rollout.add(fields.object_at(record, "payload"))
+        rollout.add(fields.object_at(record, "payload"), record.get("timestamp"))
     elif kind == "event_msg":
         rollout.note(fields.object_at(record, "payload"))
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
+from hepm.ingest import fields
 from hepm.ingest.formats.document import Document
 from hepm.ingest.formats.turns import OpenCall
+from hepm.ingest.joining import mark_key
 from hepm.ingest.records import PROJECT, ReadOptions, identified
-from hepm.types import Outcome, Trajectory, Turn
+from hepm.types import Outcome, Trajectory, Turn, TurnMark
+
+_LATER_S: Final = 1e-5
 
 
 class SessionMessage(NamedTuple):
@@ -18,6 +22,7 @@ class SessionMessage(NamedTuple):
     response: str
     """The response that it is a part of; "" for a user's message."""
     text: str
+    mark: TurnMark | None = None
 
 
 @dataclass(slots=True)
@@ -39,6 +44,18 @@ class CodingSession:
     model: str = ""
     folder: str = ""
     ended_at: float | None = None
+    at: float = 0.0
+
+    def mark(self, time: Any, key: str) -> TurnMark | None:
+        """The mark of a turn by its time, by which files of one session are joined; None while no time is known."""
+        # A file keeps its order, also where times are equal, missing or step back.
+        at = fields.unix_time(time)
+        self.at = max(at or 0.0, self.at + _LATER_S)
+        if at is not None:
+            self.ended_at = max(at, self.ended_at or at)
+        if self.ended_at is None:
+            return None
+        return TurnMark(self.at, "session", (mark_key(key),))
 
 
 def project_of(folder: str) -> str:

@@ -14,7 +14,7 @@ from hepm.ingest.formats.refusals import is_refusal
 from hepm.ingest.joining import mark_of_calls
 from hepm.ingest.records import DECODER, Object, RecordError, decoded
 from hepm.ingest.transitions import own_tool
-from hepm.types import SUMMARY_TOOL, Role, ToolCall, Turn
+from hepm.types import SUMMARY_TOOL, Role, ToolCall, Turn, TurnMark
 
 RAW: Final = "_raw"
 """Key of arguments that are no JSON object: models do write broken JSON, and the call still took place."""
@@ -232,12 +232,18 @@ def _add_message(builder: TurnBuilder, value: Any, add_result: AddResult, *, use
         calls: list[OpenCall] = []
         if user_calls:
             calls = chat_calls(message)
-        builder.add(turn_role, text, calls)
+        builder.add(turn_role, text, calls, mark=_mark_of(message))
+
+
+def _mark_of(message: Object) -> TurnMark | None:
+    """The mark that a reader gave a message."""
+    mark = message.get("mark")
+    return mark if isinstance(mark, TurnMark) else None
 
 
 def _own_attributes(message: Object) -> dict[str, Any]:
     """The attributes of a turn that only hepm's own records have; those of another meaning are left out."""
-    attributes: dict[str, Any] = {"reward": None, "read": ""}
+    attributes: dict[str, Any] = {"reward": None, "read": "", "mark": _mark_of(message)}
     reward = message.get("reward")
     # JSON's 1e999 is infinite, and an integer may be too large for a float.
     if isinstance(reward, int | float) and abs(reward) <= sys.float_info.max:
