@@ -7,7 +7,7 @@ from typing import Final
 
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.policy.query import Query, place_of
-from hepm.types import Suggestions
+from hepm.types import FailedWay, Suggestions
 
 _MOST_WARNINGS: Final = 3
 
@@ -21,5 +21,8 @@ def without_refused(suggestions: Suggestions, mirror: NamespaceMirror, query: Qu
     if any(suggestion.tool in refused for suggestion in suggestions.ranked):
         suggestions = suggestions.without(refused, f"users refused what is known {place_of(query)}")
     told = [way for way in ways if way.refused_often][:_MOST_WARNINGS]
-    others = [way for way in suggestions.warnings if way.tool not in refused]
+    others: list[FailedWay] = []
+    for way in suggestions.warnings:
+        if way.tool not in refused:
+            others.append(replace(way, instead="") if way.instead in refused else way)
     return replace(suggestions, warnings=(*told, *others))
