@@ -13,7 +13,18 @@ from hashlib import blake2b
 from typing import Final
 
 from hepm.ingest import fields
-from hepm.types import DISTRUSTED, JUDGED_AT, OUTCOME_BY, Outcome, Tool, ToolCall, Trajectory, Turn, TurnMark
+from hepm.types import (
+    DISTRUSTED,
+    JUDGED_AT,
+    OUTCOME_BY,
+    RECORDED_BY,
+    Outcome,
+    Tool,
+    ToolCall,
+    Trajectory,
+    Turn,
+    TurnMark,
+)
 
 MOST_TURNS: Final = 20_000
 """Turns of a whole: it is written anew with each part, and real conversations have some hundreds."""
@@ -38,7 +49,8 @@ def joined(parts: Sequence[Trajectory]) -> Trajectory | None:
         return parts[0]
     turns = [turn for part in parts for turn in part.turns]
     users = {part.user for part in parts if part.user}
-    if len(users) > 1 or len(turns) > MOST_TURNS or not all(map(_is_marked, turns)):
+    tokens = {part.tags.get(RECORDED_BY) for part in parts}
+    if len(users) > 1 or len(tokens) > 1 or len(turns) > MOST_TURNS or not all(map(_is_marked, turns)):
         return None
     conversation = _Conversation()
     for turn in sorted(turns, key=_place):

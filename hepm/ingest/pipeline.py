@@ -329,7 +329,8 @@ class Pipeline:
             return
         success_from = self._store.header.success_from
         # A run without a label has the one that its reward stands for, by the store's own threshold.
-        runs = [run.graded(success_from) for run in runs]
+        merged, parts = self._merged(runs)
+        runs = [run.graded(success_from) for run in merged]
         known_runs = self._store.find_known([run.id for run in runs], namespace=self._namespace)
         # What is stored already is not embedded again: that is most of the time of an ingest.
         new_runs: list[RunRecord] = []
@@ -344,13 +345,34 @@ class Pipeline:
             embedder=None if self._embedder is None else self._embedder.name,
             join=self._join,
         )
-        self._report_added(added)
+        self._report_added(added, parts)
 
-    def _report_added(self, added: Added) -> None:
+    def _merged(self, runs: Sequence[RunRecord]) -> tuple[Sequence[RunRecord], Counter[str]]:
+        """The runs with the parts of each one joined at once, a session may come in a thousand; and further parts."""
+        by_id: dict[str, list[RunRecord]] = {}
+        for run in runs:
+            by_id.setdefault(run.id, []).append(run)
+        if self._join is None or len(by_id) == len(runs):
+            return runs, Counter()
+        further = Counter[str]()
+        merged: list[RunRecord] = []
+        for run_id, parts in by_id.items():
+            whole = None
+            if len({part.digest for part in parts}) > 1:
+                whole = joined([replace(parse_run(part.record), tools=part.tools) for part in parts])
+            if whole is None:
+                merged += parts
+            else:
+                merged.append(run_of(whole, write_run(replace(whole, tools=()))))
+                further[run_id] = len(parts) - 1
+        return merged, further
+
+    def _report_added(self, added: Added, parts: Counter[str]) -> None:
         report = self.report
         report.stored += len(added.stored)
-        report.duplicates += len(added.duplicates)
-        report.joined += len(added.joined)
+        known_parts = sum([parts.pop(run_id, 0) for run_id in added.duplicates])
+        report.duplicates += len(added.duplicates) + known_parts
+        report.joined += len(added.joined) + parts.total()
         for run in added.runs:
             report.distrusted += not run.trusted
             report.unlabelled += run.success is None and run.trusted

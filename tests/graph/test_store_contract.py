@@ -13,11 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hepm import START, Outcome, Tool, Trajectory
+from hepm.embed import HashingEmbedder
 from hepm.errors import InputError
-from hepm.graph.rows import Selection
+from hepm.graph.rows import Added, Selection
 from hepm.graph.store import Store
 from hepm.graph.weights import INVERSE_STEPS_UNIT
-from hepm.ingest.formats.hepm import parse_run
+from hepm.ingest.formats.hepm import parse_run, write_run
+from hepm.ingest.pipeline import replay_with
 from hepm.ingest.prepare import exclude
 from hepm.types import Evidence, ToolCall, Turn
 from tests.neo4j_server import ON_SERVER
@@ -97,6 +99,22 @@ def test_two_runs_under_one_id_are_a_conflict_and_the_first_stays(store: Store) 
     added = store.add([changed], {}, namespace=NS, replay=Shelf().replay)
     assert [run.id for run in added.conflicts] == ["r"]
     assert [row.name for row in store.tools(namespace=NS)] == ["a"]
+
+
+def test_a_run_that_is_joined_counts_as_the_whole_alone_and_its_part_again_changes_nothing(
+    make_two_stores: MakeStore,
+) -> None:
+    replay = replay_with(HashingEmbedder())
+    joined, direct = make_two_stores("joined"), make_two_stores("direct")
+    first, later, whole = [write_run(trajectory("r", *calls)) for calls in ("a", "b", "ab")]
+    results: list[Added] = []
+    for store, record in ((direct, whole), (joined, first), (joined, later), (joined, later)):
+        runs, vectors = replay([record])
+        results.append(store.add(runs, vectors, namespace=NS, replay=replay, join=lambda run, known, stored: whole))
+    assert [(len(result.stored), result.joined, result.duplicates) for result in results] == [
+        (1, (), ()), (1, (), ()), (1, ("r",), ()), (0, (), ("r",)),
+    ]  # fmt: skip
+    assert everything(joined) == everything(direct)
 
 
 @pytest.mark.parametrize("before", [None, False])
