@@ -125,14 +125,16 @@ _CHANCE: Final = (
 )
 
 # A word that does not read like one: a digit beside letters, four digits, or a sign between letters.
-_CHARACTER: Final = r"""[^\s"'`,;<>()\[\]{}|…\\「」『』、。]"""
+_NONE_OF: Final = r"""\s"'`,;<>()\[\]{}|…\\「」『』、。"""
+_CHARACTER: Final = rf"[^{_NONE_OF}]"
 _UP_TO: Final = rf"{_CHARACTER}{{0,127}}?"
 _SECRETIVE: Final = (
     rf"{_QUOTE}?{_PROSE}{_NO_VALUE}"
     r"(?![\w.+-]{1,64}@[\w-]+\.\w|[$%]\w|\S{0,128}?==|#?\w{0,9}[-–]\w{1,9}\b[.,]?\s)"
     r"(?!\d{1,9}[-–]?(?:char|digit|letter|symbol|day|hour|minute|second|week|month|year|bit|byte|time))"
     r"(?!(?:base|utf|sha|md|pbkdf|argon|bcrypt|oauth|http|version|v|step|page|line|section|figure|table)[-_]?\d{1,5}(?![A-Za-z0-9]))"
-    rf"(?P<secret>(?:(?={_UP_TO}\d)(?={_UP_TO}[A-Za-z])|(?={_UP_TO}(?:\d{{4}}|\w[!#$%^&~]\w)))"
+    rf"(?P<secret>(?:(?=[^{_NONE_OF}\d]{{0,127}}+\d)(?=[^{_NONE_OF}A-Za-z]{{0,127}}+[A-Za-z]|{_UP_TO}\d{{4}})"
+    rf"|(?=[!#$%^&~]{{0,9}}+[^{_NONE_OF}!#$%^&~]{{1,127}}+[!#$%^&~]\w))"
     rf"{_CHARACTER}{{4,128}}(?<![.:?]))"
 )
 
@@ -251,8 +253,8 @@ discord-token      mfa.             {ANY}[\w-]{60,}
 aws-token          FwoGZXIvYXdz,IQoJb3JpZ2lu,AQoDYXdz {ANY}[\w+/=%-]{40,}
 aws-key            ABIA,ACCA        {ANY}[A-Z0-9]{16}\b
 api-token          pat.,sat.        {ANY}[\w-]{22}\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}
-jwt                eyJ              {ANY}[\w-]{8,4096}+(?:\.[\w-]{0,4096}){3,4}(?![\w.-])
-jwt                eyJ              {ANY}[\w-]{8,4096}+(?:\.[\w-]{4,}(?:\.[\w-]*)?|…)
+jwt                eyJ
+    {ANY}[\w-]{8,4096}+(?:(?:\.[\w-]{0,4096}+){3,4}(?![\w.-])|\.[\w-]{4,}(?:\.[\w-]*)?|…)
 password-hash      $1$,$2a$,$2b$,$2y$,$5$,$6$,$y$,$apr1$,$argon2
     \$(?:1|2[aby]|5|6|y|apr1|argon2i?d?)\$[./\w$=,+-]{20,}
 password-hash      pbkdf2,scrypt,bcrypt {ANY}[_:-]?\w{0,12}\$[./\w$=,+-]{20,}

@@ -103,7 +103,8 @@ def test_redacting_twice_changes_nothing_more(words: list[str]) -> None:
 BEGINNINGS = """
 password is ¦pass: ¦--x-¦curl -u ¦cookie=¦passphrase: ¦://a:¦<password>¦name="password" ¦name: password ¦value: "¦--a-
 ¦set x ¦login: a / ¦variable "password" {¦a,password\n¦echo '¦password\n¦\\¦`¦\\"¦docker login ¦mysql ¦net use
-¦htpasswd -b ¦config set ¦eyJ¦1//0
+¦htpasswd -b ¦config set ¦eyJ¦1//0¦key=¦pw=¦pass = ¦senha: ¦пароль ¦MIIaaQIBA¦\\u0041¦<input type=password ¦-u a -p
+¦mnemonic ¦secret: |\n  a¦passwords:\n- a1¦sensitive=true value=¦name="password" text=¦.fill("password", "
 """
 
 
