@@ -177,9 +177,10 @@ def _action_of(shell: ToolName, beginnings: list[str], project: str) -> Action |
 
 def _path_from(path: str, project: str) -> str:
     """A path in a command: from the folder of its project, else from the user's own, else as it is."""
+    folder = re.split(r"[/\\]", project)[-1]
     parts = re.split(r"[/\\]", path)
-    if project and project in parts:
-        return relative(path, project) if parts[-1] != project else "."
+    if folder and folder in parts:
+        return relative(path, project) if parts[-1] != folder else "."
     return _HOME.sub("~", path)
 
 
