@@ -1,10 +1,12 @@
 """Claude Code's HTTP hooks: what an agent does is recorded, and what memory says comes as additional context.
 
 Events: UserPromptSubmit, PreToolUse, PostToolBatch, PostToolUseFailure, PermissionDenied, Stop and SessionEnd.
-PostToolBatch comes once after all parallel calls of a turn. Memory speaks before a call that is known to fail or that
-users refused, after an error that runs got over, and at the start, if runs began alike (`hepm.agents.coding_advice`).
-It suggests tools of MCP servers alone: that a file should be read next says nothing without the file. What a hook adds
-stays in the agent's context, so no lesson is given twice, and no hint twice in a row. SessionEnd stores the run.
+PostToolBatch comes once after all parallel calls of a turn; PostToolUse, after each, does as well where a client sends
+no batches, and a call that both tell of counts once, by its id. Memory speaks before a call that is known to fail or
+that users refused, after an error that runs got over, and at the start, if runs began alike
+(`hepm.agents.coding_advice`). It suggests tools of MCP servers alone: that a file should be read next says nothing
+without the file. What a hook adds stays in the agent's context, so no lesson is given twice, and no hint twice in a
+row. SessionEnd stores the run.
 """
 
 from __future__ import annotations
@@ -15,22 +17,28 @@ from contextlib import suppress
 from typing import Any, Final
 
 from hepm.agents.coding_advice import CodingAdvice
-from hepm.agents.live_run import LiveRun
+from hepm.agents.live_run import OTLP_DOOR, LiveRun
 from hepm.agents.runs import LiveRuns
-from hepm.agents.wire import Object, objects
-from hepm.errors import StoreError
+from hepm.agents.wire import Object
+from hepm.errors import ConflictError, InputError, StoreError
 from hepm.experience.prompt import without_repeats
+from hepm.ingest.fields import is_list, is_object, kind_of
 from hepm.ingest.formats.coding_session import project_of
 from hepm.ingest.formats.refusals import is_refusal
 from hepm.ingest.formats.turns import OpenCall
+from hepm.ingest.records import MAX_NAME, RecordError, check_calls
 from hepm.ingest.shell.command_names import command_name
-from hepm.types import ToolCall, ToolName
+from hepm.types import ToolCall, Turn
 
 _SERVED: Final = "mcp__"
 """How the names of MCP servers' tools begin."""
 
-_HINTED: Final = ("UserPromptSubmit", "PreToolUse", "PostToolBatch")
+_HINTED: Final = ("UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolBatch")
 """Events whose answer may hold a context. One in the answer to Stop would make the agent go on."""
+
+
+_ENDS: Final = ("UserPromptSubmit", "Stop", "SessionEnd")
+"""Events after which no call of before is told any more."""
 
 
 class ClaudeCode:
@@ -41,11 +49,17 @@ class ClaudeCode:
         self._advice = CodingAdvice(runs.memory)
 
     def answer(self, event: Object, namespace: str) -> Object:
-        """The body of the answer to one event; {} if there is nothing to say."""
-        session = event.get("session_id")
+        """The body of the answer to one event; {} if there is nothing to say.
+
+        Raises:
+            InputError: a part of the event cannot be recorded, and nothing of it is.
+            ConflictError: another token or door records the session.
+            StoreError: there is no room on the disk for what the event tells.
+        """
+        session = _text(event, "session_id")
         kind = event.get("hook_event_name")
-        if not isinstance(session, str) or not session:
-            return {}
+        if not session:
+            raise InputError('"session_id" is missing: it names the session of an event')
         if kind == "SessionEnd" and self._runs.is_over(session, namespace=namespace):
             return {}
         project = project_of(str(event.get("cwd") or ""))
@@ -54,9 +68,12 @@ class ClaudeCode:
             tags["project"] = project
         about = {"environment": "claude-code", "tags": tags}
         run = self._runs.named(session, namespace=namespace, door="claude-code", **about)
+        if run.door == OTLP_DOOR:
+            raise ConflictError(f"the session {session!r} is recorded by its spans: hooks would count its calls twice")
         with run.lock:
             begins = not run.session.request
             calls = self._take(run, event)
+            run.check_kept()
         if kind == "SessionEnd":
             with suppress(StoreError):  # it rests then, and is stored later
                 self._runs.rest(run)
@@ -74,18 +91,23 @@ class ClaudeCode:
     def _take(self, run: LiveRun, event: Object) -> list[ToolCall]:
         """Record what an event tells; the calls of a turn that it ends."""
         kind = event.get("hook_event_name")
+        if kind in _ENDS:
+            self._record(run, [])  # errors that no batch told of
         if kind == "UserPromptSubmit":
-            run.session.say("user", str(event.get("prompt") or ""))
+            run.session.say("user", _text(event, "prompt"))
         elif kind == "PostToolUseFailure":
-            run.failed[str(event.get("tool_use_id"))] = str(event.get("error") or "error")
+            read = _read(event)
+            run.failed[str(read.id)] = read, _text(event, "error") or "error"
             if event.get("is_interrupt") is True:
-                run.refused.add(str(event.get("tool_use_id")))
+                run.refused.add(str(read.id))
         elif kind == "PermissionDenied":
             self._deny(run, event)
+        elif kind == "PostToolUse":
+            return self._record(run, [event])
         elif kind == "PostToolBatch":
-            return self._record(run, event)
+            return self._record(run, _calls_in(event))
         elif kind == "Stop" and event.get("last_assistant_message"):
-            run.session.say("assistant", str(event["last_assistant_message"]))
+            run.session.say("assistant", _text(event, "last_assistant_message"))
         return []
 
     def _said(self, run: LiveRun, event: Object, calls: Sequence[ToolCall], *, begins: bool) -> str:
@@ -107,13 +129,9 @@ class ClaudeCode:
 
     def _deny(self, run: LiveRun, event: Object) -> None:
         """Record a call that was not allowed to run. The batch may hold it, too."""
-        id = str(event.get("tool_use_id"))
-        if id in run.refused:
-            return
-        run.refused.add(id)
-        read = OpenCall(id, event.get("tool_name"), event.get("tool_input"))
-        reason = str(event.get("reason") or "denied")
-        run.session.record(command_name(read.name, read.arguments), read.arguments, reason, refused=True)
+        read = _read(event)
+        if read.id is None or read.id not in run.told:
+            self._keep(run, read, _text(event, "reason") or "denied", refused=True)
 
     def _hint(self, run: LiveRun) -> str:
         """What memory says about tools of MCP servers, if runs called any."""
@@ -123,30 +141,75 @@ class ClaudeCode:
             return ""
         return without_repeats(self._runs.prompt(run, tools=served).text, run.said)
 
-    def _record(self, run: LiveRun, event: Object) -> list[ToolCall]:
-        """Record the calls of a turn; returns them."""
-        names: list[ToolName] = []
+    def _record(self, run: LiveRun, events: Sequence[Object]) -> list[ToolCall]:
+        """Record the calls of a turn that no event told before, and failed ones that none tells any more; the former.
+
+        Another hook reported the error of a call before the batch, in which its response is empty.
+        """
+        reads = [(event, _read(event)) for event in events]
+        ids = [read.id for _, read in reads]
+        for id, (read, error) in list(run.failed.items()):
+            if id not in ids:
+                del run.failed[id]
+                self._keep(run, read, error, error=True)
         calls: list[ToolCall] = []
-        for call in objects(event.get("tool_calls")):
-            read = OpenCall(call.get("tool_use_id"), call.get("tool_name"), call.get("tool_input"))
-            name = command_name(read.name, read.arguments)
-            # Another hook reported the error before this one, which has an empty response then.
-            error = run.failed.pop(str(read.id), None)
-            refused = str(read.id) in run.refused
-            if refused and error is None:
-                continue  # it was recorded when it was denied
-            response: Any = call.get("tool_response")
-            if error is not None:
-                result = error
-            elif isinstance(response, str):
-                result = response
-            else:
-                result = json.dumps(response)
-            refused = refused or (error is not None and is_refusal(error))
-            refused = refused or (isinstance(response, dict) and response.get("interrupted") is True)  # pyright: ignore[reportUnknownMemberType]
-            about: dict[str, Any] = {"error": error is not None, "refused": refused}
-            run.session.record(name, read.arguments, result, **about, together=bool(names))
-            names.append(name)
-            calls.append(ToolCall(name, read.arguments, result, **about))
-        self._runs.called(run, names)
+        for event, read in reads:
+            if read.id is not None and read.id in run.told:
+                continue
+            response: Any = event.get("tool_response")
+            result = response if isinstance(response, str) else json.dumps(response)
+            interrupted = is_object(response) and response.get("interrupted") is True
+            _, error = run.failed.pop(str(read.id), (read, None))
+            about = {"error": error is not None, "refused": interrupted, "together": bool(calls)}
+            calls.append(self._keep(run, read, error or result, **about))
+        self._runs.called(run, [call.name for call in calls])
         return calls
+
+    def _keep(
+        self,
+        run: LiveRun,
+        read: OpenCall,
+        result: str,
+        *,
+        error: bool | None = None,
+        refused: bool = False,
+        together: bool = False,
+    ) -> ToolCall:
+        """Record a call that an event told of."""
+        id = str(read.id or "")
+        refused = refused or id in run.refused or (error is True and is_refusal(result))
+        call = ToolCall(command_name(read.name, read.arguments), read.arguments, result, error, refused=refused)
+        run.session.record(call.name, call.arguments, result, error=error, refused=refused, together=together, id=id)
+        run.told.add(id)
+        return call
+
+
+def _calls_in(event: Object) -> list[Object]:
+    listed = event.get("tool_calls")
+    if not is_list(listed):
+        raise InputError(f'"tool_calls" is {kind_of(listed)}, not a list')
+    for at, call in enumerate(listed):
+        if not is_object(call):
+            raise InputError(f'"tool_calls"[{at}] is {kind_of(call)}, not an object')
+    return listed
+
+
+def _read(event: Object) -> OpenCall:
+    """The call that an event tells of; InputError says what of it cannot be recorded."""
+    name = _text(event, "tool_name")
+    if not 0 < len(name.strip()) <= MAX_NAME:
+        raise InputError(f'a "tool_name" has {len(name):,} characters: a call has a name of 1 to {MAX_NAME}')
+    read = OpenCall(event.get("tool_use_id"), name, event.get("tool_input"))
+    try:
+        check_calls([Turn("assistant", calls=(ToolCall(name, read.arguments),))], json.dumps(read.arguments))
+    except (RecordError, ValueError, RecursionError) as error:
+        raise InputError(f"the call of {name!r} cannot be recorded: {error}") from error
+    return read
+
+
+def _text(event: Object, name: str) -> str:
+    """A text of an event; "" if it is missing, and InputError if it is no text."""
+    value = event.get(name)
+    if not isinstance(value, str | None):
+        raise InputError(f'"{name}" is {kind_of(value)}, not a string')
+    return value or ""

@@ -327,7 +327,8 @@ def _from_a_page(scope: Scope, headers: Headers) -> Response | None:
     name = _without_port(host)
     if name not in LOCAL:  # a page's own name for this machine (DNS rebinding)
         return refused(421, f"this server is reached as 127.0.0.1 or localhost, not as {name!r}")
-    visit = reads and headers.get("sec-fetch-mode") == "navigate" and not path.startswith("/v1/")
+    # A link may lead to the page, which holds no data, and to figures; data and money are the page's own affair.
+    visit = reads and headers.get("sec-fetch-mode") == "navigate" and not path.startswith(("/v1/", "/api/"))
     elsewhere = headers.get("sec-fetch-site", "none") not in ("same-origin", "none") and not visit
     # Browsers send "null" for files and sandboxed pages, which is no address of this server.
     origin = headers.get("origin")

@@ -11,7 +11,10 @@ from hashlib import blake2b
 from threading import RLock
 from typing import Any, Final, cast
 
+from hepm.agents.recordable import recordable
 from hepm.agents.wire import Object, objects
+from hepm.errors import StoreError
+from hepm.ingest.formats.turns import OpenCall
 from hepm.memory.session import Session
 from hepm.types import SUMMARY_TOOL, Outcome
 
@@ -53,8 +56,9 @@ class LiveRun:
         waiting: Requests that have no reply yet.
         kept: How many messages were on disk after the last reply.
         name: The id that the client gave; another one than the run's if that was taken by a run with an outcome.
-        failed: Errors of calls that a hook sent before the calls, by their id.
+        failed: Calls that failed, with their errors, by their id: a hook tells of them before the turn is over.
         refused: Ids of calls that a hook said were denied or interrupted.
+        told: Ids of the calls that hooks told of.
         said: What hooks' answers held, see `without_repeats`.
         resumed: Whether it began before this process did.
         before: Marks of the same conversation that are another run's, which has its outcome.
@@ -73,7 +77,8 @@ class LiveRun:
     waiting: int = 0
     kept: int = 0
     name: str = ""
-    failed: dict[str, str] = field(default_factory=dict[str, str])
+    failed: dict[str, tuple[OpenCall, str]] = field(default_factory=dict[str, tuple[OpenCall, str]])
+    told: set[str] = field(default_factory=set[str])
     refused: set[str] = field(default_factory=set[str])
     said: dict[str, str] = field(default_factory=dict[str, str])
     resumed: bool = False
@@ -94,6 +99,15 @@ class LiveRun:
         """Whether a model's reply is in the record and not on disk, as after a crash."""
         return any(message.get("role") == "assistant" for message in self.messages[self.kept :])
 
+    def check_kept(self) -> None:
+        """Raise a StoreError if what is recorded is in the memory of this process alone, as on a full disk."""
+        if not self.session.on_disk:
+            self.session.keep()
+        if not self.session.on_disk:
+            raise StoreError(
+                f"there is no room for the session {self.name!r} on the disk: make room, and send it again"
+            )
+
     def extend(self, messages: Sequence[Object], marks: Sequence[str] | None = None, *, whole: bool = True) -> None:
         """Bring the record up to date with a request's messages: the whole conversation, or what is new in it."""
         if marks is None:
@@ -111,7 +125,7 @@ class LiveRun:
         # What was cut off is no longer on disk as a part of this conversation.
         self.kept = min(self.kept, end)
         for place in new:
-            self.messages.append(messages[place])
+            self.messages.append(recordable(messages[place]))
             self.marks.append(marks[place])
         self.replied = False
 
@@ -145,12 +159,13 @@ class LiveRun:
 
     def reply(self, messages: Sequence[Object]) -> None:
         """Add a model's reply to the record."""
-        self.messages.extend(messages)
+        self.messages.extend(map(recordable, messages))
         self.marks.extend(map(mark_of, messages))
         self.replied = True
 
 
 MCP_DOOR: Final = "mcp"
+OTLP_DOOR: Final = "otlp"
 
 
 def only_summarised(run: LiveRun) -> bool:

@@ -12,16 +12,15 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import ToolAnnotations
-from pydantic import AfterValidator, BaseModel, Field
+from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from hepm.agents.guard import NAMESPACE, WRITES
 from hepm.agents.live_run import MCP_DOOR, TOKEN, LiveRun, only_summarised
-from hepm.agents.runs import MOST, LiveRuns
+from hepm.agents.runs import MOST, LiveRuns, check_own
 from hepm.errors import HepmError, NotFoundError
-from hepm.experience.experiences import Experiences
-from hepm.experience.principles import Principles
 from hepm.graph.trials import CONTROL
 from hepm.ingest.transitions import own_tool
 from hepm.memory.levels import CHANCES, at_level
@@ -30,6 +29,8 @@ from hepm.types import START, SUMMARY_TOOL, ToolName
 
 _SEARCHED: Final = 50  # situations, among which many go on in the same way
 _LESSONS: Final = 3  # of each kind
+_SHOWN_ERRORS: Final = 3
+_SHOWN_CHARS: Final = 80
 NOTHING: Final = "memory has nothing to say here"
 
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -76,9 +77,28 @@ class EarlierRuns(BaseModel):
     lessons: list[str]
 
 
+class _Server(MCPServer[Any]):
+    """Says in one sentence what is wrong with the arguments of a tool."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            cause = error.__cause__
+            if not isinstance(cause, ValidationError):
+                raise
+            wrong: list[str] = []
+            for one in cause.errors(include_url=False, include_context=False, include_input=False)[:_SHOWN_ERRORS]:
+                where = ".".join(map(str, one["loc"])) or "arguments"
+                wrong.append(f"{where[:_SHOWN_CHARS]}: {one['msg'].lower()}")
+            raise ToolError(f"{name} was not called: {'; '.join(wrong)}. Call it again with that changed") from None
+
+
 def mcp_server(runs: LiveRuns) -> MCPServer[Any]:
     """The server, for the namespace of the request under way."""
-    app: MCPServer[Any] = MCPServer(
+    app = _Server(
         "hepm",
         instructions="Memory of earlier runs. Ask suggest_next_tools before choosing a tool, and report the outcome "
         "with record_outcome at the end. Use one session_id throughout a task.",
@@ -97,7 +117,7 @@ class _Tools:
 
     def __init__(self, runs: LiveRuns) -> None:
         self._runs = runs
-        self._sessions: OrderedDict[tuple[str, str], _McpSession] = OrderedDict()
+        self._sessions: OrderedDict[tuple[str, str, str], _McpSession] = OrderedDict()
 
     def suggest_next_tools(
         self,
@@ -140,9 +160,13 @@ class _Tools:
         namespace = NAMESPACE.get()
         if not WRITES.get():
             return None
-        if self._runs.memory.holdout:
-            return self._runs.named(session_id, namespace=namespace, door=MCP_DOOR)
-        return self._runs.find(session_id, namespace=namespace)
+        with _explained():
+            if self._runs.memory.holdout:
+                return self._runs.named(session_id, namespace=namespace, door=MCP_DOOR)
+            run = self._runs.find(session_id, namespace=namespace)
+            if run is not None:
+                check_own(run.session)
+            return run
 
     def _may_search(self, session_id: str) -> bool:
         """Whether a session may read what earlier runs did. In an experiment it says who it is, as it has an arm.
@@ -174,8 +198,9 @@ class _Tools:
 
     def _of(self, session_id: str) -> _McpSession:
         """What is known of a session."""
-        session = self._sessions.setdefault((NAMESPACE.get(), session_id), _McpSession())
-        self._sessions.move_to_end((NAMESPACE.get(), session_id))
+        key = NAMESPACE.get(), TOKEN.get(), session_id
+        session = self._sessions.setdefault(key, _McpSession())
+        self._sessions.move_to_end(key)
         while len(self._sessions) > MOST:
             self._sessions.popitem(last=False)
         return session
@@ -195,13 +220,9 @@ class _Tools:
         with _explained():
             # Many more than k: among 50 situations there are often only a few ways to go on.
             matches = memory.search(query, k=_SEARCHED, namespace=namespace)
-            # The words of a situation are one run's: they are told to the token that recorded it.
-            tokens = memory.store.tokens_of([match.run for match in matches], namespace=namespace)
             ways: dict[tuple[tuple[ToolName, ...], tuple[ToolName, ...]], Situation] = {}
             for match in matches:
                 if (match.after, match.before) in ways or len(ways) == k:
-                    continue
-                if TOKEN.get() and tokens.get(match.run, "") not in ("", TOKEN.get()):
                     continue
                 ways[match.after, match.before] = Situation(
                     summary=match.summary,
@@ -212,9 +233,8 @@ class _Tools:
                     similarity=match.similarity,
                     run=match.run,
                 )
-            told = memory.lessons.told_to(TOKEN.get())
-            principles = Principles(told).search(query, k=_LESSONS, namespace=namespace)
-            experiences = Experiences(told).search(query, k=_LESSONS, namespace=namespace)
+            principles = memory.principles.search(query, k=_LESSONS, namespace=namespace)
+            experiences = memory.experiences.search(query, k=_LESSONS, namespace=namespace)
         lessons = [match.principle.text for match in principles]
         lessons += [match.experience.lesson for match in experiences]
         return EarlierRuns(situations=list(ways.values()), lessons=list(dict.fromkeys(lessons)))
@@ -228,19 +248,19 @@ class _Tools:
         session = self._of(session_id)
         history = session.history
         if WRITES.get():
-            run = self._runs.named(session_id, namespace=NAMESPACE.get(), door=MCP_DOOR)
-            with run.lock:
-                if run.door == MCP_DOOR:  # else another door records the calls
-                    _record_calls(run, history, session.named)
-                run.session.record(SUMMARY_TOOL, {"summary": summary}, "")
+            with _explained():
+                run = self._runs.named(session_id, namespace=NAMESPACE.get(), door=MCP_DOOR)
+                with run.lock:
+                    if run.door == MCP_DOOR:  # else another door records the calls
+                        _record_calls(run, history, session.named)
+                    run.session.record(SUMMARY_TOOL, {"summary": summary}, "")
+                    run.check_kept()
             prompt = self._runs.prompt(run)
         elif self._is_control(session_id, None):
             return NOTHING
         else:  # a token that only reads gets the answer, and nothing is recorded
             with _explained():
-                prompt = self._runs.memory.prompt(
-                    state=summary, history=history, token=TOKEN.get(), namespace=NAMESPACE.get()
-                )
+                prompt = self._runs.memory.prompt(state=summary, history=history, namespace=NAMESPACE.get())
         return prompt.text or NOTHING
 
     def record_outcome(
@@ -258,20 +278,23 @@ class _Tools:
         namespace = NAMESPACE.get()
         nothing = f"nothing is recorded of the session {session_id!r}: give `calls`, the names of all tools called"
         session = self._of(session_id)
+        is_given = calls is not None
         calls = [name for name in calls or session.history if not own_tool(name)]
         with _explained():
-            under_way = self._runs.has(session_id, namespace=namespace)
-            if under_way or (calls and not self._runs.is_over(session_id, namespace=namespace)):
+            run = self._runs.find(session_id, namespace=namespace)
+            if calls and (run is not None or not self._runs.is_over(session_id, namespace=namespace)):
                 run = self._runs.named(session_id, namespace=namespace, door=MCP_DOOR)
+            if run is not None:
                 with run.lock:
-                    _record_calls(run, calls, session.named)
+                    if is_given or run.door == MCP_DOOR:
+                        _record_calls(run, calls, session.named)
                 if only_summarised(run):
                     raise ToolError(nothing)
             try:
                 self._runs.finish(session_id, namespace=namespace, success=success, reward=reward)
             except NotFoundError as error:
                 raise ToolError(nothing) from error
-        self._sessions.pop((namespace, session_id), None)
+        self._sessions.pop((namespace, TOKEN.get(), session_id), None)
         return "recorded"
 
 

@@ -26,7 +26,7 @@ from hepm.agents.guard import BrokenOffError, refused
 from hepm.agents.live_run import LiveRun
 from hepm.agents.runs import LiveRuns
 from hepm.agents.wire import Api, Placement
-from hepm.errors import HepmError, InputError
+from hepm.errors import ConflictError, HepmError, InputError
 from hepm.ingest.records import RecordError
 
 _log = logging.getLogger("hepm")
@@ -174,6 +174,8 @@ class Proxy:
             if self._may_fall_back and placement == "behind":
                 with_tail = partial(placed, "tail")
             return _Request(run, placed(placement), model, with_tail)
+        except ConflictError:  # two agents under one name: the second learns it at once
+            raise
         except Exception as error:  # the agent goes on without memory
             known = isinstance(error, HepmError | RecordError)
             _log.warning("a request goes on without memory: %s", error if known else "", exc_info=not known)
@@ -182,7 +184,7 @@ class Proxy:
 
     def _came_late(self, hinted: Future[_Request]) -> None:
         """The request went on without its run, so that the run waits for no reply to it."""
-        if hinted.cancelled():
+        if hinted.cancelled() or hinted.exception() is not None:
             return
         run = hinted.result().run
         if run is not None:

@@ -13,10 +13,20 @@ from threading import RLock
 from typing import Any, Final
 from uuid import uuid4
 
-from hepm.agents.live_run import TOKEN, LiveRun, Shown, aliases_of, mark_of, name_of, only_summarised, opening_of
+from hepm.agents.live_run import (
+    OTLP_DOOR,
+    TOKEN,
+    LiveRun,
+    Shown,
+    aliases_of,
+    mark_of,
+    name_of,
+    only_summarised,
+    opening_of,
+)
 from hepm.agents.resumable import ResumableRuns
 from hepm.agents.wire import Object, Reply, objects
-from hepm.errors import HepmError, InputError, NotFoundError, StoreUnavailableError
+from hepm.errors import ConflictError, HepmError, InputError, NotFoundError, StoreUnavailableError
 from hepm.experience.prompt import Prompt, PromptOptions
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
 from hepm.ingest.prepare import IngestOptions, TrustByTags
@@ -99,13 +109,11 @@ class LiveRuns:
     def __len__(self) -> int:
         return len(self._runs)
 
-    def has(self, id: str, *, namespace: str) -> bool:
-        """Whether a run is under way here; one that another process went on with, or stored, is not."""
-        with self._lock:
-            return self._current(self._runs.get((namespace, id))) is not None
-
     def find(self, id: str, *, namespace: str) -> LiveRun | None:
-        """A run under way, by the id that its client gave; None if there is none."""
+        """A run under way here, by the id that its client gave; None if there is none.
+
+        One that another process went on with, or stored, is none.
+        """
         with self._lock:
             return self._current(self._runs.get((namespace, id)))
 
@@ -123,11 +131,16 @@ class LiveRuns:
     # Which run
 
     def named(self, id: str, *, namespace: str, door: str, **about: Any) -> LiveRun:
-        """The run of a session that the client names; a new one if it is not under way."""
+        """The run of a session that the client names; a new one if it is not under way.
+
+        Raises:
+            ConflictError: another token began it.
+        """
         with self._lock:
             run = self._current(self._runs.get((namespace, id)))
             if run is None:
-                run = self._begin(id, namespace, door, **about)
+                return self._begin(id, namespace, door, **about)
+            check_own(run.session)
             return run
 
     def continued(
@@ -139,9 +152,16 @@ class LiveRuns:
             id: The session as the client names it; "" to recognise the conversation by its messages.
             group: What sets conversations with equal messages apart, if the client says anything of the kind.
             sequel: Id of the response that the messages continue; "" if they are the whole conversation.
+        Raises:
+            ConflictError: another token began the session that the client names.
         """
         marks = list(map(mark_of, messages))
-        opening = "" if id else opening_of(messages, marks, about.get("tools"), group, about.get("user"))
+        # No token's conversation is recognised by what another one sends.
+        token = TOKEN.get()
+        opening = ""
+        if not id:
+            opening = opening_of(messages, marks, about.get("tools"), group, about.get("user"), *filter(None, [token]))
+        sequel = _of_token(token, sequel)
 
         # The thread that records replies may be behind the client, which sends its next request already.
         if self._recording:
@@ -155,10 +175,15 @@ class LiveRuns:
                 run, resumed = self._begin_or_resume(namespace, id, sequel, opening, marks, door, **about)
                 if not sequel and not resumed:
                     run.before = self._marks_of_finished(namespace, id or opening, messages, marks)
+            check_own(run.session)
             if sequel:
                 self._sequels[namespace, sequel] = run
                 run.sequel.add(sequel)
         with run.lock:
+            if run.door == OTLP_DOOR:  # what its spans said stays, and no later ones are taken
+                run.door = door
+                run.session.set_aside()
+                run.messages = []
             run.touched = time.time()
             # Until `replied`: a second request with the same messages is then a repetition, not a sequel.
             run.waiting += 1
@@ -220,8 +245,10 @@ class LiveRuns:
         own, stored = _free_id(partial(self._find, namespace), id)
         options = {"prompt_options": self._options, "ingest_options": self.ingest_options()}
         session = self.memory.session(id=own, namespace=namespace, token=TOKEN.get(), **options, **about)
+        session.shared = True
         if stored is not None:  # as it rested
             session.go_on(stored)
+        check_own(session)
         name = id or own
         run = LiveRun(session, namespace, door, name=name)
         self._runs[namespace, name] = run
@@ -322,8 +349,9 @@ class LiveRuns:
             run.waiting -= 1
             if reply.messages:
                 run.reply(reply.messages)
-            if reply.id:
-                run.session.aliases = (*run.session.aliases, reply.id)
+            id = _of_token(run.session.token, reply.id)
+            if id:
+                run.session.aliases = (*run.session.aliases, id)
             if not run.session.moved:  # else the client has gone on, or ended it, at another server
                 run.session.keep()
             run.kept = len(run.messages)
@@ -331,10 +359,10 @@ class LiveRuns:
             for message in reply.messages:
                 called.extend(map(name_of, objects(message.get("tool_calls"))))
             self.called(run, called)
-        if reply.id:
+        if id:
             with self._lock:
-                self._sequels[run.namespace, reply.id] = run
-                run.sequel.add(reply.id)
+                self._sequels[run.namespace, id] = run
+                run.sequel.add(id)
 
     def called(self, run: LiveRun, tools: Sequence[str]) -> None:
         """Note which tools an agent called after the last hint, but for hepm's own."""
@@ -503,6 +531,20 @@ class LiveRuns:
         if failed is not None and not self._failing:
             _log.warning("runs that rest are stored when the store can be written again: %s", failed)
         self._failing = failed is not None
+
+
+def check_own(session: Session) -> None:
+    """Raise a ConflictError if another token than that of the request began a session."""
+    token = TOKEN.get()
+    if session.token not in ("", token):
+        raise ConflictError(f"the session {session.id!r} belongs to another token: name another session")
+
+
+def _of_token(token: str, response: str) -> str:
+    """The id of a response, or of a conversation, as this token's; "" stays empty."""
+    if not (token and response):
+        return response
+    return f"{token} {response}"
 
 
 def free_id(memory: Memory, id: str, *, namespace: str) -> str:

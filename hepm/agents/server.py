@@ -43,7 +43,6 @@ from hepm.agents.traces import Traces
 from hepm.agents.wire import Placement
 from hepm.errors import ConflictError, HepmError, InputError, MissingExtraError, NotFoundError, StoreError
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
-from hepm.ingest.records import RecordError
 from hepm.ingest.redact import Redactor
 from hepm.memory import Memory
 
@@ -55,6 +54,8 @@ _log = logging.getLogger("hepm")
 _NO_CHECK: Final = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the guard checks it
 _SWEEP_S: Final = 30.0
 _PROBE_S: Final = 1.0
+_SHOWN_KEYS: Final = 8
+_SHOWN_KEY: Final = 40  # characters
 _METHODS: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _STATUSES: Final = {StoreError: 503, NotFoundError: 404, ConflictError: 409, InputError: 400, MissingExtraError: 501}
 
@@ -242,14 +243,10 @@ class Server:
         body = await json_object(request)
         if body is None:
             return refused(400, 'give {"session": "ID", "success": true} or a "reward"')
-        session, success, reward = body.get("session"), body.get("success"), body.get("reward")
-        if not isinstance(session, str) or not session:
-            return refused(400, '"session" is missing: the header x-hepm-session of each reply names it')
-        if not isinstance(success, bool | None):
-            return refused(400, '"success" is neither true nor false')
-        # In Python true and false are numbers, too.
-        if isinstance(reward, bool) or not isinstance(reward, int | float | None):
-            return refused(400, '"reward" is no number')
+        why_not = _why_no_outcome(body)
+        if why_not:
+            return refused(400, why_not)
+        session, success, reward = body["session"], body.get("success"), body.get("reward")
         await asyncio.to_thread(
             self.runs.finish, session, namespace=namespace_of(request), success=success, reward=reward
         )
@@ -263,8 +260,10 @@ class Server:
             return refused(400, "a hook's event is a JSON object")
         try:
             return JSONResponse(await asyncio.to_thread(self._hooks.answer, event, namespace_of(request)))
-        except Exception as error:  # the agent goes on without memory
-            _log.warning("a hook is not recorded: %s", error, exc_info=not isinstance(error, HepmError | RecordError))
+        except (InputError, StoreError):  # nothing of it is recorded, and its client learns that
+            raise
+        except Exception:  # the agent goes on without memory
+            _log.warning("a hook is not recorded", exc_info=True)
             return JSONResponse({})
 
     async def _proxied(self, request: Request) -> Response:
@@ -273,6 +272,22 @@ class Server:
         if not access_of(request).write:
             return refused(403, "this token may not write: the proxy records runs")
         return await self._proxy.handle(request, request.path_params["path"], namespace_of(request))
+
+
+def _why_no_outcome(body: Mapping[str, Any]) -> str:
+    """What is wrong with an outcome; "" if nothing is."""
+    session, success, reward = body.get("session"), body.get("success"), body.get("reward")
+    if not isinstance(session, str) or not session:
+        return '"session" is missing: the header x-hepm-session of each reply names it'
+    others = [key[:_SHOWN_KEY] for key in body if key != "session"][:_SHOWN_KEYS]
+    if others and not body.keys() & {"success", "reward"}:
+        return f'neither "success" nor "reward" is given, but {", ".join(map(repr, others))}: give one of the two'
+    if not isinstance(success, bool | None):
+        return '"success" is neither true nor false'
+    # In Python true and false are numbers, too.
+    if isinstance(reward, bool) or not isinstance(reward, int | float | None):
+        return '"reward" is no number'
+    return ""
 
 
 def _label(name: str) -> str:

@@ -21,8 +21,10 @@ from starlette.routing import Route
 
 from hepm.agents.bounds import MOST_VALUES, has_too_many_fields, inflated, is_too_dense
 from hepm.agents.guard import access_of, namespace_of
+from hepm.agents.live_run import MCP_DOOR, OTLP_DOOR
+from hepm.agents.recordable import recordable
 from hepm.agents.runs import LiveRuns
-from hepm.errors import MissingExtraError
+from hepm.errors import ConflictError, MissingExtraError, StoreError
 from hepm.ingest.formats.otlp import spans_of
 from hepm.ingest.formats.spans import Spans, TraceSpan
 from hepm.ingest.formats.turns import read_messages
@@ -90,6 +92,8 @@ class Traces:
             return _refused(kind, error.status, str(error))
         except RecordError as error:
             return _refused(kind, 400, f"the body is no OTLP request: {error}")
+        except (ConflictError, StoreError) as error:
+            return _refused(kind, 409 if isinstance(error, ConflictError) else 503, str(error))
         return _accepted(kind, rejected)
 
     def receive(self, export: dict[str, Any], namespace: str) -> list[str]:
@@ -97,7 +101,8 @@ class Traces:
 
         Raises:
             RecordError: it is no OTLP request. Nothing of it was taken.
-            StoreError: the store does not answer.
+            ConflictError: all of its runs are recorded by another token or door.
+            StoreError: the store does not answer, or there is no room on the disk for a run.
         """
         spans: list[TraceSpan] = []
         rejected: list[str] = []
@@ -120,10 +125,17 @@ class Traces:
                 # A trace is whole with its root, which ends last; a conversation may go on in another trace.
                 is_root = not span.parent.strip("0")
                 touched[id] = touched.get(id, False) or (is_root and not span.session)
+            conflicts: list[ConflictError] = []
             for id, is_whole in touched.items():
-                self._update(namespace, id, is_whole)
+                try:
+                    self._update(namespace, id, is_whole)
+                except ConflictError as error:
+                    self._drop(namespace, id)
+                    conflicts.append(error)
             self._forget_rest()
-        return rejected
+        if conflicts and len(conflicts) == len(touched):
+            raise conflicts[0]
+        return rejected + list(map(str, conflicts))
 
     def _before_start(self) -> set[tuple[str, str]]:
         """The spans of the runs that a crash or a restart left, by namespace."""
@@ -161,9 +173,14 @@ class Traces:
             if self._is_over(item, namespace):
                 continue
             about: dict[str, Any] = {"user": item.user, "environment": item.environment, "model": item.model}
-            run = self._runs.named(item.id, namespace=namespace, door="otlp", tools=item.tools or None, **about)
+            run = self._runs.named(item.id, namespace=namespace, door=OTLP_DOOR, tools=item.tools or None, **about)
+            if run.door not in (OTLP_DOOR, MCP_DOOR):
+                raise ConflictError(
+                    f"the session {item.id!r} is recorded by {run.door!r}: its spans would count its calls twice"
+                )
             with run.lock:
-                run.messages = list(as_messages(item.turns))
+                run.door = OTLP_DOOR
+                run.messages = list(map(recordable, as_messages(item.turns)))
                 if item.id == id:
                     run.session.parts |= frozenset(map(_part, spans))
                 run.outcome = item.outcome
@@ -172,6 +189,7 @@ class Traces:
                 if is_whole:
                     run.touched -= max(0.0, self._runs.idle_s - REST_S)
                 run.session.follow(run.messages)
+                run.check_kept()
         if is_whole and not has_run:  # such as a trace of a web server
             self._drop(namespace, id)
 
@@ -180,7 +198,7 @@ class Traces:
 
         Exporters send the last spans some seconds late: they are added to a run that has its outcome.
         """
-        if self._runs.has(run.id, namespace=namespace):
+        if self._runs.find(run.id, namespace=namespace) is not None:
             return False
         memory = self._runs.memory
         stored = memory.run(run.id, namespace=namespace)
@@ -199,7 +217,7 @@ class Traces:
         """Drop the spans of runs that are stored, and the oldest of traces without a run."""
         while len(self._conversations) > len(self._runs) + _WITHOUT_RUN:
             for namespace, id in self._conversations:
-                if not self._runs.has(id, namespace=namespace):
+                if self._runs.find(id, namespace=namespace) is None:
                     break
             else:
                 return

@@ -18,6 +18,7 @@ from hepm.agents.bounds import MOST_VALUES, is_too_dense
 from hepm.errors import InputError
 from hepm.ingest.formats.codex import is_context
 from hepm.ingest.formats.openai_items import item_messages
+from hepm.ingest.records import MAX_NAME
 from hepm.text import disarmed
 from hepm.types import BLOCK_END, BLOCK_START, FAILED_HINT, HINT
 
@@ -183,7 +184,7 @@ def tools_of(body: Object) -> list[Object]:
             tools.extend(tools_of({"tools": tool.get("tools")}))
             continue
         inner = tool.get("function") or tool.get("custom") or tool
-        if isinstance(inner, dict) and _text(cast(Object, inner).get("name")):
+        if isinstance(inner, dict) and 0 < len(_text(cast(Object, inner).get("name"))) <= MAX_NAME:
             tools.append({"type": "function", "function": inner})
     return tools
 

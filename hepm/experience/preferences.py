@@ -19,11 +19,12 @@ from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, Notes, notes_id
 from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, gather, lines_of, text_of
 from hepm.experience.reflection import picked, recall_question, recalled, reflection_question, user_texts, vetted
-from hepm.experience.stated_preferences import statements_in
+from hepm.experience.stated_preferences import preferences_in
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.ingest.formats.hepm import parse_stored
 from hepm.ingest.formats.turns import read_messages
+from hepm.ingest.records import MAX_LABEL
 from hepm.ingest.redact import Redactor
 from hepm.llm import Client, Estimate
 from hepm.types import DEFAULT_NAMESPACE, Trajectory, Turn
@@ -38,6 +39,7 @@ STEP: Final = "preferences"
 """Marks runs that were reflected on."""
 
 _NAMES_A_USER: Final = '"user":'  # in a stored record
+_MOST_READ: Final = 10 * NOTES_CHARS
 _TRIES: Final = 32  # as many writers may revise one user's notes at once
 _VERSIONS_AT_ONCE: Final = 16  # that are read from the store
 
@@ -141,7 +143,7 @@ class Preferences:
 
         def make(lines: Sequence[str], version: int) -> Sequence[str] | None:
             if model is None or not texts:  # then there is nothing to pay for
-                return gather(lines, statements_in(texts))
+                return gather(lines, preferences_in(texts))
             return vetted(model.ask(reflection_question(user, lines, clean)), lines, clean)
 
         author = EXTRACTIVE if model is None else model.endpoint.model
@@ -218,6 +220,9 @@ class Preferences:
     def edit(self, user: str, text: str, *, namespace: str = DEFAULT_NAMESPACE, version: int | None = None) -> Notes:
         """Write the notes by hand; `version` is the one that was edited, and a newer one is not overwritten."""
         _check_user(user)
+        # Before its lines are compared: long ones are cut, equal ones are one.
+        if len(text) > _MOST_READ:
+            raise InputError(f"the notes have {len(text):,} characters; at most {NOTES_CHARS:,} are kept.")
         lines = lines_of(text)
         if len(text_of(lines)) > NOTES_CHARS:
             raise InputError(f"the notes have {len(text_of(lines)):,} characters; at most {NOTES_CHARS:,} are kept.")
@@ -336,3 +341,5 @@ def _newest_by_user(lessons: Collection[StoredLesson]) -> Mapping[str, Notes]:
 def _check_user(user: str) -> None:
     if not user.strip():
         raise InputError("whose notes? Name a user.")
+    if len(user) > MAX_LABEL:
+        raise InputError(f"the user's name has {len(user):,} characters; {MAX_LABEL:,} are the limit.")

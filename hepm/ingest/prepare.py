@@ -20,7 +20,7 @@ from hepm.ingest.files.source_file import Lines
 from hepm.ingest.formats.hepm import write_run
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT, check_rules, verdict_of
 from hepm.ingest.reading import read_lines, read_runs, read_value
-from hepm.ingest.records import ReadOptions, Rejection, content_digest
+from hepm.ingest.records import MAX_LABEL, MAX_NAME, ReadOptions, RecordError, Rejection, content_digest
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import transitions, without_hints
 from hepm.text import CUT
@@ -160,14 +160,15 @@ class _Preparer:
             return format_name, self._run(trajectory)
         except UnicodeEncodeError as error:
             return format_name, Rejection(trajectory.source, trajectory.id, str(no_text(error)))
-        except (ValueError, RecursionError) as error:
+        except (RecordError, ValueError, RecursionError) as error:
             # What readers let through from Python or another version's export, and JSON cannot hold.
-            shown_id = trajectory.id
+            shown_id = trajectory.id[:MAX_LABEL]
             if self._options.redactor is not None:
                 shown_id = self._options.redactor.without_secrets(shown_id)
             return format_name, Rejection(trajectory.source, shown_id, f"it cannot be stored: {error}")
 
     def _run(self, trajectory: Trajectory) -> RunRecord:
+        _check_names(trajectory)
         options = self._options
         trusted = trajectory.trusted and (options.trusted is None or options.trusted(trajectory))
         if trajectory.ended_at is not None:
@@ -209,14 +210,25 @@ class _Preparer:
         if key not in self._lists:
             if len(self._lists) > _REMEMBERED_LISTS:
                 self._lists.clear()
-            clean = tools
+            clean = tuple([tool for tool in tools if len(tool.name) <= MAX_NAME])  # nobody may call the others
             if self._options.redactor is not None:
-                clean = tuple(map(self._options.redactor.tool, tools))
+                clean = tuple(map(self._options.redactor.tool, clean))
             # Only for its errors: half a surrogate pair, or what JSON cannot hold.
             specs = [(tool.name, tool.description, tool.parameters) for tool in clean]
             json.dumps(specs, ensure_ascii=False, default=dict).encode()
             self._lists[key] = tools, clean  # with the tools, so that no other ones get their ids
         return self._lists[key][1]
+
+
+def _check_names(run: Trajectory) -> None:
+    """Raise a ValueError for a name that is no name: it would stand in every prompt and on every page."""
+    for what in ("id", "user", "environment", "model"):
+        length = len(getattr(run, what))
+        if length > MAX_LABEL:
+            raise ValueError(f"its {what} has {length:,} characters; {MAX_LABEL:,} are the limit")
+    for call in run.calls(user_side=True):
+        if len(call.name) > MAX_NAME:
+            raise ValueError(f"the name of a tool has {len(call.name):,} characters; {MAX_NAME} are the limit")
 
 
 def exclude(run: Trajectory) -> Trajectory:

@@ -48,6 +48,12 @@ MAX_PARALLEL: Final = 256
 PROJECT: Final = "project"
 """Tag of the folder that a coding agent works in."""
 
+MAX_NAME: Final = 256
+"""Characters of a tool's name; the longest ones of APIs have 128."""
+
+MAX_LABEL: Final = 1_000
+"""Characters of a run's id, user, environment and model."""
+
 _HASHED: Final = "sha-"
 _OWN_TAGS: Final = (DISTRUSTED, JUDGED_AT, LEVEL, OUTCOME_BY, OWN_STATES, RECORDED_BY, TRIAL)
 _encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode

@@ -13,7 +13,7 @@ from hepm.errors import FormatError, InputError
 from hepm.ingest import fields
 from hepm.ingest.files.compression import open_file
 from hepm.ingest.files.unreadable import STREAM_ERRORS
-from hepm.ingest.records import DECODER, RecordError, decoded, is_record, without_surrogates
+from hepm.ingest.records import DECODER, MAX_NAME, RecordError, decoded, is_record, without_surrogates
 from hepm.ingest.transitions import own_tool
 from hepm.types import Tool
 
@@ -76,6 +76,8 @@ def _listed_tools(tools: tuple[object, ...]) -> tuple[Tool, ...]:
                 listed.append(Tool(tool))
             else:
                 listed.append(_of_object(tool))
+            if len(listed[-1].name) > MAX_NAME:
+                raise RecordError(f"its name has more than {MAX_NAME} characters")
         except (RecordError, ValueError) as error:
             raise InputError(
                 f"tools holds {_shown(tool)}, which is neither a name nor a tool of OpenAI's or MCP's: {error}"

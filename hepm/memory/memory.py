@@ -626,7 +626,6 @@ class Memory:
         options: PromptOptions | None = None,
         level: str = "",
         leaves_out: Callable[[str], bool] | None = None,
-        token: str = "",
         namespace: str = DEFAULT_NAMESPACE,
     ) -> Prompt:
         """The text for an agent's prompt now: notes, lessons in one sentence each, the next tools.
@@ -640,7 +639,6 @@ class Memory:
             budget: Maximum number of tokens, approximately.
             level: Of the guard (`hepm.memory.levels.LEVELS`), which sessions draw; "" where `speak` decides.
             leaves_out: Whether a lesson, or a tool (`hepm.graph.trials.hint_id`), is left out to measure what it does.
-            token: Name of the token that asks at a server: what another one's runs alone taught is not for it.
         """
         from hepm.experience.prompt import PromptOptions, Recollector, TurnState, render, render_without
 
@@ -652,7 +650,7 @@ class Memory:
         mirror = self.mirrors.namespace(namespace)
         available = _names_of(tools)
         recollector = Recollector(
-            self.lessons.told_to(token),
+            self.lessons,
             mirror,
             now,
             names=ToolNames.of(mirror.marks, map(normal, (*now.history, *now.after)), available or ()),
@@ -844,7 +842,7 @@ class Memory:
         parts: Collection[Part] | None = None,
         on_progress: ExaminationProgress = lambda done, total: None,
     ) -> list[Finding]:
-        """Compare derived data with the records, and the mirror with the store; vectors of a model only by size.
+        """Compare derived data with the records, and the mirror with the store; of a model's vectors only a few.
 
         Args:
             parts: What is compared; None for all of `hepm.graph.examination.doctor.PARTS`.
@@ -855,17 +853,13 @@ class Memory:
         from hepm.ingest.pipeline import replay_with
 
         self.mirrors.refresh()
-        embedder: Embedder | None = None
-        if self.store.header.embedder.startswith("hepm/"):
-            # Vectors of a model are not computed again: that would take hours, or cost money.
-            embedder = self._embedder.now
         return examine(
             self.store,
             self.mirrors.find(namespace),
             namespace=namespace,
             replay=replay_with(None),
             artifacts=self.mirrors.artifacts(namespace),
-            embedder=embedder,
+            embed=self._embed,
             parts=PARTS if parts is None else parts,
             on_progress=on_progress,
         )

@@ -3,30 +3,69 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hepm.errors import InputError
-from hepm.ingest.formats.turns import read_messages
-from hepm.ingest.records import RecordError, decoded
+from hepm.ingest.fields import plain_text
+from hepm.ingest.formats.turns import OpenCall, chat_calls, read_messages
+from hepm.ingest.records import MAX_NAME, RecordError, decoded
 from hepm.ingest.redact import Redactor
-from hepm.types import ToolCall, ToolName, Turn
+from hepm.ingest.transitions import own_tool
+from hepm.types import SUMMARY_TOOL, ToolCall, ToolName, Turn
 
 
 class RecordedMessages:
-    """The chat messages of a run that is recorded call by call.
+    """The chat messages of a run that is recorded call by call, or of what is recorded beside its conversation.
 
     Attributes:
         messages: In the form of OpenAI, with members of hepm's own such as "reward" and "hidden".
+        place: How many messages of the conversation come before what is recorded next.
     """
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
+        self.place = 0
+        self._places: list[int] = []
+        self._left = 0  # of the messages, those of before a restart
         self._calls = 0
 
     def say(self, role: str, text: str) -> None:
         """Add a message."""
-        self.messages.append({"role": role, "content": text})
+        self._append({"role": role, "content": text})
+
+    def _append(self, message: dict[str, Any]) -> None:
+        self.messages.append(message)
+        self._places.append(self.place)
+
+    def put_before(self, left: Sequence[dict[str, Any]], given: Sequence[Any]) -> None:
+        """Put what a restart left before the others, if it holds more than the conversation that now goes on."""
+        held = _Held(given)
+        kept: list[dict[str, Any]] = []
+        places: list[int] = []
+        visible = 0
+        for message in left:
+            # Texts are in the conversation, whose client may have written them again, and were stored without secrets.
+            if message.get("hidden") or message.get("tool_calls") or message["role"] == "tool":
+                kept.append(message)
+                places.append(visible)
+            visible += not message.get("hidden")
+        if any(held.beside(message, by_name=True) for message in kept):
+            self.messages[:0], self._places[:0], self._left = kept, places, len(kept)
+
+    def within(self, given: Sequence[Any]) -> list[Any]:
+        """The conversation with what is recorded beside it, each where it came, and once what both hold."""
+        held = _Held(given)
+        merged: list[Any] = []
+        taken = 0
+        for number, (place, message) in enumerate(zip(self._places, self.messages, strict=True)):
+            merged.extend(given[taken:place])
+            taken = max(taken, place)
+            beside = held.beside(message, by_name=number < self._left)
+            if beside is not None:
+                merged.append(beside)
+        return [*merged, *given[taken:]]
 
     def call(
         self,
@@ -37,27 +76,28 @@ class RecordedMessages:
         *,
         together: bool,
         hidden: bool,
-        prefix: str,
+        id: str,
         refused: bool = False,
     ) -> None:
-        """Add a call and its result (see `Session.record`); `prefix` begins the call's id.
+        """Add a call and its result (see `Session.record`).
 
         Raises:
             InputError: it cannot be recorded. Nothing of it is.
         """
         # Check everything before storing any of it: a part that cannot be stored would spoil the run.
         try:
-            ToolCall(tool)
+            if len(ToolCall(tool).name) > MAX_NAME:
+                raise ValueError(f"its name has {len(tool):,} characters; {MAX_NAME} are the limit")
             given = decoded(dict(arguments or {}))
             text = _as_text(result)
         except (RecordError, TypeError, ValueError, RecursionError) as error_found:
-            raise InputError(f"the call of {tool!r} cannot be recorded: {error_found}") from error_found
+            raise InputError(f"the call of {tool[:MAX_NAME]!r} cannot be recorded: {error_found}") from error_found
         self._calls += 1
-        id = f"{prefix}_{self._calls}"
+        id = id or f"recorded_{self._calls}"
         self._add_call({"id": id, "type": "function", "function": {"name": tool, "arguments": given}}, together, hidden)
         if result is not None or error is not None or refused:
             answer = {"role": "tool", "tool_call_id": id, "content": text, "is_error": error, "refused": refused}
-            self.messages.append(answer)
+            self._append(answer)
 
     def _add_call(self, call: dict[str, Any], together: bool, hidden: bool) -> None:
         """Add a call to the message that it belongs to, or as a message of its own."""
@@ -72,7 +112,7 @@ class RecordedMessages:
         if last.get("role") == "assistant" and "tool_calls" not in last and not hidden:
             last["tool_calls"] = [call]  # its text is said, and this is its call
         else:
-            self.messages.append({"role": "assistant", "content": "", "tool_calls": [call], "hidden": hidden})
+            self._append({"role": "assistant", "content": "", "tool_calls": [call], "hidden": hidden})
 
     @property
     def last_reply(self) -> dict[str, Any] | None:
@@ -81,6 +121,54 @@ class RecordedMessages:
             if message["role"] == "assistant" and not message.get("hidden"):
                 return message
         return None
+
+
+class _Held:
+    """What a conversation holds, by which it is known again: ids and names of calls, summaries, and texts by role."""
+
+    def __init__(self, messages: Iterable[Any]) -> None:
+        self._ids: set[str | None] = set()
+        self._names: Counter[str] = Counter()
+        self._summaries: set[str] = set()
+        self._texts: set[tuple[str, str]] = set()
+        self._left_out: set[str] = set()
+        for message in messages:
+            self._texts.add((message.get("role"), plain_text(message.get("content"))))
+            for call in chat_calls(message):
+                self._ids.add(call.id)
+                self._names[call.name] += 1
+                self._summaries.add(_summary_of(call))
+
+    def beside(self, message: dict[str, Any], *, by_name: bool) -> dict[str, Any] | None:
+        """What a recorded message has beyond the conversation, which does not contain it; None if that is nothing.
+
+        Args:
+            by_name: Whether a call is known again by its name, as ids did not outlast a restart.
+        """
+        if message["role"] == "tool":
+            return None if message["tool_call_id"] in self._left_out else message
+        calls: list[Any] = []
+        for call, read in zip(message.get("tool_calls", ()), chat_calls(message), strict=True):
+            known = not by_name and read.id in self._ids
+            if by_name and not message.get("hidden") and self._names[read.name]:
+                self._names[read.name] -= 1
+                known = True
+            if known or (_summary_of(read) and _summary_of(read) in self._summaries):
+                self._left_out.add(call["id"])
+            else:
+                calls.append(call)
+        if calls:
+            return {**message, "tool_calls": calls, "hidden": True}
+        if message.get("tool_calls") or (message["role"], message["content"]) in self._texts:
+            return None
+        return {**message, "hidden": True}
+
+
+def _summary_of(call: OpenCall) -> str:
+    """The text of a call with which the agent summarised; "" for other calls."""
+    if own_tool(call.name, call.arguments) != SUMMARY_TOOL:
+        return ""
+    return str(call.arguments.get("summary") or "")
 
 
 def as_messages(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
@@ -92,7 +180,7 @@ def as_messages(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
         results: list[dict[str, Any]] = []
         for call in turn.calls:
             number += 1
-            id = f"call_{number}"
+            id = f"stored_{number}"  # no client's own, as both may stand in one run
             calls.append({"id": id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}})
             if call.result is not None or call.error is not None or call.refused:
                 answer = {"role": "tool", "tool_call_id": id, "content": call.result or "", "is_error": call.error}
@@ -113,19 +201,37 @@ def as_messages(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
 
 
 def starts_alike(messages: Sequence[object], others: Sequence[object]) -> bool:
-    """Whether both begin with the same words of a user; `others` were kept on disk."""
-    text = _first_user_text(messages)
-    if text is None:
-        return False
+    """Whether both begin with the same words of a user; `others` were kept on disk.
+
+    Of calls that were recorded without a user's words, whether both begin with a call of one tool.
+    """
+    text, tool = _beginning(messages)
+    text_before, tool_before = _beginning(others)
+    if text_before is None:
+        return tool is not None and tool == tool_before
     # What was kept on disk is redacted, and what the client sends is not.
-    return Redactor().text(text) == _first_user_text(others)
+    return text is not None and Redactor().text(text) == text_before
 
 
-def _first_user_text(messages: Sequence[object]) -> str | None:
-    for turn in read_messages(messages):
-        if turn.role == "user":
-            return turn.text
-    return None
+def begins_again(recorded: dict[str, Any], left: Iterable[dict[str, Any]]) -> bool:
+    """Whether a message that is recorded first is the first of those that were kept on disk."""
+    for first in left:
+        if first["role"] == "system":
+            continue
+        names: list[list[str]] = []
+        for message in (recorded, first):
+            names.append([call["function"]["name"] for call in message.get("tool_calls", ())])
+        said = recorded["role"], Redactor().text(recorded["content"])
+        return said == (first["role"], first["content"]) and names[0] == names[1]
+    return False
+
+
+def _beginning(messages: Sequence[object]) -> tuple[str | None, ToolName | None]:
+    """The first words of a user, and the first tool called."""
+    turns = read_messages(messages)
+    texts = [turn.text for turn in turns if turn.role == "user"]
+    tools = [call.name for turn in turns for call in turn.calls]
+    return next(iter(texts), None), next(iter(tools), None)
 
 
 def _as_text(result: object) -> str:

@@ -21,7 +21,8 @@ from hepm.ingest.records import graded, without_surrogates
 from hepm.ingest.transitions import agent_state, hints_in, without_own_hints
 from hepm.memory.echo import HintedCalls, calls_in
 from hepm.memory.levels import BOLDEST, SILENT
-from hepm.memory.messages import RecordedMessages, as_messages, starts_alike
+from hepm.memory.messages import RecordedMessages, as_messages, begins_again, starts_alike
+from hepm.text import count_of
 from hepm.types import (
     DEFAULT_NAMESPACE,
     HINT,
@@ -61,6 +62,9 @@ class Session:
     Ask for a `hint` before each call of the model, and `finish` with the outcome. Pass the conversation as messages, or
     record it call by call with `say` and `record`.
 
+    A session with the id of one that a crash ended begins again if its first message or call is the same, and else goes
+    on after it; a warning says which.
+
     A session raises nothing before its end. If memory fails, there is no hint; what cannot be recorded is raised by
     `finish`, or at the end of the block. Both are logged as warnings. A `with` block without `finish` stores the run
     without a label: it does not count, and may still be finished. A session without messages and calls stores nothing.
@@ -71,6 +75,8 @@ class Session:
         aliases: Names beside the id by which a server recognises the session after a restart; kept on disk with it.
         parts: Ids of what its turns were made of, such as spans: kept on disk with them, so that none counts twice.
         holdout: The chance that it is a control and gets nothing from memory; see `enter`.
+        shared: Whether several doors of a server record it: what is recorded call by call then stands beside the
+            messages, and all of it goes on after a restart.
     """
 
     _memory: Memory
@@ -85,7 +91,8 @@ class Session:
     aliases: tuple[str, ...] = ()
     parts: frozenset[str] = frozenset()
     holdout: float = 0.0
-    # Either the caller's own list of messages, or those recorded with `say` and `record`; never both.
+    shared: bool = False
+    # Either the caller's own list of messages, or those recorded with `say` and `record`; both only if it is shared.
     _given: Sequence[object] | None = None
     _recorded: RecordedMessages = field(default_factory=RecordedMessages)
     # In order: ids of the lessons that hints held, which the outcome credits.
@@ -99,6 +106,7 @@ class Session:
     # What a crash left, as messages: the run begins with them.
     _resumed: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     _stamp: Stamp | None = None
+    _unwritten: bool = False
     _named: set[str] = field(default_factory=set[str])
     _made_of: frozenset[str] = frozenset()
     _trial: Trial | None = None
@@ -169,6 +177,11 @@ class Session:
     def stamp(self) -> Stamp | None:
         """Of its file as this process wrote it last; None if it is not on disk."""
         return self._stamp
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the last write of what is recorded went well, so that a crash loses nothing."""
+        return not self._unwritten
 
     @property
     def moved(self) -> bool:
@@ -434,12 +447,10 @@ class Session:
         model name tools, and share few words with questions). The agent's last turn is recorded with their ids.
         """
 
-        from hepm.experience.principles import Principles
-
         def search() -> list[FoundPrinciple]:
             about: dict[str, Any] = {"namespace": self._namespace, "environment": self._run.environment, "k": k}
             # Similar ones first, so that those about the last tools fill what is left of k.
-            principles = Principles(self._memory.lessons.told_to(self.token))
+            principles = self._memory.principles
             now = agent_state(self._turns())
             last_tools = [tool for tool in now.last if tool != START]
             similar = principles.search(query, floor=floor, **about)
@@ -470,7 +481,6 @@ class Session:
         from hepm.experience.prompt import TurnState
 
         about |= {"environment": self._run.environment, "user": self._run.user, "namespace": self._namespace}
-        about["token"] = self.token
         return self._memory.prompt(TurnState.after_turns(turns), options=self._prompt_options, **about)
 
     def _ask(self, memory: Callable[[], T]) -> T | None:
@@ -496,6 +506,13 @@ class Session:
             self._resumed = list(as_messages(run.turns))
             self._is_sequel_of(run)
 
+    def set_aside(self) -> None:
+        """Let what is recorded stand before the messages of another conversation, as what a restart left does."""
+        with self._recording:
+            self._resumed = list(as_messages(self._turns()))
+            self._given = None
+            self._recorded = RecordedMessages()
+
     def rewind(self, turns: int) -> None:
         """Of what a crash left, keep so many turns: the client never got what came after them."""
         self._resumed = list(as_messages(self._written[:turns]))
@@ -504,11 +521,7 @@ class Session:
     def say(self, role: Literal["system", "user", "assistant"], text: str) -> None:
         """Record a message, in a run without `messages`."""
 
-        def append() -> None:
-            self._check_recorded()
-            self._recorded.say(role, text)
-
-        if self._kept(append):
+        if self._kept(lambda: self._record(lambda: self._recorded.say(role, text))):
             self.keep()
 
     def record(
@@ -521,6 +534,7 @@ class Session:
         refused: bool = False,
         together: bool = False,
         hidden: bool = False,
+        id: str = "",
     ) -> None:
         """Record a tool call, in a run without `messages`.
 
@@ -529,16 +543,14 @@ class Session:
             refused: Whether it never ran: the user refused or interrupted it, or a rule or a hook blocked it.
             together: Whether it was issued in parallel with the previous call.
             hidden: Whether the agent's conversation does not contain it, so that it is no turn of the run.
+            id: The call's own, by which it is known among the messages of another door.
         """
 
-        def append() -> None:
-            self._check_recorded()
-            # Ids of calls before a crash begin with "call": those after it must differ.
-            prefix = "again" if self._resumed else "call"
-            about = {"together": together, "hidden": hidden, "refused": refused}
-            self._recorded.call(call, arguments, result, error, prefix=prefix, **about)
+        def add() -> None:
+            about: dict[str, Any] = {"together": together, "hidden": hidden, "refused": refused, "id": id}
+            self._recorded.call(call, arguments, result, error, **about)
 
-        if self._kept(append):
+        if self._kept(lambda: self._record(add)):
             self.keep()
 
     def read(self, text: str) -> None:
@@ -548,34 +560,56 @@ class Session:
             last["read"] = text
 
     def _kept(self, record: Callable[[], None]) -> bool:
-        """Whether this could be recorded. The first error is raised when the run is stored."""
+        """Whether this could be recorded. The first error is raised when the run is stored; at a server, at once."""
         try:
             with self._recording:
                 record()
         except InputError as error:
+            if self.shared:
+                raise
             if self._failed is None:
                 self._failed = error
                 _log.warning("the session %r cannot be stored: %s", self.id, error)
             return False
         return True
 
-    def _check_recorded(self) -> None:
-        """Raise an InputError if this run was given as messages."""
-        if self._given is not None:
+    def _record(self, add: Callable[[], None]) -> None:
+        """Add a message or a call to those that are recorded one by one; else an InputError."""
+        if self._given is not None and not self.shared:
             raise InputError(f"the session {self.id!r} was given messages: append to them, without say() or record()")
+        is_first = not self._recorded.messages
+        self._recorded.place = len(self._given or ())
+        add()
+        if is_first and self._resumed and not self.shared:
+            self._say_how_it_goes_on(again=begins_again(self._recorded.messages[0], self._resumed))
 
     def _take(self, messages: Sequence[object]) -> None:
-        if self._recorded.messages:
+        if self._recorded.messages and not self.shared:
             raise InputError(f"the session {self.id!r} is recorded with say() and record(): go on without messages")
-        if self._given is None and self._resumed and starts_alike(messages, self._resumed):
-            self._resumed = []  # these messages are the whole run, not what came after the crash
+        if self._given is None and self._resumed:
+            # Whether these messages are the whole run, not what came after the crash.
+            again = starts_alike(messages, self._resumed)
+            if again and self.shared:  # another door may have recorded what they lack
+                self._recorded.put_before(self._resumed, messages)
+            self._say_how_it_goes_on(again=again)
         self._given = messages
+
+    def _say_how_it_goes_on(self, *, again: bool) -> None:
+        """Say whether it takes the place of what a crash left of it, or goes on after that."""
+        calls = sum(len(message.get("tool_calls", ())) for message in self._resumed)
+        how = "begins again, in the place of" if again else "goes on after"
+        level = logging.DEBUG if self.shared else logging.WARNING
+        _log.log(level, "the session %r %s the %s that a crash left of it", self.id, how, count_of(calls, "call"))
+        if again:
+            self._resumed = []
 
     @property
     def _messages(self) -> Sequence[object]:
         messages: Sequence[object] = self._recorded.messages
         if self._given is not None:
             messages = self._given
+            if self._recorded.messages:
+                messages = self._recorded.within(messages)
         if not self._resumed:
             return messages  # the caller's list itself: its messages are read once
         return [*self._resumed, *messages]
@@ -643,6 +677,7 @@ class Session:
         stamp = journal.write(
             part, first_new, list(self._shown), namespace=self._namespace, aliases=aliases, parts=sorted(parts)
         )
+        self._unwritten = stamp is None
         if stamp is None:  # perhaps a part of it is written
             self._stamp = journal.stamp(self._namespace, self.id)
             return

@@ -28,6 +28,7 @@ from hepm.errors import InputError
 from tests.agents.raw import RawEndpoint, Taken, answer_to, connected, raw_endpoint, request_bytes, status_of
 from tests.agents.serving import serving, until
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
+from tests.agents.test_two_doors import Doors
 from tests.faults.places import files_limited_to
 
 CHAT: dict[str, Any] = {"model": "small", "messages": [WISH], "tools": TOOLS}
@@ -80,6 +81,20 @@ def test_a_conversation_of_too_many_messages_passes_unread(memory: Memory, endpo
 def test_an_outcome_of_millions_of_values_is_refused(memory: Memory) -> None:
     with serving(memory) as (_, url):
         assert post(url, "/outcome", b'{"session": "s", "x": [' + b"{}," * 600_000 + b"{}]}").status_code == 400
+
+
+@pytest.mark.parametrize("line", ["\n", "a\n", "- wants tea\r\n"])
+def test_notes_of_millions_of_lines_are_refused_at_once(memory: Memory, line: str) -> None:
+    notes = {"user": "ann", "text": line * 1_000_000, "version": 0}
+    with serving(memory) as (_, url):
+        started = time.monotonic()
+        answer = post(url, "/api/notes", json.dumps(notes).encode())
+        assert CLIENT.get(f"{url}/api/now").status_code == 200
+        assert time.monotonic() - started < 20
+        named = post(url, "/api/notes", json.dumps({"user": "u" * 5_000, "text": "x", "version": 0}).encode())
+    assert (answer.status_code, named.status_code) == (400, 400)
+    assert "at most 4,000 are kept" in answer.text
+    assert "1,000 are the limit" in named.text
 
 
 def test_marks_in_texts_are_no_values() -> None:
@@ -198,6 +213,11 @@ def test_the_servers_own_page_and_uploads_and_links_pass(memory: Memory, endpoin
         assert CLIENT.post(f"{url}/v1/files", files={"file": b"x"}).status_code == 200
         assert CLIENT.post(f"{url}/v1/batches/b/cancel").status_code == 200
         assert CLIENT.get(f"{url}/metrics", headers=visit).status_code == 200
+        assert CLIENT.get(f"{url}/", headers=visit).status_code == 200
+        for path in ("/api/now", "/api/runs", "/desk/api/graph", "/api/run?id=run-0", "/api/notes?user=ann"):
+            assert CLIENT.get(url + path, headers=visit).status_code == 403, path
+            assert CLIENT.get(url + path, headers=visit | {"sec-fetch-site": "same-site"}).status_code == 403, path
+            assert CLIENT.get(url + path, headers=own).status_code in (200, 400, 404), path
         assert CLIENT.get(f"{url}/v1/models", headers=visit).status_code == 403
 
 
@@ -271,7 +291,7 @@ def test_a_session_id_of_half_a_megabyte_is_neither_a_header_nor_a_key(memory: M
     with serving(memory, upstream=endpoint.url) as (server, url):
         answer = answer_to(url, request_bytes("/v1/chat/completions", json.dumps(body).encode()))
         hook = {"session_id": "x" * 500_000, "hook_event_name": "UserPromptSubmit", "prompt": "refund"}
-        assert post(url, "/hooks/claude-code", json.dumps(hook).encode()).status_code == 200
+        assert post(url, "/hooks/claude-code", json.dumps(hook).encode()).status_code == 400
         assert len(server.runs) == 0
     assert status_of(answer) == 200  # the request goes on without memory
     assert len(answer) < 2_000
@@ -348,6 +368,27 @@ def test_a_reward_that_is_not_finite_is_a_bad_request(memory: Memory, session: s
     assert (stored.outcome.success, stored.outcome.reward) == (True, None)
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"score": 1}, "'score'"),
+        ({"outcome": "ok", "score": 1}, "'outcome', 'score'"),
+        ({"k" * 900: 1}, "'kkkk"),
+        ({str(n): n for n in range(5_000)}, "'7'"),
+    ],
+)
+def test_an_outcome_under_other_keys_is_refused_with_the_keys_that_it_has(
+    memory: Memory, body: dict[str, Any], said: str
+) -> None:
+    memory.ingest(from_messages([WISH], id="run-0"))
+    with serving(memory) as (_, url):
+        answer = post(url, "/outcome", json.dumps({"session": "run-0", **body}).encode())
+    assert answer.status_code == 400
+    assert 'neither "success" nor "reward" is given' in answer.json()["error"]["message"]
+    assert said in answer.json()["error"]["message"]
+    assert len(answer.text) < 600
+
+
 @pytest.mark.parametrize("unseen", ["\u3164", "\u115f", "\uffa0", "\u1160"])
 def test_a_tools_name_holds_nothing_invisible_in_a_hint(tmp_path: Path, unseen: str) -> None:
     with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
@@ -359,6 +400,110 @@ def test_a_tools_name_holds_nothing_invisible_in_a_hint(tmp_path: Path, unseen: 
     assert "refund" in hint
     assert unseen not in hint
     assert f"\\u{ord(unseen):04x}" in hint
+
+
+# Odd parts
+
+LONG = "x" * 1_000_000
+NESTED = json.loads("[" * 150 + "]" * 150)
+GOOD = {"id": "c1", "type": "function", "function": {"name": "get_order", "arguments": '{"n": 7}'}}
+ODD_CALLS: list[Any] = [
+    None, 5, "get_order", {}, {"function": None}, {"function": {"name": ""}}, {"function": {"name": None}},
+    {"function": {"name": 5}}, {"function": {"name": "<START>"}}, {"custom": 1}, [GOOD],
+    {"id": "c2", "function": {"name": LONG, "arguments": "{}"}},
+    {"id": "c3", "function": {"name": "deep", "arguments": json.dumps({"x": NESTED})}},
+]  # fmt: skip
+ODD_CONTENTS: list[Any] = [5, True, 1.5, [None], [5, {"type": "text", "text": "x"}], [{"type": "tool_use"}], {"a": 1}]
+ODD_MESSAGES: list[Any] = [
+    *({"role": "assistant", "content": "", "tool_calls": [one, GOOD]} for one in ODD_CALLS),
+    *({"role": "assistant", "content": one, "tool_calls": [GOOD]} for one in ODD_CONTENTS),
+    {"role": "assistant", "tool_calls": [GOOD, *({**GOOD, "function": {"name": f"t{n}"}} for n in range(300))]},
+    {"role": "assistant", "tool_calls": {"0": GOOD}},
+    {"role": "assistant", "function_call": 5, "tool_calls": [GOOD]},
+    *({"role": role, "content": one} for role in ("user", "system", "tool", "narrator") for one in ODD_CONTENTS),
+]
+
+
+@pytest.mark.parametrize("who", ["client", "endpoint"])
+def test_a_run_with_odd_parts_can_be_ended_and_holds_the_rest(memory: Memory, endpoint: RawEndpoint, who: str) -> None:
+    wrong: list[Any] = []
+    with serving(memory, upstream=endpoint.url) as (_, url):
+        for number, odd in enumerate(ODD_MESSAGES):
+            session = f"s{number}"
+            messages: list[Any] = [WISH, {"role": "assistant", "content": "", "tool_calls": [GOOD]}]
+            messages.append({"role": "tool", "tool_call_id": "c1", "content": "delivered"})
+            if who == "client":
+                messages.append(odd)
+            else:
+                body = json.dumps({"choices": [{"index": 0, "message": odd}]}).encode()
+                head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
+                endpoint.answer = head + body
+            sent = json.dumps(CHAT | {"messages": messages}).encode()
+            assert post(url, "/v1/chat/completions", sent, x_hepm_session=session).status_code == 200
+            ended = post(url, "/outcome", json.dumps({"session": session, "success": True}).encode())
+            stored = memory.run(session)
+            if ended.status_code != 200 or stored is None or next(stored.calls()).arguments != {"n": 7}:
+                wrong.append((str(odd)[:200], ended.text[:200]))
+            elif max(len(call.name) for call in stored.calls()) > 256:
+                wrong.append((str(odd)[:200], "the name is stored whole"))
+    assert wrong == []
+
+
+ODD_EVENTS: list[tuple[dict[str, Any], str]] = [
+    ({"hook_event_name": "PostToolBatch", "tool_calls": [None]}, '"tool_calls"[0] is null'),
+    ({"hook_event_name": "PostToolBatch", "tool_calls": 5}, '"tool_calls" is a number'),
+    ({"hook_event_name": "PostToolBatch", "tool_calls": [{"tool_input": {}}]}, '"tool_name"'),
+    ({"hook_event_name": "PostToolBatch", "tool_calls": [{"tool_name": 5}]}, '"tool_name" is a number'),
+    ({"hook_event_name": "PostToolBatch", "tool_calls": [{"tool_name": LONG}]}, "1,000,000 characters"),
+    ({"hook_event_name": "PostToolBatch", "tool_calls": [{"tool_name": "<START>"}]}, "<START>"),
+    ({"hook_event_name": "PostToolUse", "tool_name": "Read", "tool_input": {"x": NESTED}}, "nested deeper"),
+    ({"hook_event_name": "PostToolUseFailure", "tool_use_id": "c"}, '"tool_name"'),
+    ({"hook_event_name": "UserPromptSubmit", "prompt": 5}, '"prompt" is a number'),
+    ({"hook_event_name": "Stop", "last_assistant_message": ["x"]}, '"last_assistant_message" is a list'),
+    ({"hook_event_name": "Stop", "session_id": ""}, '"session_id" is missing'),
+    ({"hook_event_name": "Stop", "session_id": 5}, '"session_id" is a number'),
+]
+
+
+def test_a_hook_with_an_odd_part_is_refused_with_its_name_and_the_run_can_be_ended(memory: Memory) -> None:
+    good = {"tool_name": "Read", "tool_input": {}, "tool_use_id": "a", "tool_response": "ok"}
+    with serving(memory) as (_, url):
+
+        def hook(event: dict[str, Any]) -> httpx2.Response:
+            return post(url, "/hooks/claude-code", json.dumps({"session_id": "s", **event}).encode())
+
+        assert hook({"hook_event_name": "PostToolBatch", "tool_calls": [good]}).status_code == 200
+        for event, said in ODD_EVENTS:
+            answer = hook(event)
+            assert (answer.status_code, said in answer.json()["error"]["message"]) == (400, True), (event, answer.text)
+            if isinstance(event.get("tool_calls"), list):
+                mixed = event | {"tool_calls": [{**good, "tool_use_id": "b"}, *event["tool_calls"]]}
+                assert hook(mixed).status_code == 400, "all of a batch, or nothing"
+        assert post(url, "/outcome", b'{"session": "s", "success": true}').status_code == 200
+    stored = memory.run("s")
+    assert stored is not None
+    assert [call.name for call in stored.calls()] == ["Read"]
+
+
+def test_no_name_of_a_million_characters_is_stored(memory: Memory) -> None:
+    called = {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": LONG, "arguments": "{}"}}]}
+    report = memory.ingest(from_messages([WISH, called], id="long", success=True))
+    assert [one.reason for one in report.rejected] == [
+        "it cannot be stored: the name of a tool has 1,000,000 characters; 256 are the limit"
+    ]
+    for about in ({"user": LONG}, {"environment": LONG}, {"id": LONG}, {"model": LONG}):
+        report = memory.ingest(from_messages([WISH], **about, success=True))
+        assert "1,000,000 characters; 1,000 are the limit" in report.rejected[0].reason
+        assert len(str(report.rejected[0].record)) <= 1_000
+    for listed in (LONG, {"name": LONG, "description": "x"}):
+        with pytest.raises(InputError, match="more than 256 characters"):
+            memory.ingest(from_messages([WISH], success=True), tools=[listed])
+    session = memory.session(id="s")
+    session.record(LONG)
+    with pytest.raises(InputError, match="1,000,000 characters") as refusal:
+        session.finish(success=True)
+    assert len(str(refusal.value)) < 1_000
+    assert max(len(tool.name) for tool in memory.tools.list()) < 256
 
 
 # Tokens and what they show
@@ -425,6 +570,25 @@ def test_health_says_when_there_is_no_room_for_runs_and_when_there_is_again(memo
             assert until(lambda: status()[0] == "degraded")
             assert "cannot be kept" in status()[1]
         assert until(lambda: status() == ("ok", "ok"))
+
+
+def test_a_door_that_can_keep_nothing_on_the_disk_says_so_and_nothing_is_lost_when_there_is_room(
+    memory: Memory,
+) -> None:
+    doors = Doors(memory)
+    with serving(memory) as (_, url):
+        doors.url = url
+        with files_limited_to(0):
+            refused = {door: getattr(doors, door)(door, ["get_order"]) for door in ("hooks", "otlp", "mcp")}
+        assert refused == {"hooks": 503, "otlp": 503, "mcp": 409}
+        assert doors.hooks("hooks", ["refund"]) == 200
+        assert doors.otlp("otlp", ["get_order", "refund"]) == 200
+        for session in ("hooks", "otlp"):
+            assert doors.outcome(session) == 200
+    for session in ("hooks", "otlp"):
+        stored = memory.run(session)
+        assert stored is not None
+        assert [call.name for call in stored.calls()] == ["get_order", "refund"]
 
 
 def test_an_outcome_waits_for_no_store_that_hangs_and_is_stored_once(

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import httpx2
+import pytest
 
 from hepm import Memory, from_messages
 from hepm.types import BLOCK_END, BLOCK_START, HINT
@@ -173,3 +174,42 @@ def test_calls_that_were_denied_interrupted_or_blocked_are_recorded_as_refused_a
     # Of the same tool as many calls ran here as were refused.
     assert 'users refused "Bash make" here (2 of 4)' in told[0]["hookSpecificOutput"]["additionalContext"]
     assert told[1] == {}
+
+
+def events_of(names: list[str], failed: str = "") -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, Any]]:
+    """Calls as `PostToolUse` tells of them, those that failed by `PostToolUseFailure`, and all as a batch."""
+    calls = [{"tool_name": name, "tool_input": {"n": 1}, "tool_use_id": name, "tool_response": "ok"} for name in names]
+    single = [{"hook_event_name": "PostToolUse", **call} for call in calls if call["tool_name"] != failed]
+    failures = [{"hook_event_name": "PostToolUseFailure", **call, "error": "no"} for call in calls[-1:] if failed]
+    return single, failures, {"hook_event_name": "PostToolBatch", "tool_calls": calls}
+
+
+@pytest.mark.parametrize("sent", ["single", "single and batch", "batch", "batch twice"])
+def test_a_call_is_recorded_once_whichever_events_a_client_sends(memory: Memory, sent: str) -> None:  # noqa: F811
+    single, failures, batch = events_of(["Read", "Grep", "Edit"], failed="Edit")
+    events = [{"hook_event_name": "UserPromptSubmit", "prompt": "Hi"}, *failures]
+    events += single if "single" in sent else []
+    events += [batch] * (("batch" in sent) + ("twice" in sent))
+    with serving(memory) as (_, url):
+        for event in [*events, {"hook_event_name": "Stop", "last_assistant_message": "done"}]:
+            assert httpx2.post(f"{url}/hooks/claude-code", json={"session_id": "c1", **event}).status_code == 200
+        assert httpx2.post(f"{url}/outcome", json={"session": "c1", "success": True}).status_code == 200
+    stored = memory.run("c1")
+    assert stored is not None
+    assert {call.name: (call.error, call.result) for call in stored.calls()} == {
+        "Read": (False, "ok"),
+        "Grep": (False, "ok"),
+        "Edit": (True, "no"),
+    }
+    assert len(list(stored.calls())) == 3
+
+
+def test_an_error_that_no_batch_tells_of_is_recorded_when_the_turn_ends(memory: Memory) -> None:  # noqa: F811
+    _, failures, _ = events_of(["Edit"], failed="Edit")
+    with serving(memory) as (_, url):
+        for event in [*failures, {"hook_event_name": "Stop"}]:
+            httpx2.post(f"{url}/hooks/claude-code", json={"session_id": "c1", **event})
+        assert httpx2.post(f"{url}/outcome", json={"session": "c1", "success": False}).status_code == 200
+    stored = memory.run("c1")
+    assert stored is not None
+    assert [(call.name, call.error, call.result) for call in stored.calls()] == [("Edit", True, "no")]

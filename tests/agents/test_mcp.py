@@ -156,3 +156,30 @@ def test_an_outcome_sent_again_to_another_server_makes_no_second_run(tmp_path: P
 def called(tool: str) -> dict[str, Any]:
     call = {"id": tool, "type": "function", "function": {"name": tool, "arguments": "{}"}}
     return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("suggest_next_tools", {"session_id": "s"}, "history: field required"),
+    ("suggest_next_tools", {"session_id": 5, "history": []}, "session_id: input should be a valid string"),
+    ("suggest_next_tools", {"session_id": "s", "history": [5]}, "history.0: input should be a valid string"),
+    ("suggest_next_tools", {"session_id": "s", "history": [], "k": 99}, "k: input should be less than or equal to 20"),
+    ("record_outcome", {"session_id": "s" * 900}, "session_id: string should have at most 200 characters"),
+    ("record_outcome", {"session_id": "s", "calls": [""], "success": True}, "cannot be recorded"),
+    ("record_outcome", {"session_id": "s", "calls": ["x" * 300], "success": True}, "256 are the limit"),
+]
+
+
+def test_what_is_wrong_with_an_argument_is_said_in_one_sentence(memory: Memory) -> None:  # noqa: F811
+    async def talk(url: str) -> list[Any]:
+        async with Client(f"{url}/mcp") as client:
+            return [await client.call_tool(tool, arguments) for tool, arguments, _ in WRONG]
+
+    with serving(memory) as (_, url):
+        answers = asyncio.run(talk(url))
+    for (_, _, said), answer in zip(WRONG, answers, strict=True):
+        text = answer.content[0].text
+        assert answer.is_error
+        assert said in text, text
+        assert "\n" not in text
+        assert "pydantic" not in text
+        assert len(text) < 500

@@ -281,6 +281,24 @@ def test_an_edit_by_hand_is_told_in_words_and_mended_by_what_is_offered(
         assert memory.examine() == []
 
 
+@pytest.mark.parametrize("name", ["hepm/hash-256", "hepm/nonsense", "openai/nothing", "no-such-owner/no-such-model"])
+def test_the_wrong_name_of_an_embedder_is_told(
+    edited: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    path = edited(f"UPDATE meta SET value = '{name}' WHERE key = 'embedder'")
+    result = CliRunner().invoke(app, ["doctor", "--store", str(path)])
+    assert result.exit_code == 1
+    assert "the embedder that the store names does not fit its vectors" in result.output
+    assert "hepm reembed --embedder NAME" in result.output
+    mended = CliRunner().invoke(app, ["reembed", "--embedder", "hash-512", "--store", str(path)])
+    assert mended.exit_code == 0, mended.output
+    with Memory.open(path) as memory:
+        assert memory.examine() == []
+
+
 def test_a_run_is_forgotten_with_its_own_user_once_it_is_mended(edited: Callable[[str], Path]) -> None:
     path = edited(EDITS["user"].sql)
     result = CliRunner().invoke(app, ["doctor", "--repair", "--store", str(path)])

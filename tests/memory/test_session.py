@@ -513,3 +513,46 @@ def test_a_call_that_cannot_be_recorded_is_raised_by_finish_and_not_in_the_loop(
     with pytest.raises(InputError, match="cannot be recorded"):
         session.finish(success=True)
     assert memory.totals(namespace=NS).trajectories == 0
+
+
+def told(session: Session, *tools: str, request: str = WISH) -> None:
+    session.say("user", request)
+    for tool in tools:
+        session.record(tool, {"id": 7}, "ok")
+
+
+@pytest.mark.parametrize("request_again", [WISH, f"{WISH} My key is sk-proj-{'a1B2' * 12}."])
+def test_a_session_that_was_killed_and_starts_from_the_top_counts_its_calls_once(
+    memory: Memory, caplog: pytest.LogCaptureFixture, request_again: str
+) -> None:
+    told(memory.session(id="s", namespace=NS), "get_order", "refund", request=request_again)
+    with memory.session(id="s", namespace=NS) as again:
+        told(again, "get_order", request=request_again)
+        again.finish(success=True)
+    (run,) = runs_in(memory)
+    assert [call.name for call in run.calls()] == ["get_order"]
+    assert "'s' begins again, in the place of the 2 calls that a crash left of it" in caplog.text
+
+
+def test_a_killed_session_that_goes_on_keeps_its_calls_and_says_so(
+    memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    told(memory.session(id="s", namespace=NS), "get_order")
+    with memory.session(id="s", namespace=NS) as again:
+        again.record("refund", {"id": 7}, "done")
+        again.finish(success=True)
+    (run,) = runs_in(memory)
+    assert [call.name for call in run.calls()] == ["get_order", "refund"]
+    assert "'s' goes on after the 1 call that a crash left of it" in caplog.text
+
+
+def test_a_killed_session_of_messages_says_whether_it_begins_again(
+    memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory.session(id="s", namespace=NS).hint(asked("get_order"))
+    with memory.session(id="s", namespace=NS) as again:
+        again.hint(asked("get_order"))
+        again.finish(success=True)
+    (run,) = runs_in(memory)
+    assert [call.name for call in run.calls()] == ["get_order"]
+    assert "'s' begins again" in caplog.text

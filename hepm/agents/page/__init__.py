@@ -34,6 +34,7 @@ from hepm.graph.rows import Totals
 from hepm.graph.trials import Trial
 from hepm.ingest.fields import is_list
 from hepm.ingest.formats.hepm import parse_stored
+from hepm.ingest.records import without_surrogates
 from hepm.memory.latest import latest_trajectories, read_latest
 from hepm.types import Trajectory, Turn
 from hepm.uplift.effect_text import ADJUSTED, COLUMNS, figures
@@ -446,7 +447,7 @@ def _query(request: Request, name: str) -> str:
 
 def _text(body: Json, name: str) -> str:
     value = body.get(name)
-    if not isinstance(value, str) or any("\ud800" <= character <= "\udfff" for character in value):
+    if not isinstance(value, str) or without_surrogates(value) != value:
         raise InputError(f"{name!r} is no text")
     return value
 

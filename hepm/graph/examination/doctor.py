@@ -13,12 +13,12 @@ from hepm.graph.calls.artifacts import Artifacts
 from hepm.graph.calls.call_matrix import Reached
 from hepm.graph.changes import stored_twice
 from hepm.graph.delta import Delta, Edge, EdgeCounts, RunRecord, StateMove, ToolCounts
-from hepm.graph.examination.findings import SHOWN, Columns, Differing, Finding, Vectors
+from hepm.graph.examination.findings import SHOWN, Columns, Differing, Embed, Finding, Vectors
 from hepm.graph.examination.scratch import HeldState, ScratchNamespace
 from hepm.graph.lessons.rows import UNUSED, from_record
 from hepm.graph.lessons.transaction import recount, wrong_exposures
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
-from hepm.graph.rows import EdgeRow, HeldRun, RecordParser, StateRow, TextEmbedder, read_each
+from hepm.graph.rows import EdgeRow, HeldRun, RecordParser, StateRow, read_each
 from hepm.graph.store import Store
 from hepm.types import ToolName
 
@@ -28,6 +28,7 @@ PARTS: Final[tuple[Part, ...]] = get_args(Part)
 ExaminationProgress: TypeAlias = Callable[[int, int], object]
 
 _BATCH: Final = 500  # runs or states between two calls of `on_progress`
+_SAMPLED: Final = 8  # vectors of a model
 _SHOWN_CELLS: Final = 20  # damaged values that are named one by one
 _FROM_RECORDS: Final = frozenset(("runs", "counts", "states", "vectors"))
 
@@ -38,7 +39,7 @@ def examine(
     *,
     namespace: str,
     replay: RecordParser,
-    embedder: TextEmbedder | None = None,
+    embed: Embed | None = None,
     artifacts: Artifacts | None = None,
     parts: Collection[Part] = PARTS,
     on_progress: ExaminationProgress = lambda done, total: None,
@@ -48,7 +49,8 @@ def examine(
     Args:
         mirror: Is compared with the store, with the part "counts"; None if nothing was read yet.
         artifacts: What is kept in files of a large memory.
-        embedder: Makes the vectors again that stored ones are compared with; None checks only their sizes.
+        embed: Makes the vectors again that stored ones are compared with, by a model only a few, as all of them take
+            hours or cost money; None checks only their sizes.
         parts: What is compared.
         on_progress: Called with how many steps were made, and of how many: one a run, and two a state.
     """
@@ -59,7 +61,8 @@ def examine(
     findings: list[Finding] = []
     vectors: Vectors | None = None
     if "vectors" in parts:
-        vectors = Vectors(store.header.dimensions, embedder)
+        most = None if store.header.embedder.startswith("hepm/") else _SAMPLED
+        vectors = Vectors(store.header.dimensions, embed, most=most)
     steps = _Steps(_count_steps(store, namespace, parts), on_progress)
     reads_records = not _FROM_RECORDS.isdisjoint(parts)
     if reads_records:

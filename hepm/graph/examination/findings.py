@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +11,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from hepm.graph.rows import Float32Array, TextEmbedder
+from hepm.errors import HepmError
+from hepm.graph.rows import Float32Array
 from hepm.graph.stored_vectors import of_size
 from hepm.text import count_of
 
@@ -83,12 +85,22 @@ def _short(value: object) -> str:
     return text[: _SHOWN_CHARS - 1] + "…"
 
 
-class Vectors:
-    """Compares stored vectors with those of their texts, a batch at a time."""
+Embed: TypeAlias = "Callable[[list[str]], Float32Array]"
+"""Makes vectors of texts."""
 
-    def __init__(self, dimensions: int, embedder: TextEmbedder | None) -> None:
+
+class Vectors:
+    """Compares stored vectors with those of their texts, a batch at a time.
+
+    Args:
+        most: How many are compared; None for all.
+    """
+
+    def __init__(self, dimensions: int, embed: Embed | None, *, most: int | None = None) -> None:
         self._dimensions = dimensions
-        self._embedder = embedder
+        self._embed = embed
+        self._left = math.inf if most is None else most
+        self._unlike = ""
         self._waiting: list[tuple[str, str, Float32Array]] = []
         self._missing, self._others = Counter[str](), Counter[str]()
         self._bad = 0
@@ -101,24 +113,38 @@ class Vectors:
         vector = of_size(stored, self._dimensions)
         if vector is None or not abs(float(np.linalg.norm(vector)) - 1.0) < 0.01:  # negated, so that NaN is bad too
             self._bad += 1
-        elif self._embedder is not None:
+        elif self._embed is not None and self._left > 0:
+            self._left -= 1
             self._waiting.append((what, text, vector))
             # An embedder takes many texts at once in little more time than one.
             if len(self._waiting) == _BATCH:
-                self._compare(self._embedder)
+                self._compare(self._embed)
 
-    def _compare(self, embedder: TextEmbedder) -> None:
+    def _compare(self, embed: Embed) -> None:
         nouns, texts, vectors = zip(*self._waiting, strict=True)
-        right_ND = embedder.embed(list(texts))
+        self._waiting = []
+        try:
+            right_ND = embed(list(texts))
+        except HepmError as error:
+            self._embed, self._unlike = None, f"it gives no vectors: {error}"
+            return
+        if right_ND.shape[1] != self._dimensions:
+            self._embed = None
+            self._unlike = f"its vectors have {right_ND.shape[1]:,} numbers, and the stored ones {self._dimensions:,}"
+            return
         cosines_N = np.einsum("nd,nd->n", right_ND, np.stack(vectors))
         for index in np.flatnonzero(cosines_N < _SAME):
             self._others[nouns[index]] += 1
-        self._waiting = []
 
     def findings(self) -> Iterator[Finding]:
         """What is wrong with the vectors checked so far."""
-        if self._embedder is not None and self._waiting:
-            self._compare(self._embedder)
+        if self._embed is not None and self._waiting:
+            self._compare(self._embed)
+        if self._unlike:
+            yield Finding(
+                f"the embedder that the store names does not fit its vectors: {self._unlike}. "
+                "Name the right one with `hepm reembed --embedder NAME`"
+            )
         if self._bad:
             yield Finding(f"{self._bad} vectors are of the wrong size, zero or not a number")
         for what, number in self._others.items():
