@@ -215,7 +215,7 @@ def _evidence_for(
 ) -> OccasionEvidence:
     """What the runs say of advice; the lesson's own conditions without counts if no run was there."""
     if occasions is not None:
-        evidence = occasions.evidence(after, right=advice.better, wrong=advice.worse)
+        evidence = occasions.at(after).evidence(right=advice.better, wrong=advice.worse)
         if evidence.seen:
             return evidence
     return OccasionEvidence(replace(conditions, after=tuple(sorted(after)), environments=(), user=""))

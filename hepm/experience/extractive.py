@@ -78,7 +78,7 @@ def _evidence_of(comparison: RunComparison, occasions: Occasions | None) -> Occa
     contrast = comparison.contrast
     if occasions is None or contrast is None or not contrast.decides:
         return OccasionEvidence(own)
-    evidence = occasions.evidence(contrast.after, right=Tools(contrast.better), wrong=Tools(contrast.worse))
+    evidence = occasions.at(contrast.after).evidence(right=Tools(contrast.better), wrong=Tools(contrast.worse))
     # That it is for one user is found anew each time, and not stored: who forgets the user's runs forgets it.
     if not evidence.reliable or evidence.conditions.user:
         return OccasionEvidence(own)

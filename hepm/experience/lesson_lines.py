@@ -102,6 +102,7 @@ class LessonWriter:
         self._environment = environment
         self._user = user
         self._after = tuple(map(names.own, after))
+        self._failed = state.failed
         self._known = self._facts_of(state, history)
         self._evidence: dict[Advice, OccasionEvidence] = {}
 
@@ -174,14 +175,15 @@ class LessonWriter:
             return OccasionEvidence(Conditions())
         better = frozenset(map(self._names.own, advice.better))
         worse = frozenset(map(self._names.own, advice.worse))
-        of_all = self._occasions.evidence(self._after, right=better, wrong=worse)
+        here = self._occasions.at(self._after, failed=self._failed)
+        of_all = here.evidence(right=better, wrong=worse)
         if of_all.reliable and of_all.conditions.holds(self._known, self._after, user=self._user):
             return of_all
         if self._user:
-            of_user = self._occasions.evidence_of_user(self._user, self._after, right=better, wrong=worse)
+            of_user = here.evidence_of_user(self._user, right=better, wrong=worse)
             if of_user.right >= FEWEST and of_user.reliable:
                 return of_user
-        of_like = self._occasions.evidence_in(self._principle_advice.alike, self._after, right=better, wrong=worse)
+        of_like = here.evidence_in(self._principle_advice.alike, right=better, wrong=worse)
         if of_like.right >= FEWEST_ALIKE and of_like.reliable:
             return of_like
         # Seen and not reliable: nothing of it is shown.

@@ -21,8 +21,10 @@ from numpy.typing import NDArray
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.principle_advice import lower_bound
 from hepm.experience.transcript import Tools
-from hepm.graph.calls.call_matrix import IN_TURN, CallMatrix
+from hepm.graph.calls.call_matrix import IN_TURN, CallMatrix, families_of
+from hepm.graph.delta import FAILED
 from hepm.policy.hybrid.known_facts import CALLED, FactTest, tested, words_said
+from hepm.text import FUNCTION_WORDS
 from hepm.types import SAID, SAID_LAST, START, USER, ToolName
 
 MOST_OCCASIONS: Final = 800
@@ -56,6 +58,7 @@ class OccasionEvidence(NamedTuple):
         all_turns: How many turns of the place count; where hardly any do, all advice is given, and no warning.
         seen: How many turns there are at the place.
         tried, worked: Labelled runs that did what it is about under them, and how many of those succeeded.
+        failing: Whether most runs that did what is advised failed, and it is not clear that others failed more often.
     """
 
     conditions: Conditions
@@ -66,11 +69,12 @@ class OccasionEvidence(NamedTuple):
     seen: int = 0
     tried: int = 0
     worked: int = 0
+    failing: bool = False
 
     @property
     def reliable(self) -> bool:
         """Whether enough of the turns under its conditions bear the lesson out for it to be shown there."""
-        if self.right < max(min(FEWEST, self.all_turns), RELIABLE * self.turns, 1):
+        if self.failing or self.right < max(min(FEWEST, self.all_turns), RELIABLE * self.turns, 1):
             return False
         # Where nearly all fail, a tool that failed is no worse than the others.
         return not self.usual or lower_bound(self.right, self.turns - self.right) > self.usual
@@ -86,45 +90,30 @@ class Occasions:
     def __init__(self, calls: CallMatrix, former: Occasions | None = None) -> None:
         self._calls = calls
         self._numbers = {name: number for number, name in enumerate(calls.names)}
-        self._former: dict[Tools, _Place] = {}
+        self._former: dict[tuple[Tools, bool | None], OccasionsAt] = {}
         if former is not None:
             self._former.update(former._places)
-        self._places: dict[Tools, _Place] = {}
+        self._places: dict[tuple[Tools, bool | None], OccasionsAt] = {}
         self._lock = Lock()
 
-    def evidence(self, after: Collection[ToolName], *, right: Tools, wrong: Tools) -> OccasionEvidence:
-        """Under which conditions tools were right at a place, or, if none is, under which others were wrong.
+    def at(self, tools: Collection[ToolName], *, failed: bool | None = None) -> OccasionsAt:
+        """The turns after some tools; none at the start.
 
         Args:
-            after: The tools of the turn before; none at the start.
-            right: Tools that the lesson advises.
-            wrong: Tools that it warns of; they count where it advises none.
+            failed: Those alone where the last call ended in an error, or did not: what is right after a good result
+                says nothing of what is after an error. None for all.
         """
-        return self._place(after).evidence(right or wrong, works=bool(right))
-
-    def evidence_in(
-        self, runs: Collection[str], after: Collection[ToolName], *, right: Tools, wrong: Tools
-    ) -> OccasionEvidence:
-        """`evidence` of the turns of some runs alone, under no other condition."""
-        return self._place(after).evidence_in(runs, right or wrong, works=bool(right))
-
-    def evidence_of_user(
-        self, user: str, after: Collection[ToolName], *, right: Tools, wrong: Tools
-    ) -> OccasionEvidence:
-        """`evidence` of the turns of one user's runs alone; nothing of a user with few requests."""
-        return self._place(after).evidence_of_user(user, right or wrong, works=bool(right))
-
-    def _place(self, tools: Collection[ToolName]) -> _Place:
         after = Tools(tools) or Tools((START,))
+        key = after, failed
         with self._lock:
             # Under the lock: two threads that come to a new place would both read it.
-            if after not in self._places:
+            if key not in self._places:
                 rows_N = self._turns_after(after)
-                place = self._former.pop(after, None)
+                place = self._former.pop(key, None)
                 if place is None or not place.turns <= len(rows_N) <= GROWN * place.turns:
-                    place = _Place(self._calls, after, rows_N)
-                self._places[after] = place
-            return self._places[after]
+                    place = OccasionsAt(self._calls, after, rows_N, failed=failed)
+                self._places[key] = place
+            return self._places[key]
 
     def _turns_after(self, after: Tools) -> NDArray[np.intp]:
         """The first rows of the turns right after one that called some tools."""
@@ -141,11 +130,15 @@ class Occasions:
         return none if rows_N is None else rows_N
 
 
-class _Place:
-    """The latest N turns at one place, each by the row of its first call; `turns` counts all."""
+class OccasionsAt:
+    """The latest N turns at one place, each by the row of its first call; `turns` counts all, failed or not."""
 
-    def __init__(self, calls: CallMatrix, after: Tools, rows_N: NDArray[np.intp]) -> None:
+    def __init__(
+        self, calls: CallMatrix, after: Tools, rows_N: NDArray[np.intp], *, failed: bool | None = None
+    ) -> None:
         self.turns = len(rows_N)
+        if failed is not None:
+            rows_N = rows_N[(calls.flags_N[rows_N] & FAILED != 0) == failed]
         self._calls = calls
         self._conditions = Conditions(after=tuple(sorted(after)))
         # Rows are in order of arrival: the last ones are the latest.
@@ -161,25 +154,49 @@ class _Place:
         # Tests that fewer turns meet are not tried: they cost time and decide little.
         fewest = max(FEWEST, len(self._rows_N) // 100)
         calls = tested(self._calls, self._rows_N, fewest=fewest)
+        true_NF = calls.true_NF > 0
         # What users said is in `_words`.
-        kept = [column for column, test in enumerate(calls.tests) if test.source not in (SAID, SAID_LAST)]
-        return [calls.tests[column] for column in kept], calls.true_NF[:, kept] > 0
+        kept: list[int] = []
+        for column, test in enumerate(calls.tests):
+            if test.source not in (SAID, SAID_LAST) and test.readable:
+                kept.append(column)
+        return [calls.tests[column] for column in kept], true_NF[:, kept]
 
     @cached_property
     def _words(self) -> tuple[list[str], NDArray[np.bool_]]:
         """What users had said. Equal words all stay: another user may say one of them alone."""
-        return words_said(self._calls, self._rows_N, fewest=FEWEST)
+        words, said_NW = words_said(self._calls, self._rows_N, fewest=FEWEST)
+        kept: list[int] = []
+        for column, word in enumerate(words):
+            if word not in FUNCTION_WORDS:
+                kept.append(column)
+        return [words[column] for column in kept], said_NW[:, kept]
 
-    def evidence(self, tools: Tools, *, works: bool) -> OccasionEvidence:
+    @cached_property
+    def _family_N(self) -> NDArray[np.intp]:
+        """The family of the run of each turn, as a number."""
+        families = families_of(self._calls, self._runs_N.tolist())
+        return np.unique(families, return_inverse=True)[1]
+
+    def evidence(self, *, right: Tools, wrong: Tools) -> OccasionEvidence:
+        """Under which conditions tools were right, or, if none is, under which others were wrong.
+
+        Args:
+            right: Tools that the lesson advises.
+            wrong: Tools that it warns of; they count where it advises none.
+        """
+        tools, works = right or wrong, bool(right)
         key = tools, works
         if key not in self._found:
             self._found[key] = self._find(tools, works=works)
         return self._found[key]
 
-    def evidence_in(self, runs: Collection[str], tools: Tools, *, works: bool) -> OccasionEvidence:
+    def evidence_in(self, runs: Collection[str], *, right: Tools, wrong: Tools) -> OccasionEvidence:
+        """`evidence` of the turns of some runs alone, under no other condition."""
+        tools, works = right or wrong, bool(right)
         tried: set[int] = set()
         worked: set[int] = set()
-        right = counted = seen = 0
+        bears_out = counted = seen = 0
         for run in runs:
             for turn in self._turns_of.get(run, ()):
                 seen += 1
@@ -192,13 +209,17 @@ class _Place:
                 # Of advice successful turns count, of a warning those that called the tool.
                 if works and well:
                     counted += 1
-                    right += did
+                    bears_out += did
                 elif did and not works:
                     counted += 1
-                    right += not well
-        return OccasionEvidence(self._conditions, right, counted, 0.0, counted, seen, len(tried), len(worked))
+                    bears_out += not well
+        failing = works and 2 * len(worked) < len(tried)
+        return OccasionEvidence(
+            self._conditions, bears_out, counted, 0.0, counted, seen, len(tried), len(worked), failing
+        )
 
-    def evidence_of_user(self, user: str, tools: Tools, *, works: bool) -> OccasionEvidence:
+    def evidence_of_user(self, user: str, *, right: Tools, wrong: Tools) -> OccasionEvidence:
+        """`evidence` of the turns of one user's runs alone; nothing of a user with few requests."""
         runs = self._runs_of.get(user, ())
         # Not runs: one request that was tried five times says what is right for it, not for its user.
         requests: set[object] = set()
@@ -208,7 +229,7 @@ class _Place:
             run_ids.append(self._calls.run_ids[run])
         if len(requests) < FEWEST:
             return OccasionEvidence(self._conditions)
-        evidence = self.evidence_in(run_ids, tools, works=works)
+        evidence = self.evidence_in(run_ids, right=right, wrong=wrong)
         return evidence._replace(conditions=replace(self._conditions, user=user))
 
     @cached_property
@@ -238,6 +259,11 @@ class _Place:
         else:
             among_N, right_N = did_N, ~self._well_N
         conditions, under_N = self._narrowed(among_N, right_N)
+        failing = works and self._fails(did_N, under_N)
+        if failing:
+            # Some condition that successes share may tell them from the failures of the same call.
+            conditions, under_N = self._narrowed(self._well_N | did_N, self._well_N & did_N)
+            failing = self._fails(did_N, under_N)
         right = int((among_N & right_N & under_N).sum())
         turns = int((among_N & under_N).sum())
         tried = np.unique(self._runs_N[did_N & under_N])
@@ -250,7 +276,18 @@ class _Place:
         if not works:
             # One failure is no reason to warn of a tool, however little is known.
             all_turns = max(all_turns, FEWEST)
-        return OccasionEvidence(conditions, right, turns, usual, all_turns, len(did_N), len(tried), len(worked))
+        return OccasionEvidence(
+            conditions, right, turns, usual, all_turns, self.turns, len(tried), len(worked), failing
+        )
+
+    def _fails(self, did_N: _Column, under_N: _Column) -> bool:
+        """Whether most turns that did it failed, and it is not clear that the others did worse."""
+        won = int((did_N & under_N & self._well_N).sum())
+        lost = int((did_N & under_N).sum()) - won
+        others_N = ~did_N & under_N
+        if lost <= won:
+            return False
+        return not others_N.any() or lower_bound(won, lost) <= float(np.mean(self._well_N[others_N]))
 
     def _narrowed(self, among_N: _Column, right_N: _Column) -> tuple[Conditions, _Column]:
         """The conditions under which a lesson is right, and which turns they hold in."""
@@ -259,7 +296,7 @@ class _Place:
         disputed = (among_N & ~right_N).any()
         if not (enough and disputed):
             return self._conditions, np.ones_like(among_N)
-        search = _Search(*self._tests, *self._words, among_N, right_N)
+        search = _Search(*self._tests, *self._words, among_N, right_N, self._family_N)
         search.run()
         conditions = replace(self._conditions, says=search.says, facts=tuple(search.facts), user=search.user)
         return conditions, search.everywhere
@@ -281,6 +318,7 @@ class _Search:
         words_NW: NDArray[np.bool_],
         among_N: _Column,
         right_N: _Column,
+        family_N: NDArray[np.intp],
     ) -> None:
         self.says: tuple[str, ...] = ()
         self.facts: list[FactCondition] = []
@@ -299,8 +337,18 @@ class _Search:
             self._true_NF = np.stack(columns, axis=1)
         else:
             self._true_NF = np.zeros((len(among_N), 0), dtype=np.bool_)
+        self._alone_F = self._alone(self._true_NF, family_N)
+        self._alone_W = self._alone(words_NW, family_N)
         of_user = [condition.test.source == USER for condition in self._candidates]
         self._of_user_F = np.array(of_user, dtype=np.bool_)
+
+    def _alone(self, true_NC: NDArray[np.bool_], family_N: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """What is true in too few families of runs where the lesson is right: a name, or an id of one of them."""
+        right = np.flatnonzero(self._among_N & self._right_N)
+        families, family_R = np.unique(family_N[right], return_inverse=True)
+        first = np.searchsorted(np.sort(family_R), np.arange(len(families)))
+        in_family_GC = np.logical_or.reduceat(true_NC[right[np.argsort(family_R, kind="stable")]], first, axis=0)
+        return in_family_GC.sum(axis=0) < min(FEWEST, len(families))
 
     def run(self) -> None:
         """Add one condition after another as long as each pays for its description."""
@@ -348,6 +396,7 @@ class _Search:
         worth_F[right_F < FEWEST] = -np.inf
         # What is more often right by this condition than without it, not what is less so.
         worth_F[right_F * (right + wrong) <= right * (right_F + wrong_F)] = -np.inf
+        worth_F[self._alone_F & ~self._of_user_F] = -np.inf
         if not users:
             worth_F[self._of_user_F] = -np.inf
         best = int(np.argmax(worth_F))
@@ -365,7 +414,7 @@ class _Search:
             left_N = now_N & ~said_N
             right_W = (self._words_NW & (left_N & self._right_N)[:, None]).sum(axis=0)
             wrong_W = (self._words_NW & (left_N & ~self._right_N)[:, None]).sum(axis=0)
-            sure_W = right_W >= _SURE_WORD * np.maximum(right_W + wrong_W, 1)
+            sure_W = (right_W >= _SURE_WORD * np.maximum(right_W + wrong_W, 1)) & ~self._alone_W
             worth_W = np.where(sure_W, right_W * np.log((right + wrong) / max(right, 1)), 0.0)
             best = int(np.argmax(worth_W))
             if worth_W[best] <= cost:
@@ -385,7 +434,7 @@ class _Search:
         """Further words that were said where the lesson is right and nowhere else: another user may say these alone."""
         right_W = (self._words_NW & (now_N & self._right_N)[:, None]).sum(axis=0)
         wrong_W = (self._words_NW & (now_N & ~self._right_N)[:, None]).sum(axis=0)
-        right_W[(wrong_W > 0) | (right_W < FEWEST)] = 0
+        right_W[(wrong_W > 0) | (right_W < FEWEST) | self._alone_W] = 0
         order: list[int] = np.argsort(-right_W, kind="stable").tolist()
         return [word for word in order if right_W[word] and word not in chosen][: MOST_WORDS - len(chosen)]
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final
 
+from hepm.text import FUNCTION_WORDS
 from hepm.types import JSON
 
 MOST_FACTS: Final = 60
@@ -118,7 +119,9 @@ def _facts_in_text(text: str, path: str) -> Iterator[tuple[str, float]]:
 
 def _numbers(text: str) -> Iterator[tuple[str, float]]:
     for number, word in _COUNTING.findall(text):
-        yield word, float(number)
+        # "at 90 and rising" counts nothing.
+        if word not in FUNCTION_WORDS:
+            yield word, float(number)
     for word, number in _NAMED.findall(text):
         yield word, float(number)
 

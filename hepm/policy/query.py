@@ -12,6 +12,7 @@ from hepm.errors import InputError
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
 from hepm.graph.tool_life import ToolNames
+from hepm.text import FUNCTION_WORDS
 from hepm.types import START, FailedWay, Speak, StateSummary, Suggestion, Suggestions, ToolName
 
 SURE: Final = 0.93
@@ -22,14 +23,6 @@ SURE_OF_KNOWN: Final = 0.9
 (benchmarks/LOG.md, "a lower floor for known requests")."""
 MOST_NAMED: Final = 5  # known tools in a sentence about unknown ones
 _WORD: Final = re.compile(r"[^\W_]{2,}(?:['’]\w+)?|\w{2,}")
-# English alone.
-_FUNCTION_WORDS: Final = """
-a about all also am an and any are as at be been but by can could did do does for from get give go good had has have he
-hello help hey hi how if in is it its just know let like make many me more morning much my need no not now of off ok
-okay on one or our out please right she should so some sure tell thank thanks that the their them then there they this
-to too up us use very want was we well were what when where which who why will with would yes you your
-"""
-_SAYS_NOTHING: Final = frozenset(_FUNCTION_WORDS.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +175,6 @@ def content_words(text: str) -> str:
     content: list[str] = []
     for word in _WORD.findall(text.lower()):
         stem = re.split("['’]", word)[0]  # "what's" is "what"
-        if stem not in _SAYS_NOTHING:
+        if stem not in FUNCTION_WORDS:
             content.append(word)
     return " ".join(content)

@@ -15,6 +15,7 @@ from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.experience.conditions import FactCondition
 from hepm.experience.lesson_files import lessons_for_file
 from hepm.experience.lessons import Principle
+from hepm.experience.occasions import OccasionEvidence
 from hepm.experience.prompt import PromptOptions
 from hepm.policy.hybrid.known_facts import FactTest
 from tests.runs import trajectory
@@ -61,8 +62,10 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 
 def test_the_occasions_of_a_tool_are_the_request_and_the_fact_that_decide(memory: Memory) -> None:
-    told = memory.lessons.occasions("default").evidence(
-        ["get_order"], right=frozenset({"cancel_order"}), wrong=frozenset()
+    told = (
+        memory.lessons.occasions("default")
+        .at(["get_order"])
+        .evidence(right=frozenset({"cancel_order"}), wrong=frozenset())
     )
     assert told.reliable
     assert (told.right, told.turns) == (10, 10)
@@ -121,9 +124,78 @@ def test_a_tool_is_warned_of_after_three_failures_and_not_after_one(
 ) -> None:
     with Memory.open(tmp_path) as memory:
         memory.ingest(trajectory(f"{n}", "look", "drop", success=False) for n in range(failures))
-        told = memory.lessons.occasions("default").evidence(["look"], right=frozenset(), wrong=frozenset({"drop"}))
+        occasions = memory.lessons.occasions("default")
+        assert occasions is not None
+        told = occasions.at(["look"]).evidence(right=frozenset(), wrong=frozenset({"drop"}))
         assert told.right == failures
         assert told.reliable == warned
+
+
+def checked(number: int, says: str, *, success: bool, tool: str = "restart", result: str = "") -> Trajectory:
+    """A run that restarted what a check reported; the results of no two are equal."""
+    turns = (
+        Turn("user", f"alarm {number} of host {'abcdefghij'[number % 10] * 4}"),
+        Turn("assistant", "", (ToolCall("check", {"id": number}, result or json.dumps({"cause": says})),)),
+        Turn("assistant", "", (ToolCall(tool, {"id": number}, "done"),)),
+    )
+    name = f"{says} {tool} {number} {success}"
+    return Trajectory(name, turns, Outcome(float(success), success), environment="ops", task=name)
+
+
+def of_restart(memory: Memory) -> OccasionEvidence:
+    occasions = memory.lessons.occasions("default")
+    assert occasions is not None
+    return occasions.at(["check"]).evidence(right=frozenset({"restart"}), wrong=frozenset())
+
+
+def test_failures_of_the_same_call_narrow_a_lesson_that_only_successes_would_leave_without_condition(
+    tmp_path: Path,
+) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(checked(number, "memory", success=True) for number in range(6))
+        assert of_restart(memory).conditions.when == "after check"
+        memory.ingest(checked(number, "deploy", success=False) for number in range(8))
+        memory.follow_now()
+        told = of_restart(memory)
+    assert told.reliable
+    assert told.conditions.when == "when check says cause is memory"
+    assert (told.tried, told.worked) == (6, 6)
+
+
+def test_a_lesson_is_not_told_where_most_runs_that_followed_it_failed_and_nothing_says_why(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(checked(number, "load", success=True) for number in range(4))
+        assert of_restart(memory).reliable
+        memory.ingest(checked(number, "load", success=False) for number in range(6))
+        memory.follow_now()
+        told = of_restart(memory)
+        memory.principles.distill()
+        assert "restart" not in memory.prompt(state="alarm", after="check", options=LESSONS_ALONE).text
+    assert (told.right, told.turns, told.tried, told.worked) == (4, 4, 10, 4)
+    assert not told.reliable
+
+
+def test_a_call_that_often_fails_is_advised_where_all_others_fail_more_often(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(checked(number, "load", success=number % 5 < 2) for number in range(60))
+        memory.ingest(checked(number, "load", tool="wait", success=False) for number in range(40))
+        assert of_restart(memory).reliable
+
+
+def test_no_condition_is_a_function_word_or_a_name_that_few_tasks_share(tmp_path: Path) -> None:
+    def report(number: int, load: int) -> str:
+        host = "".join(chr(97 + int(digit)) for digit in f"{number:03}") * 2
+        return f"the host {host} of taylor was seen by ops at {load} and is watched since then"
+
+    # The load decides, and stands before "and": there is no sentence for that. Each name is of one task.
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(
+            checked(number, "", tool=tool, success=True, result=report(number // 8, 60 + number % 8 + added))
+            for tool, added in (("restart", 30), ("wait", 0))
+            for number in range(40)
+        )
+        told = of_restart(memory)
+    assert not told.conditions.checked, told.conditions.when
 
 
 def test_no_two_lines_of_a_prompt_advise_different_tools(memory: Memory) -> None:
@@ -236,8 +308,10 @@ def test_no_user_is_told_the_name_of_another_one(office: Memory) -> None:
 def test_a_user_whose_request_is_told_apart_by_its_words_is_no_condition(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory:
         memory.ingest(office_runs(400, own_thing=True))
-        told = memory.lessons.occasions("default").evidence(
-            ["get_order"], right=frozenset({"issue_voucher"}), wrong=frozenset()
+        told = (
+            memory.lessons.occasions("default")
+            .at(["get_order"])
+            .evidence(right=frozenset({"issue_voucher"}), wrong=frozenset())
         )
         assert (told.conditions.user, "piano" in told.conditions.says) == ("", True), told
 

@@ -341,3 +341,38 @@ def test_a_request_in_the_words_of_a_known_one_gets_an_answer_whatever_it_says(t
     with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
         memory.ingest([trajectory(f"r{n}", "greet", goal="Hello, can you help me?") for n in range(5)])
         assert [one.tool for one in memory.suggest(state="Hello, can you help me?")] == ["greet"]
+
+
+def searched(number: int, *after: str, error: bool, success: bool = True) -> Trajectory:
+    """A run that searched, with a result or an error, and went on with other tools."""
+    result = "Error: the index is locked" if error else f"{number} papers about lamps"
+    first = ToolCall("search", {"q": number}, result, error)
+    turns = [Turn("user", f"find paper {number} about lamps"), Turn("assistant", calls=(first,))]
+    turns += [Turn("assistant", calls=(ToolCall(tool, {"q": number}, "done"),)) for tool in after]
+    return Trajectory(
+        f"{after} {number} {error}", tuple(turns), Outcome(float(success), success), environment="library"
+    )
+
+
+def after_search(result: str) -> list[dict[str, object]]:
+    function = {"name": "search", "arguments": "{}"}
+    return [
+        {"role": "user", "content": "find paper 999 about lamps"},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": function}]},
+        {"role": "tool", "tool_call_id": "1", "content": result},
+    ]
+
+
+def test_what_is_right_after_good_results_is_not_said_after_an_error_that_no_run_met(tmp_path: Path) -> None:
+    failed = after_search("Error: the index is locked")
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(searched(number, "read", error=False) for number in range(40))
+        memory.principles.distill()
+        assert memory.suggest(messages=after_search("7 papers about lamps"))[0].tool == "read"
+        found = memory.suggest(messages=failed)
+        assert found.abstained == "no run that succeeded went on with read after such an error"
+        assert memory.prompt(failed).text == ""
+        memory.ingest(searched(number, "unlock", "search", "read", error=True) for number in range(40))
+        memory.follow_now()
+        assert memory.suggest(messages=failed)[0].tool == "unlock"
+        assert memory.suggest(messages=after_search("7 papers about lamps"))[0].tool == "read"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hepm.graph.calls.fact_table import FactTable
 from hepm.graph.calls.growing_array import GrowingArray
-from hepm.graph.delta import AGENT_SPOKE, FAILED, USER_SPOKE, StatePlace, hints_to, steps_in
+from hepm.graph.delta import AGENT_SPOKE, FAILED, USER_SPOKE, StatePlace, hints_to, steps_in, words_of
 from hepm.graph.rows import Float32Array, RunRow
 from hepm.types import START, Facts, ToolName
 
@@ -134,6 +134,23 @@ class CallMatrix:
             reached=None,
             after=None,
         )
+
+
+def families_of(calls: CallMatrix, runs: Iterable[int]) -> list[str]:
+    """The family of each of some runs: its task; where no other run has that, or it has no name, its request's words.
+
+    Names and numbers in a request are not what runs of a kind have in common, and ids may be of one run each.
+    """
+    runs_of_task = Counter(calls.task_R)
+    families: list[str] = []
+    for run in runs:
+        task = calls.task_R[run]
+        words = " ".join(sorted(words_of(calls.request_R[run])))
+        if task and (runs_of_task[task] > 1 or not words):
+            families.append(task)
+        else:
+            families.append(words)
+    return families
 
 
 class ToolNumbers(dict[ToolName, int]):

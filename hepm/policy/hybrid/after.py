@@ -160,6 +160,12 @@ class CallsAfter:
         return lengths_S
 
     @cached_property
+    def by_error(self) -> tuple[frozenset[int], frozenset[int]]:
+        """The tools that successful runs went on with after a good result, and after an error."""
+        failed_W = self.moment_W & FAILED != 0
+        return frozenset(self.following_W[~failed_W].tolist()), frozenset(self.following_W[failed_W].tolist())
+
+    @cached_property
     def alike(self) -> LikeRuns:
         """The calls, to compare how their runs ended."""
         return LikeRuns.of(self.calls, self.rows_N, self._blame, with_states=False)

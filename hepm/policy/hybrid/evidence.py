@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from hepm.graph.delta import FAILED
 from hepm.graph.drift import Drift
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
@@ -49,6 +50,8 @@ class WeighedTools:
         share: Share of that vote in the chances.
         drifts: The likely candidates that have begun to fail, by their place.
         most_C: Upper bounds of the chances: shares among all users, where the user decides and is not known.
+        other_result: Tools that a hint may not name: where the last call ended in an error, those that no successful
+            run went on with after one, and else those that such runs went on with after errors alone.
     """
 
     tools: Tools
@@ -63,6 +66,7 @@ class WeighedTools:
     place_T: NDArray[np.intp]
     drifts: Mapping[int, Drift]
     most_C: Float32Array
+    other_result: AbstractSet[int]
 
     @classmethod
     def of(
@@ -102,6 +106,7 @@ class WeighedTools:
             fitted.place_T,
             {},
             _most(fitted, encoded, tools),
+            _of_other_result(encoded, tools),
         )
 
     def with_drifts(self, names: Sequence[str], mirror: NamespaceMirror, *, least: float) -> WeighedTools:
@@ -165,7 +170,7 @@ class WeighedTools:
         return nameable
 
     def _may_name(self, tool: int, again: AbstractSet[int], warned: AbstractSet[int]) -> bool:
-        if tool in warned:
+        if tool in warned or tool in self.other_result:
             return False
         if tool not in again:
             return True
@@ -225,6 +230,19 @@ def _compared(
             parts.append(ranked_C)
     rows_Q = [np.column_stack(parts) for parts in parts_Q]
     return tuple(columns), np.array(weights, dtype=np.float32), rows_Q
+
+
+def _of_other_result(encoded: Sequence[EncodedQuery], tools: Tools) -> AbstractSet[int]:
+    """The tools that go with another kind of result, good or an error, than the one that was just returned."""
+    after_good: set[int] = set()
+    after_error: set[int] = set()
+    for query in encoded:
+        good, error = query.after.by_error
+        after_good |= good
+        after_error |= error
+    if encoded[0].flags & FAILED:
+        return set(tools.tolist()) - after_error
+    return after_error - after_good
 
 
 def _longest_vote(encoded: Sequence[EncodedQuery]) -> Vote | None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.calls.call_matrix import ORDER, CallMatrix, IntArray, RecentlyUsed
+from hepm.graph.calls.call_matrix import ORDER, CallMatrix, IntArray, RecentlyUsed, families_of
 from hepm.graph.calls.fits import GROWN, Fits
 from hepm.graph.delta import flags_of, request_of, said_text, words_of
 from hepm.graph.mirror.nearest import StateBlock
@@ -148,19 +148,8 @@ class FittedMemory:
 
     @cached_property
     def families(self) -> list[str]:
-        """The family of each run: its task; where no other run has that, or it has no name, the words of its request.
-
-        Names and numbers in a request are not what runs of a kind have in common, and ids may be of one run each.
-        """
-        runs_of_task = Counter(self.calls.task_R)
-        families: list[str] = []
-        for task, request in zip(self.calls.task_R, self.calls.request_R, strict=True):
-            words = " ".join(sorted(words_of(request)))
-            if task and (runs_of_task[task] > 1 or not words):
-                families.append(task)
-            else:
-                families.append(words)
-        return families
+        """The family of each run."""
+        return families_of(self.calls, range(len(self.calls.task_R)))
 
     def _nearest_runs(self) -> NearestRuns:
         calls = self.calls

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from hepm.graph.calls.call_matrix import CallMatrix
 from hepm.graph.calls.fact_table import FactName
 from hepm.graph.rows import Float32Array
+from hepm.text import FUNCTION_WORDS
 from hepm.types import SAID, SAID_LAST, USER, Facts, ToolName
 
 CALLED: Final = "<CALLED>"
@@ -92,6 +94,12 @@ class FactTest(NamedTuple):
         if not self.fact.endswith("[]"):
             return self.fact
         return f"the number of {self.fact.removesuffix('[]') or 'items'}"
+
+    @property
+    def readable(self) -> bool:
+        """Whether a sentence with it says anything: "says and is above 90" does not."""
+        named = self.fact.partition("=")[0]
+        return self.source == CALLED or re.split("[.~]", named)[-1] not in FUNCTION_WORDS
 
     @property
     def numeric(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from hepm.graph.delta import request_of, said_text, words_of
+from hepm.graph.delta import FAILED, request_of, said_text, words_of
 from hepm.graph.mirror.namespace_mirror import EVIDENCE_RUNS, NamespaceMirror
 from hepm.graph.rows import Float32Array
 from hepm.policy.hybrid.chance import HonestChance
@@ -249,6 +249,9 @@ def _why_silent(weighed: _WeighedQuery, warned: AbstractSet[int], chances: Mappi
     likeliest = int(evidence.tools[first])
     if likeliest in warned or evidence.outcomes.failing_C[first]:
         return f"what is known {place_of(weighed.query)} mostly failed in runs like this one"
+    if likeliest in evidence.other_result:
+        result = "such an error" if weighed.encoded.flags & FAILED else "such a result"
+        return f"no run that succeeded went on with {weighed.shown_name(first)} after {result}"
     if likeliest in weighed.encoded.again:
         return f"the likeliest next call is {weighed.shown_name(first)} again"
     surest = next(iter(chances))
