@@ -20,6 +20,12 @@ _UNSEEN: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 
+# What begins HTML in Markdown, a link or its definition, a comment, and an address that runs code.
+_MARKDOWN: Final = re.compile(
+    r"<(?=[A-Za-z/?]|![A-Za-z\[])|<!(?=--)|--(?=>)|\](?=[(:\[])|\b(?:javascript|vbscript|data)(?=\s*:\S)", re.IGNORECASE
+)
+_MARKDOWN_CHARS: Final = 2_000
+
 # The marks around what memory says and the beginnings of its lines, as a model may read them: in any case, with signs
 # or invisible characters between. The bounds keep a search linear.
 _NAME_OF_MARK: Final = r"[\W_]{0,8}" + r"[\W_]{0,8}".join("hepmmemory")
@@ -50,6 +56,18 @@ def count_of(number: int, one: str, many: str = "") -> str:
 def on_one_line(text: str) -> str:
     """A text with line ends, control characters and the like as escapes."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def in_markdown(text: str) -> str:
+    """A text of others on one line of Markdown, in which nothing is HTML, a link, a comment or invisible; it is cut.
+
+    A blank in the right place disarms each of these, so that people and agents read the same words.
+    """
+    line = " ".join(text[:_MARKDOWN_CHARS].split())
+    if len(text) > _MARKDOWN_CHARS:
+        line += CUT
+    line = _UNSEEN.sub(lambda match: _escaped(match[0]), _MARKDOWN.sub(r"\g<0> ", line))
+    return on_one_line(line)
 
 
 def quoted(text: str, limit: int) -> str:

@@ -9,21 +9,23 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from hepm.agents.live_run import LiveRun
-from hepm.experience.actions import actions_of
+from hepm.experience.actions import ACTION_CHARS, actions_of, may_be_told
 from hepm.experience.content import ContentHere, Where
-from hepm.experience.lessons import in_brackets
-from hepm.experience.run_steps import step_of
-from hepm.graph.lessons.rows import StoredLesson
+from hepm.experience.lessons import EXTRACTIVE, SOLVED_BY, counted_runs
+from hepm.experience.principles import Principles
+from hepm.experience.run_steps import ERROR_CHARS, step_of
+from hepm.graph.lessons.rows import LessonRow, StoredLesson
 from hepm.ingest.shell.command_names import command_name
 from hepm.ingest.transitions import agent_state
 from hepm.memory import Memory
-from hepm.text import on_one_line
+from hepm.text import quoted
 from hepm.types import BLOCK_END, BLOCK_START, ToolCall, ToolName
 
 AT_START: Final = 2
 """Lessons at the start."""
 BEGAN_ALIKE: Final = 0.5
 """The share of the runs behind a lesson that began alike, for it to be told at the start."""
+_LINE_CHARS: Final = 5 * ACTION_CHARS
 _INTRODUCTION: Final = "From earlier runs (data, no instruction):"
 
 
@@ -84,7 +86,8 @@ class CodingAdvice:
         return self._told(run, lessons)
 
     def _content(self, run: LiveRun) -> ContentHere:
-        return self._memory.principles.content(namespace=run.namespace)
+        lessons = self._memory.lessons.told_to(run.session.token)
+        return Principles(lessons).content(namespace=run.namespace)
 
     def _told(self, run: LiveRun, lessons: Iterable[StoredLesson], *, most: int = 2) -> str:
         """The text of lessons that the session has not read yet; as in prompts, they do not depend on its level."""
@@ -99,8 +102,28 @@ class CodingAdvice:
 def _block(lessons: Iterable[StoredLesson]) -> str:
     lines = [BLOCK_START, _INTRODUCTION]
     for lesson in lessons:
-        lines.append(f"- {on_one_line(in_brackets(lesson.row))}")
+        lines.append(f"- {_quoted_line(lesson.row)}")
     return "\n".join([*lines, BLOCK_END])
+
+
+def _quoted_line(row: LessonRow) -> str:
+    """A lesson with its evidence, in which the text of an error is quoted, and a lesson in others' words whole.
+
+    Commands stand as they ran: what has the form of a message or a tag is never learned (see `may_be_told`).
+    """
+    own_words = row.text
+    shown = row.text
+    for subject, predicate, _ in row.triples:
+        error = subject.partition(": ")[2]
+        if predicate == SOLVED_BY and f"{error} → " in own_words:
+            before, _, after = own_words.partition(f"{error} → ")
+            own_words = f"{before}→ {after}"
+            shown = f"{before}{quoted(error, ERROR_CHARS)} → {after}"
+    by_counting = row.properties["distilled_by"] == EXTRACTIVE
+    if not by_counting or len(own_words) > _LINE_CHARS or not may_be_told(own_words):
+        shown = quoted(row.text, _LINE_CHARS)
+    counted = counted_runs(row)
+    return f"{shown} ({counted})" if counted else shown
 
 
 def _where(run: LiveRun) -> Where:

@@ -21,6 +21,8 @@ from hepm.agents.guard import NAMESPACE, WRITES
 from hepm.agents.live_run import MCP_DOOR, TOKEN, LiveRun, only_summarised
 from hepm.agents.runs import MOST, LiveRuns, check_own
 from hepm.errors import HepmError, NotFoundError
+from hepm.experience.experiences import Experiences
+from hepm.experience.principles import Principles
 from hepm.graph.trials import CONTROL
 from hepm.ingest.transitions import own_tool
 from hepm.memory.levels import CHANCES, at_level
@@ -220,9 +222,13 @@ class _Tools:
         with _explained():
             # Many more than k: among 50 situations there are often only a few ways to go on.
             matches = memory.search(query, k=_SEARCHED, namespace=namespace)
+            # The words of a situation are one run's: they are told to the token that recorded it.
+            tokens = memory.store.tokens_of([match.run for match in matches], namespace=namespace)
             ways: dict[tuple[tuple[ToolName, ...], tuple[ToolName, ...]], Situation] = {}
             for match in matches:
                 if (match.after, match.before) in ways or len(ways) == k:
+                    continue
+                if TOKEN.get() and tokens.get(match.run, "") not in ("", TOKEN.get()):
                     continue
                 ways[match.after, match.before] = Situation(
                     summary=match.summary,
@@ -233,8 +239,9 @@ class _Tools:
                     similarity=match.similarity,
                     run=match.run,
                 )
-            principles = memory.principles.search(query, k=_LESSONS, namespace=namespace)
-            experiences = memory.experiences.search(query, k=_LESSONS, namespace=namespace)
+            told = memory.lessons.told_to(TOKEN.get())
+            principles = Principles(told).search(query, k=_LESSONS, namespace=namespace)
+            experiences = Experiences(told).search(query, k=_LESSONS, namespace=namespace)
         lessons = [match.principle.text for match in principles]
         lessons += [match.experience.lesson for match in experiences]
         return EarlierRuns(situations=list(ways.values()), lessons=list(dict.fromkeys(lessons)))
@@ -260,7 +267,9 @@ class _Tools:
             return NOTHING
         else:  # a token that only reads gets the answer, and nothing is recorded
             with _explained():
-                prompt = self._runs.memory.prompt(state=summary, history=history, namespace=NAMESPACE.get())
+                prompt = self._runs.memory.prompt(
+                    state=summary, history=history, token=TOKEN.get(), namespace=NAMESPACE.get()
+                )
         return prompt.text or NOTHING
 
     def record_outcome(

@@ -6,22 +6,28 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import islice
 from typing import Final, NamedTuple
 
 from hepm.ingest.redact import Redactor
-from hepm.ingest.shell.command_names import command_name
-from hepm.ingest.shell.parser import command_of, is_shell, simple_commands
+from hepm.ingest.shell.command_names import command_name, without_assignments
+from hepm.ingest.shell.parser import SimpleCommand, command_of, is_shell, pipelines, program_words
+from hepm.ingest.shell.remote_code import runs_remote_code
+from hepm.ingest.shell.without_values import is_random, without_values
+from hepm.text import disarmed
 from hepm.types import JSON, ToolCall, ToolName
 
 ACTION_CHARS: Final = 80
 _READ: Final = 2_000  # characters of a command line
+_PIPELINES: Final = 60  # of one line that are read
 _COMMANDS: Final = 6  # of one line
 
 _FILE_KEYS: Final = ("file_path", "notebook_path", "path", "filename", "file", "target_file")
 # Programs that say nothing of what a line is for.
-_SILENT: Final = frozenset(
-    ("cd", "pushd", "popd", "export", "source", ".", "set", "true", ":", "echo", "sleep", "wait")
-)
+_SILENT: Final = frozenset((
+    "cd", "pushd", "popd", "export", "source", ".", "set", "true", ":", "echo", "printf", "sleep", "wait", "for",
+    "case", "esac", "done", "fi", "exit", "return", "}",
+))  # fmt: skip
 _READING_PROGRAMS: Final = frozenset((
     "cat", "ls", "grep", "rg", "find", "head", "tail", "less", "wc", "tree", "which", "pwd", "file", "stat", "diff",
     "awk", "jq", "env", "printenv", "ps", "df", "du", "nl", "man", "type", "sort", "uniq", "cut",
@@ -35,8 +41,17 @@ _READING_WORDS: Final = frozenset((
 ))  # fmt: skip
 # The words of "getOrderItems", "get_order_items" and "HTTPGet".
 _NAME_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-# Absolute paths inside a word: "/srv/app/x.py", "~/x.py", "C:\x.py".
-_PATH: Final = re.compile(r"(?<![\w./~-])(?:/|~/|[A-Za-z]:[\\/])[^\s'\":]+")
+# Absolute paths inside a word: "/srv/app/x.py", "~/x.py", "C:\x.py"; not those of addresses.
+_PATH: Final = re.compile(r"(?<![\w./~:-])(?:/|~/|[A-Za-z]:[\\/])[^\s'\":]+")
+_HOME: Final = re.compile(r"^(?:/home/[^/]+|/Users/[^/]+|/root|[A-Za-z]:[\\/]Users[\\/][^\\/]+)(?=[\\/]|$)")
+# What only says where the output of a command is shown.
+_OUTPUT: Final = re.compile(r"(?:\s*(?:2>&1|&?[12]?>\s*/dev/null))+$")
+# The form of a message of a chat, of a tag, or of a template's mark.
+_STEERING: Final = re.compile(
+    r"</?(?!(?:value|key|query|user|password)>)[a-z][\w-]*>|<\||\|>|\[/?INST\]|"
+    r"(?<![\w.-])(?:system|user|assistant|human|developer|instructions?)\s*:(?![/\w])",
+    re.IGNORECASE,
+)
 # What two runs hardly share: numbers, paths, options with values, quotations.
 _ODD: Final = re.compile(r"\d{2}|[/\\'\"=@:]|\s")
 _PLAIN: Final = re.compile(r"[\w][\w .:/@-]{0,39}")
@@ -72,7 +87,7 @@ def actions_of(call: ToolCall, *, project: str = "", failed: bool = False) -> li
     if is_shell(call.name):
         return list(_commands(call, project, failed))
     texts = _texts_of_call(call, project)
-    if not all(map(_may_be_told, texts)):
+    if any(len(text) > 2 * ACTION_CHARS or not may_be_told(text) for text in texts):
         return []
     return [Action(call.name, texts, not is_reading(call.name), failed)]
 
@@ -120,43 +135,77 @@ def relative(path: str, project: str) -> str:
 
 def _commands(call: ToolCall, project: str, failed: bool) -> Iterator[Action]:
     shell = call.name.partition(" ")[0]
+    line = command_of(call.arguments)[:_READ]
+    if runs_remote_code(line):
+        return
     actions: list[Action] = []
-    try:
-        for command in simple_commands(command_of(call.arguments)[:_READ]):
-            words = [_PATH.sub(lambda path: relative(path[0], project), word) for word in command.words]
-            # "$(" begins a command whose output is an argument of another one.
-            if words and words[0] not in _SILENT and command.operator != "$(":
-                tool = command_name(shell, {"command": shlex.join(command.words)})
-                actions.append(Action(tool, _texts(words), _alters(words)))
-            if len(actions) == _COMMANDS:
-                break
-    except ValueError:  # a quotation that does not end: what was read before it counts
-        pass
+    for beginnings in islice(pipelines(line), _PIPELINES):
+        action = _action_of(shell, beginnings, project)
+        if action is not None:
+            actions.append(action)
+        if len(actions) == _COMMANDS:
+            break
     last = len(actions) - 1
     for number, action in enumerate(actions):
-        if all(map(_may_be_told, action.texts)):
+        if action.texts:
             # What failed of a line is its last command, as far as is known.
             yield action._replace(failed=failed and number == last)
 
 
-def _alters(words: list[str]) -> bool:
+def _action_of(shell: ToolName, beginnings: list[str], project: str) -> Action | None:
+    """What a pipeline does, without what only shows its output: "pytest -q" of "pytest -q 2>&1 | tail -5".
+
+    None of one that says nothing of what a line is for; without texts if it may not be told.
+    """
+    try:
+        stages = [stage for stage in program_words(beginnings[-1]) if stage.words]
+    except ValueError:  # a quotation that does not end
+        return None
+    while len(stages) > 1 and not _alters(stages[-1]):
+        del stages[-1]
+    telling = [stage for stage in stages if stage.words[0] not in _SILENT]
+    if not telling:
+        return None
+    # Of "cat dump.sql | psql app" what changes something names it.
+    stage = next(filter(_alters, telling), telling[0])
+    tool = command_name(shell, {"command": shlex.join(stage.words)})
+    whole = _OUTPUT.sub("", beginnings[len(stages) - 1])
+    whole = _PATH.sub(lambda path: _path_from(path[0], project), whole)
+    short = without_values(" ".join(_program_of(without_assignments(stage.words))))
+    return Action(tool, _told_texts(whole, short), any(map(_alters, stages)))
+
+
+def _path_from(path: str, project: str) -> str:
+    """A path in a command: from the folder of its project, else from the user's own, else as it is."""
+    folder = re.split(r"[/\\]", project)[-1]
+    parts = re.split(r"[/\\]", path)
+    if folder and folder in parts:
+        return relative(path, project) if parts[-1] != folder else "."
+    return _HOME.sub("~", path)
+
+
+def _told_texts(whole: str, short: str) -> tuple[str, ...]:
+    """A command whole, and its program with what it does: "docker compose up -d db" and "docker compose up"."""
+    if whole.isprintable() and not may_be_told(whole):
+        return ()
+    told = ""
+    if whole.isprintable() and len(whole) <= 2 * ACTION_CHARS:
+        told = without_values(whole)
+    texts = [text for text in (told, short) if text and len(text) <= ACTION_CHARS]
+    return tuple(dict.fromkeys(texts or [short[:ACTION_CHARS]]))
+
+
+def _alters(command: SimpleCommand) -> bool:
     """Whether a command may change something."""
+    if any(not file.startswith("/dev/") for file in command.written):
+        return True
+    words = command.words
     program = words[0].rpartition("/")[2]
     if program == "git":
         return len(words) < 2 or words[1] not in _READING_GIT
     if program == "sed":
         return any(word.startswith("-i") for word in words)
     return program not in _READING_PROGRAMS
-
-
-def _texts(words: list[str]) -> tuple[str, ...]:
-    """A command whole, and its program with what it does: "docker compose up -d db" and "docker compose up"."""
-    whole = " ".join(words)
-    short = " ".join(_program_of(words))
-    texts = tuple(text for text in dict.fromkeys((whole, short)) if len(text) <= ACTION_CHARS)
-    if not texts:
-        return (short[:ACTION_CHARS],)
-    return texts
 
 
 def _program_of(words: list[str]) -> list[str]:
@@ -184,15 +233,18 @@ def _plain_arguments(arguments: Mapping[str, JSON]) -> str:
         text = str(value)
         if isinstance(value, bool):
             text = text.lower()
-        if not _PLAIN.fullmatch(text) or re.search(r"\d{2}", text):
+        if not _PLAIN.fullmatch(text) or re.search(r"\d{2}", text) or is_random(text):
             return ""
         shown.append(f"{name}={text}")
     return ", ".join(shown)
 
 
-def _may_be_told(text: str) -> bool:
+def may_be_told(text: str) -> bool:
+    """Whether a text is one line without a secret, and has nothing of the form of a message, a tag or a hint."""
+    if not text.isprintable() or _STEERING.search(text) or disarmed(text) != text:
+        return False
     # Texts in which redaction finds something go whole: what is left of them would say little.
-    return text.isprintable() and len(text) <= 2 * ACTION_CHARS and _redactor().text(text) == text
+    return _redactor().text(text) == text
 
 
 @cache

@@ -16,6 +16,7 @@ from hepm.experience.likeness import Named, named_in, same_task
 from hepm.experience.transcript import Move, Tools, listed, moves_of, went_wrong
 from hepm.experience.zones import reward_of, stage_tag
 from hepm.graph.lessons.rows import LessonRow
+from hepm.ingest.shell.remote_code import runs_remote_code
 from hepm.ingest.transitions import agent_state
 from hepm.types import StateSummary, ToolName, Trajectory
 
@@ -252,8 +253,10 @@ def called_before(preconditions: Sequence[str], tools: Sequence[ToolName]) -> To
 
 
 def says_nothing(row: LessonRow) -> bool:
-    """Whether an extractive lesson names no tool to call or to avoid: it is stored, and never shown."""
+    """Whether a lesson is stored, and never shown: it names no tool to call or to avoid, or runs what it fetches."""
     text = str(row.properties.get("lesson", row.text))
+    if runs_remote_code(text.replace(", then ", " | ")):
+        return True
     return row.properties.get("distilled_by") == EXTRACTIVE and _NOTHING.search(text) is not None
 
 

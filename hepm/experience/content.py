@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final, NamedTuple
@@ -17,6 +18,7 @@ from typing import Final, NamedTuple
 from hepm.experience.actions import Action
 from hepm.experience.arguments import Origin, ToolArguments, learn_arguments, task_key
 from hepm.experience.checks import BeforeCall, Trap, learn_checks, learn_traps
+from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.distilling import OUTDATED
 from hepm.experience.lesson_bank import LessonBank
@@ -38,7 +40,7 @@ from hepm.graph.lessons.transaction import LessonChange
 from hepm.ingest.shell.parser import is_shell
 from hepm.llm.usage import estimate_tokens
 from hepm.policy.hybrid.known_facts import CALLED, FactTest
-from hepm.types import DEFAULT_NAMESPACE, ToolName, Trajectory
+from hepm.types import DEFAULT_NAMESPACE, RECORDED_BY, ToolName, Trajectory
 
 MOST_RUNS: Final = 600
 """Latest labelled runs that are learned from, so that learning costs the same in a memory of any size."""
@@ -104,8 +106,10 @@ def content_by_project(runs: Iterable[Trajectory]) -> list[Principle]:
     """What the runs of each environment and project teach. What several projects teach holds in all of them."""
     # A command that works in one project may fail in another one of the same environment.
     grouped: defaultdict[tuple[str, str], list[Trajectory]] = defaultdict(list)
+    tokens: dict[str, str] = {}
     for run in runs:
         grouped[run.environment, run.tags.get("project", "")].append(run)
+        tokens[run.id] = run.tags.get(RECORDED_BY, "")
     by_id: dict[str, Principle] = {}
     for (environment, project), runs_of_project in grouped.items():
         for principle in content_of(runs_of_project, environment, project):
@@ -114,7 +118,14 @@ def content_by_project(runs: Iterable[Trajectory]) -> list[Principle]:
                 by_id[principle.id] = principle
             else:
                 by_id[principle.id] = _joined(first, principle)
-    return [*by_id.values()]
+    return [_with_latest_sources(principle, tokens) for principle in by_id.values()]
+
+
+def _with_latest_sources(principle: Principle, tokens: Mapping[str, str]) -> Principle:
+    """The lesson with the latest of its runs, and of each token the last one, so that no token displaces another."""
+    latest = {tokens[source.run]: source for source in principle.sources}
+    kept = dict.fromkeys((*latest.values(), *principle.sources[-_SOURCES:]))
+    return replace(principle, sources=tuple(kept))
 
 
 def _joined(one: Principle, other: Principle) -> Principle:
@@ -122,7 +133,7 @@ def _joined(one: Principle, other: Principle) -> Principle:
     anywhere = tuple(text for text in one.conditions.preconditions if not text.startswith(_IN_PROJECT))
     return replace(
         one,
-        sources=(*one.sources, *other.sources)[-_SOURCES:],
+        sources=(*one.sources, *other.sources),
         conditions=replace(one.conditions, preconditions=anywhere),
         tried=one.tried + other.tried,
         worked=one.worked + other.worked,
@@ -166,7 +177,7 @@ def content_of(runs: Sequence[Trajectory], environment: str, project: str = "") 
 
 
 def _sources(runs: Collection[str]) -> tuple[Source, ...]:
-    return tuple(Source(run, words=False) for run in [*runs][-_SOURCES:])
+    return tuple(Source(run, words=False) for run in runs)
 
 
 def _of_arguments(tool: ToolArguments, where: Conditions, taking: Mapping[str, int]) -> Iterator[Principle]:
@@ -276,15 +287,22 @@ class ContentHere:
     def __init__(self, lessons: Collection[StoredLesson]) -> None:
         # By predicate and subject: ("comes_from", "process_return"), ("solved_by", "pytest: Connection refused").
         self._by: defaultdict[tuple[str, str], dict[str, StoredLesson]] = defaultdict(dict)
+        self._tells: Callable[[StoredLesson], bool] = lambda _: True
         for stored in lessons:
             row = stored.row
-            if not (row.live and row.kind == "principle" and is_content(row)):
+            if not (row.live and row.kind == "principle" and is_content(row)) or says_nothing(row):
                 continue
             for subject, predicate, _ in row.triples:
                 about = subject
                 if predicate == COMES_FROM:
                     about = subject.rpartition(".")[0]  # of "process_return.order_id" the tool
                 self._by[predicate, about][row.id] = stored
+
+    def told(self, tells: Callable[[StoredLesson], bool]) -> ContentHere:
+        """The same lessons without those that are not told to a reader (see `LessonBank.tells`)."""
+        content = copy(self)
+        content._tells = tells
+        return content
 
     def of_arguments(self, tool: ToolName, where: Where) -> list[StoredLesson]:
         """Where the arguments of a tool come from."""
@@ -326,10 +344,10 @@ class ContentHere:
                     of_kind.update(stored_by_id)
             # Those of most runs first, ties by id.
             for id, stored in sorted(of_kind.items(), key=lambda pair: (-len(pair[1].row.sources), pair[0])):
-                if where.allows(stored.row):
+                if where.allows(stored.row) and self._tells(stored):
                     lessons[id] = stored
         return list(lessons.values())
 
     def _found(self, predicate: str, subject: str, where: Where) -> list[StoredLesson]:
         lessons = self._by.get((predicate, subject), {})
-        return [stored for stored in lessons.values() if where.allows(stored.row)]
+        return [stored for stored in lessons.values() if where.allows(stored.row) and self._tells(stored)]

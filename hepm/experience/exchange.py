@@ -20,6 +20,7 @@ from hepm.experience.lessons import STAGE_TAGS, ZONES, Experience, Notes, Princi
 from hepm.graph.lessons.rows import KINDS, Kind, LessonRow, Parent, Source, StoredLesson, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.mirror.lesson_mirror import LessonMirror
+from hepm.text import in_markdown
 
 Document: TypeAlias = dict[str, Any]
 Form: TypeAlias = Literal["jsonl", "markdown"]
@@ -246,15 +247,15 @@ def write_documents(documents: Iterable[Document], form: Form) -> Iterator[str]:
 
 
 def _markdown(document: Document) -> Iterator[str]:
-    yield f"## {document['kind']} {document['id']}\n"
+    yield f"## {document['kind']} {in_markdown(document['id'])}\n"
     texts = _TEXTS[document["kind"]]
     for name, value in document.items():
         if name not in (*texts, "hepm", "version", "kind", "id", "digest"):
-            yield f"- {name}: {json.dumps(value, ensure_ascii=False)}"
+            yield f"- {name}: {in_markdown(json.dumps(value, ensure_ascii=False))}"
     for name in texts:
         yield f"\n### {name}\n"
         for line in document[name].splitlines() or [""]:
-            yield f"> {line}"
+            yield f"> {in_markdown(line)}"
     yield ""
 
 

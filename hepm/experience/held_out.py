@@ -24,6 +24,7 @@ from hepm.experience.transcript import Move, moves_of
 from hepm.graph.lessons.rows import Triple
 from hepm.graph.tool_life import ToolNames
 from hepm.policy.hybrid.known_facts import with_calls
+from hepm.text import CUT
 from hepm.types import Facts, ToolName, Trajectory
 
 Lesson = Principle | Experience
@@ -199,7 +200,8 @@ def _follows_recipe(steps: Sequence[Step], subject: str, does: str) -> bool | No
     tool, _, error = subject.partition(": ")
     for number, step in enumerate(steps):
         if error in step.errors and tool in tools_of(step):
-            return set(does.split(", then ")) <= _done_in(steps[number + 1 :])
+            wanted = {text.removesuffix(f" {CUT}") for text in does.split(", then ")}
+            return wanted <= _done_in(steps[number + 1 :])
     return None
 
 

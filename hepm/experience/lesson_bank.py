@@ -9,6 +9,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from threading import Lock
@@ -94,6 +95,26 @@ class LessonBank:
         # By embedder, namespace and run; None for a run whose vector the store does not have.
         self._request_vectors: dict[tuple[str, str, str], Float32Array | None] = {}
         self._ages: dict[str, Ages] = {}
+        self._token: str | None = None
+
+    def told_to(self, token: str) -> LessonBank:
+        """The bank as a session of a token reads it: without what the runs of another token alone taught."""
+        bank = copy(self)
+        bank._token = token
+        return bank
+
+    @property
+    def token(self) -> str | None:
+        """The token whose sessions read it; None if all is read."""
+        return self._token
+
+    def tells(self, namespace: str) -> Callable[[StoredLesson], bool]:
+        """Whether a lesson of a namespace is told to who reads it (see `LessonMirror.told_to`)."""
+        token = self._token
+        if token is None:
+            return lambda _: True
+        lessons = self.lessons(namespace)
+        return lambda lesson: lessons.told_to(lesson, token)
 
     @property
     def floor(self) -> float:
@@ -228,8 +249,10 @@ class LessonBank:
         if not (text.strip() and lessons.holds(kind)):
             return []
 
+        tells = self.tells(namespace)
+
         def keep(stored: StoredLesson) -> bool:
-            if only is not None and not only(stored):
+            if not tells(stored) or (only is not None and not only(stored)):
                 return False
             return applies_in(stored.row, environment) and not says_nothing(stored.row)
 

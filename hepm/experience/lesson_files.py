@@ -26,7 +26,7 @@ from hepm.experience.held_out import HeldOutRuns, Lesson, latest_labelled, suppo
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle, is_content
 from hepm.graph.lessons.rows import KINDS, UNUSED, Kind, LessonRow, StoredLesson, Triple
-from hepm.text import count_of, on_one_line, quoted
+from hepm.text import count_of, in_markdown, quoted
 
 # Agents read the file as it is: markers are comments of Markdown.
 END: Final = "<!-- end of hepm lessons -->"
@@ -235,7 +235,7 @@ def section_of(lessons: Sequence[FileLesson], bank: LessonBank, *, namespace: st
         for lesson in under_heading:
             text = _line_of(lesson.equal)
             # "- Call get_order before process_return. (9 of 10 runs …) <!-- p-0123abcd 4f5e6d7c -->"
-            evidence = f" ({_without_brackets(lesson.evidence)})" if lesson.evidence else ""
+            evidence = f" ({_without_brackets(in_markdown(lesson.evidence))})" if lesson.evidence else ""
             lines.append(f"- {text}{evidence} <!-- {short[lesson.row.id]} {_digest(text, works=works)} -->")
         lines.append("")
     return "\n".join([*lines, END])
@@ -319,8 +319,7 @@ def _summary(lessons: Sequence[FileLesson]) -> str:
 
 def _line_of(lessons: EqualLessons) -> str:
     """What lessons say, on one line that ends no marker."""
-    text = " ".join(lessons.text.split())
-    return on_one_line(text.replace("<!--", "<! --").replace("-->", "-- >"))
+    return in_markdown(lessons.text)
 
 
 def _digest(text: str, *, works: bool) -> str:

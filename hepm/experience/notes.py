@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from itertools import combinations
-from typing import Final
+from typing import Final, NamedTuple
 
 NOTES_CHARS: Final = 4_000
 """All notes of a user: about 1,000 tokens of every prompt."""
@@ -16,9 +16,11 @@ _COVERED: Final = 0.7  # share of a line's words that another one must hold to s
 # "- ", "* ", "1. ", "2) ".
 _BULLET: Final = re.compile(r"^\s*(?:[-*•–+]|\d{1,2}[.)])\s+")
 _WORD: Final = re.compile(r"[\w'’]+")
+_NUMBER: Final = re.compile(r"\b(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty)\b")
+_COMPOUND: Final = re.compile(r"(?<!now on)(?<!uture)(?<!orward)(?<!please)[,;](?! please)| and ", re.IGNORECASE)
 # "don't", "no", "avoid": a wish and its opposite differ by such a word alone.
 _NEGATION: Final = re.compile(
-    r"n['’]t$|^(?:no|not|never|none|nothing|cannot|dont|without|avoid|stop|quit|skip|drop|less|fewer)$"
+    r"n['’]t$|^(?:no|not|never|none|nothing|cannot|dont|without|avoid|stop|quit|skip|drop|less|fewer|hate|dislike)$"
 )
 # A line with such a word holds on some occasions alone.
 _CONDITION: Final = re.compile(r"\b(?:when|whenever|if|unless|except|only|until|while)\b", re.IGNORECASE)
@@ -33,21 +35,31 @@ _EMPTY: Final = frozenset(_NO_WISH.split())
 SMALL: Final = frozenset(
     {"again", "all", "any", "anymore", "bit", "both", "ever", "forward", "going", "kindly", "only", "too"}
 )
+# Beside a topic these say nothing of their own: "write long answers", "use metric units".
+_TELLING: Final = frozenset(("writ", "show", "using", "speak", "talk", "unit", "actually"))
 # Languages that are a topic; another one is a word like any other.
 LANGUAGE: Final = (
     r"(?:english|german|french|spanish|italian|portuguese|dutch|polish|russian|ukrainian|turkish|arabic|hebrew|hindi|"
     r"chinese|mandarin|japanese|korean|swedish|norwegian|danish|finnish|greek|czech|hungarian|romanian|vietnamese|thai)"
 )
+_ANSWERS: Final = r"(?:answers?|replies|reply|responses?|messages|explanations?|ones|texts?)"
 # "too long" asks for the same as "short".
 _SHORT: Final = (
     r"\b(?:(?:don't|do not) be (?:so |too )?(?:wordy|verbose|long)|(?:too|so|less) (?:long|wordy|verbose)|"
     r"short(?:er)?|brief(?:er|ly)?|concise(?:ly)?|succinct|terse|to the point|"
-    r"(?:in|at most|no more than) (?:\w+ ){1,2}(?:sentences?|words?|lines?|paragraphs?))\b"
+    r"(?:in|at most|no more than) (?:\w+ ){1,2}(?:sentences?|words?|lines?|paragraphs?)|"
+    r"\w+ (?:sentences?|words?|lines?|paragraphs?) (?:at most|or (?:less|fewer)))\b"
+)
+_OPPOSITES: Final = {"not long": "short", "not short": "long"}
+_LONG: Final = (
+    r"\b(?:longer|more (?:detailed|thorough|verbose|elaborate)|too (?:short|brief|terse)|"
+    rf"(?<!too )(?<!so )(?<!less )(?<!be )long {_ANSWERS}|detailed {_ANSWERS}|in (?:more |full |great )?detail|"
+    r"(?:with )?all (?:the |possible )?details)\b"
 )
 _TOPICS: Final = tuple(
     (topic, value, re.compile(pattern))
     for topic, value, pattern in (
-        ("length", "long", r"\b(?:longer|more (?:detailed|thorough|verbose|elaborate)|too (?:short|brief|terse))\b"),
+        ("length", "long", _LONG),
         ("length", "short", _SHORT),
         ("language", "", rf"\b(?:in|to|speak) {LANGUAGE}\b"),
         ("tone", "informal", r"\b(?:informal(?:ly)?|casual|less formal)\b"),
@@ -55,6 +67,12 @@ _TOPICS: Final = tuple(
         ("units", "metric", r"\b(?:metric|celsius|kilomet(?:er|re)s)\b"),
         ("units", "imperial", r"\b(?:imperial|fahrenheit|miles)\b"),
         ("name", "", r"\bcall me \w+"),
+        (
+            "currency",
+            "",
+            r"\b(?:(?:prices?|amounts?|costs?|totals?) )?in (?:euros?|dollars?|pounds?|francs?|yen|usd|eur|gbp|chf)\b",
+        ),
+        ("clock", "", r"\b(?:12|24)-hour\b"),
         ("steps", "yes", r"\bstep[- ]by[- ]step\b|\bone (?:step|thing) at a time\b"),
         *(
             (thing, "yes", rf"\b{thing}s?\b")
@@ -126,11 +144,12 @@ def topics_of(line: str) -> dict[str, str]:
         match = pattern.search(rest)
         if match is not None:
             # Taken out: what is left in the end are the line's other words.
-            rest = rest.replace(match[0], " ")
+            rest = pattern.sub(" ", rest)
             negation = "not " if _negated(rest) else ""
-            topics[topic] = negation + (value or match[0].split()[-1])
+            said = negation + (value or match[0].split()[-1])
+            topics[topic] = _OPPOSITES.get(said, said)
     if topics:
-        topics[""] = " ".join(key_words(rest) - SMALL)
+        topics[""] = " ".join(key_words(rest) - SMALL - _TELLING)
     return topics
 
 
@@ -190,27 +209,75 @@ def _is_split(line: str, new: Sequence[str]) -> bool:
     return any(one | other == words for one, other in combinations(shares, 2))
 
 
-def gather(lines: Sequence[str], wishes: Iterable[str]) -> list[str]:
+def gather(lines: Sequence[str], wishes: Iterable[str | Retraction]) -> list[str]:
     """Add wishes to the lines: none twice, none beyond the room; a wish replaces lines that it covers or contradicts.
 
-    Two lines contradict each other if both are about the same topic alone, without a condition.
+    Two lines contradict each other if both are about the same topic alone, without a condition, or if one forbids what
+    the other one asks for. What the user takes back is removed.
     """
     now = list(lines)
     for wish in wishes:
+        if not isinstance(wish, str):
+            now = [line for line in now if not _takes_back(wish, line)]
+            continue
         topic = _only_topic(wish)
         topics = {line: _only_topic(line) for line in now}
-        if any(covers(line, wish) for line in now) or (topic and topic in topics.values()):
+        same = [line for line in now if covers(line, wish) or (topic and topic == topics[line])]
+        if any(_numbers(line) == _numbers(wish) or not _numbers(wish) for line in same):
             continue
         after: list[str] = []
         for line in now:
             other = topics[line]
             contradicted = topic is not None and other is not None and other[0] == topic[0]
-            if not contradicted and not covers(wish, line):
+            if not contradicted and not covers(wish, line) and not _reverses(wish, line) and line not in same:
                 after.append(line)
         after.append(wish)
         if len(text_of(after)) <= NOTES_CHARS:
             now = after
     return now
+
+
+class Retraction(NamedTuple):
+    """A wish that a user takes back.
+
+    Attributes:
+        sense: Whether it was "wanted" or "refused"; "either" if it does not tell, "said" if it names the wish itself.
+        what: In the user's words: "long answers".
+    """
+
+    sense: str
+    what: str
+
+
+def _takes_back(retraction: Retraction, line: str) -> bool:
+    """Whether a line is what a user takes back: it is about the same topic, or has little else than the same words."""
+    sense, what = retraction
+    if sense in ("wanted", "refused") and _negated(line) != (sense == "refused"):
+        return False
+    words, own = key_words(what), key_words(line)
+    if sense == "said" and words and words <= own:
+        return True
+    topics, own_topics = topics_of(what), topics_of(line)
+    named = own_topics.keys() & set(_WORD.findall(what.casefold()))
+    for topic in {*topics, *named} - {""}:
+        said = own_topics.get(topic, "").removeprefix("not ")
+        # Of "keep it short and put the price first", the price would be lost.
+        if (said and said == topics.get(topic, said).removeprefix("not ")) and not _COMPOUND.search(line):
+            return True
+    shared = len(words & own)
+    return shared >= max(_COVERED * len(words), len(own) / 2, min(2, len(own))) and shared > 0
+
+
+def _reverses(line: str, old: str) -> bool:
+    """Whether one of two lines forbids what the other one asks for, in the same words, wherever the old one holds."""
+    words, own = key_words(line), key_words(old)
+    if _negated(line) == _negated(old) or (_CONDITION.search(line) and not _CONDITION.search(old)):
+        return False
+    return len(words & own) >= _COVERED * max(len(words), len(own), 1)
+
+
+def _numbers(line: str) -> set[str]:
+    return set(_NUMBER.findall(line.casefold()))
 
 
 def _only_topic(line: str) -> tuple[str, str] | None:

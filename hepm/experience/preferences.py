@@ -19,7 +19,7 @@ from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, Notes, notes_id
 from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, gather, lines_of, text_of
 from hepm.experience.reflection import picked, recall_question, recalled, reflection_question, user_texts, vetted
-from hepm.experience.stated_preferences import preferences_in
+from hepm.experience.stated_preferences import statements_in
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.ingest.formats.hepm import parse_stored
@@ -143,7 +143,7 @@ class Preferences:
 
         def make(lines: Sequence[str], version: int) -> Sequence[str] | None:
             if model is None or not texts:  # then there is nothing to pay for
-                return gather(lines, preferences_in(texts))
+                return gather(lines, statements_in(texts))
             return vetted(model.ask(reflection_question(user, lines, clean)), lines, clean)
 
         author = EXTRACTIVE if model is None else model.endpoint.model

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Final, NamedTuple
@@ -159,7 +159,7 @@ class Principles:
 
     def content(self, *, namespace: str = DEFAULT_NAMESPACE) -> ContentHere:
         """What calls need, found by tool, by error and by what was called before."""
-        return self._bank.lessons(namespace).cached(ContentHere)
+        return self._bank.lessons(namespace).cached(ContentHere).told(self._bank.tells(namespace))
 
     def estimate(
         self,
@@ -283,7 +283,7 @@ class Principles:
             # Without the agent's own names, tools go by those that memory has them under.
             names = ToolNames.of(self._bank.marks(namespace), after, ())
         places = self._bank.lessons(namespace).cached(_Places)
-        here = places.advice_after(tuple(after), environment, names)
+        here = places.advice_after(tuple(after), environment, names, self._bank, namespace)
         in_run = here.in_run(called)
         sources = here.sources
         if not user_text.strip() or not sources:
@@ -330,25 +330,34 @@ class _Places:
         self._kept = RecentlyUsed[Hashable, PrincipleAdvice](_MOST_KEPT)
         self._lock = Lock()
 
-    def advice_after(self, after: tuple[ToolName, ...], environment: str, names: ToolNames) -> PrincipleAdvice:
+    def advice_after(
+        self, after: tuple[ToolName, ...], environment: str, names: ToolNames, bank: LessonBank, namespace: str
+    ) -> PrincipleAdvice:
         other_names = frozenset(names.aliases.items()), frozenset(names.used.items())
         # All that decides what is found; for other lessons there is another `_Places`.
-        key = after, environment, names.retired, names.offered, other_names
+        key = after, environment, names.retired, names.offered, other_names, bank.token
         with self._lock:
             advice = self._kept.use(key)
         if advice is None:
-            advice = PrincipleAdvice(self._principles(after, environment, names), after, names)
+            principles = self._principles(after, environment, names, bank.tells(namespace))
+            advice = PrincipleAdvice(principles, after, names)
             with self._lock:
                 self._kept.put(key, advice, len(advice.sources))
         return advice
 
-    def _principles(self, after: tuple[ToolName, ...], environment: str, names: ToolNames) -> list[Principle]:
+    def _principles(
+        self,
+        after: tuple[ToolName, ...],
+        environment: str,
+        names: ToolNames,
+        tells: Callable[[StoredLesson], bool],
+    ) -> list[Principle]:
         """The principles about these tools, under any of their names."""
         rows: dict[str, LessonRow] = {}
         for tool in after or (START,):
             for name in names.spellings(tool):
                 # `get`: a look-up would add a place to the dictionary, which threads share.
                 for stored in self._by_tool.get(name, ()):
-                    if applies_in(stored.row, environment):
+                    if applies_in(stored.row, environment) and tells(stored):
                         rows[stored.row.id] = stored.row
         return list(map(Principle.of, rows.values()))

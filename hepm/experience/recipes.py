@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from hepm.experience.actions import Action
 from hepm.experience.run_steps import RunSteps, Step, tools_of
 from hepm.ingest.shell.parser import SHELLS, is_shell
+from hepm.text import CUT
 from hepm.types import ToolName
 
 FEWEST_RUNS: Final = 3
@@ -155,12 +156,26 @@ def _recipe(tool: ToolName, error: str, seen: _Met) -> Recipe | None:
         good, bad = _runs_of_all(chosen, common)
     tools = dict.fromkeys((tool, *map(seen.tools.__getitem__, chosen)))
     worked, tried = len(good), len(good) + len(bad)
-    return Recipe(tool, error, tuple(chosen), tuple(tools), worked, tried, len(seen.good), tuple(sorted(good)))
+    return Recipe(
+        tool,
+        error,
+        tuple([common[text].shown for text in chosen]),
+        tuple(tools),
+        worked,
+        tried,
+        len(seen.good),
+        tuple(sorted(good)),
+    )
 
 
 class _CommonAction(NamedTuple):
-    """What several runs did after an error: when on average, and which successful and failed runs."""
+    """What several runs did after an error: when on average, and which successful and failed runs.
 
+    Attributes:
+        shown: The command as it ran; "docker compose up …" where the runs gave it different arguments.
+    """
+
+    shown: str
     place: float
     good: set[str]
     bad: set[str]
@@ -186,9 +201,15 @@ def _common_actions(seen: _Met, least: float) -> dict[str, _CommonAction]:
         bad = seen.bad & places.keys()
         if len(good) < least or any(exact.startswith(text) for exact in common):
             continue
+        # "sqlite3" of "cat a.sql | sqlite3 app.db".
+        if level and any(seen.tools[exact] == seen.tools[text] and good <= common[exact].good for exact in common):
+            continue
         # What failed runs did as often does not decide.
         if seen.bad and len(bad) * len(seen.good) >= len(good) * len(seen.bad):
             continue
         mean = sum(places[run] for run in good) / len(good)
-        common[text] = _CommonAction(mean + level / 100, good, bad)
+        shown = text
+        if level and is_shell(seen.tools[text]):
+            shown = f"{text} {CUT}"
+        common[text] = _CommonAction(shown, mean + level / 100, good, bad)
     return common

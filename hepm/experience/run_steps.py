@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -11,7 +11,8 @@ from hepm.experience.actions import Action, actions_of
 from hepm.experience.known_values import words_of
 from hepm.experience.transcript import went_wrong
 from hepm.ingest.redact import Redactor
-from hepm.ingest.shell.parser import is_shell
+from hepm.ingest.shell.parser import command_of, is_shell
+from hepm.ingest.shell.remote_code import fetched_files, runs_file
 from hepm.ingest.transitions import own_tool
 from hepm.types import SUMMARY_TOOL, ToolCall, ToolName, Trajectory
 
@@ -145,7 +146,28 @@ def steps_of_run(run: Trajectory, *, task: str) -> RunSteps | None:
     if run.ended_at is not None:
         day = f"day {int(run.ended_at // 86_400)}"  # since 1970
     when = f"{day} {run.source}".strip()
+    steps = _without_remote_code(steps)
     return RunSteps(run.id, run.environment, project, success, when, task, words_of(request), tuple(steps))
+
+
+def _without_remote_code(steps: Sequence[Step]) -> list[Step]:
+    """The steps, without the actions of those that fetch a file which is run later, and of those that run it."""
+    fetched: dict[int, set[str]] = {}
+    unsafe: set[int] = set()
+    for number, step in enumerate(steps):
+        command = command_of(step.call.arguments) if is_shell(step.call.name) else ""
+        if not command:
+            continue
+        for earlier, names in fetched.items():
+            if runs_file(command, names):
+                unsafe.update((earlier, number))
+        names = fetched_files(command)
+        if names:
+            fetched[number] = names
+    safe: list[Step] = []
+    for number, step in enumerate(steps):
+        safe.append(step._replace(actions=()) if number in unsafe else step)
+    return safe
 
 
 def step_of(call: ToolCall, turn: int, project: str) -> Step:

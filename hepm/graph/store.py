@@ -337,6 +337,10 @@ class Store(Backend):
         """When those of the runs ended that are stored and whose end is known, Unix seconds, by id."""
         return dict(self.read("ends_of", namespace=namespace, ids=ids))
 
+    def tokens_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
+        """The names of the tokens that recorded stored runs at a server, by id; without runs that none recorded."""
+        return dict(self.read("tokens_of", namespace=namespace, ids=ids))
+
     def latest_ends(self, *, namespace: str, most: int) -> list[float]:
         """When the `most` runs that were stored last ended, Unix seconds; those of unknown end are left out."""
         rows = self.read("latest_ends", namespace=namespace, most=most)

@@ -31,7 +31,7 @@ from hepm.ingest.prepare import Prepared, run_of
 from hepm.ingest.records import Rejection
 from hepm.ingest.seen_files import SeenFile
 from hepm.text import count_of
-from hepm.types import Tool, Trajectory
+from hepm.types import Tool, ToolName, Trajectory
 
 _log = logging.getLogger("hepm")
 
@@ -404,14 +404,24 @@ def _may_be_replaced(stored: Known, run: RunRecord) -> bool:
 
 
 def _continues(after: Trajectory, before: Trajectory) -> bool:
-    """Whether a run is a longer version of another: it has its calls, and its user said the same, and more follows."""
-    tools_before = [call.name for call in before.calls()]
-    tools_after = [call.name for call in after.calls()]
+    """Whether a run is a longer version of another: it has its calls, and its user said the same, and more follows.
+
+    So is one with the same calls of which more are known to have been refused: former readers took them for errors.
+    """
+    tools_before, tools_after = _tools_of(before), _tools_of(after)
+    if tools_after[: len(tools_before)] != tools_before:
+        return False
+    if sum(len(turn.refused) for turn in after.turns) > sum(len(turn.refused) for turn in before.turns):
+        return True
     if len(after.turns) + len(tools_after) <= len(before.turns) + len(tools_before):
         return False
     texts_before = _user_texts(before)
-    same_calls = tools_after[: len(tools_before)] == tools_before
-    return same_calls and _user_texts(after)[: len(texts_before)] == texts_before
+    return _user_texts(after)[: len(texts_before)] == texts_before
+
+
+def _tools_of(run: Trajectory) -> list[ToolName]:
+    """The agent's calls, the refused ones included."""
+    return [call.name for turn in run.turns if turn.role != "user" for call in turn.calls]
 
 
 def _user_texts(run: Trajectory) -> list[str]:

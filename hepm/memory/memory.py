@@ -626,6 +626,7 @@ class Memory:
         options: PromptOptions | None = None,
         level: str = "",
         leaves_out: Callable[[str], bool] | None = None,
+        token: str = "",
         namespace: str = DEFAULT_NAMESPACE,
     ) -> Prompt:
         """The text for an agent's prompt now: notes, lessons in one sentence each, the next tools.
@@ -639,6 +640,7 @@ class Memory:
             budget: Maximum number of tokens, approximately.
             level: Of the guard (`hepm.memory.levels.LEVELS`), which sessions draw; "" where `speak` decides.
             leaves_out: Whether a lesson, or a tool (`hepm.graph.trials.hint_id`), is left out to measure what it does.
+            token: Name of the token that asks at a server: what another one's runs alone taught is not for it.
         """
         from hepm.experience.prompt import PromptOptions, Recollector, TurnState, render, render_without
 
@@ -650,7 +652,7 @@ class Memory:
         mirror = self.mirrors.namespace(namespace)
         available = _names_of(tools)
         recollector = Recollector(
-            self.lessons,
+            self.lessons.told_to(token),
             mirror,
             now,
             names=ToolNames.of(mirror.marks, map(normal, (*now.history, *now.after)), available or ()),

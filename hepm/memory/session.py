@@ -447,10 +447,12 @@ class Session:
         model name tools, and share few words with questions). The agent's last turn is recorded with their ids.
         """
 
+        from hepm.experience.principles import Principles
+
         def search() -> list[FoundPrinciple]:
             about: dict[str, Any] = {"namespace": self._namespace, "environment": self._run.environment, "k": k}
             # Similar ones first, so that those about the last tools fill what is left of k.
-            principles = self._memory.principles
+            principles = Principles(self._memory.lessons.told_to(self.token))
             now = agent_state(self._turns())
             last_tools = [tool for tool in now.last if tool != START]
             similar = principles.search(query, floor=floor, **about)
@@ -481,6 +483,7 @@ class Session:
         from hepm.experience.prompt import TurnState
 
         about |= {"environment": self._run.environment, "user": self._run.user, "namespace": self._namespace}
+        about["token"] = self.token
         return self._memory.prompt(TurnState.after_turns(turns), options=self._prompt_options, **about)
 
     def _ask(self, memory: Callable[[], T]) -> T | None:

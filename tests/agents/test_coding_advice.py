@@ -36,7 +36,7 @@ class Hooks:
         self.door = ClaudeCode(LiveRuns(memory))
 
     def __call__(self, session: str, kind: str, **more: Any) -> str:
-        event = {"session_id": session, "hook_event_name": kind, "cwd": f"/srv/{PROJECT}", **more}
+        event = {"session_id": session, "hook_event_name": kind, "cwd": f"/home/u1/{PROJECT}", **more}
         answer = self.door.answer(event, "default")
         return answer["hookSpecificOutput"]["additionalContext"] if answer else ""
 

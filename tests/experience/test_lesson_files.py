@@ -11,7 +11,7 @@ import pytest
 
 from hepm.errors import InputError
 from hepm.experience.conditions import Conditions
-from hepm.experience.exchange import HAND, Imported, import_lessons
+from hepm.experience.exchange import HAND, Imported, export_lessons, import_lessons, write_documents
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lesson_files import (
     END,
@@ -251,3 +251,33 @@ def test_a_skill_that_a_person_described_keeps_their_words_and_gets_new_evidence
     assert "description: Ours." in again
     assert '  lessons: "2"' in again
     assert again.endswith("\nMore of ours.\n")
+
+
+HOSTILE = (
+    "Call look <img src=x onerror=alert(1)> <script>x</script> <!DOCTYPE html> <https://evil.example> --> <!-- hepm\n"
+    "[here](javascript:alert(1)) ![p](http://evil.example/p.png) [r]: javascript:x \u202egnp.exe\u2066 a\u200bb\ufe0f\n"
+    "# Heading\n- first " + "long " * 2_000
+)
+
+
+def test_a_hostile_lesson_is_one_plain_bounded_line_of_a_file_and_of_markdown(bank: LessonBank) -> None:
+    lesson = Principle("guiding", HOSTILE, tools=("look",), distilled_by=HAND)
+    notes = Notes("<b>ann</b>", HOSTILE)
+    bank.change(LessonChange(put=[lesson.row(), notes.row()]), namespace=NS)
+    section = written(bank)
+    markdown = "\n".join(write_documents(export_lessons(bank, namespace=NS), "markdown"))
+    assert len([line for line in section.splitlines() if "Heading" in line]) == 1
+    for text in (section, markdown):
+        ours = re.sub(r"<!-- (?:hepm lessons|end of hepm|[ep]-[0-9a-f]+)[^\n]*?-->", "", text)
+        assert not re.search(r"<[A-Za-z/?]|<!(?! )|\]\(|\]:|javascript:|-->", ours)
+        assert all(character.isprintable() or character == "\n" for character in text)
+        assert "\ufe0f" not in text
+        assert max(map(len, text.splitlines())) < 3_000
+
+
+def test_a_hostile_lesson_that_nobody_edited_is_read_back_as_it_was(bank: LessonBank) -> None:
+    lesson = Principle("guiding", HOSTILE, tools=("look",), distilled_by=HAND)
+    bank.change(LessonChange(put=[lesson.row()]), namespace=NS)
+    before = [one.row for one in bank.list("principle", namespace=NS)]
+    read(bank, written(bank))
+    assert [one.row for one in bank.list("principle", namespace=NS)] == before

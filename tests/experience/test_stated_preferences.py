@@ -17,7 +17,7 @@ from hepm.experience.notes import (
     lost,
     text_of,
 )
-from hepm.experience.stated_preferences import preferences_in
+from hepm.experience.stated_preferences import preferences_in, statements_in
 from tests.experience.form_preferences import (
     HELD_OTHERS,
     HELD_REMINDERS,
@@ -33,7 +33,7 @@ def found(*said: str) -> list[str]:
 
 
 def notes(*said: str, before: tuple[str, ...] = ()) -> tuple[str, ...]:
-    return tuple(gather(before, preferences_in(said)))
+    return tuple(gather(before, statements_in(said)))
 
 
 @pytest.mark.parametrize(
@@ -399,3 +399,58 @@ def test_a_long_line_is_cut() -> None:
 )
 def test_forms_of_dates_and_of_address_are_wishes_and_particular_ones_are_not(message: str, wishes: list[str]) -> None:
     assert list(preferences_in([message])) == wishes
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        (["I prefer short answers.", "From now on, give me long answers with all details."], -1),
+        (["I prefer short answers.", "I'd like detailed explanations."], -1),
+        (["Please write long replies.", "I hate long answers."], -1),
+        (["Keep your replies in three sentences.", "From now on, ten sentences at most."], -1),
+        (["Show prices in euros.", "Please always show prices in dollars."], -1),
+        (["Ask me before each step.", "Stop asking me before each step."], -1),
+        (["Always include the tracking link.", "Never include the tracking link."], -1),
+        (["Use bullet points.", "Use tables instead of bullet points."], -1),
+        (["I prefer short answers.", "I no longer want short answers."], 0),
+        (["From now on, give me long answers with all details.", "I no longer want long answers."], 0),
+        (["Give me long answers with all details.", "I don't want long answers any more."], 0),
+        (["Answer in German.", "You no longer need to answer in German."], 0),
+        (["Ask me before each step.", "You don't have to ask me before each step any more."], 0),
+        (["No emojis please.", "Forget what I said about emojis."], 0),
+        (["No emojis please.", "You can use emojis again."], 0),
+        (["Answer in German.", "Never mind my request about the language."], 0),
+        (["Use bullet points.", "Never mind the bullet points."], 0),
+        (["Always include the tracking link.", "The tracking link is no longer needed."], 0),
+    ],
+)
+def test_a_later_wish_about_the_same_thing_replaces_the_former_and_a_wish_taken_back_is_gone(
+    said: list[str], kept: int
+) -> None:
+    others = ("Call me Al.", "Never send me to a human agent.", "Check the policy before you answer.")
+    wanted = said[kept:] if kept else []
+    assert notes(*said, before=others) == (*others, *wanted)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I no longer want to cancel my order.",
+        "I no longer want the blue one.",
+        "I don't need the hotel any more.",
+        "Never mind, I found it.",
+        "Forget about the refund, send a new one instead.",
+        "I do not want a long flight any more.",
+        "The short answer is that I no longer need it.",
+        "I no longer want to answer the survey in German.",
+        "Don't send the order in two parcels any more.",
+        "I no longer want long answers.",
+        "I'd rather have the aisle seat instead of the window.",
+    ],
+)
+def test_a_wish_that_is_about_something_else_stays(said: str) -> None:
+    before = (
+        "I prefer short answers.", "Answer in German.", "Always confirm before you cancel an order.",
+        "Always book hotels with breakfast.", "No emojis please.", "Keep refunds and returns apart.",
+    )  # fmt: skip
+    assert notes(said, before=before)[: len(before)] == before

@@ -92,6 +92,8 @@ class LessonMirror:
     def __init__(self, store: Store, namespace: str) -> None:
         self._store = store
         self._namespace = namespace
+        self._tokens: set[str] = set()  # that recorded runs behind lessons
+        self._taught_by: dict[str, set[str]] = {}  # these by lesson, with "" for runs that no token recorded
         self._read(store.header)
 
     def _read(self, header: Header) -> None:
@@ -99,7 +101,7 @@ class LessonMirror:
         empty: dict[Kind, _Shelf] = {}
         for kind in KINDS:
             empty[kind] = _Shelf((), nothing, 0, StateBlock(), [], set(), 0)
-        self._now = _with(_Snapshot({}, empty, {}), self._store.lessons.list(namespace=self._namespace))
+        self._now = _with(_Snapshot({}, empty, {}), self._changed())
         self._header = header
 
     def follow(self, header: Header) -> None:
@@ -110,10 +112,31 @@ class LessonMirror:
         if (header.lessons_removed, header.embedder) != (before.lessons_removed, before.embedder):
             self._read(header)
             return
-        changed = self._store.lessons.list(namespace=self._namespace, newer_than=before.revision)
+        changed = self._changed(newer_than=before.revision)
         if changed:
             self._now = _with(self._now, changed)
         self._header = header
+
+    def _changed(self, newer_than: int = 0) -> list[StoredLesson]:
+        """Lessons that a later revision touched; who recorded the runs behind them is noted."""
+        changed = self._store.lessons.list(namespace=self._namespace, newer_than=newer_than)
+        runs = set[str]().union(*(lesson.row.run_ids for lesson in changed))
+        recorded = self._store.tokens_of(sorted(runs), namespace=self._namespace) if runs else {}
+        self._tokens.update(recorded.values())
+        for lesson in changed:
+            self._taught_by[lesson.row.id] = {recorded.get(run, "") for run in lesson.row.run_ids}
+        return changed
+
+    def told_to(self, lesson: StoredLesson, token: str) -> bool:
+        """Whether a session of a token is told a lesson: not if the runs of another one alone taught it.
+
+        So no token decides what others do. Without a token, as in the owner's own process, all is told if only one
+        token ever recorded.
+        """
+        taught_by = self._taught_by.get(lesson.row.id, set())
+        if len(taught_by) != 1 or not taught_by.isdisjoint(("", token)):
+            return True
+        return not token and len(self._tokens) == 1
 
     def get(self, id: str) -> StoredLesson | None:
         """One lesson, retired or not, without its vector."""

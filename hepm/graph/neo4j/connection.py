@@ -284,6 +284,7 @@ _BY_UID: Final[Mapping[str, tuple[str, str]]] = {
     "find_lessons": ("ids", "lesson"),
     "derived_labels": ("ids", "run"),
     "ends_of": ("ids", "run"),
+    "tokens_of": ("ids", "run"),
     "find_runs": ("ids", "run"),
     "records_of": ("ids", "run"),
     "stored_runs": ("ids", "run"),

@@ -231,6 +231,10 @@ SELECT id, record FROM trajectory WHERE namespace = :namespace AND id IN (SELECT
 SELECT id, ended_at FROM trajectory
 WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids)) AND ended_at IS NOT NULL;
 
+-- name: tokens_of
+SELECT id, token FROM trajectory
+WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids)) AND token <> '';
+
 -- name: ends_at
 SELECT seq, ended_at, success FROM trajectory
 WHERE namespace = :namespace AND seq IN (SELECT value FROM json_each(:seqs)) AND ended_at IS NOT NULL;

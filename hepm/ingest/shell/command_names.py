@@ -131,10 +131,18 @@ def _without_prefixes(words: list[str]) -> list[str]:
             while words and _NUMBER.fullmatch(words[0]):
                 words = words[1:]
         elif _ASSIGNMENT.match(words[0]):
-            words = words[1:]
+            words = without_assignments(words)
         else:
             return words
     return words
+
+
+def without_assignments(words: list[str]) -> list[str]:
+    """The words of a command from its program on: "make x" of "A=1 make x"."""
+    start = 0
+    while start < len(words) and _ASSIGNMENT.match(words[start]):
+        start += 1
+    return words[start:]
 
 
 def _after(word: str, words: list[str]) -> list[str]:

@@ -22,6 +22,14 @@ SHELL_PROGRAMS: Final = frozenset(["bash", "sh", "zsh", "dash", "fish", "pwsh", 
 
 _KEYS: Final = ("command", "cmd", "commands")
 _HEREDOC: Final = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]*)\n.*?(?:^\s*\2\s*$|\Z)", re.DOTALL | re.MULTILINE)
+# A substitution, with one more inside: "$(date)", "<(ls)", "`date`".
+_SUBSTITUTION: Final = re.compile(r"[$<>]\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|`[^`]*`")
+_PART: Final = re.compile(
+    r"""(?P<end>&&|\|\||(?<![<>])&(?!>)|[;\n()])|(?P<pipe>\|&?)|\\.|'[^']*'|"(?:\\.|[^"\\])*"|"""
+    + _SUBSTITUTION.pattern,
+    re.DOTALL,
+)
+_KEYWORD: Final = re.compile(r"\s*(?:(?:if|then|elif|else|while|until|do|!|\{)\s+)*")
 _COMMENT: Final = re.compile(r"^\s*#.*$", re.MULTILINE)
 _KEYWORDS: Final = frozenset(["if", "then", "elif", "else", "while", "until", "do", "!", "{"])
 _SEPARATORS: Final = ";|&()\n"
@@ -109,6 +117,33 @@ def simple_commands(line: str) -> Iterator[SimpleCommand]:
             redirection = ""
         elif words or word not in _KEYWORDS:
             words.append(word)
+
+
+def pipelines(line: str) -> Iterator[list[str]]:
+    """The pipelines of a command line as they stand there, each as its beginnings: "a", "a | b", "a | b | c".
+
+    Without the texts of heredocs, and comments that are whole lines.
+    """
+    text = _COMMENT.sub("", _HEREDOC.sub(r"<<'\2 …'\3", line)).replace("\\\n", " ") + "\n"
+    start = 0
+    beginnings: list[str] = []
+    for part in _PART.finditer(text):
+        if part["end"] or part["pipe"]:
+            beginnings.append(_KEYWORD.sub("", text[start : part.start()], count=1).strip())
+        if part["end"]:
+            if beginnings[-1]:
+                yield beginnings
+            start = part.end()
+            beginnings = []
+
+
+def program_words(pipeline: str) -> list[SimpleCommand]:
+    """The commands of one pipeline, with "$_" for each substitution.
+
+    Raises:
+        ValueError: a quotation does not end.
+    """
+    return list(simple_commands(_SUBSTITUTION.sub("$_", pipeline)))
 
 
 def _operator(separator: str, words: list[str]) -> str:

@@ -200,8 +200,9 @@ def known_before(calls: CallMatrix, rows_N: NDArray[np.intp]) -> list[Facts]:
     """The facts that were known before each of these calls."""
     known_N = [dict[str, dict[str, float]]() for _ in rows_N.tolist()]
     for name, call_X, value_X in _by_fact(calls, rows_N):
-        for call, value in zip(call_X.tolist(), value_X.tolist(), strict=True):
-            known_N[call].setdefault(name.source, {})[name.fact] = value
+        rows: list[int] = call_X.tolist()
+        for row, value in zip(rows, value_X.tolist(), strict=True):
+            known_N[row].setdefault(name.source, {})[name.fact] = value
     return [*known_N]
 
 
