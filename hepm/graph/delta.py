@@ -38,6 +38,8 @@ HINTED, ADVISED = 16, 32  # 8 is `hepm.graph.calls.call_matrix.IN_TURN`
 _FIRST_HINTED: Final = 64
 """In the flags of a transition: a hint had named the first target; each further target has the next bit."""
 
+_MOST_REFUSED: Final = 256  # pairs of a run
+
 _WORD: Final = re.compile(r"[^\W\d_]{3,}")
 _IGNORED: Final = b"0123456789 \t\n\r\f\v"  # bytes that make no difference between two texts of a state
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -258,7 +260,7 @@ def _refused_in(run: Trajectory) -> str:
         for source in last:
             pairs.update(dict.fromkeys([(source, target) for target in turn.refused]))
         last = tuple([call.name for call in turn.ran if call.name != SUMMARY_TOOL]) or last
-    return _encode(list(pairs)) if pairs else ""
+    return _encode(list(pairs)[:_MOST_REFUSED]) if pairs else ""
 
 
 def _transition_row(passed: Transition, *, own_only: bool) -> TransitionRow:

@@ -73,6 +73,7 @@ class _Transcript:
         self._by_key: dict[str, CodingSession] = {}  # by session id, "/" and the id of an agent
         self._of_record: dict[str, CodingSession] = {}  # by uuid, and by the ids of responses and calls of sidechains
         self._side: CodingSession | None = None
+        self._sides = 0
 
     def take(self, record: Object) -> None:
         """Take a record: a message, or what the user typed while the agent worked."""
@@ -120,8 +121,9 @@ class _Transcript:
                 break
         else:
             if self._side is None or _is_prompt(record):
-                count = sum(session.agent.startswith(_SIDE) for session in self.sessions)
-                self._side = self._known(f"/{_SIDE}{count}", id, f"{_SIDE}-{count + 1}" if count else _SIDE)
+                self._sides += 1
+                name = _SIDE if self._sides == 1 else f"{_SIDE}-{self._sides}"
+                self._side = self._known(f"/{name}", id, name)
         self._of_record.update(dict.fromkeys(ids, self._side))
         return self._side
 
@@ -141,9 +143,12 @@ def _read_transcript(document: Document, options: ReadOptions) -> Iterator[Item]
             transcript.take(fields.as_object(value, "the record"))
         except RecordError as error:
             yield document.rejected(number, str(error))
+    kind = ""
+    if any(session.agent for session in transcript.sessions):
+        kind = _kind_of_agent(document)
     for session in transcript.sessions:
         if any(message.text or message.response for message in session.messages):
-            build = partial(_run, session=session, document=document, options=options)
+            build = partial(_run, session=session, kind=kind, document=document, options=options)
             yield built(document.name, session.agent or 1, {}, build)
 
 
@@ -182,7 +187,7 @@ def _queued(record: Object) -> str:
 
 def _take_queued(text: str, record: Object, session: CodingSession) -> None:
     """Take such a text: once, where both an attachment and an operation of the queue hold it."""
-    kind = str(record["type"])
+    kind = str(record.get("type"))
     session.queued[text, kind] += 1
     if session.queued[text, kind] > session.queued[text, ""]:
         session.queued[text, ""] += 1
@@ -220,8 +225,9 @@ def _take_user(record: Object, content: Any, session: CodingSession) -> None:
             others.append(block)
     text = fields.plain_text(others if blocks else content)
     if text.lstrip().startswith(_INTERRUPTED):
-        for call in session.by_id.values():
+        for call in session.waiting:
             call.refused = call.refused or call.result is None
+        session.waiting.clear()
         text = ""
     if not record.get("isCompactSummary"):
         said.append(_user_text(text))
@@ -279,6 +285,7 @@ def _take_response(message: Object, response: str, session: CodingSession, mark:
         if call.id in session.by_id:
             continue
         calls.append(call)
+        session.waiting.append(call)
         if call.id:
             session.by_id[call.id] = call
     if (text and (response, text) not in session.seen) or calls:
@@ -287,7 +294,7 @@ def _take_response(message: Object, response: str, session: CodingSession, mark:
     session.calls.setdefault(response, []).extend(calls)
 
 
-def _run(_: Object, *, session: CodingSession, document: Document, options: ReadOptions) -> Trajectory:
+def _run(_: Object, *, session: CodingSession, kind: str, document: Document, options: ReadOptions) -> Trajectory:
     texts: dict[str, list[str]] = {}
     for message in session.messages:
         if message.response and message.text:
@@ -305,7 +312,7 @@ def _run(_: Object, *, session: CodingSession, document: Document, options: Read
     tags: dict[str, str] = {}
     own_id = session.id
     if session.agent:
-        tags["subagent"] = _kind_of_agent(document) or session.agent
+        tags["subagent"] = kind or session.agent
         own_id = "/".join(filter(None, (session.id, session.agent)))
     return coding_run(CLAUDE_CODE, own_id, builder.build(), session, document, options, tags)
 

@@ -36,6 +36,8 @@ class CodingSession:
     calls: dict[str, list[OpenCall]] = field(default_factory=dict[str, list[OpenCall]])
     by_id: dict[str | None, OpenCall] = field(default_factory=dict[str | None, OpenCall])
     """The calls by their ids: a copy of a call, under whatever uuid, is the same call."""
+    waiting: list[OpenCall] = field(default_factory=list[OpenCall])
+    """Calls since the last interruption."""
     seen: set[object] = field(default_factory=set[object])
     """What was taken: a copy of it counts once."""
     queued: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
