@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -86,6 +87,9 @@ class FactTest(NamedTuple):
     def _limit_in_words(self, *, holds: bool) -> str:
         if self.above == -0.5:  # the limit that `_limits` sets below a least value of 0
             return "0 or more" if holds else "below 0"
+        if self.fact.endswith("[]"):  # a whole number, whose limit lies half-way between two
+            most = math.floor(self.above)
+            return f"{most + 1} or more" if holds else f"at most {most}"
         return f"above {self.above:g}" if holds else f"at most {self.above:g}"
 
     @property
