@@ -419,11 +419,10 @@ def _records_to_join(
     write: Transaction, runs: Sequence[RunRecord], known: Mapping[str, Known], join: RunJoiner | None
 ) -> dict[str, str]:
     """The records of stored runs that come with other content, by id."""
-    changed: list[str] = []
-    for run in runs:
-        if join is not None and run.id in known and known[run.id].digest != run.digest:
-            changed.append(run.id)
-    return {stored.id: stored.record for stored in write.held(changed)} if changed else {}
+    changed = [run.id for run in runs if run.id in known and known[run.id].digest != run.digest]
+    if join is None or not changed:
+        return {}
+    return {stored.id: stored.record for stored in write.held(changed)}
 
 
 def _whole(

@@ -19,7 +19,6 @@ from hepm.types import (
     OUTCOME_BY,
     RECORDED_BY,
     Outcome,
-    Tool,
     ToolCall,
     Trajectory,
     Turn,
@@ -57,10 +56,6 @@ def joined(parts: Sequence[Trajectory]) -> Trajectory | None:
         if not conversation.add(turn):
             return None
     first = min(parts, key=lambda part: (not part.turns, [*map(_place, part.turns[:1])], part.source))
-    tools: dict[str, Tool] = {}
-    for part in parts:
-        for tool in part.tools:
-            tools.setdefault(tool.name, tool)
     outcome, tags = _outcome(parts)
     return replace(
         first,
@@ -73,7 +68,7 @@ def joined(parts: Sequence[Trajectory]) -> Trajectory | None:
         user=_least([*users]),
         ended_at=max([part.ended_at or 0.0 for part in parts]) or None,
         tags=tags,
-        tools=tuple(tools.values()),
+        tools=max([part.tools for part in parts], key=len),
     )
 
 
